@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Builder puts a context together. Its methods remember what is wrong; Build tells it all. The zero value is not usable:
-// see [NewBuilder].
+// Builder builds a context. Its methods collect problems, and Build reports all of them. The zero
+// value is not usable: see [NewBuilder].
 type Builder struct {
 	context  AppContext
 	apps     []*AppBuilder
@@ -18,7 +18,7 @@ type Builder struct {
 	problems []*Problem
 }
 
-// AppBuilder adds to one app of a Builder.
+// AppBuilder builds one app of a Builder.
 type AppBuilder struct {
 	builder  *Builder
 	app      App
@@ -27,18 +27,18 @@ type AppBuilder struct {
 	overrides []placedOverride
 }
 
-// NewBuilder begins a context.
+// NewBuilder returns a Builder for a context with an ID.
 func NewBuilder(id string) *Builder {
 	return &Builder{context: AppContext{ID: id}, byName: map[string]*AppBuilder{}}
 }
 
-// Meta sets what the context belongs to.
+// Meta sets the owner of the context.
 func (b *Builder) Meta(meta Meta) *Builder {
 	b.context.Meta = meta
 	return b
 }
 
-// App returns the app of that name, after adding it where it is new. Apps keep the order in which they were added.
+// App returns the app with the name. It adds a new app after the others.
 func (b *Builder) App(name string) *AppBuilder {
 	if a := b.byName[name]; a != nil {
 		return a
@@ -48,24 +48,27 @@ func (b *Builder) App(name string) *AppBuilder {
 	return a
 }
 
-// DependsOn makes the app wait for another one, and then for some time more.
+// DependsOn makes the app wait until another app has a status, and then for some time more: see
+// [Dependency].
 func (a *AppBuilder) DependsOn(app string, status OpStatus, wait time.Duration) *AppBuilder {
 	a.app.DependsOn = append(a.app.DependsOn, Dependency{App: app, Status: status, Wait: wait})
 	return a
 }
 
-// Cluster places the app on a cluster, which Resource and Hook do too.
+// Cluster places the app on a cluster. Resource, Hook and Add do so too.
 func (a *AppBuilder) Cluster(provider, name string) *AppBuilder {
 	a.cluster(ClusterID{provider, name})
 	return a
 }
 
-// Resource adds an object on a cluster. Resources are applied in the order in which they were added.
+// Resource adds an object on a cluster. Resources are applied in the order of these calls. Use Add
+// for other waves than 0.
 func (a *AppBuilder) Resource(provider, cluster string, manifest []byte) *AppBuilder {
 	return a.Hook(NoHook, provider, cluster, manifest)
 }
 
-// Hook adds an object that is applied at a certain time in the life of the app on that cluster.
+// Hook adds a hook: an object that is applied at a certain time in the life of the app on the
+// cluster. Use Add for a hook with a weight or delete policies.
 func (a *AppBuilder) Hook(hook Hook, provider, cluster string, manifest []byte) *AppBuilder {
 	return a.Add(provider, cluster, Resource{Hook: hook, Manifest: manifest})
 }
@@ -88,11 +91,11 @@ func (a *AppBuilder) Add(provider, cluster string, r Resource) *AppBuilder {
 }
 
 // Override changes the manifest of an object of the app on one cluster, when the context is built.
-// The object may be added before or after. Overrides of one object are applied in the order in
-// which they were added. Package override has JSON patches.
+// The object may be added before or after this call. Overrides of one object are applied in the
+// order of the calls. Package override has JSON patches.
 //
-// Build reports an override of an unknown object, one that returns an error, and one that makes the
-// manifest that of another object or apiVersion.
+// Build reports an override of an unknown object, an override that returns an error, and an
+// override that changes the apiVersion or the identity of the object.
 func (a *AppBuilder) Override(provider, cluster string, object Object, override Override) *AppBuilder {
 	a.overrides = append(a.overrides, placedOverride{ClusterID{provider, cluster}, object, override})
 	return a
@@ -107,7 +110,8 @@ func (a *AppBuilder) cluster(id ClusterID) *Cluster {
 	return &a.app.Clusters[at]
 }
 
-// Build returns the context, or an [*Error] with all that is wrong. What is added later is not in it.
+// Build returns the context, or an [*Error] with all problems. Later additions do not change the
+// context.
 func (b *Builder) Build() (*AppContext, error) {
 	out := b.context
 	out.Apps = make([]App, len(b.apps))

@@ -5,16 +5,17 @@ package appcontext
 
 import "bytes"
 
-// Comparer says whether a resource has changed from one context to the next.
+// Comparer reports whether a resource has changed between two contexts.
 type Comparer func(before, after *Resource) bool
 
-// Bytes is the comparer that is used where none is given: a resource has changed when its manifest has other bytes.
+// Bytes is the default Comparer: a resource has changed if the bytes of its manifest differ.
 func Bytes(before, after *Resource) bool { return !bytes.Equal(before.Manifest, after.Manifest) }
 
-// Change is how a resource of one context relates to another one.
+// Change is the difference of a resource between two contexts.
 type Change string
 
-// The changes. In the update context a resource is one of the first three, in the initial one it may be Gone.
+// The changes. A resource of the new context is Added, Changed or Unchanged. A resource of the
+// initial context may be Gone.
 const (
 	Added     Change = "Added"
 	Changed   Change = "Changed"
@@ -22,7 +23,7 @@ const (
 	Gone      Change = "Gone"
 )
 
-// Place is where a context has a resource.
+// Place is the position of a resource in a context.
 type Place struct {
 	App     string
 	Cluster ClusterID
@@ -30,19 +31,20 @@ type Place struct {
 	Index int
 }
 
-// Differences is what an update must do.
+// Differences has the result of Diff.
 type Differences struct {
-	// Updated says for each resource of the update context what it is.
+	// Updated has the change of each resource of the new context.
 	Updated map[Identity]Change
-	// Gone has the resources of the initial context that the update context has nowhere: not in any app.
+	// Gone has the resources of the initial context that no app of the new context has.
 	Gone map[Identity]Place
-	// Moved has the resources that are in both, but in different apps. They are Changed or Unchanged too; nothing is deleted for
-	// them.
+	// Moved has the resources that are in different apps of the two contexts. They are Changed or
+	// Unchanged too, and are not deleted.
 	Moved map[Identity]Place
 }
 
-// Diff compares an initial context and its update by identity across apps. A nil comparer means [Bytes]. Hooks that run when
-// an app is deleted are left out: they are not on the cluster as long as it is there. A context that is nil has no apps.
+// Diff compares an initial context and its update by the identities of resources, across apps. A
+// nil comparer means [Bytes]. Pre-delete and post-delete hooks are omitted, because they are on the
+// cluster only during the deletion of their app. A nil context has no apps.
 func Diff(initial, update *AppContext, changed Comparer) *Differences {
 	if changed == nil {
 		changed = Bytes
@@ -96,7 +98,7 @@ func index(c *AppContext) map[Identity]placed {
 	return out
 }
 
-// Needs reports whether the update context's resource has to be applied.
+// Needs reports whether an update must apply a resource of the new context.
 func (d *Differences) Needs(id Identity) bool {
 	change := d.Updated[id]
 	return change == Added || change == Changed

@@ -1,53 +1,58 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package appcontext is what the engine of package rsync works on: an [AppContext] says which apps run on which clusters,
-// and which resources each app has there, in order. All of it is values and pure functions.
+// Package appcontext has the input of the engine of package rsync. An [AppContext] defines which
+// apps run on which clusters, and the ordered resources of each app on each cluster. The package
+// has only values and pure functions.
 //
-// A [Builder] puts one together and reports all that is wrong at once:
+// A [Builder] builds an AppContext and reports all problems at once:
 //
 //	b := appcontext.NewBuilder("shop-1")
 //	b.App("db").Resource("edge", "cluster1", database)
 //	b.App("web").DependsOn("db", appcontext.Ready, 10*time.Second).Resource("edge", "cluster1", deployment)
 //	shop, err := b.Build()
 //
-// A manifest is kept byte for byte, as YAML or JSON; what identifies the object is read from it: group, kind, namespace
-// and name. With the cluster that is the [Identity] of a resource. The version of the API is no part of it, and neither is
-// the app, so an object that moves from one app to another stays the same object.
+// A manifest is YAML or JSON and is stored byte for byte. Its group, kind, namespace and name
+// identify the object. Together with the cluster they are the [Identity] of a resource. The API
+// version and the app are not part of the identity, so an object that moves to another app is the
+// same object.
 //
-// Resource.Wave divides an app into steps, each of which waits until the step before is ready:
+// Resource.Wave divides an app into steps. Each step waits until the step before is ready:
 //
 //	web.Add("edge", "cluster1", appcontext.Resource{Manifest: database})
 //	web.Add("edge", "cluster1", appcontext.Resource{Manifest: server, Wave: 1})
 //
-// A hook with Helm's delete policies is added with Resource.DeletePolicies. An event waits for its
-// hooks, so [Validate] refuses a hook that never ends: a Job that is suspended or has parallelism
-// 0, and a Deployment that is paused. It also refuses delete policies of a crd-install hook.
+// AppBuilder.Hook adds a hook, and Resource.DeletePolicies has Helm's delete policies. HOOKS.md of
+// package rsync describes waves and hooks. An event waits for its hooks, so [Validate] rejects a
+// hook that never ends: a suspended Job, a Job with parallelism 0 and a paused Deployment. It also
+// rejects delete policies of a crd-install hook.
 //
-// AppBuilder.Override changes the manifest of one object on one cluster; package override has JSON
-// patches for it. Build applies overrides, so an AppContext has the final manifests, and so has
-// everything that reads it. An override that does not apply is refused with all other problems.
+// AppBuilder.Override changes the manifest of one object on one cluster. Package override has JSON
+// patches. Build applies the overrides, so an AppContext has the final manifests. Build reports an
+// override that does not apply together with all other problems.
 //
-// [Diff] compares two contexts for an update: what is new, what has changed, what is gone. [Validate] refuses cycles and
-// unknown names in dependencies, duplicates, names that no key can hold, and what is too large to be stored.
+// [Diff] compares two contexts for an update: it finds new, changed and removed resources.
+// [Validate] rejects cycles and unknown names in dependencies, duplicates, invalid names, and
+// manifests that are too large.
 //
 // # EMCO's keys
 //
-// [Decode] and [Encode] read and write the keys that EMCO keeps for a context in its etcd,
-// including the status words and the queue, so that contexts can be taken over from it and given
-// back. What these keys can hold is less than an AppContext can: two resources of one app on one
-// cluster need different name and kind there, also where namespace or group differ, and a manifest
-// must be valid UTF-8. They have no waves and no delete policies. Keys that Decode does not know
-// are kept in [Layout].Extra and written again.
+// [Decode] and [Encode] read and write the keys of a context in EMCO's etcd, including its statuses
+// and its queue. With them, contexts can move from EMCO to the engine and back. EMCO's keys cannot
+// represent every AppContext: two resources of one app on one cluster must differ in name or kind,
+// even if their namespaces or groups differ. A manifest must be valid UTF-8, without waves and
+// delete policies. Decode returns unknown keys in [Layout].Extra, and Encode writes them again.
 //
-// EMCO lists the resources of hooks apart from others, in resource/instruction/dependency/ of the app's cluster:
+// EMCO lists hooks separately, in resource/instruction/dependency/ of the app's cluster:
 //
 //	"{\"resdependency\":{\"crd-install\":[\"crontabs+CustomResourceDefinition\"],\"pre-install\":[\"migrate+Job\"]}}"
 //
-// What it lists there under one of [Hooks] gets that hook. Other hooks of Helm, as pre-upgrade, are in no event of the engine, so a
-// resource that has only such ones is left out and its keys are in Extra. A resource with two of [Hooks] is a BadLayout.
+// A resource in a list of one of [Hooks] has that hook. No event of the engine runs Helm's other
+// hooks, for example pre-upgrade. Decode omits a resource that has only such hooks, and returns its
+// keys in Extra. A resource with two of [Hooks] is a BadLayout.
 //
 // # Concurrency
 //
-// Values are not copied: an AppContext that was given to someone must not be changed. A Builder is for one goroutine.
+// Functions do not copy values: do not change an AppContext after you have passed it to a function.
+// A Builder is for one goroutine.
 package appcontext

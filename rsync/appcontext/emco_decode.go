@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// IDs returns the contexts of which there are keys, in order.
+// IDs returns the IDs of the contexts with keys, in order.
 func IDs(keys map[string]string) []string {
 	ids := map[string]bool{}
 	for key := range keys {
@@ -25,10 +25,11 @@ func IDs(keys map[string]string) []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// Decode reads the keys of a context; those of others are ignored. It does not [Validate]: an update context, say, may
-// depend on apps that are not in it. It returns a [*Problem] with BadLayout for keys that do not fit together.
+// Decode reads the keys of a context, and ignores the keys of other contexts. It does not
+// [Validate], because for example an update context may depend on apps of the initial context. It
+// returns a [*Problem] with BadLayout for inconsistent keys.
 //
-// A resource of whose manifest EMCO keeps something that is no object gets its name and kind from its key.
+// If a stored manifest is not an object, the resource has the name and kind of its key.
 func Decode(id string, keys map[string]string) (*Layout, error) {
 	d := decoder{keys: keys, root: "/context/" + id + "/"}
 	l := &Layout{Context: &AppContext{ID: id}, Resources: map[LayoutResource]string{}}

@@ -11,19 +11,20 @@ import (
 	"time"
 )
 
-// Layout is a context as EMCO keeps it: with what its rsync has noted about it.
+// Layout is a context in EMCO's keys, with the statuses and the queue of EMCO's rsync.
 type Layout struct {
 	Context *AppContext
-	// Status is the word of the context's status, as in "Instantiated"; it is empty where there is none.
+	// Status is the status of the context, for example "Instantiated". It is empty if there is no
+	// status.
 	Status string
-	// Resources has the status words of resources.
+	// Resources has the statuses of resources.
 	Resources map[LayoutResource]string
 	// Queue is the context's queue of events.
 	Queue []LayoutElement
 	// Active is whether the context is among the active ones.
 	Active bool
-	// Extra has the keys that are not known, and known ones whose value would not be written again as it was. Encode lets
-	// them have the last word.
+	// Extra has unknown keys, and known keys whose values Encode would write differently. Encode
+	// writes them last, unchanged.
 	Extra map[string]string
 }
 
@@ -66,8 +67,8 @@ const (
 	dependencyKey = "instruction/dependency/"
 )
 
-// Encode returns the keys that EMCO keeps for a context, with their values in JSON. It returns a [*Problem] with
-// NotRepresentable for what these keys cannot hold.
+// Encode returns EMCO's keys for a context, with their values in JSON. It returns a [*Problem] with
+// NotRepresentable if EMCO's keys cannot represent the context.
 func Encode(l *Layout) (map[string]string, error) {
 	if l == nil || l.Context == nil {
 		return nil, &Problem{Fault: NotRepresentable, What: "there is no app context, but nil"}

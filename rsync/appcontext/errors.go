@@ -9,39 +9,39 @@ import (
 	"strings"
 )
 
-// ErrInvalid is what all errors of this package are, for errors.Is.
+// ErrInvalid is wrapped by all errors of this package, for errors.Is.
 var ErrInvalid = errors.New("invalid app context")
 
-// Fault is what is wrong with a context.
+// Fault is the kind of a problem.
 type Fault string
 
 // The faults.
 const (
-	BadName          Fault = "BadName"          // a name that is empty, too long, or has characters that keys cannot have
-	Duplicate        Fault = "Duplicate"        // an app, a cluster of an app, a dependency or an object is there twice
+	BadName          Fault = "BadName"          // a name that is empty, too long, or has invalid characters
+	Duplicate        Fault = "Duplicate"        // two equal apps, clusters of an app, dependencies or objects
 	UnknownApp       Fault = "UnknownApp"       // a dependency on an app that the context does not have
-	Cycle            Fault = "Cycle"            // dependencies lead back to where they began
+	Cycle            Fault = "Cycle"            // dependencies form a cycle
 	BadDependency    Fault = "BadDependency"    // neither Deployed nor Ready, or a negative wait
 	BadHook          Fault = "BadHook"          // an unknown hook, one that never ends, or wrong delete policies
 	BadWave          Fault = "BadWave"          // a wave that does not fit into 32 bits
 	BadOverride      Fault = "BadOverride"      // an override of an unknown object, or one that fails
 	BadManifest      Fault = "BadManifest"      // not one YAML or JSON object with apiVersion, kind and name
-	IdentityMismatch Fault = "IdentityMismatch" // the manifest is of another object than the resource says
-	TooLarge         Fault = "TooLarge"         // an app on one cluster, or the list of apps, is more than can be stored
-	BadLayout        Fault = "BadLayout"        // keys or values that are not as EMCO writes them
-	NotRepresentable Fault = "NotRepresentable" // EMCO's keys have no place for it
+	IdentityMismatch Fault = "IdentityMismatch" // the manifest has another object than the resource
+	TooLarge         Fault = "TooLarge"         // an app on one cluster, or the list of apps, exceeds the limit
+	BadLayout        Fault = "BadLayout"        // keys or values that EMCO does not write
+	NotRepresentable Fault = "NotRepresentable" // EMCO's keys cannot represent it
 )
 
-// Problem is one thing that is wrong, and where.
+// Problem is a problem of a context, with its place.
 type Problem struct {
 	Fault Fault
-	// Where leads to it: `app "web"`, `app "web", cluster "edge+c1", ConfigMap web`.
+	// Where is the place, for example `app "web"` or `app "web", cluster "edge+c1", ConfigMap web`.
 	Where string
-	// What says what is wrong and what to do. It never has the content of a manifest.
+	// What describes the problem and the remedy. It has no content of a manifest.
 	What string
 }
 
-// Error returns all of it.
+// Error returns the place and the problem.
 func (p *Problem) Error() string {
 	if p.Where == "" {
 		return p.What
@@ -52,7 +52,7 @@ func (p *Problem) Error() string {
 // Unwrap returns ErrInvalid.
 func (p *Problem) Unwrap() error { return ErrInvalid }
 
-// Error lists what is wrong with a context.
+// Error lists the problems of a context.
 type Error struct {
 	ID       string
 	Problems []*Problem // 100 at most
@@ -71,7 +71,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("app context %q is invalid: %s", e.ID, strings.Join(lines, "; "))
 }
 
-// Unwrap returns the problems, so that errors.As finds one.
+// Unwrap returns the problems, so errors.As finds a [*Problem].
 func (e *Error) Unwrap() []error {
 	out := make([]error, len(e.Problems))
 	for i, p := range e.Problems {

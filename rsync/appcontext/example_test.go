@@ -50,7 +50,7 @@ func ExampleDiff() {
 	// moved from web edge+c: Server front
 }
 
-// A context is taken over from EMCO's etcd: keys of the prefix /context/ in, an AppContext out.
+// Decode makes an AppContext from the keys of a context in EMCO's etcd.
 func ExampleDecode() {
 	keys := map[string]string{
 		"/context/42/":                                                    `"42"`,
@@ -74,7 +74,7 @@ func ExampleDecode() {
 	// 42 Instantiated web edge+c1 Pod one
 }
 
-// Build tells all that is wrong.
+// Build reports all problems.
 func ExampleNewBuilder() {
 	b := appcontext.NewBuilder("shop")
 	b.App("web").Resource("edge", "cluster1", []byte("kind: ConfigMap"))

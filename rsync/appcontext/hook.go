@@ -17,8 +17,8 @@ const (
 	// BeforeHookCreation deletes an object of an earlier run, and waits until it is gone, before
 	// the hook is created. Helm does so by default.
 	BeforeHookCreation HookDeletePolicy = "before-hook-creation"
-	// HookSucceeded deletes the hook when all hooks of its kind are ready, so that hooks of a later
-	// wave can use it. When one of them fails, those that were ready are deleted.
+	// HookSucceeded deletes the hook when all hooks of its kind are ready, because hooks of a later
+	// wave may use it. If a hook of its kind fails, the ready ones are deleted too.
 	HookSucceeded HookDeletePolicy = "hook-succeeded"
 	// HookFailed deletes the hook when it has failed. The app fails with the hook's reason.
 	HookFailed HookDeletePolicy = "hook-failed"

@@ -49,8 +49,9 @@ func unmarshalGiven(value raw, into any) error {
 	return json.Unmarshal(value, into)
 }
 
-// ParseObject reads what identifies the object of a manifest. It returns a [*Problem] with BadManifest for what is not a
-// single YAML or JSON object with an apiVersion, a kind and a name. The error never has the manifest's content.
+// ParseObject returns the identity of the object in a manifest. It returns a [*Problem] with
+// BadManifest if the manifest is not a single YAML or JSON object with an apiVersion, a kind and a
+// name. The error has no content of the manifest.
 func ParseObject(manifest []byte) (Object, error) {
 	bad := func(what string) (Object, error) { return Object{}, &Problem{Fault: BadManifest, What: what} }
 	if isJSON := json.Valid(manifest); !isJSON && len(manifest) > yamldoc.MaxBytes {

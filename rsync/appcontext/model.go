@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// AppContext is a set of apps, each on some clusters with resources in order.
+// AppContext is a set of apps, each with ordered resources on some clusters.
 type AppContext struct {
 	// ID names the context: 1 to 253 bytes of letters, digits, '.', '_' and '-'.
 	ID   string `json:"id"`
 	Meta Meta   `json:"meta"`
-	// Apps are in the order in which they are looked at; what must wait for what is said by their dependencies.
+	// Apps run in parallel, except for their dependencies. The engine begins them in this order.
 	Apps []App `json:"apps"`
 }
 
-// Meta says what a context belongs to. The engine does not use it. The names are those of EMCO.
+// Meta has the owner of a context. The engine does not use it. The names are EMCO's.
 type Meta struct {
 	Project               string
 	CompositeApp          string
@@ -39,44 +39,46 @@ type App struct {
 	Clusters  []Cluster    `json:"clusters"`
 }
 
-// OpStatus is how far the app that another depends on must be.
+// OpStatus is a progress of an app: the condition of a Dependency and of rsync.Rollout.Until.
 type OpStatus string
 
-// What a dependency waits for.
+// The values of OpStatus.
 const (
 	// Deployed: all resources are applied.
 	Deployed OpStatus = "Deployed"
-	// Ready: they are applied, and the cluster says that they are ready.
+	// Ready: all resources are applied, and the cluster reports them as ready.
 	Ready OpStatus = "Ready"
 )
 
-// Dependency makes an app wait for another one. Where both are on one cluster the app waits for the other one there; on a
-// cluster that the other one is not on, it waits for it on all of its clusters. Deletion goes the other way round.
+// Dependency makes an app wait for another app. On a cluster with both apps, the app waits for the
+// other app on that cluster. On any other cluster, it waits for the other app on all clusters of
+// that app. Deletion goes in the other direction.
 type Dependency struct {
 	App    string   `json:"app"`
 	Status OpStatus `json:"status"`
-	// Wait is how long to wait beyond that. EMCO keeps whole seconds.
+	// Wait is an additional time to wait after that. EMCO's keys have whole seconds.
 	Wait time.Duration `json:"wait,omitempty"`
 }
 
-// ClusterID names a cluster: who provides it, and its name there.
+// ClusterID names a cluster by its provider and its name.
 type ClusterID struct {
 	Provider string `json:"provider"`
 	Name     string `json:"name"`
 }
 
-// String returns provider+name, as EMCO's keys have it.
+// String returns provider+name, as in EMCO's keys.
 func (c ClusterID) String() string { return c.Provider + "+" + c.Name }
 
 // Cluster is an app's resources on one cluster.
 type Cluster struct {
 	ClusterID
-	// Resources are applied in this order and deleted in the reverse one, where their waves are
-	// equal. Hooks are among them; of each kind of hook the order counts separately.
+	// Resources are applied in this order, within equal waves, and deleted in the reverse order.
+	// They include hooks. The hooks of each kind have an order of their own.
 	Resources []Resource `json:"resources"`
 }
 
-// Hook says when a resource is applied that is not simply part of the app. The engine waits until it is ready.
+// Hook is the time at which a hook is applied. The engine then waits until the hook is ready.
+// HOOKS.md of package rsync has the rules.
 type Hook string
 
 // The hooks.
@@ -89,7 +91,7 @@ const (
 	PostDelete  Hook = "post-delete"
 )
 
-// Hooks are all hooks, in the order in which they come in the life of an app.
+// Hooks returns all hooks, in the order of the life of an app.
 func Hooks() []Hook { return []Hook{CRDInstall, PreInstall, PostInstall, PreDelete, PostDelete} }
 
 // Resource is one object on one cluster.
@@ -101,10 +103,10 @@ type Resource struct {
 	// highest wave to the lowest. Each hook has waves of its own: there, Wave is Helm's hook
 	// weight.
 	Wave int `json:"wave,omitempty"`
-	// DeletePolicies are when a hook is deleted, apart from the end of its app. Only hooks have
-	// them.
+	// DeletePolicies define when a hook is deleted, in addition to the deletion of its app. Only
+	// hooks have them.
 	DeletePolicies []HookDeletePolicy `json:"deletePolicies,omitempty"`
-	// Manifest is YAML or JSON, as it was given.
+	// Manifest is YAML or JSON.
 	Manifest []byte `json:"manifest"`
 }
 
@@ -116,7 +118,7 @@ type Object struct {
 	Name      string `json:"name"`
 }
 
-// String returns group/kind namespace/name, without what is empty.
+// String returns group/kind namespace/name, without empty parts.
 func (o Object) String() string {
 	s := o.Kind + " "
 	if o.Group != "" {
@@ -143,7 +145,7 @@ type Identity struct {
 // String returns the cluster and the object.
 func (i Identity) String() string { return i.Cluster.String() + ": " + i.Object.String() }
 
-// App returns the app of that name, or nil.
+// App returns the app with the name, or nil.
 func (c *AppContext) App(name string) *App {
 	for i := range c.Apps {
 		if c.Apps[i].Name == name {
@@ -153,7 +155,7 @@ func (c *AppContext) App(name string) *App {
 	return nil
 }
 
-// Cluster returns the app's part on a cluster, or nil.
+// Cluster returns the resources of the app on a cluster, or nil.
 func (a *App) Cluster(id ClusterID) *Cluster {
 	for i := range a.Clusters {
 		if a.Clusters[i].ClusterID == id {

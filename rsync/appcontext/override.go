@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Override returns the manifest that one cluster gets instead of the given one. It does not change
-// the given bytes. A manifest is YAML or JSON, as it was added. Errors become part of the error of
-// [Builder.Build]: they must not quote the manifest.
+// Override is a function that returns the manifest of an object for one cluster. Its argument is
+// the manifest as it was added, in YAML or JSON, which it must not change. Its errors are part of
+// the error of [Builder.Build], so they must not quote the manifest.
 type Override func(manifest []byte) ([]byte, error)
 
 // placedOverride is an override and its object.

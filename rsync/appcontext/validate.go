@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// MaxName is how long the ID of a context and the names of apps, providers and clusters may be, in bytes.
+	// MaxName limits the ID of a context and the names of apps, providers and clusters, in bytes.
 	MaxName = 253
-	// MaxAppCluster limits the manifests of one app on one cluster, in bytes as they are given.
+	// MaxAppCluster limits the manifests of one app on one cluster, in bytes.
 	MaxAppCluster = 16 << 20
 
 	// maxProblems is how many problems an [Error] lists.
 	maxProblems = 100
 )
 
-// Validate returns an [*Error] with all that is wrong with a context, or nil. It also reads each manifest, to see that it
-// is of the object that the resource names.
+// Validate returns an [*Error] with all problems of a context, or nil. It also checks that each
+// manifest is the manifest of the object that the resource names.
 func Validate(c *AppContext) error {
 	if c == nil {
 		return &Error{Problems: []*Problem{{Fault: BadName, What: "there is no app context, but nil"}}}

@@ -69,7 +69,8 @@ type State struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Connector reaches one cluster. Its methods may be called from several goroutines, Close after all others have ended.
+// Connector reaches one cluster. Its methods may be called from several goroutines. Close is called
+// after all other calls have ended.
 type Connector interface {
 	// Apply creates or changes the objects in their order, and stops when one fails. Objects that do not depend on each other
 	// may be applied in parallel. The error should be an [*Error] that names the object.

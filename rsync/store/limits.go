@@ -5,14 +5,16 @@ package store
 
 import "fmt"
 
-// Limits is an optional interface of stores that know how much a request may hold.
+// Limits is an optional interface of stores with limits of their own.
 type Limits interface {
-	// MaxTxnBytes is how many bytes of keys and values a transaction may have, and MaxTxnOps how many compares or ops.
+	// MaxTxnBytes limits the bytes of keys and values in a transaction, and MaxTxnOps the number of
+	// compares and of ops.
 	MaxTxnBytes() int
 	MaxTxnOps() int
 }
 
-// The limits of a store that does not tell its own: less than etcd's with its defaults, 1.5 MiB and 128.
+// The limits of a store without the interface Limits. They are below etcd's default limits, 1.5 MiB
+// and 128.
 const (
 	DefaultMaxTxnBytes = 1280 << 10
 	DefaultMaxTxnOps   = 120

@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package override has ways to change a manifest for one cluster, for AppBuilder.Override of
-// package appcontext:
+// Package override has overrides for AppBuilder.Override of package appcontext: they change a
+// manifest for one cluster.
 //
 //	b.App("web").Resource("edge", "c1", deployment).Resource("edge", "c2", deployment).
 //		Override("edge", "c2", web, override.JSONPatch([]byte(`[{"op": "replace", "path": "/spec/replicas", "value": 5}]`)))
 //
 // An override is applied when the context is built. The engine stores and compares the result, so
-// Engine.Diff shows what an override causes.
+// Engine.Diff shows the effect of an override.
 package override
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// JSONPatch applies a JSON patch (RFC 6902), which is JSON or YAML, to a manifest of either format.
-// The result is JSON. A patch has at most 10,000 operations, and its copies add at most
-// appcontext.MaxAppCluster bytes.
+// JSONPatch returns an override that applies a JSON patch (RFC 6902). Patch and manifest may be
+// JSON or YAML. The result is JSON. A patch may have 10,000 operations, and its copy operations may
+// add appcontext.MaxAppCluster bytes.
 //
-// The override fails if the patch is no list of operations, if a path does not exist, and if a test
-// operation does not hold.
+// The override returns an error if the patch is not a list of operations, if a path does not exist,
+// or if a test operation fails.
 func JSONPatch(patch []byte) appcontext.Override {
 	operations, invalid := decode(patch)
 	return func(manifest []byte) ([]byte, error) {

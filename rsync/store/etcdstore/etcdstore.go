@@ -1,17 +1,25 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcdstore is a store of package store in etcd 3.
+// Package etcdstore implements package store with etcd 3.
 //
 //	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints})
 //	s, err := etcdstore.New(client, etcdstore.Options{Prefix: "/shop"})
 //	engine, err := rsync.New(s, connectors, rsync.Options{})
 //
-// The client is the caller's, with its TLS, credentials and endpoints, and the caller closes it. A call to a server that does
-// not answer ends after [Options].Timeout, as ctx permits.
+// The caller configures the client, with TLS, credentials and endpoints, and closes it. If the
+// server does not answer, a call ends after [Options].Timeout, or earlier when ctx ends.
 //
-// A transaction that is too large is refused before it is sent: an etcd with its defaults takes 1.5 MiB and 128 operations
-// in one. Where the server has other limits (--max-request-bytes, --max-txn-ops), say so in Options.
+// A transaction that is too large is rejected before it is sent: by default etcd accepts 1.5 MiB
+// and 128 operations in one. If the server has other limits (--max-request-bytes, --max-txn-ops),
+// set them in Options.
+//
+// Run each member of etcd with auto-compaction and a quota. Without auto-compaction etcd keeps
+// every old value, reaches its quota and rejects all writes:
+//
+//	etcd --auto-compaction-mode=periodic --auto-compaction-retention=1h --quota-backend-bytes=8589934592
+//
+// The quota must have room for the current values and for all writes within the retention.
 package etcdstore
 
 import (
@@ -29,11 +37,13 @@ import (
 
 // Options configures a Store; the zero value is useful.
 type Options struct {
-	// Prefix is put before each key, so that several systems can share an etcd. EMCO's keys have none.
+	// Prefix is the prefix of each key. With different prefixes several systems can share an etcd.
+	// EMCO's keys have no prefix.
 	Prefix string
-	// Timeout is how long a call may take, beside what its context says. Defaults to 5 s.
+	// Timeout limits a call, in addition to ctx. Defaults to 5 s.
 	Timeout time.Duration
-	// MaxTxnBytes and MaxTxnOps are the server's limits, less some room. Default to those of package store.
+	// MaxTxnBytes and MaxTxnOps limit transactions. Set them below the limits of the server. They
+	// default to the limits of package store.
 	MaxTxnBytes, MaxTxnOps int
 }
 
@@ -50,7 +60,8 @@ var (
 	_ store.Limits = &Store{}
 )
 
-// New returns a store that uses a client. It does not connect. An error says what is wrong with the options.
+// New returns a store that uses a client. It does not connect. It returns an error for invalid
+// options.
 func New(client *clientv3.Client, options Options) (*Store, error) {
 	if client == nil {
 		return nil, errors.New("etcdstore.New needs a client")

@@ -21,7 +21,7 @@ func keyValue(kv *mvccpb.KeyValue) store.KeyValue {
 	}
 }
 
-// Watch implements [store.Data]. The client resumes a watch whose connection broke at the revision where it was.
+// Watch implements [store.Data]. After a broken connection the client resumes the watch.
 func (s *Store) Watch(ctx context.Context, prefix string, fromRevision int64) <-chan store.Watched {
 	out := make(chan store.Watched)
 	go func() {

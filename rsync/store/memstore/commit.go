@@ -98,8 +98,8 @@ func (s *Store) remember(events []store.Event) {
 	}
 }
 
-// Compact forgets all events up to now, as etcd does from time to time, and frees the memory of what was deleted: watches that
-// begin before get ErrCompacted.
+// Compact removes all past events, as a compaction of etcd does, and frees the memory of deleted keys.
+// Watches that begin earlier return ErrCompacted.
 func (s *Store) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

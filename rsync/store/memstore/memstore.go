@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memstore is a store of package store in memory: for tests and Examples, and the reference of how a store
-// behaves.
+// Package memstore implements package store in memory. It is for tests and Examples, and the
+// reference for the behaviour of a store.
 //
 //	s := memstore.New(memstore.Options{})
 //	engine, err := rsync.New(s, connectors, rsync.Options{})
 //
-// It keeps the last [Options].History events, so that watches can begin in the past. Several engines may use one store: it
-// is what etcd would be to them. It owns no goroutine, only timers for its leases and, as long as their context lives, what
-// watches need.
+// The store keeps the last [Options].History events, so watches can begin in the past. Several
+// engines in one process may share a store. The store has timers for its leases, and goroutines
+// only for watches, until their ctx ends.
 package memstore
 
 import (
@@ -26,14 +26,15 @@ import (
 
 // Options configures a Store; the zero value is useful.
 type Options struct {
-	// History is how many events are kept for watches that begin in the past. Defaults to 100,000.
+	// History is the number of events that the store keeps for watches. Defaults to 100,000.
 	History int
-	// Revision is that of the empty store, so that one that is filled from elsewhere goes on with revisions that were not there
-	// before. Watches that begin before get ErrCompacted. Defaults to 0.
+	// Revision is the revision of the empty store. Set it to the last revision of another store
+	// that you copy, so revisions are not repeated. Watches from earlier revisions return
+	// ErrCompacted. Defaults to 0.
 	Revision int64
-	// MaxTxnBytes and MaxTxnOps limit transactions. Default to those of package store.
+	// MaxTxnBytes and MaxTxnOps limit transactions. They default to the limits of package store.
 	MaxTxnBytes, MaxTxnOps int
-	// Clock defaults to the real one.
+	// Clock defaults to the real clock.
 	Clock clock.WithDelayedExecution
 }
 
@@ -53,7 +54,7 @@ type Store struct {
 	counts   Counts
 }
 
-// Counts says how often a store was asked.
+// Counts has the numbers of calls of a store.
 type Counts struct{ Gets, Ranges, Txns, KeepAlives int }
 
 type logged struct {
@@ -98,7 +99,7 @@ func (s *Store) MaxTxnBytes() int { return s.options.MaxTxnBytes }
 // MaxTxnOps implements [store.Limits].
 func (s *Store) MaxTxnOps() int { return s.options.MaxTxnOps }
 
-// Counts returns how often the store was asked since it was made. Watches are not counted: they cost nothing while nothing happens.
+// Counts returns the numbers of calls since New. Watches are not counted.
 func (s *Store) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
