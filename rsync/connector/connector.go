@@ -1,24 +1,28 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package connector is the interface through which the engine of package rsync reaches a cluster, and what a driver for
-// some kind of cluster has to do. connector/fake is a cluster in memory that can be slow, failing, unreachable or a black
-// hole; connector/connectortest holds a driver against this contract.
+// Package connector is the interface between the engine of package rsync and clusters. A driver
+// implements it for a kind of cluster. connector/fake has clusters in memory that can be slow,
+// failing, unreachable or silent. connector/connectortest tests a driver.
 //
 // # What a driver does
 //
-// It does what it is told once, and says what came of it. Retries, backoff, order between apps, waiting until objects are
-// ready or gone, and noticing that a cluster is back are the engine's. A driver says by its errors what makes sense next:
+// A driver executes each call once, and returns the result. The engine retries, waits until objects
+// are ready or gone, orders apps and probes clusters. The class of an error decides how the engine
+// continues:
 //
-//   - [ErrUnreachable]: the cluster, or the way to it, does not answer. The engine asks Probe, once for all who wait, until it does.
-//   - [ErrRetryable]: it answers, but not now: a conflict, an overload, a webhook that is down.
-//   - [ErrTerminal]: it never will: the object is invalid, or access is denied.
+//   - [ErrUnreachable]: the cluster or the network does not answer. The engine calls Probe, once
+//     for all waiting apps, until the cluster answers.
+//   - [ErrRetryable]: the cluster refuses the call for now: a conflict, an overload, or an
+//     unreachable webhook. The engine retries after a backoff.
+//   - [ErrTerminal]: the cluster refuses the call for good: an invalid object, or denied access.
+//     The app fails on the cluster.
 //
-// An error without a class is retryable. So is context.DeadlineExceeded of a call that took too long; the engine then also
-// probes the cluster.
+// An error without a class is retryable. So is context.DeadlineExceeded of a call that took too
+// long. The engine then also probes the cluster.
 //
-// Calls are repeated after errors and after a crash of the engine, so each must come to the same when it is done twice. A
-// call must end soon after its context has.
+// The engine repeats calls after errors and after crashes, so calls must be idempotent. A call must
+// return soon after ctx has ended.
 package connector
 
 import (
@@ -28,23 +32,24 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Batch is some resources of one app on one cluster. Drivers do not change it.
+// Batch has resources of one app on one cluster. Drivers must not change it.
 type Batch struct {
-	// AppContextID and App say whose the resources are.
+	// AppContextID and App are the owners of the resources.
 	AppContextID, App string
 	Cluster           appcontext.ClusterID
-	// Resources are in the order in which to handle them: for Delete that is the order to delete in.
+	// Resources are in the order of execution, for Delete in the order of deletion.
 	Resources []appcontext.Resource
-	// Progress, if not nil, is what a driver should call with the index of each resource that the cluster has handled. It
-	// returns at once, and may be called from several goroutines. A call that reports progress is not limited by
-	// rsync.Options.CallTimeout, and is repeated without the resources that it has reported. A driver that handles a batch as
-	// a whole does not call it.
+	// Progress, if not nil, should be called with the index of each resource that the cluster has
+	// handled. It returns at once, and may be called from several goroutines. Each report restarts
+	// rsync.Options.CallTimeout, and a repeated call omits the reported resources. A driver that
+	// handles a batch as a whole does not call it.
 	Progress func(index int)
-	// WatchFor is for how long after a Get the caller wants a [StatusWatcher] to report each change
-	// of the objects, also after they are ready.
+	// WatchFor is the time after a Get in which a [StatusWatcher] must report each change of the
+	// objects, even if they are ready.
 	WatchFor time.Duration
-	// Holder, if not nil, returns the name of another app context that has an object too, or "". A driver calls it before it
-	// deletes an object in order to create it again, and leaves the object alone if there is such a context.
+	// Holder, if not nil, returns the ID of another app context that holds an object too, or "". A
+	// driver must call it before it deletes an object to create it again, and must not delete an
+	// object that another context holds.
 	Holder func(ctx context.Context, object appcontext.Object) (string, error)
 }
 
@@ -55,17 +60,17 @@ func (b *Batch) Done(index int) {
 	}
 }
 
-// State is what a cluster says about a resource.
+// State is the state of a resource on a cluster.
 type State struct {
 	appcontext.Object
-	// Exists is whether the object is there, also while it is being deleted.
+	// Exists is true if the object exists, also during its deletion.
 	Exists bool `json:"exists"`
-	// Ready is whether it does what it is for: replicas are available, a job is complete, a definition is established. An object
-	// that has no such state is ready when it exists.
+	// Ready is true if the object works: replicas are available, a job is complete, a definition is
+	// established. An object of another kind is ready when it exists.
 	Ready bool `json:"ready,omitempty"`
-	// Failed is whether it never will be ready: a job has failed.
+	// Failed is true if the object will never be ready, for example a failed job.
 	Failed bool `json:"failed,omitempty"`
-	// Message says more, in a sentence without content of the object.
+	// Message explains the state in a sentence without content of the object.
 	Message string `json:"message,omitempty"`
 }
 
@@ -75,36 +80,38 @@ type Connector interface {
 	// Apply creates or changes the objects in their order, and stops when one fails. Objects that do not depend on each other
 	// may be applied in parallel. The error should be an [*Error] that names the object.
 	Apply(ctx context.Context, batch Batch) error
-	// Delete asks for the deletion of the objects, in the order given. What is gone already is no error. It need not wait until
-	// objects are gone: the engine asks Get.
+	// Delete deletes the objects in their order. An object that does not exist is no error. Delete
+	// need not wait until the objects are gone: the engine calls Get.
 	Delete(ctx context.Context, batch Batch) error
-	// Get returns the state of each object, in the order of the batch: as many, else the engine takes the call for refused. One that
-	// does not exist is no error.
+	// Get returns the state of each object, in the order of the batch. With another number of
+	// states the engine treats the call as a terminal error. An object that does not exist is no
+	// error.
 	Get(ctx context.Context, batch Batch) ([]State, error)
-	// Probe returns nil when the cluster answers. It should cost the cluster as little as possible. A terminal error says that asking
-	// again is of no use: the calls that wait for the cluster are then made, and fail with what is wrong.
+	// Probe returns nil if the cluster answers. It should be cheap. After a terminal error the
+	// engine stops probing and makes the waiting calls, which return the error.
 	Probe(ctx context.Context) error
-	// Close frees what the connector holds.
+	// Close releases the resources of the connector.
 	Close() error
 }
 
-// StatusWatcher is an optional ability of a Connector: to tell when something may have changed, so that the engine need
-// not ask again and again while it waits until objects are ready or gone. The engine has one watch for each cluster on which
-// it waits for something.
+// StatusWatcher is an optional interface of a Connector that reports changes of objects. Without it
+// the engine polls while it waits until objects are ready or gone. The engine has one watch for
+// each cluster with waiting apps.
 type StatusWatcher interface {
-	// WatchStatus calls changed when the state of any object that was applied or deleted through connectors to the cluster may
-	// have changed, until ctx ends or it cannot go on. Calls of changed return at once.
+	// WatchStatus calls changed when the state of any object may have changed that was applied or
+	// deleted through connectors to the cluster. It returns when ctx ends or the watch fails. Calls
+	// of changed return at once.
 	WatchStatus(ctx context.Context, changed func()) error
 }
 
-// Connectors finds the connector of a cluster.
+// Connectors returns the connectors of clusters.
 type Connectors interface {
-	// Connector returns a connector that its caller closes. It is called again after it failed, as its error says, and after the
-	// one before was closed. It may be called from several goroutines.
+	// Connector returns a connector, which the caller closes. After an error the engine calls it
+	// again, depending on the class of the error. It may be called from several goroutines.
 	Connector(ctx context.Context, provider, cluster string) (Connector, error)
 }
 
-// Func is a function that is a Connectors.
+// Func is a function that implements Connectors.
 type Func func(ctx context.Context, provider, cluster string) (Connector, error)
 
 // Connector calls the function.

@@ -12,15 +12,18 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Differ is an optional ability of a Connector: to report what Apply and Delete would change, without a change.
+// Differ is an optional interface of a Connector that returns the changes of an Apply and a Delete
+// without making them.
 type Differ interface {
-	// Diff returns a change for each resource of batch.Apply and then for each of batch.Delete, in their order: as many, else the
-	// engine rejects the answer. What cannot be found out about one object is a Change of kind ChangeUnknown. An error is about the
-	// whole cluster, and has a class as that of Apply.
+	// Diff returns a change for each resource of batch.Apply and then for each of batch.Delete, in
+	// their order. The engine rejects another number of changes. If the change of one object cannot
+	// be determined, it is a ChangeUnknown. An error concerns the whole cluster, and has a class
+	// like an error of Apply.
 	Diff(ctx context.Context, batch DiffBatch) ([]Change, error)
 }
 
-// DiffBatch is what an event would apply and delete of one app on one cluster. Drivers do not change it.
+// DiffBatch has the resources that an event would apply and delete of one app on one cluster.
+// Drivers must not change it.
 type DiffBatch struct {
 	AppContextID, App string
 	Cluster           appcontext.ClusterID
@@ -29,7 +32,7 @@ type DiffBatch struct {
 	Holder func(ctx context.Context, object appcontext.Object) (string, error)
 }
 
-// ChangeKind is what would become of an object.
+// ChangeKind is the kind of a change of an object.
 type ChangeKind string
 
 // The kinds of changes.
@@ -43,27 +46,28 @@ const (
 	ChangeUnknown ChangeKind = "Unknown" // the driver cannot find out
 )
 
-// Change is what would become of an object.
+// Change is a change that an event would make to an object.
 type Change struct {
 	appcontext.Object
 	Kind ChangeKind `json:"change"`
-	// Fields are those that would change, ordered by their paths, for ChangeUpdate. For ChangeReplace they are those of the manifest
-	// that differ: what the cluster itself would set in the new object is not known.
+	// Fields has the changes of fields, ordered by path. For ChangeReplace it has only fields of
+	// the manifest, because the values that the cluster would set in the new object are unknown.
 	Fields []FieldChange `json:"fields,omitempty"`
 	// FieldsOmitted counts fields beyond the limits.
 	FieldsOmitted int `json:"fieldsOmitted,omitempty"`
-	// Message gives the reason for ChangeRefused and ChangeUnknown, and what was not checked for the others. It has no content of
-	// the object.
+	// Message has the reason for ChangeRefused and ChangeUnknown. For other kinds it names what was
+	// not checked. It has no content of the object.
 	Message string `json:"message,omitempty"`
 }
 
-// FieldChange is a field that would change.
+// FieldChange is the change of a field.
 type FieldChange struct {
-	// Path is written as in the API server's conflicts: .spec.template.spec.containers[name="web"].image. An item of a list whose
-	// items have no names has its index.
+	// Path has the format of the API server's conflicts:
+	// .spec.template.spec.containers[name="web"].image. Items without names have an index.
 	Path string `json:"path"`
-	// Before and After are the values as JSON; empty where there is no field. A value of more than 512 bytes is cut, and ends with
-	// "…". A value of a Secret is the text "(redacted)".
+	// Before and After are the values as JSON. They are empty if the field does not exist. A value
+	// of more than 512 bytes is cut and ends with "…". A value of a Secret is the text
+	// "(redacted)".
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
@@ -77,8 +81,9 @@ const (
 	maxFieldsBytes = 16 << 10
 )
 
-// SetFields sets Fields and FieldsOmitted to the differences between two objects, which are as encoding/json decodes them. It hides
-// values of Secrets, and omits fields after 16 KiB. It is for drivers.
+// SetFields sets Fields and FieldsOmitted to the differences between two objects in the form of
+// encoding/json. It redacts the values of Secrets, and omits fields after 16 KiB. It is for
+// drivers.
 func (c *Change) SetFields(before, after map[string]any) {
 	changes := fielddiff.Between(before, after)
 	if c.Group == "" && c.Object.Kind == "Secret" {

@@ -14,19 +14,21 @@ import (
 var (
 	// ErrUnreachable: the cluster does not answer.
 	ErrUnreachable = errors.New("the cluster does not answer")
-	// ErrRetryable: the cluster answers, and the same may succeed later.
+	// ErrRetryable: the cluster answers, and the same call may succeed later.
 	ErrRetryable = errors.New("the cluster refused for now")
-	// ErrTerminal: it will not succeed, however often it is tried.
+	// ErrTerminal: the call will never succeed.
 	ErrTerminal = errors.New("the cluster refused")
 )
 
-// Error says of which class an error is, and with which object it happened.
+// Error is an error with a class and an object.
 type Error struct {
-	// Class is ErrUnreachable, ErrRetryable or ErrTerminal, or wraps one to say who refused: compare it by errors.Is.
+	// Class is ErrUnreachable, ErrRetryable or ErrTerminal, or an error that wraps one of them:
+	// compare it with errors.Is.
 	Class error
-	// Object is the one that it happened with; its Kind is empty where it was none in particular.
+	// Object is the object that failed. Its Kind is empty if the error concerns no single object.
 	Object appcontext.Object
-	// Err is the cause. Its text gets into logs and statuses, so it must have no content of manifests.
+	// Err is the cause. Logs and statuses include its text, so it must have no content of
+	// manifests.
 	Err error
 }
 
@@ -50,7 +52,7 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Class, e.Err}
 }
 
-// ClassOf returns the class of an error: ErrRetryable where it has none, nil for nil.
+// ClassOf returns the class of an error: ErrRetryable if it has no class, and nil for nil.
 func ClassOf(err error) error {
 	switch {
 	case err == nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// Providers have connectors of different kinds; a cluster that nobody knows will never be one.
+// Providers have connectors of different kinds. An unknown provider is a terminal error.
 func ExampleFunc() {
 	edge := fake.New()
 	connectors := connector.Func(func(ctx context.Context, provider, cluster string) (connector.Connector, error) {
@@ -31,7 +31,7 @@ func ExampleFunc() {
 	// false the cluster refused: there is no provider "moon"
 }
 
-// A driver says of which class an error is, and with which object it happened.
+// A driver returns an error with its class and its object.
 func ExampleError() {
 	var err error = &connector.Error{
 		Class: connector.ErrRetryable, Object: appcontext.Object{Group: "apps", Kind: "Deployment", Name: "web"}, Err: errors.New("conflict"),

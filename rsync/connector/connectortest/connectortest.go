@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package connectortest holds a driver against the contract of package connector.
+// Package connectortest tests a driver against the contract of package connector.
 package connectortest
 
 import (
@@ -21,16 +21,18 @@ import (
 // patience is how long a cluster may take for what it does after a call.
 const patience = 30 * time.Second
 
-// Cluster is a cluster to test with. It must have nothing of what the test applies: ConfigMaps in a namespace.
+// Cluster is a cluster for the test. It must not have the ConfigMaps that the test applies.
 type Cluster struct {
 	Connector connector.Connector
 	ID        appcontext.ClusterID
 	// Namespace exists on the cluster. Defaults to "default".
 	Namespace string
-	// Break makes the cluster unreachable, and Mend undoes it. Where they are nil that is not tested.
+	// Break makes the cluster unreachable, and Mend reverts it. If they are nil, the test skips
+	// unreachable clusters.
 	Break, Mend func()
-	// Value returns what a ConfigMap in Namespace has as "key" in its data: from the cluster itself, not from the connector. Where it is nil, a
-	// connector passes that leaves objects as they are once they exist.
+	// Value returns the value of "key" in the data of a ConfigMap in Namespace. It must read from
+	// the cluster, not from the connector. If it is nil, the test does not notice a connector that
+	// never updates objects.
 	Value func(ctx context.Context, name string) (string, error)
 }
 

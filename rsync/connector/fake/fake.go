@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fake has clusters in memory, for tests of programs that use package rsync, and for those of the engine.
+// Package fake has clusters in memory, for tests of programs that use package rsync.
 //
 //	clusters := fake.New()
 //	engine, err := rsync.New(memstore.New(memstore.Options{}), clusters, rsync.Options{})
@@ -18,14 +18,15 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// Clusters are all clusters of a test; those that are asked for come to be. Its methods may be called from any goroutine.
+// Clusters has the clusters of a test. It creates a cluster when it is first used. Its methods may
+// be called from any goroutine.
 type Clusters struct {
 	mu   sync.Mutex
 	all  map[appcontext.ClusterID]*Cluster
 	open int
 }
 
-// New returns clusters that all work.
+// New returns clusters in the mode Works.
 func New() *Clusters { return &Clusters{all: map[appcontext.ClusterID]*Cluster{}} }
 
 // Cluster returns a cluster.
@@ -48,14 +49,14 @@ func (c *Clusters) Connector(_ context.Context, provider, name string) (connecto
 	return &conn{Cluster: cluster, all: c}, nil
 }
 
-// Open returns how many connectors were not closed.
+// Open returns the number of open connectors.
 func (c *Clusters) Open() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.open
 }
 
-// Mode is how a cluster behaves.
+// Mode is the behaviour of a cluster.
 type Mode int
 
 // The modes.
@@ -79,7 +80,7 @@ const (
 	Diff   Verb = "Diff"
 )
 
-// Call is something that a cluster did with an object.
+// Call is a call to a cluster for one object.
 type Call struct {
 	Verb   Verb
 	Object appcontext.Object
@@ -113,7 +114,8 @@ type Cluster struct {
 	probes      []time.Time
 }
 
-// SetMode changes how the cluster behaves; calls that hang in a black hole go on in the new mode.
+// SetMode changes the behaviour of the cluster. Calls that hang in the mode BlackHole continue in
+// the new mode.
 func (c *Cluster) SetMode(m Mode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,43 +124,44 @@ func (c *Cluster) SetMode(m Mode) {
 	c.modeChanged = make(chan struct{})
 }
 
-// SetDelay makes each call but probes take that long.
+// SetDelay sets the duration of each call except Probe.
 func (c *Cluster) SetDelay(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.delay = d
 }
 
-// SetLatency makes each request take that long: probes, Gets, and each object of Apply and Delete, which are handled one after the
-// other and report progress.
+// SetLatency sets the duration of each request: a Probe, a Get, or one object of an Apply or a
+// Delete. Apply and Delete handle objects one after the other, and report progress.
 func (c *Cluster) SetLatency(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.latency = d
 }
 
-// SetUnready makes objects that are applied from now on unready until SetReady; nil none.
+// SetUnready makes each object that is applied later, and for which the function returns true,
+// unready until SetReady. Nil ends it.
 func (c *Cluster) SetUnready(which func(appcontext.Object) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unready = which
 }
 
-// SetFinalizer keeps objects that are deleted there until Finalize.
+// SetFinalizer keeps deleted objects on the cluster until Finalize.
 func (c *Cluster) SetFinalizer(on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.finalizer = on
 }
 
-// Intercept has f called before each verb; an error is that of the call. Nil ends it.
+// Intercept calls f before each call. If f returns an error, the call returns it. Nil ends it.
 func (c *Cluster) Intercept(f func(Verb, connector.Batch) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hook = f
 }
 
-// SetReady changes what the cluster says of an object that is there.
+// SetReady sets the state of an existing object.
 func (c *Cluster) SetReady(o appcontext.Object, ready, failed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,8 +171,8 @@ func (c *Cluster) SetReady(o appcontext.Object, ready, failed bool) {
 	c.notify()
 }
 
-// SetObject changes an object behind the back of those who apply: it creates it or gives it another
-// manifest, ready as it was. Nil deletes it.
+// SetObject changes an object as another writer would, for tests of drift. It creates the object or
+// replaces its manifest, and keeps its readiness. A nil manifest deletes the object.
 func (c *Cluster) SetObject(o appcontext.Object, manifest []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +188,7 @@ func (c *Cluster) SetObject(o appcontext.Object, manifest []byte) {
 	c.notify()
 }
 
-// Finalize lets the objects go that are being deleted.
+// Finalize removes the objects that SetFinalizer keeps.
 func (c *Cluster) Finalize() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,7 +206,7 @@ func (c *Cluster) notify() {
 	c.changed = make(chan struct{})
 }
 
-// Objects returns the manifests that are on the cluster.
+// Objects returns the manifests of the objects on the cluster.
 func (c *Cluster) Objects() map[appcontext.Object]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,21 +217,21 @@ func (c *Cluster) Objects() map[appcontext.Object]string {
 	return out
 }
 
-// Calls returns what the cluster did, in order. Probes are not among it.
+// Calls returns the calls for objects, in order, without probes.
 func (c *Cluster) Calls() []Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Call(nil), c.calls...)
 }
 
-// Count returns how often a method was called.
+// Count returns the number of calls of a method.
 func (c *Cluster) Count(v Verb) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts[v]
 }
 
-// Probes returns when Probe was called.
+// Probes returns the times of the calls of Probe.
 func (c *Cluster) Probes() []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// Connectors finds the connectors of clusters whose manifests are in git. It is a [connector.Connectors]. It may be used
-// concurrently. What it holds goes with the last connector of each repository.
+// Connectors implements [connector.Connectors] for clusters with manifests in git. It may be used
+// concurrently. It releases the resources of a repository with its last connector.
 type Connectors struct {
 	clusters map[string]Repository
 	options  Options
@@ -32,8 +32,9 @@ type Connectors struct {
 // place is what connectors share.
 type place struct{ url, branch string }
 
-// New returns Connectors for clusters. A key is provider+cluster, or provider+* for the other clusters of a provider, or * for
-// all others. New does not look at repositories. It returns [ErrInvalid].
+// New returns Connectors for clusters. A key is provider+cluster, provider+* for the other clusters
+// of a provider, or * for all others. New does not connect to repositories. It returns
+// [ErrInvalid].
 func New(clusters map[string]Repository, options Options) (*Connectors, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -63,8 +64,8 @@ func New(clusters map[string]Repository, options Options) (*Connectors, error) {
 	return c, nil
 }
 
-// Connector implements [connector.Connectors]. It does no I/O. For a cluster that New was not told of it returns a terminal
-// error.
+// Connector implements [connector.Connectors]. It does no I/O. For a cluster without a key in New
+// it returns a terminal error.
 func (c *Connectors) Connector(_ context.Context, provider, cluster string) (connector.Connector, error) {
 	id := appcontext.ClusterID{Provider: provider, Name: cluster}
 	at, ok := c.clusters[id.String()]

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package git is a connector whose clusters are folders of a git repository: what the engine of package rsync applies and deletes
-// becomes commits, and a GitOps agent on each cluster, such as Flux or Argo CD, does the rest.
+// Package git is a connector for clusters with a GitOps agent, for example Flux or Argo CD. A
+// cluster is a folder of a git repository. The connector commits what the engine of package rsync
+// applies and deletes, and the agent applies the folder.
 //
 //	connectors, err := git.New(map[string]git.Repository{
 //		"edge+*": {
@@ -15,8 +16,9 @@
 //
 // go run ./examples/rsync serve --git URL is a program with such clusters.
 //
-// Clusters that share a repository and a branch share one clone in memory. A batch is one commit; batches that come while a
-// push is under way go out together in the next one, and all who ask in that time are answered by one look at the server.
+// Clusters with the same repository and branch share one clone in memory. Each batch is one commit.
+// Batches that arrive during a push go into the next push together, and one request to the server
+// answers all reads in that time.
 //
 // # Layout
 //
@@ -27,28 +29,32 @@
 //	clusters/edge+c1/shop/ConfigMap/settings.yaml
 //	clusters/edge+c1/_cluster/Namespace/shop.yaml
 //
-// Let the agent of a cluster read the folder that [Repository.Directory] returns, with all below it. Other files there, and in the
-// whole repository, stay as they are, so a kustomization.yaml may be put beside the folders of the namespaces.
+// Configure the agent of a cluster with the folder that [Repository.Directory] returns, including
+// its subfolders. The connector does not change other files, so you may add a kustomization.yaml
+// next to the folders of the namespaces.
 //
-// Names are written as they are where they have small letters, digits, '-', '.' and '_' only, which is nearly always. All else is
-// a percent sign and two hexadecimal digits: capitals (but for those of kinds) since they do not count on some file systems, a dot
-// at the beginning, slashes, colons. Names of more than 240 bytes end with a hash. An object named kustomization gets a percent sign
-// too: agents read that file as a list of others; so do one named cloudbuild, and folders that would end like pictures and archives, which
-// Flux leaves out. Where two names would differ in capitals only, a file is where a folder must be, or a folder or a submodule
-// where a file must be, the batch is refused. A file or a link at the path of an object is taken for the object's, whoever put it there.
+// Lower-case letters, digits, '-', '.' and '_' of names stay unchanged. Other characters become a
+// percent sign and two hexadecimal digits: slashes, colons, a dot at the beginning, and capitals
+// except those of kinds, because some file systems ignore case. Names of more than 240 bytes end
+// with a hash. The names kustomization and cloudbuild get a percent sign, because agents treat
+// these files differently. So do folders with the extensions of pictures and archives, which Flux
+// ignores. A batch is rejected if two names differ only in case, if a file is in the place of a
+// folder, or if a folder or a submodule is in the place of a file. A file or a link at the path of
+// an object counts as the object's file, regardless of its author.
 //
-// When the last object of a cluster is deleted its folder stays, with an empty file .gitkeep: agents take an empty folder for
-// "prune all", and one that is gone for an error.
+// After the deletion of the last object of a cluster, its folder stays with an empty file .gitkeep.
+// Agents prune everything if the folder is empty, but a missing folder is an error for them.
 //
-// Manifests are written as they are: do not put a Secret into a repository that others read, but what makes one, such as a
-// SealedSecret or an ExternalSecret. The order of objects in a batch, and hooks, are the agent's from then on: the engine knows only that
-// they were committed.
+// Manifests are written unchanged. Do not write a Secret to a repository with other readers: use a
+// SealedSecret or an ExternalSecret. The agent decides the order of objects in a batch and runs
+// hooks. The engine only sees that they are committed.
 //
 // # States
 //
-// An object exists, and is ready, when its file is at the tip of the branch on the server. So a dependency on Ready, a wave, and a hook wait for the
-// commit only, and Terminated means that the files are gone. [Options].Status can say more: it sees each answer of Get before the
-// engine does, and may ask the cluster. Without Status, delete policies of hooks work as follows:
+// An object exists, and is ready, when its file is at the tip of the branch on the server.
+// Therefore a dependency on Ready, a wave and a hook wait only for the commit, and Terminated means
+// that the files are deleted. [Options].Status can change the states that Get returns, for example
+// after a request to the cluster. Without Status, delete policies of hooks work as follows:
 //
 //   - hook-succeeded is a terminal error, because the hook's file would be deleted before an agent
 //     has run the hook,
@@ -58,42 +64,49 @@
 //
 // # Differences
 //
-// The connector is a [connector.Differ]: it compares manifests with the files at the tip of the branch, and fetches the files that
-// differ. A server with uploadpack.allowReachableSHA1InWant sends only these, others send all files of the commit, within MaxFetchBytes.
+// The connector is a [connector.Differ]: it compares manifests with the files at the tip of the
+// branch, and fetches files that differ. A server with uploadpack.allowReachableSHA1InWant sends
+// only these files. Other servers send all files of the commit, within MaxFetchBytes.
 //
 // # Guarantees
 //
-//   - A batch is committed as a whole or not at all, and one that changes nothing makes no commit.
-//   - A push only ever adds to the branch: the server is told which commit we saw and compares. When others, engines or people,
-//     were faster, their commits are fetched, the batch is made again on top of them, and pushed, up to [Options].PushAttempts times. Nothing
-//     is forced.
-//   - A push whose answer got lost is found on the server by the next attempt. It is not committed twice.
-//   - A server that refuses commits pushed together gets each alone, so that one cluster's trouble stays its own.
-//   - Only folders are fetched and kept: no history, and no files where the server has uploadpack.allowFilter; else files are
-//     thrown away as they arrive. An apply costs the folders on the way to its files, however large the repository is.
+//   - A batch is committed as a whole or not at all. A batch without changes makes no commit.
+//   - A push only adds to the branch, and never forces: the server compares the expected commit.
+//     After a concurrent push of another writer, the connector fetches its commits, repeats the
+//     batch on top of them and pushes again, up to [Options].PushAttempts times.
+//   - After a lost answer the next attempt finds the commit on the server, and does not commit
+//     again.
+//   - If a server rejects a push with several commits, the connector pushes each commit alone, so a
+//     rejected commit affects only its own cluster.
+//   - The connector fetches and stores only folders, without history. A server with
+//     uploadpack.allowFilter sends no files; files of other servers are discarded. The cost of an
+//     Apply depends on the folders on the path to its files, not on the size of the repository.
 //   - No worktree is checked out, no program of the repository is run, no submodule or link is followed.
 //
 // # Errors
 //
-// They are [connector.Error]s with the class that the engine goes by. None has a password, a token, or what a server says in prose.
+// Errors are [connector.Error]s. Their texts have no password, no token and no free text of a
+// server.
 //
 //	unreachable  no connection, a broken one, no answer in time, an expired certificate; HTTP 502, 503, 504
-//	retryable    others pushed faster all the time; a file of the configuration cannot be read; HTTP 408, 429, 500; a server that
-//	             reports an error that we do not know
-//	terminal     wrong credentials, access denied, no such repository or branch, an unverified server, a repository beyond
+//	retryable    concurrent pushes of others in each attempt; an unreadable file of the configuration; HTTP 408, 429, 500; a server that
+//	             reports an unknown error
+//	terminal     wrong credentials, access denied, a missing repository or branch, an unverified server, a repository over
 //	             MaxFetchBytes; a push that a hook or a protected branch declines; a manifest that is broken, has a field twice, is of another object, or
 //	             too large; a name that is taken in the repository; a hook with hook-succeeded without Options.Status
 //
-// A hook that declines is terminal, since most hooks are rules. Probe asks for the list of branches. It returns nil also
-// when the server refuses, for now or for good: it has answered, and the next call says what is wrong. However many clusters wait for a server that does not
-// answer, it is asked four times a second at most.
+// A push that a hook declines is a terminal error, because most hooks enforce rules. Probe requests
+// the list of branches. It also returns nil if the server refuses the request: the next call
+// returns the error. All clusters together probe a server that does not answer four times a second
+// at most.
 //
 // # Servers
 //
-// Any git server over https or ssh, or a bare repository on this machine. The user in Auth must be allowed to read and to push
-// to the branch. A branch that does not exist is an error, unless CreateBranch is set. Signed commits, client certificates,
-// git's own configuration, SSH agents, repositories with SHA-256, and servers that insist on multi_ack (Azure DevOps) are not supported. HTTP proxies are those of the environment.
+// The connector supports git servers over https and ssh, and bare repositories on this machine. The
+// user in Auth needs permission to read and to push to the branch. A missing branch is an error,
+// unless CreateBranch is set. Not supported are signed commits, client certificates, git's own
+// configuration, SSH agents, repositories with SHA-256, and servers that require multi_ack (Azure
+// DevOps). HTTP proxies are those of the environment.
 //
-// Each apply compresses and sends the folders that it changes: a folder with thousands of objects of one kind is sent as a whole each
-// time, some 40 bytes for each of them.
+// Each Apply sends the folders that it changes as a whole: about 40 bytes for each object in them.
 package git

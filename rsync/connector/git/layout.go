@@ -25,14 +25,14 @@ const (
 	maxComponent = 240
 )
 
-// Directory returns the folder of a cluster's manifests in the repository, with slashes: what the GitOps agent of that
-// cluster is to read.
+// Directory returns the folder of a cluster's manifests in the repository, with slashes. The GitOps
+// agent of the cluster must read this folder.
 func (r Repository) Directory(cluster appcontext.ClusterID) string {
 	return path.Join(r.directory(cluster)...)
 }
 
-// File returns the path of an object's manifest in the repository. It depends on the cluster and the identity of the object
-// alone, so that an object stays where it is when it moves to another app or context.
+// File returns the path of an object's manifest in the repository. It depends only on the cluster
+// and the identity of the object, so a move to another app or context does not move the file.
 func (r Repository) File(cluster appcontext.ClusterID, object appcontext.Object) string {
 	return path.Join(r.file(cluster, object)...)
 }

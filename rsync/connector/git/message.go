@@ -11,7 +11,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Verb is what a commit does.
+// Verb is the kind of a commit.
 type Verb string
 
 // The verbs.
@@ -32,7 +32,7 @@ type Commit struct {
 // listed is how many objects a message names.
 const listed = 50
 
-// Message writes one line that says what a commit does, and then its objects.
+// Message returns the default message of a commit: one line with a summary, and then its objects.
 func Message(c Commit) string {
 	var b strings.Builder
 	verb, objects := "Apply", "objects"

@@ -17,33 +17,36 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// ErrInvalid is what [New] returns for a configuration that cannot work; the error says what and where.
+// ErrInvalid is wrapped by the errors of [New]: the configuration is invalid.
 var ErrInvalid = errors.New("git: the configuration is invalid")
 
-// Repository is a branch of a repository, and a folder in it. Repositories with the same URL and Branch share what they fetch
-// and push, and may differ in their Path only. A value prints without credentials.
+// Repository is a branch of a repository, and a folder in it. Repositories with the same URL and
+// Branch share their fetches and pushes, and may differ only in Path. A value prints without
+// credentials.
 type Repository struct {
-	// URL is https://host/path, ssh://user@host/path, user@host:path, or file:///path or /path on this machine, for which the
-	// program git must be installed. http is for tests: see PlainHTTP. Credentials do not belong here and are refused; the user
-	// of an ssh URL does.
+	// URL is https://host/path, ssh://user@host/path, user@host:path, or file:///path or /path on
+	// this machine, for which the program git must be installed. http is for tests: see PlainHTTP.
+	// Credentials in the URL are rejected, except the user of an ssh URL.
 	URL string
 	// Branch is where manifests are committed. Defaults to "main".
 	Branch string
-	// Path is the folder that has the clusters' folders, with slashes, and none at its ends. Defaults to the top.
+	// Path is the folder of the clusters' folders, with slashes, but without one at its ends.
+	// Defaults to the root.
 	Path string
-	// CreateBranch has the first Apply create a branch that does not exist, also in an empty repository. It has a history of its
-	// own. Where it is false, a branch that does not exist is an error.
+	// CreateBranch has the first Apply create a branch that does not exist, also in an empty
+	// repository. The branch has a history of its own. Without CreateBranch, a missing branch is an
+	// error.
 	CreateBranch bool
-	// Auth is who we are.
+	// Auth has the credentials.
 	Auth Auth
 	// CAFile holds, in PEM, the CAs that verify an https server, instead of the system's. It is read again for each call.
 	CAFile string
-	// PlainHTTP allows an http URL together with credentials, which anybody on the way can read.
+	// PlainHTTP allows an http URL with credentials, which are then readable on the network.
 	PlainHTTP bool
 }
 
-// Auth has credentials; which ones depends on the URL. Files are read again for each call, so that they can be replaced; line
-// breaks at their end do not count. A value prints without secrets, also as JSON.
+// Auth has credentials for the scheme of the URL. Files are read again for each call, so they can
+// be replaced. Line breaks at their ends are ignored. A value prints without secrets, also as JSON.
 type Auth struct {
 	// Username is for basic authentication over https. For ssh it is the user where the URL has none, and defaults to "git".
 	Username string
@@ -77,28 +80,30 @@ func (a Auth) GoString() string { return a.String() }
 // MarshalText is String, for JSON and structured logs.
 func (a Auth) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// Signature is who a commit is by.
+// Signature is the author of a commit.
 type Signature struct{ Name, Email string }
 
 // Options configures [New]; the zero value is useful.
 type Options struct {
-	// Author is who commits are by. Defaults to rsync <rsync@localhost>.
+	// Author is the author of commits. Defaults to rsync <rsync@localhost>.
 	Author Signature
-	// Message writes the message of a commit. It may be called several times for one. Defaults to [Message].
+	// Message returns the message of a commit. It may be called several times for a commit.
+	// Defaults to [Message].
 	Message func(Commit) string
-	// Status may change the states that Get returns: what git has is all that is known here, and this may ask a cluster, or the
-	// agent on it, whether objects are ready, or not yet gone. The states are in the order of the batch, and both Exists and Ready
-	// where the file is at the tip of the branch. Its errors are those of Get. It may be called concurrently.
+	// Status may change the states that Get returns, for example after a request to the cluster or
+	// its agent. The states are in the order of the batch. Exists and Ready are true if the file is
+	// at the tip of the branch. Get returns the errors of Status. It may be called concurrently.
 	Status func(ctx context.Context, batch connector.Batch, states []connector.State) error
-	// PushAttempts is how often a push is tried, each time on the new tip, where others push at the same time. After that the error
-	// is retryable. Defaults to 10.
+	// PushAttempts limits the attempts of a push on a new tip after concurrent pushes. Then the
+	// error is retryable. Defaults to 10.
 	PushAttempts int
-	// MaxFetchBytes bounds what one answer of the server may take, compressed, and the memory for the folders of a repository, in
-	// bytes. A repository beyond it is a terminal error. Defaults to 256 MiB.
+	// MaxFetchBytes limits one compressed answer of the server, and the memory for the folders of a
+	// repository, in bytes. A larger repository is a terminal error. Defaults to 256 MiB.
 	MaxFetchBytes int64
-	// MaxManifestBytes is how large one manifest may be. Defaults to 1.5 MiB, the most that an API server with etcd's default takes.
+	// MaxManifestBytes limits one manifest. Defaults to 1.5 MiB, the limit of an API server with
+	// etcd's defaults.
 	MaxManifestBytes int
-	// Clock gives commits their times. Defaults to the real one.
+	// Clock is the clock for the times of commits. Defaults to the real clock.
 	Clock clock.Clock
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// Connectors finds the connectors of clusters with an API server that can be reached from here. It is a
-// [connector.Connectors]. It may be used concurrently. What it holds goes with the last connector of each cluster.
+// Connectors implements [connector.Connectors] for clusters with a reachable API server. It may be
+// used concurrently. It releases the resources of a cluster with its last connector.
 type Connectors struct {
 	clusters map[string]Cluster
 	options  Options
@@ -25,9 +25,10 @@ type Connectors struct {
 	open map[appcontext.ClusterID]*cluster
 }
 
-// New returns Connectors for clusters. A key is provider+cluster, or provider+* for the other clusters of a provider, or * for
-// all others; Config and Kubeconfig of the latter two are one cluster under many names, so Load is for them as a rule. New reads no file and
-// calls nobody. It returns [ErrInvalid].
+// New returns Connectors for clusters. A key is provider+cluster, provider+* for the other clusters
+// of a provider, or * for all others. For keys with * use Load: with Config or Kubeconfig all
+// matching names are the same cluster. New reads no file and makes no calls. It returns
+// [ErrInvalid].
 func New(clusters map[string]Cluster, options Options) (*Connectors, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -44,8 +45,8 @@ func New(clusters map[string]Cluster, options Options) (*Connectors, error) {
 	return &Connectors{clusters: maps.Clone(clusters), options: options, open: map[appcontext.ClusterID]*cluster{}}, nil
 }
 
-// Connector implements [connector.Connectors]. It does no I/O: configurations are read by the first call. For a cluster that New was
-// not told of it returns a terminal error.
+// Connector implements [connector.Connectors]. It does no I/O: the first call reads the
+// configuration. For a cluster without a key in New it returns a terminal error.
 func (c *Connectors) Connector(_ context.Context, provider, name string) (connector.Connector, error) {
 	id := appcontext.ClusterID{Provider: provider, Name: name}
 	for _, key := range []string{id.String(), provider + "+*", "*"} {

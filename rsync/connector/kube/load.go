@@ -23,8 +23,9 @@ import (
 // maxKubeconfig bounds a kubeconfig file, in bytes.
 const maxKubeconfig = 1 << 20
 
-// Directory returns a Loader that reads the kubeconfig dir/NAME.kubeconfig of each cluster, with its current context; NAME is the
-// cluster's name without its provider. A file that comes later is found when the cluster is next asked for.
+// Directory returns a Loader that reads the kubeconfig dir/NAME.kubeconfig of each cluster, with
+// its current context. NAME is the name of the cluster without its provider. A new file is found at
+// the next call to the cluster.
 func Directory(dir string) Loader {
 	return func(_ context.Context, cluster appcontext.ClusterID) (*rest.Config, error) {
 		name := cluster.Name

@@ -17,27 +17,30 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// ErrInvalid is what [New] returns for a configuration that cannot work; the error says what and where.
+// ErrInvalid is wrapped by the errors of [New]: the configuration is invalid.
 var ErrInvalid = errors.New("kube: the configuration is invalid")
 
-// Cluster says how to reach a cluster, in exactly one of three ways. A value prints without credentials.
+// Cluster is the configuration of a cluster. Exactly one of Config, Kubeconfig and Load is set. A
+// value prints without credentials.
 type Cluster struct {
-	// Config is used as it is, but for its Timeout, which is ignored. Its QPS, Burst or RateLimiter, where set, go before those
-	// of Options.
+	// Config is used without changes, except that its Timeout is ignored. Its QPS, Burst and
+	// RateLimiter take precedence over Options.
 	Config *rest.Config
-	// Kubeconfig is the path of a kubeconfig file. It may name programs that get credentials, so it must be one that you trust.
+	// Kubeconfig is the path of a kubeconfig file. It may name a program for credentials, so it
+	// must be trusted.
 	Kubeconfig string
-	// Context is the context of the kubeconfig. Defaults to its current one.
+	// Context is the context of the kubeconfig. Defaults to its current context.
 	Context string
-	// Load returns a configuration, for instance from a Secret: see [Directory] for one. It may be called concurrently, and must
-	// end with ctx. Its errors have the class of a [connector.Error], and are retryable where they have none; they get into logs and statuses.
+	// Load returns a configuration, for example from a Secret: see [Directory]. It may be called
+	// concurrently, and must return when ctx ends. Its errors may be [connector.Error]s; other
+	// errors are retryable. Logs and statuses include their texts.
 	Load Loader
 }
 
 // Loader returns the configuration of a cluster.
 type Loader func(ctx context.Context, cluster appcontext.ClusterID) (*rest.Config, error)
 
-// String says which way there is, without credentials.
+// String returns the kind of the configuration, without credentials.
 func (c Cluster) String() string {
 	switch {
 	case c.Config != nil:
@@ -79,36 +82,39 @@ func (c Cluster) validate() error {
 
 // Options configures [New]; the zero value is useful.
 type Options struct {
-	// FieldManager is the name under which fields are owned: 1 to 128 printable bytes. Keep it the same: what an earlier name has
-	// applied, the new one neither changes without Force nor removes. Defaults to "rsync".
+	// FieldManager is the owner of applied fields: 1 to 128 printable bytes. Do not change it: a
+	// new manager neither changes the fields of the earlier one without Force, nor removes them.
+	// Defaults to "rsync".
 	FieldManager string
-	// Force takes over fields that others own. Without it a conflict is a terminal error that names the fields and their owners.
+	// Force takes ownership of fields of other managers. Without Force a conflict is a terminal
+	// error that names the fields and their owners.
 	Force bool
-	// AwaitKinds makes a kind that the cluster does not serve a retryable error instead of a terminal one, for custom resources
-	// whose definitions come by other ways, at any time.
+	// AwaitKinds makes a kind that the cluster does not serve a retryable error instead of a
+	// terminal one. Use it if other systems install the definitions of custom resources.
 	AwaitKinds bool
-	// Propagation is what happens to the dependents of a deleted object. Defaults to Background; with Foreground an object
-	// is gone after them.
+	// Propagation is the propagation policy of deletions. Defaults to Background. With Foreground
+	// an object is gone after its dependents.
 	Propagation metav1.DeletionPropagation
-	// QPS and Burst limit the requests to one cluster, in requests per second. Probes and discovery do not count. Default to
-	// 200 and 400.
+	// QPS and Burst limit the requests to one cluster, in requests per second. Probes and discovery
+	// do not count. They default to 200 and 400.
 	QPS   float32
 	Burst int
 	// Timeout limits one request, from when the rate limit admits it. Defaults to 30 s.
 	Timeout time.Duration
-	// EstablishTimeout is how long Apply waits until a CustomResourceDefinition is served. After that the error is retryable.
-	// Defaults to 20 s.
+	// EstablishTimeout limits how long Apply waits until a CustomResourceDefinition is served. Then
+	// it returns a retryable error. Defaults to 20 s.
 	EstablishTimeout time.Duration
-	// Concurrency is how many requests one call has under way. Defaults to 16.
+	// Concurrency is the number of concurrent requests of one call. Defaults to 16.
 	Concurrency int
-	// MaxObjectBytes is how large one manifest may be. Defaults to 1.5 MiB, the most that an API server with etcd's default takes.
+	// MaxObjectBytes limits one manifest. Defaults to 1.5 MiB, the limit of an API server with
+	// etcd's defaults.
 	MaxObjectBytes int
-	// MaxResponseBytes is how large an answer may be; watches do not count. Defaults to 64 MiB.
+	// MaxResponseBytes limits one answer, except watches. Defaults to 64 MiB.
 	MaxResponseBytes int64
-	// MaxWatches bounds the watches on one cluster, each of one kind in one namespace. What is beyond is not watched, and the
-	// engine asks for it instead. Defaults to 32.
+	// MaxWatches limits the watches on one cluster. Each watch has one kind in one namespace. The
+	// engine polls objects beyond the limit. Defaults to 32.
 	MaxWatches int
-	// Clock is for the watches. Defaults to the real one.
+	// Clock is the clock of watches. Defaults to the real clock.
 	Clock clock.WithTicker
 }
 

@@ -58,8 +58,9 @@ func ruleOf(o appcontext.Object) *rule {
 	return &rules[i]
 }
 
-// DefaultConfig asks the agent to report what tells whether Deployments, StatefulSets, DaemonSets, Jobs and
-// CustomResourceDefinitions are ready, see the package documentation. For all else it returns nil. The object is the caller's.
+// DefaultConfig requests the status fields from which the connector determines whether Deployments,
+// StatefulSets, DaemonSets, Jobs and CustomResourceDefinitions are ready. For other kinds it
+// returns nil. The caller may change the returned object.
 func DefaultConfig(o appcontext.Object) *workv1.ManifestConfigOption {
 	r := ruleOf(o)
 	if r == nil {

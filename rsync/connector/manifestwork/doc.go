@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifestwork is a connector whose clusters have a work agent: what the engine of package rsync applies becomes manifests
-// of ManifestWorks (work.open-cluster-management.io/v1) in the cluster's namespace on a hub, and what the agent reports
-// becomes the state of the objects.
+// Package manifestwork is a connector for clusters with a work agent. It writes ManifestWorks
+// (work.open-cluster-management.io/v1) with the manifests of the engine of package rsync to the
+// cluster's namespace on a hub. The reports of the agent are the states of the objects.
 //
 //	connectors, err := manifestwork.New(clientset.WorkV1(), manifestwork.Options{})
 //	engine, err := rsync.New(store, connectors, rsync.Options{})
 //
-// The clientset is any with the generated interface (open-cluster-management.io/api/client/work): the typed one of a hub's API
-// server, or that of a source, with which works travel over a broker and no hub stores them:
+// The clientset has the generated interface of open-cluster-management.io/api/client/work. It is
+// the typed clientset of a hub's API server, or the clientset of a work.Source, which sends works
+// over a broker and stores none on a hub:
 //
 //	source, err := work.NewSource(transport, work.SourceOptions{SourceID: "rsync", Store: store})
 //	go source.Start(ctx)
@@ -17,78 +18,87 @@
 //		Reachable: func(context.Context, appcontext.ClusterID) error { return source.Healthy() },
 //	})
 //
-// go run ./examples/rsync serve --broker URL is a program that does so.
+// go run ./examples/rsync serve --broker URL is a program with such a source.
 //
-// Give such a source a Store: without one it starts with no works, and the objects in them look as if they were gone.
+// Give such a source a Store: a source without a store starts without works, and their objects then
+// count as deleted.
 //
 // # Works
 //
-// There is one work for each app of each AppContext on each cluster, see [Connectors.Name]. It has what an Apply adds. An
-// object that a work of ours holds already stays in that one, whatever context and app come to apply it: an update leaves what
-// did not change where it is, and a move from one work to another could have the agent delete the object and make it
-// anew. So after an update, or where an object goes from one app to another, an app's objects may be in several works. A Delete takes objects
-// out of the works that hold them; a work is deleted with its last object.
+// Each app of each AppContext has one work on each cluster for its new objects: see
+// [Connectors.Name]. An object that is already in a work of the connector stays in that work,
+// regardless of the context and the app that apply it, because the agent could delete and recreate
+// an object that moves to another work. Therefore an app's objects may be in several works after an
+// update, or after a move from another app. Delete removes objects from their works. A work is
+// deleted with its last object.
 //
-// Ours are the works with the label [LabelManager] and [Options].Manager as its value; others are never touched. The objects of a work that is
-// being deleted cannot be applied again until its agent has let go of it: that is a retryable error.
+// The works of the connector have the label [LabelManager] with the value [Options].Manager. The
+// connector never changes other works. To apply an object of a work that is being deleted is a
+// retryable error until the work is gone.
 //
-// Manifests are converted to JSON, and follow each other in the order in which they were applied first. Agents apply a work in
-// that order, but its objects are deleted in an order of the agent's choice. The phases of an app, its waves and its hooks with their
-// delete policies among them, keep their order, as the engine waits for each.
+// Manifests are converted to JSON. Their order in a work is the order of their first Apply. Agents
+// apply a work in that order, and delete its objects in any order. The phases of an app, including
+// waves and hooks with delete policies, keep their order, because the engine waits for each phase.
 //
 // # States
 //
 // An object exists when the agent reports its manifest as Available. It is ready when, in addition,
 //
-//   - the Applied condition of the work has observed the work's current generation: an agent must set observedGeneration there,
-//     and what was reported of an earlier one is never taken for the present,
-//   - the manifest's own condition is Applied,
-//   - Complete, where the manifest has that condition, is True, and Progressing and Degraded are False,
-//   - and its kind is content. For that [DefaultConfig] asks the agent for fields of the status: a Deployment, StatefulSet or
-//     DaemonSet has the wanted replicas, a Job is complete, a CustomResourceDefinition established. As fresh as what the agent
-//     reports is what is known: right after a change it may still be of the time before. An agent that has no status
-//     feedback never reports these ready: have [Options].Config return nil for it.
+//   - the condition Applied of the work has observed the current generation of the work: an agent
+//     must set observedGeneration there, and reports about earlier generations do not count,
+//   - the condition Applied of the manifest is True,
+//   - the other conditions of the manifest, if it has them, are Complete True, Progressing False
+//     and Degraded False,
+//   - the status of its kind is good: a Deployment, StatefulSet or DaemonSet has all replicas, a
+//     Job is complete, a CustomResourceDefinition is established. For these kinds [DefaultConfig]
+//     requests fields of the status from the agent. Right after a change, a report may still have
+//     the earlier values. With an agent without status feedback these kinds never become ready: let
+//     [Options].Config return nil for them.
 //
-// A Job that reports that it failed is Failed, whatever Progressing and Degraded are, unless the condition StatusFeedbackSynced of its
-// manifest is of an earlier generation. A manifest that is not applied is not: agents try again, and its namespace or
-// definition may come. The message says why, in the agent's words.
+// A Job that reports a failure is Failed, regardless of Progressing and Degraded, unless the
+// condition StatusFeedbackSynced of its manifest has an earlier generation. A manifest that is not
+// applied is not Failed, because agents retry, and its namespace or definition may be created
+// later. The message has the agent's reason.
 //
-// An object that was deleted is gone when the agent has applied all of the work's current generation and does not list it any
-// more, or when the work is gone. For that a work remembers what was taken out of it, in an annotation. An agent that reports before it has pruned says
-// so a little early; one that cannot apply some other object of the work has not confirmed anything, and the engine
-// goes on waiting.
+// A deleted object is gone when the agent has applied the current generation of the work and does
+// not list the object any more, or when the work is gone. An annotation of the work has the removed
+// objects. If an agent reports before it prunes, the object counts as gone slightly early. While
+// the agent cannot apply another object of the work, the engine waits.
 //
 // # Differences
 //
-// The connector is a [connector.Differ]: it compares manifests with those in the works. Agents do not report whole objects, so changes
-// that others make on the cluster are not in the difference.
+// The connector is a [connector.Differ]: it compares manifests with the manifests in the works.
+// Agents do not report whole objects, so the diff does not have changes that other writers made on
+// the cluster.
 //
 // # Guarantees
 //
-//   - No object is moved between works, so none is deleted and made anew that stays.
-//   - Writes have the version of the work that was read. Where others were faster it is read again and the change made
-//     again on top of theirs, up to ten times; then the error is retryable.
-//   - A batch is one write for each work that it changes, mostly one. A call that ended half way, with its process or
-//     without, is completed by the next. One that changes nothing writes nothing.
-//   - An Apply reads the app's own work, and lists all of ours in the namespace, 500 at a time, only if objects are new to it. Get does the same,
-//     and remembers where it found objects.
+//   - No object moves between works, so agents do not delete and recreate objects that stay.
+//   - Writes have the resourceVersion of the read work. After a conflict the connector reads the
+//     work and repeats the change, up to ten times. Then the error is retryable.
+//   - A batch makes one write for each work that it changes, usually one. The next call completes
+//     an interrupted call. A call without changes writes nothing.
+//   - Apply reads the app's own work. Only for objects that are not in it, Apply lists the
+//     connector's works in the namespace, 500 at a time. Get does the same, and caches the works of
+//     objects.
 //
 // # Errors
 //
-// They are [connector.Error]s with the class that the engine goes by. None has content of manifests: of what a hub finds
-// invalid, the fields are named and not the values, and what an admission webhook says is left out.
+// Errors are [connector.Error]s. Their texts have no content of manifests: they name invalid fields
+// without values, and omit messages of admission webhooks.
 //
-// Where the hub answers, the text says so: "the hub refused", not "the cluster refused".
+// For an answer of the hub the text is "the hub refused", not "the cluster refused".
 //
-//	unreachable  no connection, a broken one, no answer in time, HTTP 502, 503, 504; what Options.Reachable says
-//	retryable    no such namespace (yet), or one that is being deleted; a work that is being deleted; others that are always faster;
+//	unreachable  no connection, a broken one, no answer in time, HTTP 502, 503, 504; an error of Options.Reachable
+//	retryable    a missing namespace, or one that is being deleted; a work that is being deleted; repeated conflicts;
 //	             too many requests, an internal error of the hub
-//	terminal     access denied, wrong credentials; an invalid work; a webhook that denies; a work over MaxWorkBytes, or over what hub or
-//	             broker take; a broken manifest, or of another object; a work of the same name that is not ours
+//	terminal     access denied, wrong credentials; an invalid work; a webhook that denies; a work over MaxWorkBytes, or over the limit
+//	             of the hub or the broker; a manifest that is broken or of another object; a foreign work of the same name
 //
 // # Reachable
 //
-// A hub takes works for clusters that are away, so Probe asks the hub: it returns nil when that answers a list of one work, also
-// with a refusal. Clusters that are away then show as waiting for their objects, once something waits for them.
-// [Options].Reachable can say more: whether a broker is connected, or from a ManagedCluster or a lease whether the agent lives.
+// A hub accepts works for disconnected clusters, so Probe checks only the hub: it returns nil if
+// the hub answers a list of one work, even with an error. Apps on a disconnected cluster then wait
+// until their objects are ready. [Options].Reachable can check more: the connection to a broker, or
+// a ManagedCluster or a lease of the agent.
 package manifestwork

@@ -18,18 +18,19 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// ErrInvalid is what [New] returns for a configuration that cannot work; the error says what and where.
+// ErrInvalid is wrapped by the errors of [New]: the configuration is invalid.
 var ErrInvalid = errors.New("manifestwork: the configuration is invalid")
 
 // The labels and annotations of works.
 const (
-	// LabelManager is on each work of ours, with [Options].Manager as its value.
+	// LabelManager is the label of each work of the connector. Its value is [Options].Manager.
 	LabelManager = domain + "manager"
-	// AnnotationAppContext and AnnotationApp say, for people, whose objects a work was made for. It may hold objects of later
-	// contexts and other apps too.
+	// AnnotationAppContext and AnnotationApp are the context and the app for which a work was
+	// created, for information. The work may also have objects of later contexts and other apps.
 	AnnotationAppContext = domain + "app-context"
 	AnnotationApp        = domain + "app"
-	// AnnotationRemoved has hashes of the objects that were taken out of a work, until its agent has reported on that.
+	// AnnotationRemoved has hashes of the objects that were removed from a work, until its agent
+	// has confirmed the removal.
 	AnnotationRemoved = domain + "removed"
 
 	domain = "rsync.spokewire.io/"
@@ -43,32 +44,37 @@ const (
 
 // Options configures [New]; the zero value is useful.
 type Options struct {
-	// Namespace returns the namespace on the hub that has the works of a cluster. No two clusters may have the same one: they
-	// would be one cluster, on which each object is there once. Defaults to the cluster's name, whatever its provider is.
+	// Namespace returns the namespace of a cluster's works on the hub. Each cluster must have its
+	// own namespace. Defaults to the name of the cluster, without its provider.
 	Namespace func(appcontext.ClusterID) string
-	// Manager tells the works of this engine, and of its replicas, from those of others: it is the value of LabelManager, and part
-	// of what names are made of. It must stay the same for as long as there are works. Defaults to DefaultManager.
+	// Manager identifies the works of this engine and its replicas: it is the value of LabelManager
+	// and a part of the names of works. Do not change it while works exist. Defaults to
+	// DefaultManager.
 	Manager string
 	// Labels and Annotations are added to each work that is written.
 	Labels, Annotations map[string]string
-	// Executor and DeleteOption are those of each work that is written. With an orphaning DeleteOption objects stay on the cluster
-	// when the last one of a work is deleted, and count as gone.
+	// Executor and DeleteOption are set in each work that is written. With an orphaning
+	// DeleteOption, the objects of a work stay on the cluster when the work is deleted, and count
+	// as gone.
 	Executor     *workv1.ManifestWorkExecutor
 	DeleteOption *workv1.DeleteOption
-	// Config returns how the agent is to treat an object: its update strategy, and which fields of its status it reports; nil for
-	// nothing in particular. It must return the same for the same object, and is called concurrently. Defaults to [DefaultConfig],
-	// which it may call to add to what that returns.
+	// Config returns the configuration of an object for the agent: its update strategy and the
+	// reported fields of its status, or nil. It must return the same for the same object, and may
+	// be called concurrently. Defaults to [DefaultConfig], which Config may call.
 	Config func(appcontext.Object) *workv1.ManifestConfigOption
-	// State may change what Get says of an object that is in a work, from what the agent reported on it; the condition is empty
-	// where the agent has not yet. It is called concurrently, and must not keep or change the condition.
+	// State may change the state that Get returns for an object in a work, from the agent's report
+	// on the object. The report is empty if the agent has not reported yet. State may be called
+	// concurrently, and must not retain or change the condition.
 	State func(state *connector.State, condition workv1.ManifestCondition)
-	// MaxWorkBytes is how large a work may be, in bytes of JSON without its status. An Apply that would make it larger is a terminal
-	// error. Defaults to 1 MiB. Hubs and brokers have limits of their own: OCM's webhook takes 500 KiB of manifests, API servers with
-	// etcd's default 1.5 MiB, a broker what its packet limit says.
+	// MaxWorkBytes limits a work, in bytes of JSON without its status. An Apply beyond it is a
+	// terminal error. Defaults to 1 MiB. Hubs and brokers have limits of their own: OCM's webhook
+	// accepts 500 KiB of manifests, API servers with etcd's defaults 1.5 MiB, and a broker has a
+	// packet limit.
 	MaxWorkBytes int
-	// Reachable says whether a cluster can be reached at all, beyond that the hub answers. It is asked before each call, so it
-	// must be quick. An error without a class means that the cluster is not reachable. Nil asks nobody: works then wait on
-	// the hub for clusters that are away. For works over CloudEvents, Source.Healthy tells whether the broker is there.
+	// Reachable returns an error if a cluster is unreachable although the hub answers. It is called
+	// before each call, so it must be fast. An error without a class means unreachable. If
+	// Reachable is nil, works for disconnected clusters wait on the hub. For works over
+	// CloudEvents, call Source.Healthy, which checks the broker.
 	Reachable func(context.Context, appcontext.ClusterID) error
 }
 
@@ -124,15 +130,15 @@ func checkLabel(key, value string) error {
 	return nil
 }
 
-// Connectors makes connectors for the clusters of a hub. It is a [connector.Connectors], holds nothing itself, and may be used
-// concurrently.
+// Connectors implements [connector.Connectors] for the clusters of a hub. It has no resources of
+// its own, and may be used concurrently.
 type Connectors struct {
 	works   worktyped.ManifestWorksGetter
 	options Options
 }
 
-// New returns Connectors that keep works through a clientset: WorkV1() of the typed clientset, of the one of a work.Source, or of
-// a fake. It sends nothing. It returns [ErrInvalid].
+// New returns Connectors that write works with a clientset: WorkV1() of a typed clientset, of the
+// clientset of a work.Source, or of a fake. It sends nothing. It returns [ErrInvalid].
 func New(works worktyped.ManifestWorksGetter, options Options) (*Connectors, error) {
 	if works == nil {
 		return nil, fmt.Errorf("%w: there is no clientset", ErrInvalid)
