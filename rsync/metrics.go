@@ -50,7 +50,7 @@ func newMetrics(e *Engine) (*metrics, error) {
 		Name: "spokewire_rsync_active_contexts", Help: "App contexts with events to do, of all engines on the store.", ConstLabels: labels,
 	}, func() float64 { return e.count(func(s *session) int { return len(s.active) }) })
 	owned := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "spokewire_rsync_running_contexts", Help: "App contexts that this engine works on.", ConstLabels: labels,
+		Name: "spokewire_rsync_running_contexts", Help: "App contexts that this engine owns.", ConstLabels: labels,
 	}, func() float64 { return e.count(func(s *session) int { return len(s.runs) }) })
 	m.all = []prometheus.Collector{m.queued, m.events, m.txns, m.calls, m.resumed, m.lost, m.unreachable, m.seconds, active, owned}
 	for i, c := range m.all {

@@ -32,8 +32,8 @@ type Bridge struct {
 	views   map[string]*view // of contexts with events under way
 }
 
-// New returns a bridge between an engine and EMCO's keys. It starts nothing. It returns
-// rsync.ErrInvalidInput if either is nil.
+// New returns a bridge between an engine and EMCO's keys, which does nothing before Start. It
+// returns rsync.ErrInvalidInput if either is nil.
 //
 // keys must not be the store of the engine.
 func New(engine *rsync.Engine, keys store.Data) (*Bridge, error) {

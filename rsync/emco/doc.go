@@ -9,15 +9,18 @@
 //	own, err := etcdstore.New(client, etcdstore.Options{Prefix: "/spokewire"}) // the engine's
 //	engine, err := rsync.New(own, connectors, rsync.Options{})
 //	bridge, err := emco.New(engine, keys)
-//	options := rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{EMCOImporter: bridge}}
+//	options := rsyncgrpc.ServerOptions{
+//		Options:  rsyncgrpc.Options{EMCOImporter: bridge},
+//		CertFile: "tls.crt", KeyFile: "tls.key", ClientCAFile: "clients.crt",
+//	}
 //	server, err := rsyncgrpc.NewServer(engine, options)
 //	go engine.Start(ctx)
 //	go bridge.Start(ctx)
 //	go server.Start(ctx)
 //
-// The engine needs keys of its own, because some of its keys have the names of EMCO's.
+// The engine needs a prefix of its own, because some of its keys have the names of EMCO's keys.
 //
-// [Bridge.Import] reads a context. It returns a [*appcontext.Problem] with the key for a context
-// that is half written or broken. [Bridge.Start] writes statuses. EMCO.md in package rsync has the
-// keys, and the steps of a migration.
+// [Bridge.Import] reads a context. For an incomplete or broken context it returns a
+// [*appcontext.Problem] with the key. [Bridge.Start] writes statuses. EMCO.md in package rsync has
+// the keys, and the steps of a migration.
 package emco

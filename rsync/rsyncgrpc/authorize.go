@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// ErrDenied is returned when the server's [Authorizer] denies a call. Its code is PERMISSION_DENIED.
+// ErrDenied is returned when the server's [Authorizer] denies a call. Its code is
+// PERMISSION_DENIED.
 var ErrDenied = errors.New("permission denied")
 
 // Verb is an action of a call.
@@ -41,11 +42,11 @@ const (
 var verbs = []Verb{VerbCreate, VerbInstantiate, VerbTerminate, VerbUpdate, VerbStop, VerbRollout, VerbDetach,
 	VerbDelete, VerbRead, VerbWatch, VerbList}
 
-// Authorizer decides which client may do what. It is called for every call of the services, but not for health checks and
-// reflection. Its methods may be called from any goroutine.
+// Authorizer allows or denies calls. It is called for every call of the services, except health
+// checks and reflection. Its methods may be called from any goroutine.
 type Authorizer interface {
-	// Authorize returns nil to allow a call, and an error that wraps [ErrDenied] to deny it. Other errors of its own are
-	// reported to the client as failures of the store.
+	// Authorize returns nil to allow a call, and an error that wraps [ErrDenied] to deny it. Other
+	// errors of its own are reported to the client as failures of the store.
 	Authorize(ctx context.Context, access *Access) error
 }
 
@@ -81,9 +82,9 @@ func (t Target) cluster() string {
 	return t.Cluster.String()
 }
 
-// Targets returns the apps and clusters of the app context: of the request for VerbCreate, otherwise of the stored one, which it
-// reads. For VerbDetach it returns only those on the cluster of the call. The errors are those of
-// [rsync.Engine].AppContext. It returns nothing for VerbList.
+// Targets returns the apps and clusters of the app context: of the request for VerbCreate,
+// otherwise of the stored one, which it reads. For VerbDetach it returns only those on the cluster
+// of the call. The errors are those of [rsync.Engine].AppContext. It returns nothing for VerbList.
 func (a *Access) Targets(ctx context.Context) ([]Target, error) {
 	if a.targets == nil {
 		return nil, nil
@@ -97,8 +98,8 @@ type Identity struct {
 	URIs, DNSNames []string
 }
 
-// Names returns the names with a prefix for their kind: "uri:spiffe://example.com/orchestrator", "dns:orchestrator.example.com",
-// "cn:orchestrator".
+// Names returns the names with a prefix for their kind: "uri:spiffe://example.com/orchestrator",
+// "dns:orchestrator.example.com", "cn:orchestrator".
 func (i Identity) Names() []string {
 	var names []string
 	for _, uri := range i.URIs {
@@ -134,14 +135,16 @@ func identityOf(auth credentials.AuthInfo) Identity {
 	return out
 }
 
-// Rules is an [Authorizer]. It allows an action that at least one rule allows, and denies all others.
+// Rules is an [Authorizer]. It allows an action that at least one rule allows, and denies all
+// others.
 type Rules []Rule
 
-// Rule allows actions to clients. Except for Clients, an empty list matches everything. Entries match whole, or with a "*" at the
-// end by their beginning. [NewServer] and [Register] refuse rules that match nothing.
+// Rule allows actions to clients. Except for Clients, an empty list matches everything. Entries
+// match whole, or with a "*" at the end by their beginning. [NewServer] and [Register] refuse rules
+// that match nothing.
 type Rule struct {
-	// Clients has names as [Identity].Names returns them, with the prefix cn:, dns: or uri:. "*" matches all clients, also those
-	// without a certificate. It is required.
+	// Clients has names as [Identity].Names returns them, with the prefix cn:, dns: or uri:. "*"
+	// matches all clients, also those without a certificate. It is required.
 	Clients []string
 	Verbs   []Verb
 	// AppContexts has IDs. A rule with AppContexts does not allow VerbList and Forget, which

@@ -24,8 +24,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// Client is an engine elsewhere. Its methods are those of [*rsync.Engine], with the same meaning, results and errors. They may
-// be called from any goroutine. Close it in the end.
+// Client is a client of an engine in another process. It has the methods of [*rsync.Engine], with
+// the same results and errors. They may be called from any goroutine. Close it in the end.
 type Client struct {
 	conn    *grpc.ClientConn
 	engine  rsyncv1.EngineClient
@@ -33,8 +33,9 @@ type Client struct {
 	options ClientOptions
 }
 
-// NewClient returns the client of a server at a target, host:port or what else gRPC knows. It does not connect before the
-// first call. It returns rsync.ErrInvalidInput for options that cannot be, and what is wrong with the files that they name.
+// NewClient returns the client of a server at a target: host:port or another gRPC target. It does
+// not connect before the first call. It returns rsync.ErrInvalidInput for options that cannot be,
+// and what is wrong with the files that they name.
 func NewClient(target string, options ClientOptions) (*Client, error) {
 	if err := options.validate(target); err != nil {
 		return nil, err
@@ -67,10 +68,10 @@ func NewClient(target string, options ClientOptions) (*Client, error) {
 	return &Client{conn: conn, engine: rsyncv1.NewEngineClient(conn), waits: lanes{dial: dial}, options: options}, nil
 }
 
-// Close ends the connections, and with them all calls.
+// Close closes the connections, which ends all calls.
 func (c *Client) Close() error { return errors.Join(c.conn.Close(), c.waits.close()) }
 
-// Conn returns the connection, for calls that this client does not have.
+// Conn returns the connection, for calls of other services.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // outage counts what fails one after the other.
@@ -82,8 +83,8 @@ type outage struct {
 // forever is the limit of calls that are made again until their context ends.
 const forever = time.Duration(math.MaxInt64)
 
-// retry makes a call until it succeeds, fails for good, or limit has passed since it failed first. It reports whether an
-// attempt before the last one may have done what the call is for.
+// retry makes a call until it succeeds, fails for good, or limit has passed since it failed first.
+// It reports whether an attempt before the last one may have done what the call is for.
 func (c *Client) retry(ctx context.Context, limit time.Duration, call func() error) (maybe bool, err error) {
 	var o outage
 	for {

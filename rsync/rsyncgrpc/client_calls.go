@@ -17,8 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// Create stores a context: see [rsync.Engine.Create]. What is not valid is refused without asking the server. A context that is
-// larger than the server's MaxMessageBytes is refused with codes.ResourceExhausted.
+// Create stores a context: see [rsync.Engine.Create]. An invalid context is rejected without a call
+// to the server. A context that is larger than the server's MaxMessageBytes is refused with
+// codes.ResourceExhausted.
 func (c *Client) Create(ctx context.Context, a *appcontext.AppContext) error {
 	if err := appcontext.Validate(a); err != nil {
 		if a == nil {
@@ -98,8 +99,9 @@ func (c *Client) List(ctx context.Context) ([]rsync.Summary, error) {
 	return all, nil
 }
 
-// Instantiate queues an event: see [rsync.Engine.Instantiate]. Like all methods that queue one it is called again with the same
-// idempotency key, the caller's or a random one, where the answer is lost.
+// Instantiate queues an event: see [rsync.Engine.Instantiate]. Like all methods that queue an
+// event, it is repeated with the same idempotency key, the caller's or a random one, where the
+// answer is lost.
 func (c *Client) Instantiate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error) {
 	return c.enqueue(ctx, &rsyncv1.EnqueueRequest{Id: id, Event: string(rsync.Instantiate)}, options)
 }
@@ -145,7 +147,7 @@ func (c *Client) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest, options
 	return refOf(response.GetRef()), err
 }
 
-// Stop sets the latch of a context: see [rsync.Engine.Stop].
+// Stop stops a context: see [rsync.Engine.Stop].
 func (c *Client) Stop(ctx context.Context, id string) error {
 	return c.about(ctx, id, func() error {
 		_, err := c.engine.Stop(ctx, &rsyncv1.StopRequest{Id: id})
@@ -153,7 +155,7 @@ func (c *Client) Stop(ctx context.Context, id string) error {
 	})
 }
 
-// ClearStop takes Stop back: see [rsync.Engine.ClearStop].
+// ClearStop ends a Stop: see [rsync.Engine.ClearStop].
 func (c *Client) ClearStop(ctx context.Context, id string) error {
 	return c.about(ctx, id, func() error {
 		_, err := c.engine.ClearStop(ctx, &rsyncv1.ClearStopRequest{Id: id})
@@ -161,7 +163,7 @@ func (c *Client) ClearStop(ctx context.Context, id string) error {
 	})
 }
 
-// Status returns what is known of a context: see [rsync.Engine.Status].
+// Status returns the status of a context: see [rsync.Engine.Status].
 func (c *Client) Status(ctx context.Context, id string) (*rsync.Status, error) {
 	var response *rsyncv1.GetStatusResponse
 	err := c.about(ctx, id, func() (err error) {
@@ -171,7 +173,8 @@ func (c *Client) Status(ctx context.Context, id string) (*rsync.Status, error) {
 	return statusOf(response.GetStatus()), err
 }
 
-// Wait waits until an event is done: see [rsync.Engine.Wait]. It goes on, over any number of connections, until ctx ends.
+// Wait waits until an event is done: see [rsync.Engine.Wait]. It continues over several connections
+// until ctx ends.
 func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, error) {
 	if err := checkText("the ID", ref.AppContextID); err != nil {
 		return nil, err

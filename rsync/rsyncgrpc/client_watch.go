@@ -14,9 +14,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// Watch tells of what changes in a context: see [rsync.Engine.Watch]. It goes on, over any number of connections, until ctx
-// ends, and has each change once. Between two changes that it yields it reads nothing: a slow reader takes no memory here, and
-// little on the server, which ends the stream; it is then resumed from the store's history.
+// Watch returns the changes of a context: see [rsync.Engine.Watch]. It continues over several
+// connections until ctx ends, and returns each change once. It does not read ahead: for a slow
+// reader the server ends the stream, and the client resumes it from the history of the store.
 func (c *Client) Watch(ctx context.Context, id string, fromRevision int64) iter.Seq2[rsync.Change, error] {
 	return func(yield func(rsync.Change, error) bool) {
 		if err := checkText("the ID", id); err != nil {

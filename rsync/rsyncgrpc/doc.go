@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rsyncgrpc serves an engine of package rsync over gRPC, and has the client for it, whose methods, results and errors
-// are those of the engine.
+// Package rsyncgrpc has a gRPC server for an engine of package rsync, and a client with the
+// methods, results and errors of the engine.
 //
 //	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{CertFile: "tls.crt", KeyFile: "tls.key", ClientCAFile: "clients.crt"})
 //	go engine.Start(ctx)
@@ -12,44 +12,49 @@
 //	ref, err := client.Instantiate(ctx, "shop")
 //	status, err := client.Wait(ctx, ref)
 //
-// Both are an [Engine], so a program can use either. [Register] adds the services to a gRPC server that is there already; what
-// that one has of TLS, interceptors and limits is then its own business.
+// The engine and the client implement [Engine], so a program can use either. [Register] adds the
+// services to an existing gRPC server, which then has its own TLS, interceptors and limits.
 //
 // # Client
 //
-// Errors are those of the engine, for errors.Is and errors.As: [rsync.ErrNotFound] and the other sentinels, [*rsync.EventError],
-// [*appcontext.Error] with all problems and where they are, [*store.SizeError], store.ErrCompacted, and the errors of the
-// context. A server that does not answer is [ErrUnavailable].
+// The client returns the errors of the engine, for errors.Is and errors.As: [rsync.ErrNotFound] and
+// the other variables, [*rsync.EventError], [*appcontext.Error] with all problems and their places,
+// [*store.SizeError], store.ErrCompacted, and the errors of ctx. If no server answers, it returns
+// [ErrUnavailable].
 //
-// A call that failed because the connection or the server did, is made again, for [ClientOptions].RetryTimeout. It does
-// nothing twice: events are queued with an idempotency key, the caller's or a random one; a Create that finds the same context,
-// byte for byte, after an attempt without an answer, and a Delete that then finds none, have succeeded.
+// After a failure of the connection or the server, the client repeats a call for
+// [ClientOptions].RetryTimeout. Repeated calls have no second effect: events have an idempotency
+// key, of the caller or at random. After an attempt without an answer, a Create that finds the same
+// context and a Delete that finds no context have succeeded.
 //
-// Wait and Watch go on over any number of connections and servers on the same store, until their context ends. They have
-// connections of their own, a hundred on each, so that they hold up no other call, however many they are. A Watch has
-// each change once and in order; it asks for what it missed by the revision of the last change. When that is too long ago, or
-// the server's store is another one than before, it ends with store.ErrCompacted: begin with 0.
+// Wait and Watch continue over several connections, and over several servers on the same store,
+// until ctx ends. They use connections of their own, a hundred calls on each, so they do not delay
+// other calls. A Watch returns each change once and in order: it resumes after the revision of the
+// last change. If that revision is too old, or the server has another store, it ends with
+// store.ErrCompacted: then begin with 0.
 //
 // # Server
 //
-// The service is rsync.v1.Engine; rsync/proto/rsync/v1/rsync.proto has it for other languages, and says which codes and
-// reasons errors have. With it come health (SERVING while the engine is
-// Healthy: it is started, has its lease, and its store accepts writes; of an engine elsewhere, while its store
-// answers), and with [ServerOptions].Reflection also reflection.
+// The service is rsync.v1.Engine. rsync/proto/rsync/v1/rsync.proto defines it for other languages,
+// with the codes and reasons of errors. The server also has the health service, which is SERVING
+// while the engine is Healthy: it is started, has its lease, and its store accepts writes. For an
+// [Engine] without Healthy, it is SERVING while the store answers. [ServerOptions].Reflection adds
+// reflection.
 //
 // # Access
 //
-// A client of the engine may create any object on any cluster. Hence:
+// A client of the engine may create any object on any cluster. Therefore:
 //
 //   - A [Server] listens on 127.0.0.1 unless [ServerOptions].Addr is set.
 //
-//   - It requires certificates of the CAs in [ServerOptions].ClientCAFile, or an explicit AnyClient or Insecure. It logs an error at
-//     the start when it accepts every client at an address that is no loopback address, also with an Authorizer.
+//   - It requires certificates of the CAs in [ServerOptions].ClientCAFile, or an explicit AnyClient
+//     or Insecure. It logs an error at the start if it accepts every client at an address other
+//     than a loopback address, even with an Authorizer.
 //
-//   - [Options].Authorizer decides which client may do what with which app context, by the names in the client's certificate, and
-//     by apps and clusters. Calls that it denies return [ErrDenied].
+//   - [Options].Authorizer allows or denies each call, by the names in the client's certificate,
+//     the verb, the app context, its apps and its clusters. Denied calls return [ErrDenied].
 //
-// [Rules] is a table for it:
+// [Rules] implements an Authorizer as a table:
 //
 //	rsyncgrpc.Rules{
 //		{Clients: []string{"uri:spiffe://example.com/orchestrator"}},
@@ -57,66 +62,61 @@
 //		{Clients: []string{"cn:dashboard"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbWatch, rsyncgrpc.VerbList}},
 //	}
 //
-// VerbRead returns the manifests of an app context, Secrets too; so the dashboard does not have it.
-// Update and Diff name two app contexts and need the verb for both. VerbDetach decides by the apps
-// on the cluster of the call. Forget concerns all app contexts: a rule with AppContexts or Apps
-// does not allow it, a rule with Clusters allows it there.
+// VerbRead allows reading the manifests of an app context, including Secrets, so the dashboard does
+// not have it. Update and Diff name two app contexts and need the verb for both. For VerbDetach
+// only the apps on the cluster of the call count. Forget concerns all app contexts: a rule with
+// AppContexts or Apps does not allow it, and a rule with Clusters allows it on these clusters.
 //
 // Rules do not limit kinds and namespaces: a client that may create and instantiate app contexts on
-// a cluster can do everything there that the engine can. Rules are read at the start; an
-// [AuthorizerFunc] can decide by what changes. There is no list of revoked certificates, and open
-// connections survive a change of ClientCAFile: deny the client in the Authorizer. Health checks
-// need a certificate too, so a kubelet can only probe the port (tcpSocket).
+// a cluster has all permissions of the engine there. Rules are fixed at the start. Use an
+// [AuthorizerFunc] for decisions that change. There is no revocation list, and open connections
+// survive a change of ClientCAFile: deny revoked clients in the Authorizer. Health checks need a
+// certificate too, so a kubelet can only probe the port (tcpSocket).
 //
 // # Limits
 //
-// All calls together hold at most [ServerOptions].MaxCallBytes. Beyond it the server closes the
-// connection that holds most, of the client that holds most, and the other connections go on. A
-// request has at most 262,144 parts (messages and list elements), and only a Create more than 64
-// KiB: others fail with TOO_LARGE. Calls that create or read app contexts wait for memory, another
-// 256 MiB in all; a client has at most three quarters of it, and reads one app context at a time. A
-// request must arrive within [ServerOptions].RequestTimeout, and its header may have 4 KiB.
-// MaxConnections and MaxConcurrentStreams bound connections and the calls on each; clients share
-// the connections. A server that got its services with [Register] has the limits of its own
-// options.
+// [ServerOptions].MaxCallBytes limits the memory of all calls together. Beyond it the server closes
+// the largest connection of the largest client. A request may have 262,144 parts (messages and list
+// elements). Only a Create may have more than 64 KiB: other requests fail with TOO_LARGE. Calls
+// that create or read app contexts share another 256 MiB, and wait for it. A client gets at most
+// three quarters of it, and reads one app context at a time. A request must arrive within
+// [ServerOptions].RequestTimeout, and its header may have 4 KiB. MaxConnections and
+// MaxConcurrentStreams limit connections and the calls on each. A server with services from
+// [Register] has its own limits.
 //
-// By default a Go heap doubles before garbage is collected. If a process must stay below twice these limits, set GOMEMLIMIT or call
-// runtime/debug.SetMemoryLimit, as examples/rsync does with 224 MiB.
+// By default a Go heap doubles before a garbage collection. If a process must stay below twice
+// these limits, set GOMEMLIMIT or call runtime/debug.SetMemoryLimit, as examples/rsync does with
+// 224 MiB.
 //
-// Diff and Detached send their answers in messages of some 300 KiB, so an answer of any size fits.
-// They take turns for 128 MiB more: one of a client at a time, two in all. A client that does not
-// read a message for [Options].WatchLag loses the answer.
+// Diff and Detached send their answers in messages of about 300 KiB, so the size of an answer has
+// no limit. They use another 128 MiB: one call of a client at a time, and two calls in total. If a
+// client does not read a message for [Options].WatchLag, the call fails.
 //
-// A Watch whose client reads too slowly holds [Options].WatchBuffer changes. One that is behind for [Options].WatchLag is ended
-// with the reason SLOW, and goes on from the store's history when the client asks again, which ours does by itself. So no client
-// makes the server keep more and more.
+// The server buffers [Options].WatchBuffer changes of a Watch. If the buffer stays full for
+// [Options].WatchLag, the Watch ends with the reason SLOW. The client then resumes it from the
+// history of the store by itself.
 //
-// Certificates, keys and CAs are read anew for each handshake. What cannot be read or used, like one half of a pair that is
-// being replaced, is logged and leaves the one before in place. Connections that exist go on.
+// Certificates, keys and CAs are read for each handshake. The server logs an unusable file, for
+// example one half of a pair that is being replaced, and uses the earlier one. Open connections
+// continue.
 //
 // # EMCO
 //
-// The services installapp, updateapp and readyNotify of EMCO's rsync are served too, unless [Options].WithoutEMCO is set, with their
-// full names, such as /installapp/InstallApp. A true answer means that the event is queued; false that it is not, and the
-// message has the reason. The status of gRPC is an error only for calls that are denied. They have no idempotency keys: a call that is made again queues again.
-// The app context must be in the engine, or [Options].EMCOImporter must find it in EMCO's etcd.
+// Unless [Options].WithoutEMCO is set, the server also has the services installapp, updateapp and
+// readyNotify of EMCO's rsync, with their full names, for example /installapp/InstallApp. The
+// answer true means that the event is queued. With the answer false, the message has the reason.
+// Only a denied call returns a gRPC error. Calls have no idempotency keys: a repeated call queues
+// another event. The app context must be in the engine, or [Options].EMCOImporter must find it in
+// EMCO's etcd.
 //
-// Alert streams a Notification for each app on each cluster where an Instantiate or an Update has been done: at once for those
-// that are, and later for the others. It ends with Unsubscribe by the same client name about the same context, or the
-// context's deletion. EMCO sends from the reports of its agents on clusters; here the event being done there is what counts, which for
-// hooks and dependencies on Ready includes that the objects are ready.
+// Alert streams a Notification for each app on each cluster when an Instantiate or an Update is
+// done there: at first for those that are already done. It ends after an Unsubscribe with the same
+// client name and context, or when the context is deleted. EMCO's rsync sends Notifications from
+// the reports of EMCO's agents. Here the end of the event counts. It includes that objects are
+// ready only for hooks and for dependencies on Ready.
 //
-// The messages of these services are in a registry of their own, see package emcopb, so that a program may link EMCO's generated
-// code too.
+// The messages of these services have a registry of their own: see package emcopb. A program may
+// therefore also link EMCO's generated code.
 //
-// # Metrics
-//
-// With [Options].MetricsRegisterer there are, each with the label name, and the prefix spokewire_rsync_grpc_:
-//
-//	calls_total{method,code}    counter    calls that ended, by the code of gRPC; false answers of EMCO's services are OK
-//	call_seconds{method}        histogram  how long they took, but for Wait, Watch, Diff and Alert
-//	calls_in_flight{method}     gauge      calls that have not ended
-//	slow_watches_total          counter    watches that were ended because their client read too slowly
-//	certificate_errors_total    counter    files that could not be used
-//	budget_closed_connections_total  counter  connections that were closed because all calls together held too many bytes
+// METRICS.md lists the metrics of [Options].MetricsRegisterer.
 package rsyncgrpc

@@ -11,8 +11,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Engine is what is served: [*rsync.Engine], or a [*Client] of another server. All methods may be called from any goroutine;
-// what they return is said there.
+// Engine is the interface that a server serves. [*rsync.Engine] and [*Client] implement it. All
+// methods may be called from any goroutine. See [rsync.Engine] for their results.
 type Engine interface {
 	Contexts
 	Queue
@@ -22,7 +22,7 @@ type Engine interface {
 	Observer
 }
 
-// Contexts keeps app contexts: Create, AppContext, Delete and List are those of [rsync.Engine].
+// Contexts stores app contexts: see Create, AppContext, Delete and List of [rsync.Engine].
 type Contexts interface {
 	Create(ctx context.Context, c *appcontext.AppContext) error
 	AppContext(ctx context.Context, id string) (*appcontext.AppContext, error)
@@ -30,7 +30,7 @@ type Contexts interface {
 	List(ctx context.Context) ([]rsync.Summary, error)
 }
 
-// Queue queues events: Instantiate, Terminate, Update, Rollback and Read, as [rsync.Engine] has them.
+// Queue queues events: see Instantiate, Terminate, Update, Rollback and Read of [rsync.Engine].
 type Queue interface {
 	Instantiate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
 	Terminate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)

@@ -20,11 +20,12 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Domain is that of the reasons in the google.rpc.ErrorInfo of errors.
+// Domain is the domain of the reasons in the google.rpc.ErrorInfo of errors.
 const Domain = "rsync.spokewire.io"
 
-// ErrUnavailable is that no server answered within [ClientOptions].RetryTimeout, or that its store did not. Whether it did what
-// it was asked for is not known; calling again with the same idempotency key does nothing twice.
+// ErrUnavailable is returned if no server, or not its store, answered within
+// [ClientOptions].RetryTimeout. The call may have been executed. A repeated call with the same
+// idempotency key has no second effect.
 var ErrUnavailable = errors.New("the rsync server does not answer")
 
 var (
@@ -41,16 +42,17 @@ type existsError struct{ error }
 // Unwrap returns the engine's error.
 func (e *existsError) Unwrap() error { return e.error }
 
-// problemLimit is how many problems of a context an error carries, textLimit how much text, and detailLimit how much in each
-// detail: they travel in a header, and one that is too large breaks the connection, with all calls on it.
+// problemLimit is how many problems of a context an error carries, textLimit how much text, and
+// detailLimit how much in each detail: they travel in a header, and one that is too large breaks
+// the connection, with all calls on it.
 const (
 	problemLimit = 100
 	textLimit    = 8 << 10
 	detailLimit  = 1 << 10
 )
 
-// reasons has the code and the reason of each error, and where the error has figures of its own, those. The first that fits
-// counts.
+// reasons has the code and the reason of each error, and where the error has figures of its own,
+// those. The first that fits counts.
 var reasons = []struct {
 	err    error
 	reason string
@@ -74,7 +76,8 @@ var reasons = []struct {
 	{ErrUnavailable, "STORE", codes.Unavailable},
 }
 
-// toStatus makes an error of gRPC of one of an engine. Others than those that it names are the store's, which may answer later.
+// toStatus makes an error of gRPC of one of an engine. Others than those that it names are the
+// store's, which may answer later.
 func toStatus(err error) error {
 	switch {
 	case err == nil:

@@ -17,10 +17,11 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// DefaultAddr is the address of a server: EMCO's port, for clients on the same machine.
+// DefaultAddr is the default address of a server: EMCO's port on the loopback interface.
 const DefaultAddr = "127.0.0.1:9031"
 
-// DefaultMaxMessageBytes is how large a message may be: 32 MiB. A context is one message, and so is a status.
+// DefaultMaxMessageBytes is the default limit of a message. A context is one message, and so is a
+// status.
 const DefaultMaxMessageBytes = 32 << 20
 
 // Options configures the services; the zero value is useful.
@@ -29,30 +30,32 @@ type Options struct {
 	Name string
 	// WithoutEMCO leaves EMCO's services out.
 	WithoutEMCO bool
-	// EMCOImporter reads app contexts that EMCO's orchestrator wrote: [*emco.Bridge] of package rsync/emco.
-	// With it, InstallApp of an ID that the engine does not know creates the app context first. UpdateApp
-	// and RollbackApp do so for the app context to which they lead. The Authorizer decides by the apps and
-	// clusters of the imported app context and the verb of the call. Nil means that app contexts must be
-	// created before.
+	// EMCOImporter reads app contexts that EMCO's orchestrator wrote: [*emco.Bridge] of package
+	// rsync/emco. With it, InstallApp of an unknown ID first creates the app context. UpdateApp and
+	// RollbackApp create the app context to which they lead. The Authorizer checks the apps and
+	// clusters of the imported app context with the verb of the call. If it is nil, app contexts
+	// must be created before.
 	EMCOImporter Importer
-	// Authorizer decides which client may do what. Nil allows everything to every client that gRPC lets in.
+	// Authorizer allows or denies each call. Nil allows all calls of all connected clients.
 	Authorizer Authorizer
-	// WatchBuffer is how many changes a Watch holds whose client does not read them. Defaults to 256.
+	// WatchBuffer is the number of unread changes that the server buffers for a Watch. Defaults to
+	// 256.
 	WatchBuffer int
-	// WatchLag is how long that many may be waiting without a break before the Watch is ended, and
-	// how long a message of Diff and Detached may wait for its client. Defaults to 10 s.
+	// WatchLag is the time after which a Watch with a full buffer is ended, and the time for which
+	// a message of Diff and Detached may wait for its client. Defaults to 10 s.
 	WatchLag time.Duration
-	// MetricsRegisterer takes the metrics. Nil means none.
+	// MetricsRegisterer receives the metrics that METRICS.md lists. Nil means no metrics.
 	MetricsRegisterer prometheus.Registerer
 }
 
-// Importer reads app contexts that are kept elsewhere.
+// Importer reads app contexts from another system.
 type Importer interface {
 	// Import returns an app context. It returns rsync.ErrNotFound if there is none, and an error with the key
 	// if it cannot be used. Import may be called from any goroutine.
 	Import(ctx context.Context, id string) (*appcontext.AppContext, error)
-	// FollowStop stops an app context in the engine, or clears its stop, if the other place requires that. EMCO's
-	// services call it before they queue an event. It may be called from any goroutine.
+	// FollowStop stops an app context in the engine, or clears its stop, if the other system
+	// requires it. EMCO's services call it before they queue an event. It may be called from any
+	// goroutine.
 	FollowStop(ctx context.Context, id string) error
 }
 
@@ -76,13 +79,14 @@ func (o Options) withDefaults() Options {
 // ServerOptions configures a [Server]. CertFile, KeyFile, and ClientCAFile or AnyClient are required, or Insecure.
 type ServerOptions struct {
 	Options
-	// Addr is where the server listens, host:port. Defaults to DefaultAddr. Port 0 takes any free one: see [Server].Addr.
+	// Addr is the address of the server, host:port. Defaults to DefaultAddr. Port 0 selects a free
+	// port: see [Server.Addr].
 	Addr string
 
 	// CertFile and KeyFile are the server's certificate, with intermediate ones after it, and its key, in PEM.
 	CertFile, KeyFile string
-	// ClientCAFile holds the CAs of clients in PEM. Only clients with a certificate of these CAs connect. Without an Authorizer they
-	// may do everything.
+	// ClientCAFile holds the CAs of clients in PEM. Only clients with a certificate of these CAs
+	// can connect. Without an Authorizer they may make all calls.
 	ClientCAFile string
 	// AnyClient accepts clients without a certificate. Every client that reaches Addr may then do what Authorizer allows to
 	// anonymous clients: without an Authorizer, create any object on any cluster.
@@ -92,7 +96,7 @@ type ServerOptions struct {
 	// Reflection serves gRPC reflection, which lists all services and messages to every client.
 	Reflection bool
 
-	// MaxMessageBytes is how large a request may be. Defaults to DefaultMaxMessageBytes.
+	// MaxMessageBytes limits a request. Defaults to DefaultMaxMessageBytes.
 	MaxMessageBytes int
 	// MaxCallBytes bounds the bytes of all calls together: twice those of requests until their
 	// calls end and of answers until they are sent, and 40 KiB for each open call. A compressed
@@ -106,25 +110,27 @@ type ServerOptions struct {
 	// MaxMessageBytes always fits: at least about twice MaxMessageBytes is allowed. Defaults to 128
 	// MiB.
 	MaxCallBytes int
-	// RequestTimeout is how long a call's request may take to arrive. Defaults to 30 s.
+	// RequestTimeout limits the time in which the request of a call arrives. Defaults to 30 s.
 	RequestTimeout time.Duration
-	// MaxConnections is how many connections there may be. A further connection replaces one of the
-	// client with the most connections; if that is its own client, the server closes the new one.
-	// There may be half as many connections that have not ended their handshake, for 5 s each.
+	// MaxConnections limits the connections. A further connection replaces a connection of the
+	// client with the most connections. If the new connection is from this client, the server
+	// closes the new one. Half as many connections may be in their handshake, for 5 s each.
 	// Defaults to 1,000.
 	MaxConnections int
-	// MaxConcurrentStreams is how many calls one connection may have under way. Defaults to 100.
+	// MaxConcurrentStreams limits the concurrent calls of one connection. Defaults to 100.
 	MaxConcurrentStreams uint32
-	// MinKeepAlive is how often clients may ask whether the connection lives. One that does more often is cut off. Defaults to 5 s.
+	// MinKeepAlive is the shortest allowed interval of keepalive pings of clients. The server
+	// disconnects a client that pings more often. Defaults to 5 s.
 	MinKeepAlive time.Duration
-	// KeepAlive is how long a connection may be silent before the server asks whether it lives; without an answer it is closed
-	// after half of it more. Defaults to 30 s.
+	// KeepAlive is the idle time of a connection after which the server sends a keepalive ping.
+	// Without an answer it closes the connection after another half of this time. Defaults to 30 s.
 	KeepAlive time.Duration
-	// ShutdownTimeout is how long the end of Start waits for calls that are being answered. Waits and watches end at once. Defaults
-	// to 10 s.
+	// ShutdownTimeout limits how long Start waits for calls in progress when it ends. Waits and
+	// watches end at once. Defaults to 10 s.
 	ShutdownTimeout time.Duration
-	// ServerOptions are added to those that this package sets: interceptors, for example. Credentials and an InTapHandle must not be
-	// among them: the limits above depend on those of this package.
+	// ServerOptions are additional options of the gRPC server, for example interceptors. They must
+	// not include Credentials or an InTapHandle, because the limits above depend on those of this
+	// package.
 	ServerOptions []grpc.ServerOption
 }
 
@@ -167,28 +173,31 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	return o
 }
 
-// ClientOptions configures a [Client]; the zero value speaks TLS, and trusts the CAs of the system.
+// ClientOptions configures a [Client]. The zero value uses TLS with the CAs of the system.
 type ClientOptions struct {
 	// CAFile holds the CAs of the server in PEM. Defaults to those of the system.
 	CAFile string
-	// CertFile and KeyFile are the client's certificate and key in PEM, where the server wants one.
+	// CertFile and KeyFile are the client's certificate and key in PEM. Most servers require them.
 	CertFile, KeyFile string
-	// ServerName is the name that the server's certificate must have. Defaults to the host of the target.
+	// ServerName is the required name in the server's certificate. Defaults to the host of the
+	// target.
 	ServerName string
-	// Insecure speaks without TLS.
+	// Insecure connects without TLS.
 	Insecure bool
 
-	// RetryTimeout is how long a call is made again that a connection or the server failed; Wait and Watch have no such limit.
-	// Defaults to 30 s. A negative one means never.
+	// RetryTimeout limits the time in which the client repeats a call after failures of the
+	// connection or the server. Wait and Watch have no limit. Defaults to 30 s. A negative value
+	// disables retries.
 	RetryTimeout time.Duration
-	// Backoff is the delay before the next attempt. Defaults to 100 ms, doubled up to 5 s.
+	// Backoff is the delay before the next attempt. Defaults to 100 ms, which doubles up to 5 s.
 	Backoff rsync.Backoff
-	// KeepAlive is how long a connection may be silent before the client asks whether it lives; without an answer it is closed
-	// after half of it more. At least 10 s. Defaults to 20 s.
+	// KeepAlive is the idle time of a connection after which the client sends a keepalive ping.
+	// Without an answer it closes the connection after another half of this time. At least 10 s.
+	// Defaults to 20 s.
 	KeepAlive time.Duration
-	// MaxMessageBytes is how large an answer may be. Defaults to DefaultMaxMessageBytes.
+	// MaxMessageBytes limits an answer. Defaults to DefaultMaxMessageBytes.
 	MaxMessageBytes int
-	// DialOptions are added to those that this package sets.
+	// DialOptions are additional options of the gRPC client.
 	DialOptions []grpc.DialOption
 }
 

@@ -36,7 +36,7 @@ const maxHeaderBytes = 4 << 10
 // bufferBytes is for reads and writes of a connection. gRPC's 32 KiB each would be the most of what a silent connection holds.
 const bufferBytes = 8 << 10
 
-// ErrServerStarted is what Start returns the second time.
+// ErrServerStarted is returned by the second call of Start.
 var ErrServerStarted = errors.New("the server was started before")
 
 // Server serves an engine. Its methods may be called from any goroutine.
@@ -50,7 +50,8 @@ type Server struct {
 	addr    net.Addr
 }
 
-// NewServer returns a server that does nothing yet. It returns rsync.ErrInvalidInput for options that cannot be.
+// NewServer returns a server, which does nothing before Start. It returns rsync.ErrInvalidInput for
+// invalid options.
 func NewServer(engine Engine, options ServerOptions) (*Server, error) {
 	if engine == nil {
 		return nil, fmt.Errorf("%w: rsyncgrpc.NewServer needs an engine", rsync.ErrInvalidInput)
@@ -61,19 +62,20 @@ func NewServer(engine Engine, options ServerOptions) (*Server, error) {
 	return &Server{engine: engine, options: options.withDefaults(), ready: make(chan struct{})}, nil
 }
 
-// Ready is closed when the server accepts connections.
+// Ready returns a channel that is closed when the server accepts connections.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Addr is where the server listens, or nil before Ready.
+// Addr returns the address of the server, or nil before Ready.
 func (s *Server) Addr() net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addr
 }
 
-// Start serves until ctx ends. It then ends waits and watches, takes nothing more, lets calls that are being answered end, for
-// [ServerOptions].ShutdownTimeout, and returns nil. It fails at once where certificates cannot be read, nothing can listen at the
-// address or metrics cannot be registered, and with [ErrServerStarted] the second time.
+// Start serves until ctx ends. It then ends waits and watches, accepts no further calls, waits
+// [ServerOptions].ShutdownTimeout for calls in progress, and returns nil. It returns an error if
+// certificates cannot be read, if it cannot listen at the address, or if metrics cannot be
+// registered. A second call returns [ErrServerStarted].
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	started := s.started

@@ -23,7 +23,7 @@ import (
 // listChunk is how many contexts a message of List has.
 const listChunk = 500
 
-// Service is an engine's services on a gRPC server.
+// Service has the gRPC services of an engine.
 type Service struct {
 	rsyncv1.UnimplementedEngineServer
 
@@ -36,8 +36,9 @@ type Service struct {
 	drain    context.CancelFunc
 }
 
-// Register adds the services to a gRPC server, before it serves. It returns rsync.ErrInvalidInput for options that cannot be.
-// Call [Service.Drain] before the server's GracefulStop, which otherwise waits for watches that never end.
+// Register adds the services to a gRPC server, before it serves. It returns rsync.ErrInvalidInput
+// for invalid options. Call [Service.Drain] before the server's GracefulStop, which otherwise waits
+// for watches that never end.
 func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Service, error) {
 	if server == nil || engine == nil {
 		return nil, fmt.Errorf("%w: rsyncgrpc.Register needs a server and an engine", rsync.ErrInvalidInput)
@@ -64,8 +65,8 @@ func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Se
 	return s, nil
 }
 
-// Drain ends all waits and watches, also those that come later, so that clients go to another server, and takes the metrics
-// back. Calling it again does nothing.
+// Drain ends all waits and watches, and rejects later ones, so clients connect to another server.
+// It also unregisters the metrics. A second call does nothing.
 func (s *Service) Drain() {
 	s.drain()
 	s.metrics.unregister()

@@ -33,7 +33,7 @@ import (
 // retry may succeed.
 var (
 	// ErrCompacted: the store does not have the revision to watch from any more.
-	ErrCompacted = errors.New("the store no longer has that revision: read anew and watch from there")
+	ErrCompacted = errors.New("the store no longer has that revision: read again and watch from there")
 	// ErrLeaseNotFound: the lease has ended, or never existed.
 	ErrLeaseNotFound = errors.New("the lease does not exist or has ended")
 	// ErrTooLarge: a value or a transaction exceeds a limit of the store. The error may be a

@@ -167,7 +167,7 @@ func explainStatus(s *metav1.Status) (text string, class error) {
 	case code == http.StatusConflict:
 		return explainConflict(s)
 	case code == http.StatusUnauthorized:
-		return "the server does not accept the credentials: check the configuration, which is read anew for the next call", connector.ErrRetryable
+		return "the server does not accept the credentials: check the configuration, which the next call reads again", connector.ErrRetryable
 	case code == http.StatusForbidden:
 		return "forbidden: " + denial(s.Message), connector.ErrTerminal
 	case code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces":
