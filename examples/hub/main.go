@@ -48,22 +48,23 @@
 //	    progressDeadline: 10m
 //	    rollbackOnFailure: true
 //
-// Groups change one after the other, and then all clusters in no group. A group selects clusters of the
-// application by names or labels. A cluster in two groups is an error. The fields are those of
-// rsync.Rollout and rsync.RolloutGroup, with times as texts. A rollout that cannot finish is refused
-// with its field, and changes nothing. A rollback is rolled out in the same way.
+// Groups run one after the other, and the clusters in no group run last. A group selects clusters of
+// the application by names or labels. A cluster in two groups is an error. The fields are those of
+// rsync.Rollout and rsync.RolloutGroup, with times as texts: rsync/ROLLOUT.md describes them. The hub
+// rejects a rollout that cannot finish, with its field, and changes nothing. A rollback is rolled
+// out in the same way.
 //
 // These requests control the rollout of an application:
 //
-//	POST /api/v1/applications/NAME/approve   opens a gate, with a body as {"group": "canary", "gate": "After"}
-//	POST /api/v1/applications/NAME/pause     begins on no further cluster
+//	POST /api/v1/applications/NAME/approve   opens a gate: the body is {"group": "canary", "gate": "After"}, or "Before"
+//	POST /api/v1/applications/NAME/pause     lets the rollout begin no further cluster
 //	POST /api/v1/applications/NAME/resume    ends a pause, or begins a failed or aborted rollout again
-//	POST /api/v1/applications/NAME/abort     ends it: clusters that have changed stay as they are
+//	POST /api/v1/applications/NAME/abort     ends the rollout: changed clusters stay as they are
 //
-// The page, and the status of the application in the API, show the groups, and why no further cluster
-// begins. A newer document ends a rollout at once, also one that waits for an approval, and is
-// rolled out from the first group. A rollout that failed or was aborted stays as it is until it is
-// resumed or the documents change. A restart of the hub changes nothing of this.
+// The page and the status of the application in the API show the groups, and why no further cluster
+// begins. A newer document ends a rollout at once, even during a wait for an approval, and is rolled
+// out from the first group. A failed or aborted rollout does not continue until it is resumed or the
+// documents change. After a restart of the hub a rollout continues.
 //
 // # Webhooks
 //

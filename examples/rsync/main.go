@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Rsync is an engine of package rsync with its gRPC service, and a command line for it. With clusters in memory and its store in
-// a file it needs nothing:
+// Rsync is an engine of package rsync with its gRPC service, and a command line for it. By default it has clusters in memory and a
+// store in a file, and needs no other program:
 //
 //	go run ./examples/rsync serve --fake 2
 //
@@ -24,8 +24,20 @@
 //
 //	go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 --override FILE shop2 DIR
 //
-// With real clusters it is the same. One here has an API server, one is a folder of a git repository, and one has an agent behind
-// a broker; each line that does not end has a terminal of its own:
+// A rollout moves from cluster to cluster. With the following FILE, the command
+// "instantiate --no-wait --rollout FILE shop" waits after the first cluster until
+// "approve --after shop canary". "rollout --watch shop" shows its progress:
+//
+//	groups:
+//	- name: canary
+//	  clusters: [fake+cluster1]
+//	  approveAfter: true
+//	maxConcurrency: 10%
+//	minSuccessTime: 10s
+//	progressDeadline: 5m
+//
+// The commands for real clusters are the same. Here one cluster has an API server, one is a folder of a git repository, and one has
+// an agent behind a broker. Run mosquitto, serve and the agent in terminals of their own:
 //
 //	mosquitto -p 1883
 //	git init --bare fleet.git
@@ -38,7 +50,7 @@
 //	go run ./examples/rsync update shop shop2
 //	go run ./examples/rsync terminate shop2
 //
-// --help lists all commands. Where the SDK comes in is function serve, and internal/client for its other end.
+// --help lists all commands. Function serve uses the SDK for the server, and internal/client for the client.
 package main
 
 import (

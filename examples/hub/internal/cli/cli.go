@@ -77,7 +77,9 @@ back again, and shows on a web page how everything is.
   --help               show this
 
 Documents are described in examples/hub/internal/document, and there are some in
-examples/hub/samples.
+examples/hub/samples. An Application with spec.rollout is rolled out in groups: POST approve,
+pause, resume or abort to /api/v1/applications/NAME/ to control it. The API is described in
+examples/hub/internal/httpapi.
 
 Exit status: 0 when it was asked to end, 1 after an error, 2 for a wrong command line.
 `

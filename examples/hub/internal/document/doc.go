@@ -52,6 +52,27 @@
 //	    names: [cluster7]
 //	    selector: {matchLabels: {region: north}}
 //
+// An Application may have spec.rollout, with the fields of rsync.Rollout and rsync.RolloutGroup in lower camel case. The clusters of
+// a group are selected as in a Placement. Limits are numbers or percentages, and times are texts:
+//
+//	spec:
+//	  rollout:
+//	    groups:
+//	    - name: canary
+//	      clusters: {selector: {matchLabels: {region: north}}}
+//	      maxConcurrency: 1     # also maxFailures
+//	      approveBefore: true
+//	      wait: 10m
+//	      approveAfter: true
+//	    maxConcurrency: 10%
+//	    maxFailures: 1
+//	    until: Ready            # or Deployed
+//	    minSuccessTime: 1m
+//	    progressDeadline: 10m
+//	    rollbackOnFailure: true
+//
+// The doc of examples/hub describes rollouts, and rsync/ROLLOUT.md all fields.
+//
 // And there are the configurations of webhooks that say whether objects are healthy of kinds that the hub does not know:
 // ResourceInterpreterWebhookConfiguration and ResourceExploringWebhookConfiguration of config.karmada.io/v1alpha1.
 //

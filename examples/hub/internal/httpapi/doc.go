@@ -12,6 +12,10 @@
 //	GET    /api/v1/applications/NAME/status  how one is, on each cluster; with ?wait=30s, once it is deployed
 //	POST   /api/v1/applications/NAME/rollback    back to the revision before, or with {"revision": 3} to another; it stays there
 //	DELETE /api/v1/applications/NAME/rollback    and on with the document
+//	POST   /api/v1/applications/NAME/approve     open a gate of its rollout: {"group": "canary", "gate": "After"}, or "Before"
+//	POST   /api/v1/applications/NAME/pause       let its rollout begin no further cluster
+//	POST   /api/v1/applications/NAME/resume      end a pause, or begin a failed or aborted rollout again
+//	POST   /api/v1/applications/NAME/abort       end its rollout: changed clusters stay as they are
 //	POST   /api/v1/clusters/NAME/forget      give up on a removed cluster that will not come back
 //	POST   /api/v1/complete                  say that the documents of all applications are there
 //

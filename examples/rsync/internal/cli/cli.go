@@ -22,86 +22,90 @@ import (
 // Usage is what --help shows.
 const Usage = `Usage: go run ./examples/rsync COMMAND [flags] [arguments]
 
-Applies apps to many clusters and takes them away again. "serve" is the engine with its gRPC
-service; all other commands are its client.
+Applies apps to many clusters, updates them and deletes them. "serve" runs the engine with its gRPC
+service. All other commands are clients of it.
 
   serve                  serve until Ctrl-C
   create ID DIR          store a context: each folder in DIR is an app, on each --cluster
-  instantiate ID         apply it
-  update FROM TO         lead from one context to another, and rollback FROM TO back
-  diff ID                what instantiate would change; with --from or --terminate, what an update
-                         or terminate would
-  rollout ID             how far its last rollout is; with --watch until its end
-  approve ID GROUP       let that begin with a group; with --after, go on after it
-  pause ID               keep it from further clusters, until resume ID
-  abort ID               end it
-  terminate ID           delete it from its clusters
-  read ID                ask the clusters what is there
-  stop ID                end what is under way, until clear-stop ID
-  detach ID CLUSTER      remove a dead cluster from it, until attach ID CLUSTER
-  detached               objects to delete on detached clusters when they answer
+  instantiate ID         apply the context to its clusters
+  update FROM TO         update from one context to another; rollback FROM TO leads back
+  diff ID                show the changes that instantiate would make; with --from or --terminate,
+                         those of an update or of terminate
+  rollout ID             show the last rollout of the context; with --watch until its end
+  approve ID GROUP       let the rollout begin the group; with --after, continue after the group
+  pause ID               let the rollout begin no further cluster, until resume ID
+  abort ID               end the rollout
+  terminate ID           delete the context's objects from its clusters
+  read ID                read the states of the objects from the clusters
+  stop ID                end the event in progress and reject new ones, until clear-stop ID
+  detach ID CLUSTER      remove a dead cluster from the context, until attach ID CLUSTER
+  detached               list objects that are deleted when their detached cluster answers again
   forget CLUSTER         leave these objects on the cluster
-  status ID              what is known of it; with --watch also what changes
-  list                   all contexts
-  delete ID              remove it from the store
+  status ID              show the status of the context; with --watch also each change
+  list                   list all contexts
+  delete ID              remove the context from the store
+
+Annotations in manifests: helm.sh/hook, helm.sh/hook-weight and helm.sh/hook-delete-policy make a
+hook, and argocd.argoproj.io/sync-wave sets the wave of another object. Apps have no dependencies.
 
 Flags of serve:
-  --listen ADDR      where to serve (default 127.0.0.1:9031)
-  --store FILE       keep everything in FILE (default rsync.db in the current folder)
-  --etcd URLS        keep everything in etcd instead: host:port, more after commas
+  --listen ADDR      the address of the server (default 127.0.0.1:9031)
+  --store FILE       store everything in FILE (default rsync.db in the current folder)
+  --etcd URLS        store everything in etcd instead: host:port, more after commas
   --observe WHAT     follow contexts between events: status reports objects that are not ready,
-                     drift also objects that others have changed, heal applies these again
-                     (default nothing)
-  --fake N           have clusters in memory: fake+cluster1 to fake+clusterN
-                     (default 3 where no other clusters are asked for)
+                     drift also objects that other writers have changed, heal also applies these
+                     again (default nothing)
+  --fake N           clusters in memory: fake+cluster1 to fake+clusterN
+                     (default 3 if there are no other clusters)
   --kubeconfig-dir DIR
-                     have clusters with API servers: kube+NAME is in DIR/NAME.kubeconfig
-  --git URL          have clusters git+NAME, folders of a git repository: https://, ssh:// or a
-                     folder here, where ?branch=NAME&path=FOLDER&create-branch=true say where in
-                     it, and user, password-file, token-file, ca-file, ssh-key-file and
-                     known-hosts say who is who
-  --broker URL       have clusters work+NAME with agents on an MQTT broker: mqtt://host:1883,
-                     where ?source=NAME&works=FILE say who we are (rsync) and where works are
-                     kept (rsync-works.db), and user, password-file, ca-file, cert-file and
-                     key-file who is who. go run ./examples/agent --source rsync
-                     --cluster NAME --broker URL is such an agent
-  --client-ca FILE   accept only clients with a certificate of this CA; each of them may do
-                     everything
+                     clusters with API servers: kube+NAME is in DIR/NAME.kubeconfig
+  --git URL          clusters git+NAME, folders of a git repository: https://, ssh:// or a local
+                     folder. ?branch=NAME&path=FOLDER&create-branch=true select the place in it,
+                     and user, password-file, token-file, ca-file, ssh-key-file and known-hosts
+                     the credentials
+  --broker URL       clusters work+NAME with agents on an MQTT broker: mqtt://host:1883.
+                     ?source=NAME&works=FILE set the source ID (rsync) and the file of the works
+                     (rsync-works.db), and user, password-file, ca-file, cert-file and key-file
+                     the credentials. go run ./examples/agent --source rsync
+                     --cluster NAME --broker URL is an agent
+  --client-ca FILE   accept only clients with a certificate of this CA; each of them may make all
+                     calls
 
 Flags of clients:
-  --server ADDR      where the engine is (default 127.0.0.1:9031)
+  --server ADDR      the address of the engine (default 127.0.0.1:9031)
   --ca FILE          the CA of the server (default: those of the system)
   --cluster P+C      for create: provider and cluster; once per cluster
-  --app NAME         for create: the app of what is in DIR itself (default main)
+  --app NAME         for create: the app of the manifests in DIR itself (default main)
   --override FILE    for create: change objects on some clusters. FILE has a list overrides of
                      target, clusters and patch. A target has the group, kind, namespace and name
                      of an object, and a patch is a JSON patch (RFC 6902)
-  --key KEY          for events: queue one only once, however often it is asked for
-  --no-wait          for events: do not wait until they are done
-  --rollout FILE     for instantiate, update and rollback: move from cluster to cluster as FILE
-                     says: groups (each with name, clusters, maxConcurrency, maxFailures,
-                     approveBefore, wait, approveAfter), maxConcurrency, maxFailures, until,
-                     minSuccessTime, progressDeadline and rollbackOnFailure
-  --from FROM        for diff: of an update from that context
-  --terminate        for diff: of terminate
-  -o json            for diff: as data
-  --after            for approve: what waits is not the group, but what comes after it
-  --watch            for status: go on until Ctrl-C, or until the context is deleted
-                     for rollout: go on until it ends, and exit with 1 when it failed
+  --key KEY          for events: an idempotency key; calls with the same key queue one event
+  --no-wait          for events: return when the event is queued
+  --rollout FILE     for instantiate, update and rollback: move from cluster to cluster. FILE is
+                     YAML or JSON with groups (each with name, clusters, maxConcurrency,
+                     maxFailures, approveBefore, wait, approveAfter), maxConcurrency, maxFailures,
+                     until, minSuccessTime, progressDeadline and rollbackOnFailure. Clusters are
+                     P+C, limits 2 or 10%, times 90s or 5m. See rsync/ROLLOUT.md
+  --from FROM        for diff: the changes of an update from that context
+  --terminate        for diff: the changes of terminate
+  -o json            for diff: JSON instead of text
+  --after            for approve: open the gate after the group instead of the gate before it
+  --watch            for status: continue until Ctrl-C, or until the context is deleted
+                     for rollout: continue until it ends, and exit with 1 if it failed
 
 Flags of both:
   --cert FILE        the own certificate, and
   --key-file FILE    its key, in PEM
-  --verbose          log what the SDK does, to standard error
-  --help             show this
+  --verbose          log the activity of the SDK to standard error
+  --help             show this help
 
-To serve other machines it needs --cert, --key-file and --client-ca. On a loopback address, --cert
-and --key-file alone serve TLS to every client; without the three there is no TLS. Clients with
-neither --ca nor --cert call without TLS. A server that does
-not answer within 5 seconds is an error; what waits or watches already goes on. Objects on
-clusters in memory end with "serve"; what the store says of them stays.
+A server for other machines needs --cert, --key-file and --client-ca. On a loopback address, --cert
+and --key-file alone serve TLS to every client; without the three there is no TLS. A client with
+neither --ca nor --cert connects to a loopback address without TLS. A server that does not answer
+within 5 seconds is an error; a command that already waits or watches continues. Objects on clusters
+in memory end with "serve", but the store still has their statuses.
 
-Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
+Exit status: 0 after success, 1 after a failure, 2 for a wrong command line.
 `
 
 // DefaultAddr is where a server and its clients meet.
@@ -298,11 +302,11 @@ func (o *Options) check(flags command.Flags) error {
 	case o.Command == "create" && len(o.On) == 0:
 		return errors.New("create needs --cluster, once or more")
 	case o.From != "" && o.Terminate:
-		return errors.New("--from and --terminate are of two events")
+		return errors.New("--from and --terminate are of two events: give one of them")
 	case o.Command == "diff" && o.Output != "text" && o.Output != "json":
 		return fmt.Errorf("-o: %q: must be json or text", o.Output)
 	case flags.Given("store") && flags.Given("etcd"):
-		return errors.New("--store and --etcd are two places for the same")
+		return errors.New("--store and --etcd are two places for the same data: give one of them")
 	}
 	return flags.NotEmpty("cert", "key-file", "ca", "store", "client-ca", "app", "override", "key", "rollout", "from")
 }
