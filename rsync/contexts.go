@@ -81,9 +81,8 @@ func (e *Engine) AppContext(ctx context.Context, id string) (*appcontext.AppCont
 }
 
 // Delete removes a context and its history from the store. It deletes no objects on clusters. It
-// returns ErrNotFound, and ErrInvalidState while events are queued or the state is none of Created,
-// Terminated, Updated and TerminationFailed. After TerminationFailed objects may remain on
-// clusters.
+// returns ErrNotFound, and ErrInvalidState while events are queued or the state is not Created,
+// Terminated, Updated or TerminationFailed. After TerminationFailed objects may remain on clusters.
 func (e *Engine) Delete(ctx context.Context, id string) error {
 	for range conflictLimit {
 		img, err := e.image(ctx, id)

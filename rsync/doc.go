@@ -24,8 +24,8 @@
 //
 //   - The engine executes each queued event once, in the order of its queue, despite crashes. Calls
 //     to clusters may be repeated after a crash. Changes of state are not repeated.
-//   - Batches of any size finish, at any latency: connectors report progress, and the time limit is
-//     one of each request. A repeated call omits what was done. After a crash of the engine it
+//   - Batches of any size finish, at any latency: connectors report progress, and the time limit
+//     applies to each request. A repeated call omits what was done. After a crash of the engine it
 //     repeats everything, which changes nothing.
 //   - A failing cluster stops no other cluster. Each app on each cluster has its own status.
 //     Waiting apps use no goroutine, and all together cause one probe of a cluster a second.

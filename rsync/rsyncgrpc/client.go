@@ -34,8 +34,8 @@ type Client struct {
 }
 
 // NewClient returns the client of a server at a target: host:port or another gRPC target. It does
-// not connect before the first call. It returns rsync.ErrInvalidInput for options that cannot be,
-// and what is wrong with the files that they name.
+// not connect before the first call. It returns rsync.ErrInvalidInput for invalid options, and the
+// errors of the files in options.
 func NewClient(target string, options ClientOptions) (*Client, error) {
 	if err := options.validate(target); err != nil {
 		return nil, err

@@ -100,8 +100,9 @@ func objectDiffMessage(c *connector.Change) *rsyncv1.ObjectDiff {
 // valid replaces what a message cannot have, which only a connector of others returns.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// Diff returns what an event would change: see [rsync.Engine.Diff]. The server answers one Diff of
-// a client at a time. It has at most 32 KiB of fields for an object, and counts the others.
+// Diff returns the changes that an event would make: see [rsync.Engine.Diff]. The server answers
+// one Diff of a client at a time. It has at most 32 KiB of fields for an object, and counts the
+// others.
 func (c *Client) Diff(ctx context.Context, event rsync.EventType, id, from string) (*rsync.Diff, error) {
 	if err := checkText("the event or ID", string(event), id, from); err != nil {
 		return nil, err

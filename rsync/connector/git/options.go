@@ -48,7 +48,8 @@ type Repository struct {
 // Auth has credentials for the scheme of the URL. Files are read again for each call, so they can
 // be replaced. Line breaks at their ends are ignored. A value prints without secrets, also as JSON.
 type Auth struct {
-	// Username is for basic authentication over https. For ssh it is the user where the URL has none, and defaults to "git".
+	// Username is the user of basic authentication over https. For ssh it is the user if the URL
+	// has no user, and defaults to "git".
 	Username string
 	// Password, or PasswordFile, is the password. Most forges take an access token in its place.
 	Password, PasswordFile string
@@ -61,7 +62,7 @@ type Auth struct {
 	KnownHostsFile string
 }
 
-// String says which kinds of credentials there are, and none of them.
+// String returns the kinds of the credentials, without the credentials.
 func (a Auth) String() string {
 	switch {
 	case a.Token != "" || a.TokenFile != "":

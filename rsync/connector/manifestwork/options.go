@@ -150,8 +150,8 @@ func New(works worktyped.ManifestWorksGetter, options Options) (*Connectors, err
 	return &Connectors{works: works, options: options}, nil
 }
 
-// Connector implements [connector.Connectors]. It sends nothing. Where Options.Namespace returns what cannot be a namespace it
-// returns a terminal error.
+// Connector implements [connector.Connectors]. It sends nothing. If Options.Namespace returns an
+// invalid name, it returns a terminal error.
 func (c *Connectors) Connector(_ context.Context, provider, cluster string) (connector.Connector, error) {
 	id := appcontext.ClusterID{Provider: provider, Name: cluster}
 	namespace := c.options.Namespace(id)

@@ -15,13 +15,13 @@ import (
 
 // The errors of a Faults.
 var (
-	// ErrInjected is what a call that fails returns.
+	// ErrInjected is returned by a failing call.
 	ErrInjected = errors.New("injected failure of the store")
-	// ErrCrashed is what every call returns after a crash: whoever used the store is no more.
+	// ErrCrashed is returned by every call after a crash, which ends the process of the caller.
 	ErrCrashed = errors.New("injected crash")
 )
 
-// Verdict says what becomes of a write.
+// Verdict is the result of a write.
 type Verdict int
 
 // The verdicts.
@@ -33,12 +33,12 @@ const (
 	CrashAfter          // done, and nothing after it
 )
 
-// Faults is the store as one process sees it. Writes (Txn with ops) are numbered from 1.
+// Faults is one process's view of a store. Writes (Txn with ops) are numbered from 1.
 type Faults struct {
 	store.Store
-	// Plan, if it is set before first use, says what becomes of the n-th write.
+	// Plan, if set before the first use, decides the result of the n-th write.
 	Plan func(n int, ops []store.Op) Verdict
-	// Delay is how long each call takes. It must not be changed after first use.
+	// Delay is the duration of each call. It must not be changed after the first use.
 	Delay time.Duration
 
 	mu      sync.Mutex
@@ -49,7 +49,8 @@ type Faults struct {
 	counts  Counts
 }
 
-// Counts is how many calls have reached the store, and Keys how many keys their Gets and Ranges returned.
+// Counts has the numbers of calls that reached the store. Keys is the number of keys that their
+// Gets and Ranges returned.
 type Counts struct{ Gets, Ranges, Txns, Keys int }
 
 // Plus returns the sum.
@@ -62,7 +63,7 @@ func (c Counts) Minus(d Counts) Counts {
 	return Counts{c.Gets - d.Gets, c.Ranges - d.Ranges, c.Txns - d.Txns, c.Keys - d.Keys}
 }
 
-// Counts returns what reached the store through this view. Watches and leases are not counted.
+// Counts returns the numbers of calls through this view. Watches and leases are not counted.
 func (f *Faults) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,18 +76,18 @@ func (f *Faults) count(c Counts) {
 	f.counts = f.counts.Plus(c)
 }
 
-// Write is a transaction that the store did or refused.
+// Write is a transaction that the store executed or rejected.
 type Write struct {
 	Compares []store.Compare
 	Ops      []store.Op
 	Result   store.TxnResult
-	// Held is whether it was sent before Hold, or during it, and reached the store after Release.
+	// Held is true if the write was sent before or during Hold and reached the store after Release.
 	Held bool
 	// At is when it was done.
 	At time.Time
 }
 
-// NewFaults returns a view of a store that fails by plan; nil fails never.
+// NewFaults returns a view of a store that fails according to plan. A nil plan never fails.
 func NewFaults(s store.Store, plan func(n int, ops []store.Op) Verdict) *Faults {
 	return &Faults{Store: s, Plan: plan, crashed: make(chan struct{})}
 }
@@ -94,7 +95,7 @@ func NewFaults(s store.Store, plan func(n int, ops []store.Op) Verdict) *Faults 
 // Crashed is closed by a crash.
 func (f *Faults) Crashed() <-chan struct{} { return f.crashed }
 
-// Writes returns how many writes there were.
+// Writes returns the number of writes.
 func (f *Faults) Writes() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,8 +124,8 @@ func (f *Faults) crash() {
 	}
 }
 
-// Claims returns the writes that took over what an owner had that is no more: the engine's condition for that is that the owner's
-// key is absent.
+// Claims returns the writes that claimed the contexts of an engine that ended. They have the
+// condition that the key of its session is absent.
 func (f *Faults) Claims() []Write {
 	var out []Write
 	for _, w := range f.Log() {
@@ -138,8 +139,8 @@ func (f *Faults) Claims() []Write {
 	return out
 }
 
-// Hold keeps all calls from the store until Release: the network is cut, or the process frozen. Writes that wait then reach
-// it late, also those whose context has ended meanwhile, which is what a fence is for.
+// Hold delays all calls until Release, as if the network were cut or the process frozen. Delayed
+// writes then reach the store late, even if their ctx has ended. A fence must reject them.
 func (f *Faults) Hold() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +149,7 @@ func (f *Faults) Hold() {
 	}
 }
 
-// Release lets calls through again.
+// Release ends Hold.
 func (f *Faults) Release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

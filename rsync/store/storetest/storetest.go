@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storetest tests stores of package store, and those who use them.
+// Package storetest tests implementations of package store, and programs that use them.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) store.Store { return mystore.New(…) })
@@ -27,8 +27,8 @@ import (
 // patience is how long something that must happen may take.
 const patience = 20 * time.Second
 
-// Run holds a store against what package store demands. Each test calls newStore for an empty one, which ends with the
-// test. It takes some seconds, because it waits for leases.
+// Run tests a store against the contract of package store. Each test calls newStore for an empty
+// store, which it uses until it ends. Run takes some seconds, because it waits for leases.
 func Run(t *testing.T, newStore func(t *testing.T) store.Store) {
 	tests := map[string]func(*testing.T, store.Store){
 		"GetAndPut":       testGetAndPut,
