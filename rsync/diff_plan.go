@@ -162,10 +162,10 @@ func (d *diffPlan) collect(part *diffPart, t *task) {
 				applied[r.Object] = true
 				part.Apply = append(part.Apply, r)
 			case phase.verb == deleteVerb && applied[r.Object]:
-				part.notes[r.Object] = joined(part.notes[r.Object], "a hook, which is deleted when it is done")
+				part.notes[r.Object] = joined(part.notes[r.Object], "the hook is deleted when it is done")
 			case phase.verb == deleteVerb && applies[r.Object]:
 				part.recreated[r.Object] = true
-				part.notes[r.Object] = "a hook; an object of an earlier run is deleted before it is created"
+				part.notes[r.Object] = "the hook is created again: an object of an earlier run is deleted first"
 			case phase.verb == deleteVerb && d.gone[at] != nil:
 				d.gone[at].again = append(d.gone[at].again, r)
 			case phase.verb == deleteVerb:

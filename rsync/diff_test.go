@@ -48,7 +48,7 @@ edge+c1
 edge+c2
   db of v1
     - ConfigMap default/y
-    + Job default/bye: a hook, which is deleted when it is done
+    + Job default/bye: the hook is deleted when it is done
   web of v2
     ~ ConfigMap default/x
         .value: 1 -> 2

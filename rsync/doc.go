@@ -97,7 +97,8 @@
 //
 // An app that waits on a cluster has the phase Retrying there, with the reason Unreachable,
 // RefusedForNow or NotReady and a message. The engine writes the first 16 changes of this status at
-// once, and later ones once a minute.
+// once, and later ones once a minute. It reports NotReady after about 2 s, and then at growing
+// intervals.
 //
 // A value in the store that cannot be decoded blocks only its own context: see [ErrBroken].
 //

@@ -29,12 +29,14 @@ package rsync
 //	/rsync/stop/<id>/                          the stop latch
 //	/rsync/engine/<session>/                   an engine that is alive; goes with its lease
 //
-// Who writes what: users the tail, elements that are Pending, detached clusters, active records, latches, new contexts and
-// remnants; the owner of a context all else. The tail is apart from the record so that queueing does not disturb the owner's writes, nor they it.
+// Who writes what: users the tail, elements that are Pending, detached clusters, active records,
+// latches, new contexts and remnants; the owner of a context all else. The tail is apart from the
+// record so that queueing does not disturb the owner's writes, nor they it.
 //
-// Each write of an engine has two conditions, which are its fence: its own key in /rsync/engine/ has not gone since the session
-// began (its create revision is the session's epoch), and the record has the revision that the engine last saw. An engine
-// whose lease is over fails the first, however late its write arrives; one whose context was claimed by another fails the second.
+// Each write of an engine has two conditions, which are its fence: its own key in /rsync/engine/
+// has not gone since the session began (its create revision is the session's epoch), and the record
+// has the revision that the engine last saw. An engine whose lease is over fails the first, however
+// late its write arrives; one whose context was claimed by another fails the second.
 //
 //	transaction  more conditions                                   writes
 //	create       no head                                           manifests, inventory, head, tail, record, index
@@ -72,18 +74,20 @@ package rsync
 //	delete in    the same; then the note of before                 note, and nothing but inventory and manifests; then those and no
 //	parts                                                          note, as a sweep does
 //
-// What is in parentheses goes with the transaction that sees no pending element; where there is one, and the context has
-// another home, the hand over goes with it. So an event on a context with n apps on clusters
-// takes enqueue, begin, finish, and between 1 and 2n statuses: one when the cluster does not answer, once in an event, and one at the
-// end, where those that end together share a transaction. That number does not depend on resources or retries.
+// What is in parentheses goes with the transaction that sees no pending element; where there is
+// one, and the context has another home, the hand over goes with it. So an event on a context with
+// n apps on clusters takes enqueue, begin, finish, and between 1 and 2n statuses: one when the
+// cluster does not answer, once in an event, and one at the end, where those that end together
+// share a transaction. That number does not depend on resources or retries.
 //
-// Which context holds which object follows from two values: the inventory of a cluster lists the objects of
-// each context that may ever have any there, and Holds in its record says whether it has them now. Holds is
-// true from the begin of an Instantiate or an Update to the begin of a Terminate or an UpdateDelete, so it is
-// written in the transaction that changes the state. An event reads the inventory of a cluster once, and the
-// records of contexts that have objects in common with its own, after its begin. An event that deletes leaves
-// what another record holds; one that applies waits while another context, which does not hold, has such an
-// event under way there. Of two events one has begun first, and is seen by the other.
+// Which context holds which object follows from two values: the inventory of a cluster lists the
+// objects of each context that may ever have any there, and Holds in its record says whether it has
+// them now. Holds is true from the begin of an Instantiate or an Update to the begin of a Terminate
+// or an UpdateDelete, so it is written in the transaction that changes the state. An event reads
+// the inventory of a cluster once, and the records of contexts that have objects in common with its
+// own, after its begin. An event that deletes leaves what another record holds; one that applies
+// waits while another context, which does not hold, has such an event under way there. Of two
+// events one has begun first, and is seen by the other.
 //
 // The home of a context observes it while State is Instantiated and Current is 0. It watches the
 // index for that. An observation that was read before an event began is not written, because the
@@ -91,44 +95,49 @@ package rsync
 // deletes it. A Heal applies the objects of the observations with its number; they do not change
 // while it is in progress.
 //
-// A remnant is what a context may have on a cluster that was detached from it: a context of its own, <id>~<random>, with a
-// copy of the manifests and a Terminate that is in progress from the start. So all of the above is true for it. It
-// waits until the event of its context that was in progress at the detach has ended on the cluster; events that begin later
-// leave the cluster out, because begin has a condition on the detached clusters.
+// A remnant is what a context may have on a cluster that was detached from it: a context of its
+// own, <id>~<random>, with a copy of the manifests and a Terminate that is in progress from the
+// start. So all of the above is true for it. It waits until the event of its context that was in
+// progress at the detach has ended on the cluster; events that begin later leave the cluster out,
+// because begin has a condition on the detached clusters.
 //
-// Which engine tries is decided before anything is read. Each session has a score for each context, a hash of both
-// names, and the live session with the highest one is the context's home. Each engine watches /rsync/engine/ and
-// /activecontext/, and reads a context only where it is the home or the owner. So an event costs the store the same
-// reads and writes with any number of engines. A home leaves a context to another live owner, until an event of it or
-// its queue ends; then the owner deletes the active record or hands over, and puts it again, which the home sees. An
-// engine that joins becomes the home of its share, and reads one key of each active context among it. The home of all
-// others is as before.
+// Which engine tries is decided before anything is read. Each session has a score for each context,
+// a hash of both names, and the live session with the highest one is the context's home. Each
+// engine watches /rsync/engine/ and /activecontext/, and reads a context only where it is the home
+// or the owner. So an event costs the store the same reads and writes with any number of engines. A
+// home leaves a context to another live owner, until an event of it or its queue ends; then the
+// owner deletes the active record or hands over, and puts it again, which the home sees. An engine
+// that joins becomes the home of its share, and reads one key of each active context among it. The
+// home of all others is as before.
 //
-// Two engines that see different sets of sessions may both try, and the conditions above decide; or none may. That ends
-// when both have seen the same: an engine looks at the active contexts again for each session that it sees end, and a
-// session looks when it first sees itself. No other change makes it the home of a context. A dead engine stays the home
-// of its contexts until its lease ends, one that is stopped in order until it has revoked its lease.
+// Two engines that see different sets of sessions may both try, and the conditions above decide; or
+// none may. That ends when both have seen the same: an engine looks at the active contexts again
+// for each session that it sees end, and a session looks when it first sees itself. No other change
+// makes it the home of a context. A dead engine stays the home of its contexts until its lease
+// ends, one that is stopped in order until it has revoked its lease.
 //
-// After a crash the lease ends, the session's key goes, and the home of a context by the remaining sessions claims it if its
-// owner has no key. If Current is set, that element is resumed, without looking at the state from which it began: its
-// tasks are planned again, which gives the same, and those with a final status of that element are done. Otherwise the
-// next pending element begins. Either way an element begins once and ends once, each with one change of state, because
-// each of these transactions needs the record that the one before has written.
+// After a crash the lease ends, the session's key goes, and the home of a context by the remaining
+// sessions claims it if its owner has no key. If Current is set, that element is resumed, without
+// looking at the state from which it began: its tasks are planned again, which gives the same, and
+// those with a final status of that element are done. Otherwise the next pending element begins.
+// Either way an element begins once and ends once, each with one change of state, because each of
+// these transactions needs the record that the one before has written.
 //
-// A transaction whose answer is lost may have been done. The engine then forgets the context and reads it again: what was done is
-// seen there. It keeps the context until it has read that it is another's, because the transaction may be done later still.
-// Users have idempotency keys.
+// A transaction whose answer is lost may have been done. The engine then forgets the context and
+// reads it again: what was done is seen there. It keeps the context until it has read that it is
+// another's, because the transaction may be done later still. Users have idempotency keys.
 //
 // # Running etcd
 //
-// By default etcd keeps every old value of a key, because it compacts nothing. Each event writes new values, so an etcd
-// without auto-compaction reaches its quota (2 GiB by default). It then rejects every write, and [Engine.Healthy] returns
-// the error. Run each member with
+// By default etcd keeps every old value of a key, because it compacts nothing. Each event writes
+// new values, so an etcd without auto-compaction reaches its quota (2 GiB by default). It then
+// rejects every write, and [Engine.Healthy] returns the error. Run each member with
 //
 //	etcd --auto-compaction-mode=periodic --auto-compaction-retention=1h --quota-backend-bytes=8589934592
 //
-// The quota must have room for the current values and for all writes within the retention. An event writes each status
-// that changes, of at most 500 KiB, and a few small values. [Engine.Watch] can resume within the retention. After a
-// compaction the engines repeat the reads of their own watches. etcd reuses compacted space, so it needs no
-// defragmentation below its quota. An etcd that has reached its quota needs a compaction, a defragmentation and
-// `alarm disarm`, with etcdctl. The engines then continue without a restart.
+// The quota must have room for the current values and for all writes within the retention. An event
+// writes each status that changes, of at most 500 KiB, and a few small values. [Engine.Watch] can
+// resume within the retention. After a compaction the engines repeat the reads of their own
+// watches. etcd reuses compacted space, so it needs no defragmentation below its quota. An etcd
+// that has reached its quota needs a compaction, a defragmentation and `alarm disarm`, with
+// etcdctl. The engines then continue without a restart.

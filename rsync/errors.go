@@ -22,7 +22,7 @@ var (
 	ErrUnreachable = errors.New("a cluster does not answer")
 	// ErrConflict: a context with the ID exists, or other writers changed the context during each
 	// attempt.
-	ErrConflict = errors.New("the app context is there already, or has changed meanwhile")
+	ErrConflict = errors.New("the app context exists already, or has changed meanwhile")
 	// ErrNotFound: the context or the event does not exist, or the event is no longer in the
 	// history.
 	ErrNotFound = errors.New("there is no such app context or event")
@@ -120,7 +120,8 @@ type UnfinishedError struct {
 	Err error
 }
 
-// Error returns Err and the reasons why the event is not finished.
+// Error returns Err and the reasons of the apps in Waiting. [Engine.RolloutStatus] returns why a
+// rollout waits, for example for an approval.
 func (e *UnfinishedError) Error() string {
 	s := fmt.Sprintf("%s: event %d of app context %q is not done", e.Err, e.Ref.Seq, e.Ref.AppContextID)
 	if e.Status != "" {

@@ -112,16 +112,16 @@ func (o *Options) validate() error {
 		"HistoryLimit": int64(o.HistoryLimit),
 	} {
 		if value < 0 {
-			return fmt.Errorf("%w: Options.%s is negative", ErrInvalidInput, name)
+			return fmt.Errorf("%w: Options.%s: must not be negative", ErrInvalidInput, name)
 		}
 	}
 	switch {
 	case o.DeleteOrder != ReverseOrder && o.DeleteOrder != SameOrder:
-		return fmt.Errorf("%w: Options.DeleteOrder %d is none of its constants", ErrInvalidInput, o.DeleteOrder)
+		return fmt.Errorf("%w: Options.DeleteOrder: %d: must be ReverseOrder or SameOrder", ErrInvalidInput, o.DeleteOrder)
 	case o.Observe < ObserveNothing || o.Observe > ObserveHeal:
-		return fmt.Errorf("%w: invalid Options.Observe: %d", ErrInvalidInput, o.Observe)
+		return fmt.Errorf("%w: Options.Observe: %d: must be a constant from ObserveNothing to ObserveHeal", ErrInvalidInput, o.Observe)
 	case o.LeaseTTL != 0 && o.LeaseTTL < time.Second:
-		return fmt.Errorf("%w: Options.LeaseTTL is less than a second", ErrInvalidInput)
+		return fmt.Errorf("%w: Options.LeaseTTL: %s: must be at least 1 s", ErrInvalidInput, o.LeaseTTL)
 	case o.Transitions != nil:
 		return o.Transitions.validate()
 	}

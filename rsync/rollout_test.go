@@ -216,7 +216,7 @@ func TestRolloutMaxFailures(t *testing.T) {
 				s.clusters.Cluster("edge", "c5").SetDelay(time.Second)
 				c.rollout.MaxConcurrency = "2"
 				failure := s.failure(rsync.ReasonRefused, s.ref(s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(c.rollout))), nil)
-				if !strings.HasSuffix(failure.Message, c.message) {
+				if !strings.HasSuffix(failure.Message, c.message) || strings.HasSuffix(failure.Message, "; ") {
 					t.Errorf("the message is %q, want %q at its end", failure.Message, c.message)
 				}
 				s.expect(6, c.want)

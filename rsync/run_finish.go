@@ -63,7 +63,7 @@ func (o *rollout) outcome(reason Reason, message string) (Reason, string) {
 	case reason == "":
 		return "", ""
 	}
-	return reason, strings.TrimPrefix(message+"; "+o.verdict.waits, "; ")
+	return reason, joined(message, o.verdict.waits)
 }
 
 // finish writes the end of the event, and in the same transaction the state that follows from it, the UpdateDelete that

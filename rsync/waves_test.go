@@ -211,8 +211,8 @@ func TestDiffOfDeletePolicies(t *testing.T) {
 			got += fmt.Sprintf("%s %s: %s\n", c.Kind, c.Name, c.Message)
 		}
 		const want = "Update y: \n" +
-			"Update new: a hook, which is deleted when it is done\n" +
-			"Replace old: a hook; an object of an earlier run is deleted before it is created\n"
+			"Update new: the hook is deleted when it is done\n" +
+			"Replace old: the hook is created again: an object of an earlier run is deleted first\n"
 		if got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}

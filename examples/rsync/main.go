@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Rsync is an engine of package rsync with its gRPC service, and a command line for it. By default it has clusters in memory and a
-// store in a file, and needs no other program:
+// Rsync is an engine of package rsync with its gRPC service, and a command line for it. By default
+// it has clusters in memory and a store in a file, and needs no other program:
 //
 //	go run ./examples/rsync serve --fake 2
 //
@@ -36,8 +36,9 @@
 //	minSuccessTime: 10s
 //	progressDeadline: 5m
 //
-// The commands for real clusters are the same. Here one cluster has an API server, one is a folder of a git repository, and one has
-// an agent behind a broker. Run mosquitto, serve and the agent in terminals of their own:
+// The commands for real clusters are the same. Here one cluster has an API server, one is a folder
+// of a git repository, and one has an agent behind a broker. Run mosquitto, serve and the agent in
+// terminals of their own:
 //
 //	mosquitto -p 1883
 //	git init --bare fleet.git

@@ -51,7 +51,8 @@ func decode(patch []byte) (jsonpatch.Patch, error) {
 		return nil, fmt.Errorf("JSON patch: %w", err)
 	}
 	operations, err := jsonpatch.Decode(text)
-	if err == nil && operations == nil {
+	var mismatch *json.UnmarshalTypeError // its text names types of Go
+	if err == nil && operations == nil || errors.As(err, &mismatch) {
 		err = errors.New("must be a list of operations")
 	}
 	if err != nil {

@@ -49,7 +49,7 @@ func TestJSONPatch(t *testing.T) {
 		`[{"op":"remove","path":"/kind"}]`:                           "the manifest has no kind",
 		`[{"op":"add","path":"","value":[]}]`:                        "no manifest",
 		`null`:                                                       "JSON patch: must be a list of operations",
-		`{"spec":{"replicas":3}}`:                                    "JSON patch: ",
+		`{"spec":{"replicas":3}}`:                                    "JSON patch: must be a list of operations",
 		`- {op: a`:                                                   "JSON patch: ",
 		"[" + strings.Repeat(`{"op":"remove","path":"/a"},`, 10_000) + `{"op":"remove","path":"/a"}]`: "JSON patch: has 10001 operations: the limit is 10000",
 	} {

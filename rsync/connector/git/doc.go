@@ -88,12 +88,15 @@
 // Errors are [connector.Error]s. Their texts have no password, no token and no free text of a
 // server.
 //
-//	unreachable  no connection, a broken one, no answer in time, an expired certificate; HTTP 502, 503, 504
-//	retryable    concurrent pushes of others in each attempt; an unreadable file of the configuration; HTTP 408, 429, 500; a server that
-//	             reports an unknown error
-//	terminal     wrong credentials, access denied, a missing repository or branch, an unverified server, a repository over
-//	             MaxFetchBytes; a push that a hook or a protected branch declines; a manifest that is broken, has a field twice, is of another object, or
-//	             too large; a name that is taken in the repository; a hook with hook-succeeded without Options.Status
+//	unreachable  no connection, a broken one, no answer in time, an expired certificate; HTTP 502,
+//	             503, 504
+//	retryable    concurrent pushes of others in each attempt; an unreadable file of the
+//	             configuration; HTTP 408, 429, 500; a server that reports an unknown error
+//	terminal     wrong credentials, access denied, a missing repository or branch, an unverified
+//	             server, a repository over MaxFetchBytes; a push that a hook or a protected branch
+//	             declines; a manifest that is broken, has a field twice, is of another object, or
+//	             too large; a name that is taken in the repository; a hook with hook-succeeded
+//	             without Options.Status
 //
 // A push that a hook declines is a terminal error, because most hooks enforce rules. Probe requests
 // the list of branches. It also returns nil if the server refuses the request: the next call

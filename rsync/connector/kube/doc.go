@@ -86,15 +86,18 @@
 // include messages of servers and webhooks only if these cannot quote any. Therefore errors name an
 // invalid field, but not its value.
 //
-//	unreachable  no connection, an unknown host, no answer in time, an unverified certificate; HTTP 502, 503 and 504 of a gateway;
-//	             a program for credentials that does not end
-//	retryable    HTTP 401: the next call reads the configuration again, because credentials are replaced;
-//	             403 while the server starts; a missing namespace, or one that is being deleted; a concurrent change
-//	             by another client; 408, 429, 500, 503; an unreachable webhook; a definition that is not served yet; a program for
-//	             credentials that fails; files of a configuration that cannot be read
-//	terminal     a manifest that is broken, too large, invalid or not of its kind; a field of another manager; access that is
-//	             denied, also by a webhook or a quota; a kind that cannot be patched, such as a Binding, or is not served (but see [Options].AwaitKinds: definitions may be in the same batch, in
-//	             a crd-install hook, or in an app that this one depends on); a protected namespace; a wrong kubeconfig
+//	unreachable  no connection, an unknown host, no answer in time, an unverified certificate; HTTP
+//	             502, 503 and 504 of a gateway; a program for credentials that does not end
+//	retryable    HTTP 401: the next call reads the configuration again, because credentials are
+//	             replaced; 403 while the server starts; a missing namespace, or one that is being
+//	             deleted; a concurrent change by another client; 408, 429, 500, 503; an unreachable
+//	             webhook; a definition that is not served yet; a program for credentials that fails;
+//	             files of a configuration that cannot be read
+//	terminal     a manifest that is broken, too large, invalid or not of its kind; a field of
+//	             another manager; access that is denied, also by a webhook or a quota; a kind that
+//	             cannot be patched, such as a Binding, or is not served (but see
+//	             [Options].AwaitKinds: definitions may be in the same batch, in a crd-install hook,
+//	             or in an app that this one depends on); a protected namespace; a wrong kubeconfig
 //
 // The engine's backoff replaces Retry-After. Probe requests /readyz. It accepts any answer, except
 // an answer that the server or the server behind a gateway is not ready. After a probe without an

@@ -89,11 +89,13 @@
 //
 // For an answer of the hub the text is "the hub refused", not "the cluster refused".
 //
-//	unreachable  no connection, a broken one, no answer in time, HTTP 502, 503, 504; an error of Options.Reachable
-//	retryable    a missing namespace, or one that is being deleted; a work that is being deleted; repeated conflicts;
-//	             too many requests, an internal error of the hub
-//	terminal     access denied, wrong credentials; an invalid work; a webhook that denies; a work over MaxWorkBytes, or over the limit
-//	             of the hub or the broker; a manifest that is broken or of another object; a foreign work of the same name
+//	unreachable  no connection, a broken one, no answer in time, HTTP 502, 503, 504; an error of
+//	             Options.Reachable
+//	retryable    a missing namespace, or one that is being deleted; a work that is being deleted;
+//	             repeated conflicts; too many requests, an internal error of the hub
+//	terminal     access denied, wrong credentials; an invalid work; a webhook that denies; a work
+//	             over MaxWorkBytes, or over the limit of the hub or the broker; a manifest that is
+//	             broken or of another object; a foreign work of the same name
 //
 // # Reachable
 //

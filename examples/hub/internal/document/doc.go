@@ -52,8 +52,9 @@
 //	    names: [cluster7]
 //	    selector: {matchLabels: {region: north}}
 //
-// An Application may have spec.rollout, with the fields of rsync.Rollout and rsync.RolloutGroup in lower camel case. The clusters of
-// a group are selected as in a Placement. Limits are numbers or percentages, and times are texts:
+// An Application may have spec.rollout, with the fields of rsync.Rollout and rsync.RolloutGroup in
+// lower camel case. The clusters of a group are selected as in a Placement. Limits are numbers or
+// percentages, and times are texts:
 //
 //	spec:
 //	  rollout:
