@@ -83,7 +83,8 @@ type Approval struct {
 	Gate  Gate   `json:"gate"`
 }
 
-// RolloutStatus is the progress of a rollout.
+// RolloutStatus is the progress of a rollout. Later events of the context overwrite the counts of
+// Groups, which then fall to 0.
 type RolloutStatus struct {
 	Ref     EventRef
 	Rollout Rollout

@@ -20,11 +20,18 @@ import (
 // that the rollout does not have, and ErrInvalidState after the event has ended.
 func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) error {
 	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
-		has := slices.ContainsFunc(r.Groups, func(g RolloutGroup) bool {
-			return g.Name == approval.Group && (approval.Gate == BeforeGroup && g.ApproveBefore || approval.Gate == AfterGroup && g.ApproveAfter)
-		})
-		if !has {
-			return fmt.Errorf("%w: the rollout has no gate %q of a group %q", ErrInvalidInput, approval.Gate, approval.Group)
+		gates := []Gate{} // of the group
+		for _, g := range r.Groups {
+			if g.Name == approval.Group && g.ApproveBefore {
+				gates = append(gates, BeforeGroup)
+			}
+			if g.Name == approval.Group && g.ApproveAfter {
+				gates = append(gates, AfterGroup)
+			}
+		}
+		if !slices.Contains(gates, approval.Gate) {
+			return fmt.Errorf("%w: the rollout has no gate %q of a group %q: the gates of the group are %q", ErrInvalidInput,
+				approval.Gate, approval.Group, gates)
 		}
 		if !slices.Contains(r.Approved, approval) {
 			r.Approved = append(r.Approved, approval)

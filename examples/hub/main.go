@@ -59,7 +59,7 @@
 //	POST /api/v1/applications/NAME/approve   opens a gate: the body is {"group": "canary", "gate": "After"}, or "Before"
 //	POST /api/v1/applications/NAME/pause     lets the rollout begin no further cluster
 //	POST /api/v1/applications/NAME/resume    ends a pause, or begins a failed or aborted rollout again
-//	POST /api/v1/applications/NAME/abort     ends the rollout: changed clusters stay as they are
+//	POST /api/v1/applications/NAME/abort     ends the rollout; with rollbackOnFailure it is rolled back
 //
 // The page and the status of the application in the API show the groups, and why no further cluster
 // begins. A newer document ends a rollout at once, even during a wait for an approval, and is rolled

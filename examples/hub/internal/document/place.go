@@ -26,7 +26,7 @@ func typeError(where string, raw []byte, err error) error {
 	if strings.HasPrefix(wrong.Value, "array") || strings.HasPrefix(wrong.Value, "object") {
 		article = "an"
 	}
-	out := &Error{where, strings.TrimPrefix(wrong.Field, "Header."), fmt.Sprintf("it is %s %s, and cannot be that", article, wrong.Value)}
+	out := &Error{where, strings.TrimPrefix(wrong.Field, "Header."), fmt.Sprintf("it is %s %s, and must be of another type", article, wrong.Value)}
 	if kind, _, _ := strings.Cut(wrong.Value, " "); wrong.Type.Kind() == reflect.String && (kind == "bool" || kind == "number") { // YAML has more words for these than one knows
 		out.Problem = fmt.Sprintf("it is a %s, and must be a text: put it in quotes", wrong.Value)
 	}

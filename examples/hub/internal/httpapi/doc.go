@@ -15,7 +15,7 @@
 //	POST   /api/v1/applications/NAME/approve     open a gate of its rollout: {"group": "canary", "gate": "After"}, or "Before"
 //	POST   /api/v1/applications/NAME/pause       let its rollout begin no further cluster
 //	POST   /api/v1/applications/NAME/resume      end a pause, or begin a failed or aborted rollout again
-//	POST   /api/v1/applications/NAME/abort       end its rollout: changed clusters stay as they are
+//	POST   /api/v1/applications/NAME/abort       end its rollout; with rollbackOnFailure it is rolled back
 //	POST   /api/v1/clusters/NAME/forget      give up on a removed cluster that will not come back
 //	POST   /api/v1/complete                  say that the documents of all applications are there
 //

@@ -31,7 +31,8 @@ service. All other commands are clients of it.
   update FROM TO         update from one context to another; rollback FROM TO leads back
   diff ID                show the changes that instantiate would make; with --from or --terminate,
                          those of an update or of terminate
-  rollout ID             show the last rollout of the context; with --watch until its end
+  rollout ID             show the last rollout of the context (of an update or a rollback: TO);
+                         with --watch until its end
   approve ID GROUP       let the rollout begin the group; with --after, continue after the group
   pause ID               let the rollout begin no further cluster, until resume ID
   abort ID               end the rollout

@@ -6,7 +6,9 @@ package folder
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/spokewire/sdk-go/examples/internal/rollouts"
@@ -14,6 +16,26 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
+
+// withoutType rewrites an error of encoding/json that names a type of Go.
+func withoutType(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	must := "must be of another type"
+	switch wrong.Type.Kind() {
+	case reflect.String:
+		must = `must be a text, for example "5m"`
+	case reflect.Int32:
+		must = "must be a whole number or a percentage"
+	case reflect.Bool:
+		must = "must be true or false"
+	case reflect.Slice:
+		must = "must be a list"
+	}
+	return fmt.Errorf("%s: %q: %s", wrong.Field, wrong.Value, must)
+}
 
 // Rollout reads a rollout from YAML or JSON, with clusters as provider+name. The engine validates its
 // values.
@@ -26,7 +48,7 @@ func Rollout(text []byte) (*rsync.Rollout, error) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&r); err != nil {
-		return nil, err
+		return nil, withoutType(err)
 	}
 	return r.Resolve(func(group int, names []string) (out []appcontext.ClusterID, err error) {
 		for i, c := range names {

@@ -44,6 +44,8 @@ func TestBadRollouts(t *testing.T) {
 		"minSuccessTime: soon":                      `Rollout.MinSuccessTime: "soon": must be a duration`,
 		"groups: [{name: a, clusters: [cluster1]}]": `groups[0].clusters[0]: "cluster1" is not provider+name`,
 		"maxFailures: 1\nmaxFailures: 2":            `already set`,
+		"groups: [{name: a, wait: 2}]":              `groups.wait: "number": must be a text, for example "5m"`,
+		"maxFailures: 1.5":                          `maxFailures: "number 1.5": must be a whole number or a percentage`,
 	} {
 		if _, err := folder.Rollout([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
