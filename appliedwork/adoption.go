@@ -3,14 +3,15 @@
 
 package appliedwork
 
-// Adoption says what Apply does with an object that exists and is not ours.
+// Adoption decides what Apply does with an object that exists and that the AppliedWork does not
+// own.
 type Adoption string
 
 const (
-	// AdoptNever refuses it with an [*AdoptionError]. It is the default.
+	// AdoptNever refuses the object with an [*AdoptionError]. It is the default.
 	AdoptNever Adoption = "Never"
-	// AdoptIfUnowned adopts what has no owner reference, and refuses the rest.
+	// AdoptIfUnowned adopts an object without owner references, and refuses all others.
 	AdoptIfUnowned Adoption = "IfUnowned"
-	// AdoptAlways adopts it beside its other owners, who keep their references.
+	// AdoptAlways adopts the object. Other owners keep their owner references.
 	AdoptAlways Adoption = "Always"
 )

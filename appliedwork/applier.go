@@ -17,42 +17,52 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Applier applies the objects of a work. It may be used concurrently, for one AppliedWork by one caller at a time.
+// Applier applies the objects of a work. Its methods may be called concurrently, but only one call
+// at a time for one AppliedWork.
 type Applier struct {
 	*cluster
 	tracker *Tracker
 }
 
-// NewApplier returns an Applier that records in tracker what it does.
+// NewApplier returns an Applier for the inventories of tracker.
 func NewApplier(tracker *Tracker) *Applier {
 	return &Applier{cluster: tracker.cluster, tracker: tracker}
 }
 
 // ApplyOptions are the options of [Applier.Apply]. The zero value is useful.
 type ApplyOptions struct {
-	// Adoption says what to do with an object that exists and is not ours. Defaults to AdoptNever.
+	// Adoption decides what happens to an object that exists and that the AppliedWork does not own.
+	// Defaults to AdoptNever.
 	Adoption Adoption
-	// FieldManager is the prefix of the field manager's name. The UID of the AppliedWork follows, because two works with the same
-	// field manager remove each other's owner references. The prefix may change: an apply moves the fields of the earlier field
-	// manager to the new one. At most 90 characters. Defaults to "appliedwork".
+	// FieldManager is the prefix of the field manager's name. The UID of the AppliedWork follows,
+	// because two works with the same field manager remove each other's owner references. The
+	// prefix may change: the next apply moves the fields of the earlier field manager to the new
+	// one. At most 90 characters. Defaults to "appliedwork".
 	FieldManager string
-	// Policies are those that Prune and Teardown will have. An object that they leave gets no owner reference.
+	// Policies decide which objects stay when the work drops them. Use the same in Prune and
+	// Teardown. An object that stays gets no owner reference.
 	Policies Policies
-	// Force takes over fields that others manage. Without it they are an [*OwnershipConflictError], and the other fields of the
-	// object are applied, unless the conflict is about a field of another version of the kind. Fields that nobody manages, as
-	// after a release, are taken without it.
+	// Force takes over fields of other field managers. Without it, such fields are an
+	// [*OwnershipConflictError], and the other fields of the object are applied, unless the
+	// conflict is about a field of another version of the kind. An object that is not adopted yet
+	// is then not written at all. Fields without a manager, for example after a release, need no
+	// Force.
 	Force bool
-	// MigrateManagers are field managers of earlier tools, such as "kubectl-client-side-apply". Their fields move to FieldManager,
-	// as with csaupgrade of client-go. Fields of theirs that the manifest does not have are removed.
+	// MigrateManagers are field managers of earlier tools, such as "kubectl-client-side-apply".
+	// Their fields move to FieldManager, as with csaupgrade of client-go. Those of their fields
+	// that the manifest does not have are removed.
 	MigrateManagers []string
-	// Recreate deletes an object and creates it again if the API server only refuses a change of immutable fields. A dry run of the
-	// create must succeed first. The work must have created the object and own it alone. Namespaces and CRDs are never recreated.
+	// Recreate deletes an object and creates it again if the API server refuses a change only
+	// because of immutable fields. A dry run of the create must succeed first. The work must have
+	// created the object and own it alone. Namespaces and CRDs are never recreated.
 	Recreate bool
-	// ByKey replaces FieldManager, Force and Recreate for single objects, and sets the options that exist only for single objects.
-	// The key of a cluster-scoped object may have a namespace, which is ignored.
+	// ByKey replaces FieldManager, Force and Recreate for single objects, and sets the options that
+	// exist only for single objects. A namespace in the key of a cluster-scoped object is ignored,
+	// as is a key without an object.
 	ByKey map[Key]ObjectOptions
-	// Executor is the user whose rights limit what is written: what it may not do is a Forbidden error of the object, and the
-	// other objects are applied. Requires [Options].Reviews. Nil means no check.
+	// Executor is the user whose rights limit what is written. The error of an object that the user
+	// may not write is Forbidden, and the other objects are applied. Requires [Options].Reviews.
+	// Nil means no check.
 	Executor *Executor
 	// Concurrency is how many objects are applied at a time, from 1 to 256. Defaults to 16.
 	Concurrency int
@@ -60,41 +70,47 @@ type ApplyOptions struct {
 
 // ObjectOptions are the options of [Applier.Apply] for one object.
 type ObjectOptions struct {
-	// FieldManager is as in [ApplyOptions]. Defaults to [ApplyOptions].FieldManager.
+	// FieldManager is the same as in [ApplyOptions]. Defaults to [ApplyOptions].FieldManager.
 	FieldManager string
-	// Force and Recreate are as in [ApplyOptions], and false by default.
+	// Force and Recreate are the same as in [ApplyOptions]. Both default to false, also if they are
+	// set in [ApplyOptions].
 	Force, Recreate bool
-	// Strategy is how the object is written. Defaults to StrategyServerSideApply.
+	// Strategy decides how the object is written. Defaults to StrategyServerSideApply.
 	Strategy Strategy
-	// Partial marks a manifest with only some of the work's fields of the object. The fields that were applied for the AppliedWork
-	// with another FieldManager stay.
+	// Partial marks a manifest with only some of the work's fields of the object. Fields that the
+	// AppliedWork has applied with another FieldManager stay.
 	Partial bool
-	// ResourceVersion is the version of the live object that the values of the manifest come from. If the object has changed since,
-	// it is not written, and the error is [ErrChanged].
+	// ResourceVersion is the version of the live object from which the values of the manifest come.
+	// If the object has changed since, it is not written, and the error is [ErrChanged].
 	ResourceVersion string
-	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas. Apply sends these fields when it creates
-	// the object, and keeps their live values later. It does not send a field that others manage. It sends a field of ours with the
-	// live value, also after the manifest dropped the field. List items are matched by their keys. A change of an ignored field alone
-	// causes no write. StrategyUpdate and Force respect IgnoreFields; StrategyCreateOnly and StrategyReadOnly ignore all fields. An
-	// invalid pointer is an [ErrInvalidInput]; see [CheckIgnoreFields].
+	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas. Apply
+	// sends these fields when it creates the object, and keeps their live values later. It does not
+	// send a field of another field manager. It sends a field of ours with the live value, also
+	// after the manifest dropped the field. List items are matched by their keys. A change of an
+	// ignored field alone causes no write. StrategyUpdate and Force respect IgnoreFields;
+	// StrategyCreateOnly and StrategyReadOnly ignore all fields. An invalid pointer is an
+	// [ErrInvalidInput]; see [CheckIgnoreFields].
 	IgnoreFields []string
-	// IgnoreChangedFields are as IgnoreFields for fields that others have changed. Until then they are applied as usual.
+	// IgnoreChangedFields are like IgnoreFields, but only for fields that others have changed.
+	// Other fields are applied as usual.
 	IgnoreChangedFields []string
 }
 
-// Strategy is how an object is written. The values are those of ManifestWork's update strategy.
+// Strategy decides how Apply writes an object. The values are those of ManifestWork's update
+// strategy.
 type Strategy string
 
 const (
-	// StrategyServerSideApply applies it.
+	// StrategyServerSideApply writes the object with server-side apply.
 	StrategyServerSideApply Strategy = "ServerSideApply"
-	// StrategyUpdate applies it with Force.
+	// StrategyUpdate is StrategyServerSideApply with Force.
 	StrategyUpdate Strategy = "Update"
-	// StrategyCreateOnly creates it. What exists, and is ours or may be adopted, gets the owner reference and stays as it is.
+	// StrategyCreateOnly creates the object. An existing object that is ours or may be adopted gets
+	// the owner reference, and is not changed otherwise.
 	StrategyCreateOnly Strategy = "CreateOnly"
-	// StrategyReadOnly writes and records nothing. The change is ActionRetained and has the object, if
-	// it exists. Prune needs the option too, in [PruneOptions].ByKey: it then releases an object that
-	// the work applied before.
+	// StrategyReadOnly reads the object, and writes and records nothing. The action is
+	// ActionRetained, and Live is nil if the object does not exist. Prune needs the option too, in
+	// [PruneOptions].ByKey: it then releases an object that the work applied before.
 	StrategyReadOnly Strategy = "ReadOnly"
 )
 
@@ -148,25 +164,33 @@ func (o ApplyOptions) of(key Key) ObjectOptions {
 	return object
 }
 
-// Apply brings the objects to the cluster, with an owner reference to the AppliedWork in the same request, and records them:
-// before the first of them is written, that they are about to be, and in the end their UIDs. An object whose outcome is
-// not known keeps its entry, as does one that failed, so that whatever was made is found again. Objects that are as their
-// manifests have them cost no write. Namespaces and CRDs come first, webhooks and API services last; one that fails does not
-// stop the others. Objects are not changed, and a nil one stands for a manifest that could not be decoded.
+// Apply applies the objects of a work. The request that creates an object also sets the owner
+// reference to the AppliedWork. Before the first write, Apply records in the inventory which
+// objects it is about to write. At the end it records their UIDs. It removes the entry of an object
+// that was certainly not written. An object with an unknown outcome keeps its entry, so that it is
+// found again.
 //
-// The error is [ErrTerminating], [ErrDuplicate], [ErrInvalidInput] or an [*InventoryTooLargeError], and nothing is
-// applied; or it joins what the change set has: [ErrGenerateName], [ErrInvalidObject], [ErrChanged], [*AdoptionError],
-// [*OwnershipConflictError], [*TypeNotServedError] and those of the API server. The change set is never nil. An object is
-// pending while it, or its namespace, is being deleted.
+// An object that matches its manifest causes no write. Namespaces and CRDs come first, webhooks and
+// API services last. An object that fails does not stop the others. An object is pending while it,
+// or its namespace, is being deleted. Apply does not change the given objects. A nil element stands
+// for a manifest that could not be decoded.
+//
+// After [ErrTerminating], [ErrDuplicate], [ErrInvalidInput] or an [*InventoryTooLargeError],
+// nothing is applied. Otherwise the error joins those of the change set: [ErrGenerateName],
+// [ErrInvalidObject], [ErrChanged], [*AdoptionError], [*OwnershipConflictError],
+// [*TypeNotServedError] and those of the API server. The change set is never nil.
 func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions) (*ChangeSet, error) {
 	return a.apply(ctx, work, objects, opts, false)
 }
 
-// Plan returns what Apply would do, and changes nothing: it makes the requests of Apply as dry runs, which need the same rights.
-// Each change has the action that Apply would take, the object as it would be, and, for an object that exists, its Fields; without
-// any it is unchanged. An object is pending if its kind or its namespace would be created by the same call: the API server cannot
-// check it before. One that Recreate would delete and create again is created, and has the UID of the present one. The errors are
-// those of Apply. The AppliedWork must exist: use the result of [Tracker.Ensure], which has its UID.
+// Plan returns what Apply would do, and changes nothing. It makes the requests of Apply as dry
+// runs, which need the same rights. Each change has the action that Apply would take and the object
+// as it would be. For an existing object it also has Fields; without any, the object is unchanged.
+//
+// An object is pending if the same call would create its kind or its namespace, because the API
+// server cannot check the object before. An object that Recreate would delete and create again is
+// created, and has the UID of the existing one. The errors are those of Apply. The AppliedWork must
+// exist: use the result of [Tracker.Ensure], which has its UID.
 func (a *Applier) Plan(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions) (*ChangeSet, error) {
 	return a.apply(ctx, work, objects, opts, true)
 }

@@ -22,15 +22,16 @@ import (
 
 var secretKind = schema.GroupKind{Kind: "Secret"}
 
-// Redacted takes the place of values of Secrets in a [FieldChange].
+// Redacted replaces the values of Secrets in a [FieldChange].
 const Redacted = fielddiff.Redacted
 
 // FieldChange is a field of an object that Apply would change.
 type FieldChange struct {
-	// Path is written as in the API server's conflicts: .spec.template.spec.containers[name="web"].image. An item of a list
-	// whose items have no names has its index.
+	// Path has the syntax of the API server's conflicts:
+	// .spec.template.spec.containers[name="web"].image. List items without names have their index.
 	Path string
-	// Before and After are the values; nil where there is no field. A value of a Secret's data is [Redacted].
+	// Before and After are the values. Nil means that the field does not exist. A value of a
+	// Secret's data is [Redacted].
 	Before, After any
 }
 

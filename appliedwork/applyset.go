@@ -30,8 +30,9 @@ const (
 	tooling = "appliedwork/v1alpha1"
 )
 
-// ApplySetID returns the ID of the ApplySet whose parent is the AppliedWork of a name: the value of the label
-// applyset.kubernetes.io/part-of of its objects. See [Options].ApplySet.
+// ApplySetID returns the ID of the ApplySet of an AppliedWork, given the name of the AppliedWork.
+// The ID is the value of the label applyset.kubernetes.io/part-of of its objects. See
+// [Options].ApplySet.
 func ApplySetID(name string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{name, "", v1alpha1.Kind, v1alpha1.GroupName}, ".")))
 	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"

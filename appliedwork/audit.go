@@ -21,30 +21,32 @@ import (
 
 // AuditOptions are the options of [Collector.Audit].
 type AuditOptions struct {
-	// Record adds what is untracked to the inventory, so that the next Prune deletes it if it is not desired.
+	// Record adds the untracked objects to the inventory. The next Prune then deletes those that
+	// are not desired.
 	Record bool
-	// Policies are those of Apply.
+	// Policies are the same as in Apply.
 	Policies Policies
 	// Concurrency is how many kinds are listed at a time, from 1 to 256. Defaults to 16.
 	Concurrency int
 }
 
-// AuditReport is how an inventory and the cluster differ.
+// AuditReport is the difference between an inventory and the cluster.
 type AuditReport struct {
-	// Untracked objects have our owner reference and are not in the inventory: a request of a process that was thought dead
-	// arrived late, or somebody has changed the inventory.
+	// Untracked objects have our owner reference and are not in the inventory. A late request of an
+	// earlier process has created them, or somebody has changed the inventory.
 	Untracked []v1alpha1.AppliedResourceMeta
 	// Missing are entries whose object does not exist.
 	Missing []v1alpha1.AppliedResourceMeta
-	// Foreign are entries whose object does not have our owner reference, though the policies do not leave it.
+	// Foreign are entries whose object does not have our owner reference, although the policies do
+	// not keep the object.
 	Foreign []v1alpha1.AppliedResourceMeta
-	// Unread are groups and versions of the API that could not be discovered, kinds that could not be listed and objects that could not be
-	// read, each with the reason: nothing is known of them.
+	// Unread are group versions that could not be discovered, kinds that could not be listed and
+	// objects that could not be read, with the reasons. Their state is unknown.
 	Unread map[string]error
 }
 
-// Audit compares an inventory with all objects of the cluster that can be listed, which takes as long as reading them.
-// It belongs after a crash, and once in a long while.
+// Audit compares an inventory with all objects of the cluster that can be listed. It reads the
+// whole cluster, so call it after a crash and otherwise rarely.
 func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts AuditOptions) (*AuditReport, error) {
 	concurrency, err := concurrencyOf(opts.Concurrency)
 	if err := errors.Join(err, checkWork(work)); err != nil {
@@ -80,17 +82,19 @@ type SurveyOptions struct {
 	Concurrency int
 }
 
-// Survey is what an audit of all AppliedWorks at once finds.
+// Survey is the result of [Collector.Survey].
 type Survey struct {
-	// Untracked are the objects that are in no inventory, by the UID of the AppliedWork that owns them, which may be gone.
+	// Untracked are the objects that are in no inventory, by the UID of the AppliedWork that owns
+	// them. The AppliedWork may not exist any more.
 	Untracked map[types.UID][]v1alpha1.AppliedResourceMeta
-	// Unread are groups and versions of the API that could not be discovered and kinds that could not be listed, each with the
-	// reason: nothing is known of them.
+	// Unread are group versions that could not be discovered and kinds that could not be listed,
+	// with the reasons. Their state is unknown.
 	Unread map[string]error
 }
 
-// Survey finds what is untracked for all AppliedWorks, and reads the cluster once for that, where a [Collector.Audit] of
-// each would read it as often as there are AppliedWorks. Give RecordApplied what it finds. The error is the API server's.
+// Survey finds the untracked objects of all AppliedWorks. It reads the cluster once, while a
+// [Collector.Audit] of each AppliedWork would read it each time. Pass the objects to
+// [Tracker.RecordApplied]. The error is that of the API server.
 func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, error) {
 	concurrency, err := concurrencyOf(opts.Concurrency)
 	if err != nil {

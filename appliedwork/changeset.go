@@ -20,7 +20,7 @@ const (
 	ActionCreated Action = "created"
 	// ActionConfigured: it was ours and was changed.
 	ActionConfigured Action = "configured"
-	// ActionUnchanged: it is as the manifest has it; nothing was written.
+	// ActionUnchanged: it matches its manifest; nothing was written.
 	ActionUnchanged Action = "unchanged"
 	// ActionAdopted: it existed and is ours now.
 	ActionAdopted Action = "adopted"
@@ -28,13 +28,16 @@ const (
 	ActionDeleted Action = "deleted"
 	// ActionReleased: our owner reference was removed, and the object stays.
 	ActionReleased Action = "released"
-	// ActionRetained: the object is not ours, or an earlier pass has released it. Nothing was written.
+	// ActionRetained: nothing was written. The object is not ours, an earlier pass has released it,
+	// or it has StrategyReadOnly.
 	ActionRetained Action = "retained"
-	// ActionPending: it is being deleted, or what happened to it is not known yet. Try again later.
+	// ActionPending: it is being deleted, or the outcome is not known yet. Try again later. In a
+	// plan: the API server cannot check it yet.
 	ActionPending Action = "pending"
-	// ActionBlocked: a guard kept it from being deleted: Err is a [*PruneBlockedError].
+	// ActionBlocked: a guard prevented the deletion. Err is a [*PruneBlockedError].
 	ActionBlocked Action = "blocked"
-	// ActionFailed: the API server, or we, refused: see Err.
+	// ActionFailed: the API server or this package refused it, see Err. After an
+	// [*OwnershipConflictError], its other fields may be applied.
 	ActionFailed Action = "failed"
 )
 
@@ -43,27 +46,28 @@ var actions = []Action{
 	ActionReleased, ActionRetained, ActionPending, ActionBlocked, ActionFailed,
 }
 
-// Change is what became of one object.
+// Change is the result for one object.
 type Change struct {
 	Key    Key
 	UID    types.UID
 	Action Action
-	// Live is what Apply has left: the object as it was read, if it is unchanged or only read, or as the API server has answered
-	// the last write. It is nil for an object that was not applied.
+	// Live is the object after Apply: as it was read if it is unchanged or only read, otherwise as
+	// the API server returned it from the last write. Nil for an object that was not applied.
 	Live *unstructured.Unstructured
-	// Fields are what Apply would change of an object that exists, ordered by their paths. Only [Applier].Plan returns them. Fields
-	// that each write changes, such as resourceVersion and managedFields, are not among them.
+	// Fields are the fields of an existing object that Apply would change, ordered by their paths.
+	// Only [Applier.Plan] returns them. Fields that change with each write, such as resourceVersion
+	// and managedFields, are left out.
 	Fields []FieldChange
-	// Err is why, for blocked and failed, and for pending where there is something to say.
+	// Err is the reason for ActionBlocked and ActionFailed. It may also be set for ActionPending.
 	Err error
 }
 
-// ChangeSet is what became of each object of a call.
+// ChangeSet is the result of a call, with a Change for each object.
 type ChangeSet struct {
 	Entries []Change
 }
 
-// Count returns how many objects had one of the actions.
+// Count returns the number of objects with one of the actions.
 func (c *ChangeSet) Count(of ...Action) int {
 	n := 0
 	for i := range c.Entries {
@@ -76,7 +80,7 @@ func (c *ChangeSet) Count(of ...Action) int {
 	return n
 }
 
-// Get returns what became of an object.
+// Get returns the change of an object.
 func (c *ChangeSet) Get(key Key) (Change, bool) {
 	for _, e := range c.Entries {
 		if e.Key == key {
@@ -86,7 +90,7 @@ func (c *ChangeSet) Get(key Key) (Change, bool) {
 	return Change{}, false
 }
 
-// Done reports whether nothing is left to do: no object is pending, blocked or failed.
+// Done reports whether no object is pending, blocked or failed.
 func (c *ChangeSet) Done() bool { return c.Count(ActionPending, ActionBlocked, ActionFailed) == 0 }
 
 // Err joins the errors of the objects that failed or are blocked.
@@ -100,7 +104,7 @@ func (c *ChangeSet) Err() error {
 	return errors.Join(errs...)
 }
 
-// String counts the actions: "3 created, 1 failed".
+// String returns the number of objects for each action: "3 created, 1 failed".
 func (c *ChangeSet) String() string {
 	var parts []string
 	for _, action := range actions {

@@ -14,10 +14,13 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Collector ends AppliedWorks. Deleting one is enough for everything to go, sooner or later, in no order; a Collector
-// keeps an order, respects policies and guards, and says what is in the way. It is faster too where the limits of the client
-// allow more than Kubernetes' collector has: see [Options].Client. It may be used concurrently, for one AppliedWork by one caller
-// at a time. As a [Pruner] it remembers what it has seen: one should last as long as the process.
+// Collector ends AppliedWorks. Deleting an AppliedWork is enough to delete its objects, sooner or
+// later and in no order. A Collector deletes in order, respects policies and guards, and reports
+// what prevents a deletion. It is also faster if the limits of the client are higher than those of
+// Kubernetes' garbage collector: see [Options].Client.
+//
+// Its methods may be called concurrently, but only one call at a time for one AppliedWork. Use one
+// Collector for the whole process, because it remembers what a [Pruner] remembers.
 type Collector struct {
 	*cluster
 	tracker *Tracker
@@ -31,9 +34,10 @@ func NewCollector(tracker *Tracker) *Collector {
 
 // TeardownOptions are the options of [Collector.Teardown]. The zero value is useful.
 type TeardownOptions struct {
-	// Propagation is what becomes of what the objects own. Defaults to background.
+	// Propagation decides what happens to the dependents of the objects. Defaults to Background.
 	Propagation metav1.DeletionPropagation
-	// Policies say which objects are deleted and which are left. Defaults to delete all.
+	// Policies decide which objects are deleted and which stay. By default, adopted objects stay
+	// and all others are deleted.
 	Policies Policies
 	// Concurrency is how many objects are deleted at a time, from 1 to 256. Defaults to 16.
 	Concurrency int
@@ -49,16 +53,18 @@ type ReleaseOptions struct {
 	Concurrency int
 }
 
-// Teardown deletes the objects of an AppliedWork as [Pruner.Prune] does, and then the AppliedWork. Kubernetes' garbage collector
-// deletes objects that were created late. Once Teardown has begun, Apply refuses the AppliedWork, also in other processes.
+// Teardown deletes the objects of an AppliedWork as [Pruner.Prune] does, and then the AppliedWork.
+// Kubernetes' garbage collector deletes objects that were created late. Once Teardown has begun,
+// Apply refuses the AppliedWork, also in other processes.
 //
-// Teardown is one pass and does not wait. Call it again while the change set is not Done, after a delay or after
-// [Collector.WaitGone]. If the AppliedWork is gone, the change set is empty.
+// Teardown is one pass and does not wait. Call it again while the change set is not Done, after a
+// delay or after [Collector.WaitGone]. If the AppliedWork is gone, the change set is empty.
 //
-// It makes a request for each object, as fast as the limits of [Options].Client allow.
+// Teardown makes a request for each object, as fast as the limits of [Options].Client allow.
 //
-// Guards hold as for Prune; a protected namespace only loses our reference. The error joins those of the change set, or is
-// an [ErrInvalidInput] or the API server's. The change set is never nil.
+// The guards are those of Prune, but a protected object loses our owner reference and stays. The
+// error joins those of the change set, or is an [ErrInvalidInput] or that of the API server. The
+// change set is never nil.
 func (c *Collector) Teardown(ctx context.Context, work *v1alpha1.AppliedWork, opts TeardownOptions) (*ChangeSet, error) {
 	prune, err := opts.prune()
 	if err != nil {
@@ -67,8 +73,9 @@ func (c *Collector) Teardown(ctx context.Context, work *v1alpha1.AppliedWork, op
 	return c.end(ctx, work, byTeardown, prune, metav1.DeletePropagationBackground)
 }
 
-// Release takes our references out of the objects of an AppliedWork, and deletes it without them: they stay, and belong to
-// nobody. Like Teardown it is one pass, which keeps the AppliedWork while something could not be released.
+// Release removes our owner references from the objects of an AppliedWork, and then deletes the
+// AppliedWork. The objects stay. Like Teardown, Release is one pass. It keeps the AppliedWork while
+// an object could not be released.
 func (c *Collector) Release(ctx context.Context, work *v1alpha1.AppliedWork, opts ReleaseOptions) (*ChangeSet, error) {
 	prune, err := PruneOptions{Policies: Policies{Default: PolicyOrphan}, Concurrency: opts.Concurrency}.withDefaults()
 	if err != nil {

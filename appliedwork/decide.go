@@ -13,20 +13,21 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Decision is what to do with an object that is not desired any more, and with its entry.
+// Decision is what to do with an object that is not desired any more, and with its inventory entry.
 type Decision string
 
 const (
 	// Delete the object, with its UID and resourceVersion as preconditions. The entry stays until it is gone.
 	Delete Decision = "Delete"
-	// Release it: take out our owner reference, if it has one, leave the object and forget the entry. If an AppliedWork is about
-	// to apply the object and nobody else owns it, its reference takes the place of ours.
+	// Release it: remove our owner reference, if it has one, keep the object and remove the entry.
+	// If another AppliedWork is about to apply the object and the object has no other owner, the
+	// reference of that AppliedWork replaces ours.
 	Release Decision = "Release"
-	// Retain it: it is not ours. Leave it as it is and forget the entry.
+	// Retain it: it is not ours. Keep the object as it is and remove the entry.
 	Retain Decision = "Retain"
-	// Gone: there is no object. Forget the entry.
+	// Gone: the object does not exist. Remove the entry.
 	Gone Decision = "Gone"
-	// Wait: it is being deleted and still there. Keep the entry.
+	// Wait: it is being deleted and still exists. Keep the entry.
 	Wait Decision = "Wait"
 )
 
@@ -35,41 +36,45 @@ type Owner struct {
 	// Name and UID are those of the AppliedWork.
 	Name string
 	UID  types.UID
-	// Applied is whether it has applied the object; false means that it is about to.
+	// Applied reports whether it has applied the object. False means that it is about to apply the
+	// object.
 	Applied bool
-	// Object is the UID of the object that it has applied, which may be an earlier object of the same name.
+	// Object is the UID of the object that it has applied. That may be an earlier object of the
+	// same name.
 	Object types.UID
-	// Terminating is whether it is being deleted, or its objects are: then it has no claim.
+	// Terminating reports whether the AppliedWork or its objects are being deleted. It has no claim
+	// then.
 	Terminating bool
 }
 
-// Owners is who may have a claim on an object.
+// Owners are the AppliedWorks that may have a claim on an object.
 type Owners struct {
 	// Self is the UID of our AppliedWork.
 	Self types.UID
 	// Listed are the AppliedWorks that have the object in their inventories; ours may be among them.
 	Listed []Owner
-	// Dead reports whether an AppliedWork of this UID is known to be gone or terminating, so that a reference to it is no
-	// claim. Nil means that none is known to be.
+	// Dead reports whether the AppliedWork with a UID is gone or terminating. A reference to it is
+	// no claim then. Nil means that no AppliedWork is known to be.
 	Dead func(types.UID) bool
 }
 
-// DecideDeletion decides about an object that is not desired any more. Live is the object as it is now, or nil when it
-// does not exist; "its type is not served" is not that, see [IsTypeNotServed]. The rules, in their order:
+// DecideDeletion decides about an object that is not desired any more. Live is the object as it is
+// now, or nil if it does not exist. An object whose type is not served may exist: see
+// [IsTypeNotServed]. The rules, in this order:
 //
-//	there is no object                                             Gone
+//	there is no object                                       Gone
 //	it has no reference to us, but the UID that we applied, or
-//	a field manager or an annotation of ours                       Release  a user or a policy took the reference out
-//	it has no reference to us                                      Retain   it was never ours, or is another by now
-//	it has one, and the policy is to orphan                        Release
+//	a field manager or an annotation of ours                 Release  a user or a policy removed it
+//	it has no reference to us                                Retain   it was never ours, or was replaced
+//	it has one, and the policy is to orphan                  Release
 //	it has one, and another owner reference, or is in the
 //	inventory of another AppliedWork that is not terminating
-//	and has not released it                                        Release  only our reference goes
-//	it has one, and is being deleted                               Wait
-//	it has one                                                     Delete   whatever its UID was
+//	and has not released it                                  Release  only our reference goes
+//	it has one, and is being deleted                         Wait
+//	it has one                                               Delete   whatever its UID was
 //
-// Only our owner reference permits a deletion. An owner of another kind counts as alive. If it is not, Kubernetes' garbage collector
-// deletes the object after our reference is removed.
+// Only our owner reference permits a deletion. An owner of another kind counts as alive. If it is
+// not, Kubernetes' garbage collector deletes the object after our reference is removed.
 func DecideDeletion(live *unstructured.Unstructured, entry v1alpha1.AppliedResourceMeta, owners Owners, policy Policy) Decision {
 	switch {
 	case live == nil:

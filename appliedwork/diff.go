@@ -5,19 +5,21 @@ package appliedwork
 
 import "github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 
-// Plan is the difference between what an inventory has and what is desired.
+// Plan is the difference between the recorded and the desired objects.
 type Plan struct {
-	// Keep is recorded and desired, in the order of the desired, as it is desired, with the recorded UID.
+	// Keep are the objects that are recorded and desired, in the order of desired, with the desired
+	// identifier and the recorded UID.
 	Keep []v1alpha1.AppliedResourceMeta
-	// Add is desired and not recorded.
+	// Add are the objects that are desired and not recorded.
 	Add []v1alpha1.ResourceIdentifier
-	// Stale is recorded and not desired, in the order of the record.
+	// Stale are the entries that are recorded and not desired, in the order of recorded.
 	Stale []v1alpha1.AppliedResourceMeta
 }
 
-// Diff compares by group, kind, namespace and name. Version and ordinal do not count: another apiVersion or another order
-// makes nothing stale. An entry without a kind, as older implementations wrote it, is matched by its resource. What is
-// there more than once counts once; of recorded duplicates the one with a UID counts. It takes linear time.
+// Diff compares recorded and desired objects by group, kind, namespace and name. Version and
+// ordinal do not count: another apiVersion or another order makes no object stale. An entry without
+// a kind, as older implementations wrote it, is matched by its resource. Duplicates count once; of
+// recorded duplicates, the one with a UID counts. Diff takes linear time.
 func Diff(recorded []v1alpha1.AppliedResourceMeta, desired []v1alpha1.ResourceIdentifier) Plan {
 	d := differ{recorded: recorded, desired: desired, seed: newSeed(), taken: make([]bool, len(recorded)), left: len(recorded)}
 	d.index()

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package appliedwork applies the objects of a work on a managed cluster, and deletes them when the work drops them or ends. It
-// records the objects in an AppliedWork (package v1alpha1), which is their owner. So Kubernetes deletes them with the AppliedWork,
-// also when no agent runs any more.
+// Package appliedwork applies the objects of a work on a managed cluster, and deletes them when the
+// work drops them or ends. It records the objects in an AppliedWork (package v1alpha1), which is
+// their owner. So Kubernetes deletes them with the AppliedWork, also when no agent runs any more.
 //
-//	config.QPS, config.Burst = 100, 200 // how fast objects come and go: see Limits
+//	config.QPS, config.Burst = 100, 200 // limits of the client: see Limits
 //	client := dynamic.NewForConfigOrDie(config)
-//	err := v1alpha1.EnsureCRD(ctx, client.Resource(v1alpha1.CRDResource)) // installs the CRD of AppliedWork
+//	err := v1alpha1.EnsureCRD(ctx, client.Resource(v1alpha1.CRDResource)) // of AppliedWork
 //	…
 //	tracker, err := appliedwork.NewTracker(appliedwork.Options{
 //		Client:    client,
@@ -15,71 +15,93 @@
 //		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config),
 //	})
 //	…
+//	applier := appliedwork.NewApplier(tracker) // one of each for the whole process
+//	pruner, collector := appliedwork.NewPruner(tracker), appliedwork.NewCollector(tracker)
+//	…
 //	work, err := tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "work-01"),
 //		v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "work-01"})
 //	…
-//	changes, err := appliedwork.NewApplier(tracker).Apply(ctx, work, objects, appliedwork.ApplyOptions{})
-//	changes, err = appliedwork.NewPruner(tracker).Prune(ctx, work, objects, appliedwork.PruneOptions{})
+//	changes, err := applier.Apply(ctx, work, objects, appliedwork.ApplyOptions{})
+//	if err == nil && changes.Done() { // after an incomplete apply, the old objects stay
+//		changes, err = pruner.Prune(ctx, work, objects, appliedwork.PruneOptions{})
+//	}
 //	…
-//	changes, err = appliedwork.NewCollector(tracker).Teardown(ctx, work, appliedwork.TeardownOptions{})
+//	changes, err = collector.Teardown(ctx, work, appliedwork.TeardownOptions{}) // until Done
 //
-// Package reconciler does this in a controller of controller-runtime. The functions that decide ([Identify], [Diff],
-// [DecideDeletion], [NameFor] and those of owner references) are pure, for agents that make their own requests.
+// Package reconciler does this in a controller of controller-runtime. The functions that decide
+// ([Identify], [Diff], [DecideDeletion], [NameFor] and those of owner references) are pure, for
+// agents that make their own requests.
 //
 // # Guarantees
 //
-//   - Apply records an object before the first request that creates it, and that request sets the owner reference. After a crash
-//     or a lost response, the inventory or Kubernetes' garbage collector still finds every object.
-//   - Only objects with an owner reference to our AppliedWork are deleted. Each deletion has the UID and the resourceVersion as
-//     preconditions. An object with another owner loses our owner reference and stays.
-//   - An existing object is adopted only if [ApplyOptions].Adoption allows it. An adopted object stays when the work ends, unless
-//     [Policies].Adopted is PolicyDelete. An object that moves from another AppliedWork is deleted like a created one.
-//   - A Namespace stays while it contains objects that no AppliedWork has applied, unless [Policies].Unmanaged is PolicyDelete. A
-//     CRD stays while it has objects that the AppliedWork does not own alone.
-//   - An object that the policies keep has no owner reference. Its Namespace and its CRD have none either. All of them stay when
-//     somebody deletes the AppliedWork.
-//   - The objects of [Options].Protected are never deleted. The default is the cluster's own namespaces and the CRD of AppliedWork.
-//   - A refused apply leaves no entry. After a conflict with another field manager, the other fields of the object are applied.
-//   - A change of the apiVersion or of the order of manifests deletes nothing, and the objects keep their UIDs.
-//   - An object of a kind that is not served counts as gone only after [Options].UnservedGrace, and only if its CRD does not exist.
-//   - An apply without changes writes nothing. The exception is the second apply of a manifest with a false or empty value that the
-//     API server does not store: it writes once.
+//   - Apply records an object before the first request that creates it, and that request sets
+//     the owner reference. After a crash or a lost response, the inventory or Kubernetes'
+//     garbage collector still finds every object.
+//   - Only objects with an owner reference to our AppliedWork are deleted. Each deletion has
+//     the UID and the resourceVersion as preconditions. An object with another owner loses our
+//     owner reference and stays.
+//   - An existing object is adopted only if [ApplyOptions].Adoption allows it. An adopted
+//     object stays when the work ends, unless [Policies].Adopted is PolicyDelete. An object
+//     that moves from another AppliedWork is deleted like a created one.
+//   - A Namespace stays while it contains objects that no AppliedWork has applied, unless
+//     [Policies].Unmanaged is PolicyDelete. A CRD stays while it has objects that the
+//     AppliedWork does not own alone.
+//   - An object that the policies keep has no owner reference. Its Namespace and its CRD have
+//     none either. All of them stay when somebody deletes the AppliedWork.
+//   - The objects of [Options].Protected are never deleted. The default is the cluster's own
+//     namespaces and the CRD of AppliedWork.
+//   - A refused apply leaves no entry. After a conflict with another field manager, the other
+//     fields of the object are applied, unless the object is not adopted yet.
+//   - A change of the apiVersion or of the order of manifests deletes nothing, and the objects
+//     keep their UIDs.
+//   - An object of a kind that is not served counts as gone only after [Options].UnservedGrace,
+//     and only if its CRD does not exist.
+//   - An apply without changes writes nothing, with one exception. If a manifest has a false or
+//     empty value that the API server does not store, the second apply writes once.
 //   - This package does not contact the hub. Losing the hub deletes nothing.
 //
 // # What it does not do
 //
-// One process at a time should work on an AppliedWork. Two processes do no harm, because conflicts are read again and merged. But a
-// late request of an earlier process may create an object after another process has pruned. No inventory has that object. It is
-// deleted with the AppliedWork; before that, [Collector].Audit finds it. After a restart, [Collector].Survey looks for such objects of
-// all AppliedWorks.
+// One process at a time should work on an AppliedWork. Two processes do no harm, because each of
+// them repeats a conflicting write with the latest inventory. But a late request of an earlier
+// process may create an object after another process has pruned. No inventory has that object. It
+// is deleted with the AppliedWork; before that, [Collector].Audit finds it. After a restart,
+// [Collector].Survey looks for such objects of all AppliedWorks.
 //
-// Kubernetes deletes a Namespace with its content, and a CRD with its objects. Prune and Teardown keep both while they contain
-// objects that no AppliedWork has applied; see [Policies].Unmanaged. An object that is created between that check and the
-// deletion is lost. Kubernetes' garbage collector makes no such check when somebody deletes the AppliedWork itself.
+// Kubernetes deletes a Namespace with its content, and a CRD with its objects. Prune and Teardown
+// check for objects that must stay before they delete either. An object that is created between the
+// check and the deletion is lost. Kubernetes' garbage collector makes no such check when somebody
+// deletes the AppliedWork itself.
 //
-// The AppliedWork has no finalizer, so an admin can delete it after the agent was removed. Then Kubernetes' garbage collector deletes
-// the objects, some 20 a second, in no order. [Collector].WaitGone waits for that.
+// The AppliedWork has no finalizer, so an admin can delete it after the agent was removed. Then
+// Kubernetes' garbage collector deletes the objects, some 20 a second, in no order.
+// [Collector].WaitGone waits for that.
 //
-// To move an object from one work to another, apply it with AdoptAlways, and prune the other work after that or at the same
-// time. Until then both own it.
+// To move an object from one work to another, apply it with AdoptAlways, and prune the other work
+// after that or at the same time. Until then both own it.
 //
 // # Limits
 //
-// Each object takes at least one request, so the client's limits bound the speed. client-go's default QPS of 5 is slower than
-// Kubernetes' garbage collector, which deletes some 20 objects a second. Set QPS and Burst of the rest.Config higher. A QPS of -1
-// removes the limit; use it where the priority and fairness of the API server limit clients.
+// Each object takes at least one request, so the client's limits bound the speed. client-go's
+// default QPS of 5 is slower than Kubernetes' garbage collector, which deletes some 20 objects a
+// second. Set QPS and Burst of the rest.Config higher. A QPS of -1 removes the limit. Use it if the
+// priority and fairness of the API server limit clients.
 //
 // # Inventories
 //
-// status.appliedResources has the group, version, kind, resource, namespace, name and UID of each object. An entry without a UID is
-// recorded before its object is applied. Group, kind, namespace and name identify an object.
+// status.appliedResources has the group, version, kind, resource, namespace, name and UID of each
+// object. An entry without a UID is recorded before its object is applied. Group, kind, namespace
+// and name identify an object.
 //
-// An AppliedWork takes some 5,000 entries. Further entries are in shards: AppliedWorks with the name <name>-shard-1-<uid> and so on,
-// and the label multicluster.x-k8s.io/shard-of. The first AppliedWork owns them.
+// An AppliedWork takes some 5,000 entries. Further entries are in shards: AppliedWorks with the
+// name <name>-shard-1-<uid> and so on, and the label multicluster.x-k8s.io/shard-of. The first
+// AppliedWork owns them.
 //
-// The annotation multicluster.x-k8s.io/applied-hash-<uid> of an object is the hash of its manifest. An object without room for it
-// takes one more request in each apply. Adopted objects have multicluster.x-k8s.io/adopted-<uid>. Users keep an object with the
-// annotation multicluster.x-k8s.io/prune: disabled; it holds from the next apply on. [Options].ApplySet adds the labels of KEP-3659.
+// The annotation multicluster.x-k8s.io/applied-hash-<uid> of an object is the hash of its manifest.
+// If the annotations have no room for it, each apply makes one more request for the object. Adopted
+// objects have multicluster.x-k8s.io/adopted-<uid>. Users keep an object with the annotation
+// multicluster.x-k8s.io/prune: disabled. Prune and Teardown respect it at once, Kubernetes' garbage
+// collector after the next apply. [Options].ApplySet adds the labels of KEP-3659.
 //
 // # More
 //

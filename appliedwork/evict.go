@@ -19,19 +19,20 @@ const defaultEvictionGrace = time.Hour
 
 // EvictOptions are the options of [Collector.Evict]. The zero value is useful.
 type EvictOptions struct {
-	// GracePeriod is how long after the first call the objects are deleted. Defaults to 60 minutes.
+	// GracePeriod is the time from the first call to the deletion of the objects. Defaults to 60
+	// minutes.
 	GracePeriod time.Duration
-	// Teardown is how they are deleted then.
+	// Teardown are the options of the deletion.
 	Teardown TeardownOptions
 }
 
-// Eviction is what became of an eviction.
+// Eviction is the state of an eviction.
 type Eviction struct {
-	// Since is when it began.
+	// Since is when the eviction began.
 	Since time.Time
-	// Remaining is how long it is until the objects are deleted; 0 when that has begun.
+	// Remaining is the time until the objects are deleted, or 0 if the deletion has begun.
 	Remaining time.Duration
-	// Changes are those of Teardown; nil before.
+	// Changes are those of Teardown, or nil before the deletion.
 	Changes *ChangeSet
 }
 
@@ -103,8 +104,8 @@ func (t *Tracker) setEvicting(inv *inventory, since time.Time) {
 	})
 }
 
-// CancelEviction ends an eviction whose grace period is not over; without one there is nothing to do. The error is
-// [ErrTerminating] when the objects are being deleted already.
+// CancelEviction cancels an eviction during its grace period. Without an eviction it does nothing.
+// The error is [ErrTerminating] if the objects are already being deleted.
 func (c *Collector) CancelEviction(ctx context.Context, work *v1alpha1.AppliedWork) error {
 	_, err := c.tracker.update(ctx, work, nil, func(inv *inventory) error {
 		if inv.terminating() {

@@ -29,7 +29,7 @@ func ExampleIdentify() {
 	// true an object with generateName cannot be applied: give it a metadata.name: Job.batch shop/ "import-"
 }
 
-// The version is no part of an identity, and neither is the place in the work.
+// An identity has no version, and does not depend on the order of manifests.
 func ExampleKeyOf() {
 	old := v1alpha1.ResourceIdentifier{Ordinal: 3, Group: "apps", Version: "v1beta1", Kind: "Deployment", Namespace: "shop", Name: "web"}
 	now := v1alpha1.ResourceIdentifier{Ordinal: 0, Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"}
@@ -58,7 +58,7 @@ func ExampleSetOwnerReference() {
 	// owned by one, by two: false true
 }
 
-// A kind that is not served is no proof that its objects are gone: both are 404.
+// Objects of a kind that is not served may exist. The API server answers with 404 in both cases.
 func ExampleIsTypeNotServed() {
 	gone := apierrors.NewNotFound(v1alpha1.Resource("appliedworks"), "work-01")
 	notServed := apierrors.NewGenericServerResponse(404, "get", v1alpha1.Resource("appliedworks"), "work-01", "404 page not found", 0, true)
@@ -69,7 +69,7 @@ func ExampleIsTypeNotServed() {
 	// true true
 }
 
-// What stays is said as in the delete option of a ManifestWork, or object by object.
+// Policies decide which objects stay, like the delete option of a ManifestWork, or one by one.
 func ExamplePolicies_For() {
 	database := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "PersistentVolumeClaim", Resource: "persistentvolumeclaims", Namespace: "shop", Name: "database"}
 	settings := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "shop", Name: "settings"}
@@ -96,7 +96,7 @@ func ExampleChangeSet() {
 	// Output: 1 configured, 1 failed | done: false | error: denied | configured
 }
 
-// To protect a namespace besides the default ones, append it to them.
+// To protect another namespace, append it to the defaults.
 func ExampleDefaultProtected() {
 	protected := append(appliedwork.DefaultProtected(), appliedwork.Key{Kind: "Namespace", Name: "agent"})
 	for _, key := range protected {

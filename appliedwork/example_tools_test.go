@@ -33,7 +33,7 @@ func newShop() (*fakeAPI, *appliedwork.Tracker, *v1alpha1.AppliedWork) {
 	return api, tracker, work
 }
 
-// A name is for one work of one hub.
+// Each work of each hub has an AppliedWork with its own name.
 func ExampleNewTracker() {
 	api := newFakeAPI() // in place of a cluster: a dynamic client and a discovery client
 	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: api.client(), Discovery: api})
@@ -55,7 +55,8 @@ func ExampleNewTracker() {
 	// true
 }
 
-// Agents that make their own requests record before and after them, and read the record after a crash.
+// An agent that makes its own requests records an object before and after the request. After a
+// crash it reads the inventory.
 func ExampleTracker_RecordIntent() {
 	ctx := context.Background()
 	_, tracker, work := newShop()
@@ -76,7 +77,7 @@ func ExampleTracker_RecordIntent() {
 	// shop-2gklc7gm2ct2sjtv9u63rsjrmnbk9sd7 true <nil>
 }
 
-// What exists already is adopted only if that is said.
+// An existing object is adopted only if ApplyOptions.Adoption allows it.
 func ExampleNewApplier() {
 	ctx := context.Background()
 	api, tracker, work := newShop()
@@ -96,7 +97,8 @@ func ExampleNewApplier() {
 	// 1 unchanged, 1 adopted <nil>
 }
 
-// Plan says what Prune would do. Nothing desired is more often a mistake than a wish.
+// Plan returns what Prune would do. An empty list of desired objects is an error, because it is
+// usually a mistake.
 func ExampleNewPruner() {
 	ctx := context.Background()
 	_, tracker, work := newShop()
@@ -118,7 +120,7 @@ func ExampleNewPruner() {
 	// empty: true
 }
 
-// A work ends in one of two ways: its objects go, or they stay and belong to nobody.
+// A work ends in one of two ways: its objects are deleted, or they are released and stay.
 func ExampleNewCollector() {
 	ctx := context.Background()
 	api, tracker, work := newShop()
@@ -158,7 +160,8 @@ func ExampleNewCollector() {
 	// wait:     <nil>
 }
 
-// The hub does not want a work here any more: it goes after a grace period, unless the hub thinks better of it.
+// A work that does not belong on this cluster any more is deleted after a grace period, unless the
+// eviction is canceled.
 func ExampleCollector_Evict() {
 	ctx := context.Background()
 	_, tracker, work := newShop()
@@ -171,7 +174,7 @@ func ExampleCollector_Evict() {
 	// cancel <nil>
 }
 
-// After a crash: a request that was under way has made an object that the record does not have.
+// After a crash, a late request has created an object that the inventory does not have.
 func ExampleCollector_Audit() {
 	ctx := context.Background()
 	api, tracker, work := newShop()
@@ -191,7 +194,7 @@ func ExampleCollector_Audit() {
 	// 0 untracked, 0 missing, 0 foreign <nil>
 }
 
-// A plan is what Apply would do.
+// Plan returns what Apply would do, with the fields that would change.
 func ExampleApplier_Plan() {
 	ctx := context.Background()
 	_, tracker, work := newShop()
@@ -210,7 +213,7 @@ func ExampleApplier_Plan() {
 	// .data.value: 1 -> 2
 }
 
-// An agent and a user that it impersonates look for claims on objects with one index.
+// Two Trackers share an Index: one of the agent, and one with a client that impersonates a user.
 func ExampleNewIndex() {
 	ctx := context.Background()
 	api := newFakeAPI()

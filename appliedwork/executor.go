@@ -26,27 +26,33 @@ const (
 	mostAnswers = 4096
 )
 
-// Executor is a user whose rights limit what [Applier.Apply] writes. Before it writes an object, it asks the API server whether the
-// user may create it, or patch it (update it with StrategyUpdate). Where the object gets our owner reference, or has references of its
-// own in its manifest, the user must also be allowed to delete it: the garbage collector deletes it after its owners. A reference of
-// a manifest with blockOwnerDeletion needs the right to update the finalizers of the owner.
+// Executor is a user whose rights limit what [Applier.Apply] writes. Before Apply writes an object,
+// it asks the API server whether the user may create the object, or patch it (update it with
+// StrategyUpdate). If the object gets our owner reference, or has owner references in its manifest,
+// the user must also be allowed to delete it: the garbage collector deletes the object after its
+// owners. A reference with blockOwnerDeletion in the manifest needs the right to update the
+// finalizers of the owner.
 //
-// A Role or ClusterRole needs the right to escalate it, and a RoleBinding or ClusterRoleBinding the right to bind its
-// role, unless the user has all rights of the role. Up to 100 rights are compared. A role with more of them, with
-// nonResourceURLs or with an aggregationRule needs escalate or bind.
+// For a Role or ClusterRole, the user needs the right escalate. For a RoleBinding or
+// ClusterRoleBinding, the user needs the right bind on its role. Neither is needed if the user has
+// all rights of the role. Apply compares up to 100 rights; for a role with more rights, with
+// nonResourceURLs or with an aggregationRule, escalate or bind is always needed.
 //
-// Rights are asked for all names of a namespace first and then by name, but for create, which has no name. Answers count for 10
-// seconds, so a change of rights takes effect after that time. An object that is as its manifest has it is not written, and needs
-// no rights. The requests themselves are those of [Options].Client: where that impersonates the user, the API server checks them too.
+// Apply asks for the right on all names of a namespace first, and then on the name of the object.
+// For create it asks only for the namespace. Answers count for 10 seconds, so a change of rights
+// takes effect after that time. An object that matches its manifest is not written, and needs no
+// rights. The requests themselves are those of [Options].Client. If that client impersonates the
+// user, the API server checks them too.
 type Executor struct {
 	// User is the name of the user, such as system:serviceaccount:shop:deployer. Required.
 	User string
-	// Groups are those of the user. Nothing is added: a service account needs system:serviceaccounts,
-	// system:serviceaccounts:<namespace> and system:authenticated.
+	// Groups are the groups of the user. No group is added: a service account needs
+	// system:serviceaccounts, system:serviceaccounts:<namespace> and system:authenticated.
 	Groups []string
 }
 
-// SubjectAccessReviews asks what a user may do. AuthorizationV1().SubjectAccessReviews() of a kubernetes.Interface implements it.
+// SubjectAccessReviews creates access reviews. AuthorizationV1().SubjectAccessReviews() of a
+// kubernetes.Interface implements it.
 type SubjectAccessReviews interface {
 	// Create returns a review with its status.
 	Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)

@@ -26,7 +26,7 @@ func (r *pruneRun) guard(ctx context.Context, item *pruneItem) (Action, error) {
 	switch {
 	case r.isProtected(key):
 		return ActionBlocked, &PruneBlockedError{Key: key, Reason: Protected,
-			Detail: "Options.Protected has it: remove our owner reference with the policy Orphan"}
+			Detail: "Options.Protected has it: set PolicyOrphan for it, which removes our owner reference"}
 	case key.Group == "" && key.Kind == "Namespace":
 		return r.guardNamespace(ctx, key)
 	case key.GroupKind() == crdKind:
@@ -49,7 +49,7 @@ func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) 
 	}
 	for _, other := range r.items {
 		if other.left && other.change.Key.Namespace == key.Name {
-			return inUse("%s stays, and is in it: have the policy leave the namespace too", other.change.Key)
+			return inUse("%s stays, and is in it: set PolicyOrphan for the namespace too", other.change.Key)
 		}
 	}
 	left, err := r.leftIn(ctx, key.Name)
@@ -57,7 +57,7 @@ func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) 
 		return ActionFailed, err
 	}
 	if left != nil {
-		return inUse("the policy leaves %s, which is in it: have it leave the namespace too", left)
+		return inUse("the policy keeps %s, which is in it: set PolicyOrphan for the namespace too", left)
 	}
 	if action, err := r.waitForContent(key, func(other Key) bool { return other.Namespace == key.Name }); err != nil {
 		return action, err

@@ -17,8 +17,9 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// CheckIgnoreFields returns an error for the first JSON pointer that [ObjectOptions].IgnoreFields and IgnoreChangedFields do not
-// take for a manifest. Without a manifest only the pointers themselves are checked. The error is [ErrInvalidInput].
+// CheckIgnoreFields returns an [ErrInvalidInput] for the first JSON pointer that
+// [ObjectOptions].IgnoreFields and IgnoreChangedFields do not accept for a manifest. With a nil
+// manifest it checks only the pointers themselves.
 func CheckIgnoreFields(manifest *unstructured.Unstructured, pointers ...string) error {
 	var object any
 	if manifest != nil {

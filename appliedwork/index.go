@@ -19,8 +19,9 @@ const (
 	indexedWork = 32
 )
 
-// Index has hashes of the identities of recorded objects, for each AppliedWork in one of its versions. It can only exclude an
-// AppliedWork: one with the hash of an object is read. All methods may be called concurrently.
+// Index stores hashes of the identities of recorded objects, for one version of each AppliedWork.
+// It can only exclude an AppliedWork: an AppliedWork with the hash of an object is read. All
+// methods may be called concurrently.
 type Index struct {
 	seed maphash.Seed
 

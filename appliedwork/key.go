@@ -12,8 +12,9 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Key is the identity of an object on a cluster. The version is no part of it: the API server shows the same object in
-// each version that it serves, so that a manifest with a newer apiVersion is still the manifest of that object.
+// Key identifies an object on a cluster. It has no version, because the API server shows the same
+// object in each version that it serves. A manifest with a newer apiVersion describes the same
+// object.
 type Key struct {
 	Group, Kind, Namespace, Name string
 }
@@ -21,7 +22,7 @@ type Key struct {
 // GroupKind returns the kind without a version.
 func (k Key) GroupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.Kind} }
 
-// String returns Kind.group namespace/name, as errors and logs have it.
+// String returns "Kind.group namespace/name", the form of errors and logs.
 func (k Key) String() string {
 	s := k.Kind
 	if k.Group != "" {
@@ -33,9 +34,10 @@ func (k Key) String() string {
 	return s + " " + k.Name
 }
 
-// Identify returns the identity of an object. The error is [ErrGenerateName] for one whose name the server would choose,
-// as each apply would make another of it, and else an [ErrInvalidObject] that says what is missing. Nil, which stands for a
-// manifest that could not be decoded, is an ErrInvalidObject.
+// Identify returns the identity of an object. The error is [ErrGenerateName] if the API server
+// would choose the name, because each apply would create another object. Otherwise it is an
+// [ErrInvalidObject] with the reason, also for nil, which stands for a manifest that could not be
+// decoded.
 func Identify(obj *unstructured.Unstructured) (Key, error) {
 	if obj == nil || obj.Object == nil {
 		return Key{}, fmt.Errorf("%w: it could not be decoded", ErrInvalidObject)
@@ -60,8 +62,8 @@ func Identify(obj *unstructured.Unstructured) (Key, error) {
 	return key, nil
 }
 
-// KeyOf returns the identity of what an entry of the inventory names. Some implementations record no kind; then it is
-// empty.
+// KeyOf returns the identity of the object of an inventory entry. Kind is empty if the entry is
+// from an implementation that records no kind.
 func KeyOf(id v1alpha1.ResourceIdentifier) Key {
 	return Key{Group: id.Group, Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
 }

@@ -22,9 +22,9 @@ const (
 
 var nameEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
-// NameFor returns the name of the AppliedWork for a work of a hub: readable, then a hash of the three. It is the same
-// each time, is always a valid name (at most 133 characters), and works of different hubs, namespaces or names
-// have different ones.
+// NameFor returns the name of the AppliedWork for a work of a hub: a readable part, and a hash of
+// hub, namespace and name. The result is a valid name of at most 133 characters. It is always the
+// same for a work, and different for works of different hubs, namespaces or names.
 func NameFor(hub, namespace, name string) string {
 	h := sha256.New()
 	for _, part := range []string{hub, namespace, name} {

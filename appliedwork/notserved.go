@@ -11,10 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// IsTypeNotServed reports whether an error says that the API server does not serve the type, as against that an object of
-// it does not exist: both are 404. It is true for a [*TypeNotServedError], for what RESTMappers return, and for the 404 of a
-// path that the server does not know, which names no object. While a CRD is being deleted or an API server starts, objects
-// that exist give this error.
+// IsTypeNotServed reports whether an error means that the API server does not serve a type. It
+// returns false for an object that does not exist, although the status of both errors is 404. It
+// returns true for a [*TypeNotServedError], for the no-match errors of RESTMappers, and for a 404
+// that names no object. An existing object can give this error while its CRD is being deleted or an
+// API server starts.
 func IsTypeNotServed(err error) bool {
 	var notServed *TypeNotServedError
 	if errors.As(err, &notServed) || meta.IsNoMatchError(err) {

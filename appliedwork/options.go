@@ -27,67 +27,80 @@ const (
 	maxConcurrency     = 256
 )
 
-// Options is how to reach the managed cluster. Client and Discovery are required.
+// Options configures a [Tracker]. Client and Discovery are required.
 type Options struct {
-	// Client makes all requests but those of discovery and, where Inventory is set, of inventories. The QPS and Burst of its
-	// configuration limit how fast objects are applied and deleted. client-go's defaults are 5 requests a second and 10 at once, with
-	// which Teardown is slower than Kubernetes' own collector: set them higher.
+	// Client makes all requests for which no other client is set. The QPS and Burst of its
+	// configuration limit how fast objects are applied and deleted. With client-go's defaults, 5
+	// requests a second and 10 at once, Teardown is slower than Kubernetes' garbage collector. Set
+	// them higher.
 	Client dynamic.Interface
 	// Inventory reads and writes the AppliedWorks. Set it if Client has no rights on AppliedWorks, for example because it
 	// impersonates a user. Defaults to Client.
 	Inventory dynamic.Interface
-	// Metadata reads the metadata of objects: of all objects of the cluster for Audit and Survey, and of the content of a Namespace
-	// for Prune and Teardown. It needs the rights of Client. Without it, Client reads the whole objects, which takes several times
-	// the memory and bandwidth.
+	// Metadata reads the metadata of objects: of all objects of the cluster for Audit and Survey,
+	// and of the content of a Namespace for Prune and Teardown. It needs the rights of Client.
+	// Without Metadata, Client reads whole objects, which takes several times the memory and
+	// bandwidth.
 	Metadata metadata.Interface
-	// InventoryMetadata lists the AppliedWorks for Prune, Plan, Teardown, Release and Owners, which look for AppliedWorks with the
-	// same objects. It needs the rights of Inventory. Each call lists the metadata, and reads only inventories that are new, have
-	// changed, or have such an object. Defaults to Metadata if Inventory is not set. Without a metadata client, each call reads all
-	// inventories.
+	// InventoryMetadata lists the AppliedWorks for Prune, Plan, Teardown, Release and Owners, which
+	// look for AppliedWorks with the same objects. It needs the rights of Inventory. Each call
+	// lists the metadata, and reads only inventories that are new, have changed, or have such an
+	// object. Defaults to Metadata if Inventory is not set. Without a metadata client, each call
+	// reads all inventories.
 	InventoryMetadata metadata.Interface
-	// Index keeps 8 bytes for each recorded object of the cluster, at most 64 MiB, for InventoryMetadata. Several Trackers of a cluster
-	// may share one. Defaults to one of the Tracker's own.
+	// Index remembers which inventories may have an object, so that InventoryMetadata reads few of
+	// them. It takes 8 bytes for each recorded object of the cluster, at most 64 MiB. Several
+	// Trackers of a cluster may share an Index. Defaults to a new Index.
 	Index *Index
-	// Discovery says what the API server serves: a discovery.DiscoveryClient, which must not be one that caches.
+	// Discovery reports what the API server serves. Use a discovery.DiscoveryClient, not one that
+	// caches.
 	Discovery Discovery
-	// Protected are objects that are never deleted and never get an owner reference, so that Kubernetes' garbage collector
-	// does not delete them either. Defaults to [DefaultProtected]. To add objects, append to that.
+	// Protected are objects that are never deleted and never get an owner reference, so that
+	// Kubernetes' garbage collector does not delete them either. Defaults to [DefaultProtected]. To
+	// protect more objects, append them to its result.
 	Protected []Key
-	// ApplySet makes the objects of an AppliedWork an ApplySet (KEP-3659) with the AppliedWork as its parent: kubectl lists them by
-	// the label applyset.kubernetes.io/part-of, whose value is [ApplySetID], and kubectl apply --prune leaves them alone. An
-	// object that is part of another ApplySet stays so. The parent's CRD needs the label that [v1alpha1.EnsureCRD] sets.
-	// The annotation with the set's kinds or namespaces is empty when it would be longer than 64 KiB.
+	// ApplySet makes the objects of an AppliedWork an ApplySet (KEP-3659) with the AppliedWork as
+	// its parent. kubectl lists the objects by the label applyset.kubernetes.io/part-of, whose
+	// value is [ApplySetID]. kubectl apply --prune refuses to change the set. An object of another
+	// ApplySet stays in that ApplySet. The CRD of the parent needs the label that
+	// [v1alpha1.EnsureCRD] sets.
+	// The annotation with the kinds or the namespaces of the set is empty if it would be longer
+	// than 64 KiB.
 	ApplySet bool
-	// Reviews asks what an [Executor] may do: AuthorizationV1().SubjectAccessReviews() of a client that may create
-	// subjectaccessreviews. Required for [ApplyOptions].Executor.
+	// Reviews checks what an [Executor] may do. Use AuthorizationV1().SubjectAccessReviews() of a
+	// client that may create subjectaccessreviews. Required for [ApplyOptions].Executor.
 	Reviews SubjectAccessReviews
-	// Events takes a Kubernetes event for each refusal. Nil means none.
+	// Events receives a Kubernetes event for each refusal, at most 20 for each call. Nil means no
+	// events.
 	Events EventRecorder
 
-	// UnservedGrace is how long discovery must have said that a type is not served before its objects count as gone.
-	// Defaults to 5 minutes.
+	// UnservedGrace is how long discovery must report a type as not served before its objects count
+	// as gone. Defaults to 5 minutes.
 	UnservedGrace time.Duration
-	// IntentGrace is how long Prune keeps an entry whose apply was not confirmed and whose object does not exist: a request
-	// may be under way still. It should be longer than the API server's request timeout, 60 seconds. Defaults to 90 seconds.
+	// IntentGrace is how long Prune keeps an entry whose apply was not confirmed and whose object
+	// does not exist, because the request may arrive late. It should be longer than the API
+	// server's request timeout, 60 seconds. Defaults to 90 seconds.
 	IntentGrace time.Duration
-	// MaxShardBytes is the size at which an inventory goes on in another AppliedWork: 1 KiB at least. Defaults to 900 KiB.
+	// MaxShardBytes is the size in bytes at which an inventory continues in another AppliedWork,
+	// from 1 KiB to 1 MiB. Defaults to 900 KiB.
 	MaxShardBytes int
-	// MaxShards limits the AppliedWorks of one inventory, which may keep those that it has when the limit is lowered. Defaults
-	// to 64, some 300,000 entries.
+	// MaxShards limits the number of AppliedWorks of one inventory. An inventory that has more of
+	// them keeps them. Defaults to 64, for some 300,000 entries.
 	MaxShards int
-	// Clock defaults to the real one.
+	// Clock is the source of time. Defaults to the real clock.
 	Clock clock.PassiveClock
 }
 
-// Discovery is what is needed of client-go's discovery.DiscoveryInterfaceWithContext.
+// Discovery is the part of client-go's discovery.DiscoveryInterfaceWithContext that a [Tracker]
+// needs.
 type Discovery interface {
-	// ServerGroupsWithContext lists the groups that are served, with their versions.
+	// ServerGroupsWithContext lists the served groups with their versions.
 	ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error)
-	// ServerResourcesForGroupVersionWithContext lists the types of a version of a group.
+	// ServerResourcesForGroupVersionWithContext lists the resources of a group version.
 	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// EventRecorder is what is needed of client-go's record.EventRecorder.
+// EventRecorder is the part of client-go's record.EventRecorder that a [Tracker] needs.
 type EventRecorder interface {
 	// Eventf records an event about an object.
 	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)

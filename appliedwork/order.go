@@ -62,8 +62,9 @@ func rankOf(gk schema.GroupKind) int {
 	return rankContent
 }
 
-// DefaultProtected returns the objects that [Options].Protected has by default: the namespaces default, kube-system,
-// kube-public and kube-node-lease, and the CRD of AppliedWork, whose end deletes all AppliedWorks.
+// DefaultProtected returns the default of [Options].Protected: the namespaces default, kube-system,
+// kube-public and kube-node-lease, and the CRD of AppliedWork, because its deletion deletes all
+// AppliedWorks.
 func DefaultProtected() []Key {
 	return []Key{
 		{Kind: "Namespace", Name: "default"},

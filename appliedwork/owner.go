@@ -13,10 +13,11 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// OwnerReference returns the reference that an object has to its AppliedWork. It blocks the owner's deletion, so that a
-// foreground deletion of the AppliedWork waits for the object, and names no controller, as an object may have several
-// AppliedWorks. Where the admission plugin OwnerReferencesPermissionEnforcement is on, blocking needs the permission to
-// update appliedworks/finalizers.
+// OwnerReference returns the owner reference of an object to its AppliedWork. It sets
+// blockOwnerDeletion, so that a foreground deletion of the AppliedWork waits for the object. It
+// does not set controller, because an object may have several AppliedWorks. With the admission
+// plugin OwnerReferencesPermissionEnforcement, blockOwnerDeletion needs the right to update
+// appliedworks/finalizers.
 func OwnerReference(work *v1alpha1.AppliedWork) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: work.Name, UID: work.UID,
@@ -24,13 +25,15 @@ func OwnerReference(work *v1alpha1.AppliedWork) metav1.OwnerReference {
 	}
 }
 
-// IsOwnedBy reports whether an object has an owner reference with the UID: the only evidence of ownership that counts.
+// IsOwnedBy reports whether an object has an owner reference with the UID. Only that proves
+// ownership.
 func IsOwnedBy(obj metav1.Object, uid types.UID) bool {
 	return uid != "" && slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == uid })
 }
 
-// SetOwnerReference gives an object the reference to work, in the place of one with the same UID, and reports whether
-// that changed it. References to others, another AppliedWork of the same name too, stay.
+// SetOwnerReference adds the reference to work to an object, or replaces the one with the same UID.
+// It reports whether the object changed. All other references stay, also to another AppliedWork of
+// the same name.
 func SetOwnerReference(obj metav1.Object, work *v1alpha1.AppliedWork) bool {
 	wanted := OwnerReference(work)
 	references := obj.GetOwnerReferences()
@@ -48,8 +51,8 @@ func SetOwnerReference(obj metav1.Object, work *v1alpha1.AppliedWork) bool {
 	return true
 }
 
-// RemoveOwnerReference takes all references with the UID out of an object, and reports whether there were any. Those to
-// others stay.
+// RemoveOwnerReference removes all references with the UID from an object, and reports whether
+// there were any. Other references stay.
 func RemoveOwnerReference(obj metav1.Object, uid types.UID) bool {
 	references := obj.GetOwnerReferences()
 	others := slices.DeleteFunc(slices.Clone(references), func(r metav1.OwnerReference) bool { return r.UID == uid })

@@ -10,44 +10,49 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Policy says what becomes of an object when it is not desired any more. The values are those of ManifestWork's delete
-// option; empty is PolicyDelete.
+// Policy decides what happens to an object when it is not desired any more. The values are those of
+// ManifestWork's delete option. Empty means the default of the field.
 type Policy string
 
 const (
-	// PolicyDelete deletes it.
+	// PolicyDelete deletes the object.
 	PolicyDelete Policy = "Delete"
-	// PolicyOrphan leaves it and takes our owner reference out.
+	// PolicyOrphan keeps the object and removes our owner reference.
 	PolicyOrphan Policy = "Orphan"
-	// PolicySelectivelyOrphan, as [Policies].Default, leaves those that [Policies].Orphans names and deletes the others.
+	// PolicySelectivelyOrphan, as [Policies].Default, keeps the objects of [Policies].Orphans and
+	// deletes the others.
 	PolicySelectivelyOrphan Policy = "SelectivelyOrphan"
 )
 
-// OrphanRule names an object that is left, as an orphaning rule of ManifestWork does: by resource, not by kind.
+// OrphanRule identifies an object that stays, by resource and not by kind, like an orphaning rule
+// of ManifestWork.
 type OrphanRule struct {
 	Group, Resource, Namespace, Name string
 }
 
-// Policies decide which objects stay when the work drops them. The zero value deletes the objects that the work created, and
-// keeps adopted objects. Pass the same Policies to Apply, Prune and Teardown: Apply sets no owner reference on an object that
-// stays, so Kubernetes' garbage collector does not delete it. The Namespace and the CRD of such an object get no owner reference
-// either. Prune keeps both, or reports a [*PruneBlockedError].
+// Policies decide which objects stay when the work drops them. The zero value deletes the objects
+// that the work created, and keeps adopted objects. Pass the same Policies to Apply, Prune and
+// Teardown: Apply sets no owner reference on an object that stays, so Kubernetes' garbage collector
+// does not delete it. The Namespace and the CRD of such an object get no owner reference either.
+// Prune keeps both, or reports a [*PruneBlockedError].
 type Policies struct {
-	// Default holds for all objects. Defaults to PolicyDelete.
+	// Default applies to all objects. Defaults to PolicyDelete.
 	Default Policy
-	// Orphans are the objects that PolicySelectivelyOrphan leaves.
+	// Orphans are the objects that PolicySelectivelyOrphan keeps.
 	Orphans []OrphanRule
-	// Adopted holds for adopted objects: those that existed before, and that no AppliedWork owned. Defaults to PolicyOrphan.
-	// PolicyDelete has them deleted as if the work had created them, as OCM's agent does.
+	// Adopted applies to adopted objects: objects that existed before, and that no AppliedWork
+	// owned. Defaults to PolicyOrphan. With PolicyDelete, adopted objects are deleted as if the
+	// work had created them, as OCM's agent does.
 	Adopted Policy
-	// Unmanaged holds for objects in a Namespace of the work that no AppliedWork has applied. Defaults to PolicyOrphan, which keeps
-	// the Namespace while it contains such an object. PolicyDelete deletes the Namespace with all its content. Objects that
-	// Kubernetes creates in every Namespace do not count, nor do Events, Endpoints, Leases and the token Secrets of
-	// ServiceAccounts. An object with an owner in the Namespace counts only through its owner, if the owner counts. An object
-	// of ByKey with PolicyDelete does not count.
+	// Unmanaged applies to objects in a Namespace of the work that no AppliedWork has applied.
+	// Defaults to PolicyOrphan, which keeps the Namespace while it contains such an object.
+	// PolicyDelete deletes the Namespace with all its content. Objects that Kubernetes creates in
+	// every Namespace do not count, nor do Events, Endpoints, Leases and the token Secrets of
+	// ServiceAccounts. An object with an owner in the Namespace counts only through its owner, if
+	// the owner counts. An object with PolicyDelete in ByKey does not count.
 	Unmanaged Policy
-	// ByKey, where it has an object, decides over the others: PolicyDelete or PolicyOrphan. A namespace in the key of a
-	// cluster-scoped object does not count.
+	// ByKey overrides all other fields for single objects, with PolicyDelete or PolicyOrphan. A
+	// namespace in the key of a cluster-scoped object is ignored.
 	ByKey map[Key]Policy
 }
 

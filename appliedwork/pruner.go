@@ -18,9 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Pruner deletes what was applied for a work and is not desired any more. It may be used concurrently, for one AppliedWork
-// by one caller at a time. It remembers since when it has seen a type not served and an unconfirmed object absent, so
-// one Pruner should last as long as the process.
+// Pruner deletes objects that were applied for a work and are not desired any more. Its methods may
+// be called concurrently, but only one call at a time for one AppliedWork. Use one Pruner for the
+// whole process, because it remembers since when a type has not been served.
 type Pruner struct {
 	*cluster
 	tracker *Tracker
@@ -36,14 +36,16 @@ func NewPruner(tracker *Tracker) *Pruner {
 
 // PruneOptions are the options of [Pruner.Prune]. The zero value is useful.
 type PruneOptions struct {
-	// Propagation is what becomes of what the objects own. Defaults to background.
+	// Propagation decides what happens to the dependents of the objects. Defaults to Background.
 	Propagation metav1.DeletionPropagation
-	// Policies say which objects are deleted and which are left. Defaults to delete all.
+	// Policies decide which objects are deleted and which stay. By default, adopted objects stay
+	// and all others are deleted.
 	Policies Policies
 	// ByKey are the options of [ApplyOptions].ByKey. A desired object with [StrategyReadOnly] is
 	// released if the work applied it before. The other strategies change nothing in Prune.
 	ByKey map[Key]ObjectOptions
-	// AllowEmpty is whether nothing may be desired. Without it that is an [ErrEmptyDesired]: it is more often a mistake.
+	// AllowEmpty allows an empty list of desired objects, which deletes all objects. Without it
+	// that is an [ErrEmptyDesired], because it is usually a mistake.
 	AllowEmpty bool
 	// Concurrency is how many objects are deleted at a time, from 1 to 256. Defaults to 16.
 	Concurrency int
@@ -64,28 +66,37 @@ func (o PruneOptions) withDefaults() (PruneOptions, error) {
 	return o, o.Policies.validate()
 }
 
-// Plan returns what Prune would do, and changes nothing. The AppliedWork must exist: use the result of [Tracker.Ensure], which has
-// its UID.
+// Plan returns what Prune would do, and changes nothing. The AppliedWork must exist: use the result
+// of [Tracker.Ensure], which has its UID.
 func (p *Pruner) Plan(ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions) (*ChangeSet, error) {
 	return p.prune(ctx, work, desired, opts, true)
 }
 
-// Prune deletes what is recorded and not in desired, in the reverse order of apply, as [DecideDeletion] decides: only
-// objects that have our owner reference, and only as they were when that was decided. An object that another AppliedWork
-// has, or that has another owner, loses our reference and stays. What could not be deleted keeps its entry and holds up
-// nothing but what contains it. A nil object stands for a manifest that could not be decoded. As it may be any of those
-// recorded, nothing is deleted while there is one, nor while there is one that [Identify] refuses, or that lacks the namespace
-// that its kind has. One of a kind that is not served is desired as any other.
+// Prune deletes the recorded objects that are not desired, in the reverse order of Apply.
+// [DecideDeletion] decides about each object. Prune deletes only objects with our owner reference,
+// and only if they have not changed since the decision. An object of another AppliedWork, or with
+// another owner, loses our reference and stays. An object that could not be deleted keeps its
+// entry. It delays only the deletion of its Namespace and its CRD.
 //
-// What was deleted is pending until it is gone. A type that is not served is no proof of that: its objects are pending
-// until fresh discovery has said so over Options.UnservedGrace, and its CRD does not exist.
+// Prune a work only after an Apply that is Done: Prune does not look at the result of Apply.
+// Package reconciler does. There, an [*OwnershipConflictError] delays the prune until Force or the
+// other field manager resolves the conflict.
 //
-// The error is [ErrEmptyDesired], [ErrTerminating] or [ErrInvalidInput], and nothing is deleted; or it joins what the
-// change set has: a [*PruneBlockedError] where a guard refused, and those of the API server. Prune does not look at conflicts of
-// Apply. Prune a work only after an Apply that is Done, as package reconciler does: an [*OwnershipConflictError] blocks the prune
-// there until Force or the other field manager resolves it. The change set is never nil;
-// it has no entries for what is desired. A Namespace or a CRD stays while it contains unmanaged objects; see [Policies].Unmanaged. To
-// find them, Prune lists the metadata of each namespaced kind in the Namespace, until a list has an unmanaged object.
+// A nil element stands for a manifest that could not be decoded, and may describe any recorded
+// object. Prune therefore deletes nothing while there is a nil element, an object that [Identify]
+// refuses, or an object without the namespace that its kind needs. An object of a kind that is not
+// served counts as desired, like any other.
+//
+// A deleted object is pending until it is gone. If its type is not served, it is pending until
+// discovery has reported that for [Options].UnservedGrace and its CRD does not exist.
+//
+// A Namespace stays while it contains unmanaged objects: see [Policies].Unmanaged. To find them,
+// Prune lists the metadata of each namespaced kind in the Namespace, until a list has an unmanaged
+// object. A CRD stays while it has objects that the AppliedWork does not own alone.
+//
+// After [ErrEmptyDesired], [ErrTerminating] or [ErrInvalidInput], nothing is deleted. Otherwise the
+// error joins those of the change set: a [*PruneBlockedError] for each object that a guard keeps,
+// and those of the API server. The change set is never nil, and has no entries for desired objects.
 func (p *Pruner) Prune(ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions) (*ChangeSet, error) {
 	return p.prune(ctx, work, desired, opts, false)
 }

@@ -14,12 +14,16 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Tracker keeps the inventories: which objects were applied, or are about to be, for which AppliedWork. An inventory that
-// is too large for one object goes on in further AppliedWorks, its shards, which belong to it and go with it. Several
-// clients may write one at the same time: a conflict is read again and merged. All methods may be called concurrently.
+// Tracker stores the inventories: which objects were applied, or are about to be applied, for which
+// AppliedWork. An inventory that is too large for one AppliedWork continues in further
+// AppliedWorks, its shards. The first AppliedWork owns them. Several clients may write an inventory
+// at the same time: after a conflict it is read again and merged. All methods may be called
+// concurrently. Use one Tracker for the whole process, because it remembers since when an
+// unconfirmed object has been absent.
 //
-// Whatever takes an AppliedWork needs its name and UID only, and returns an [ErrInvalidInput] without them, or when it is a
-// shard. When there is none of that UID any more, the error is an [ErrTerminating].
+// Methods that take an AppliedWork use only its name and UID. Without them, or for a shard, the
+// error is an [ErrInvalidInput]. If no AppliedWork with the UID exists any more, the error is an
+// [ErrTerminating]. Teardown, Release, Evict and WaitGone succeed then.
 type Tracker struct {
 	*cluster
 	// bare is whether the CRD prunes what work-api's does not have; see extras.
@@ -38,8 +42,9 @@ func NewTracker(opts Options) (*Tracker, error) {
 	}}, nil
 }
 
-// Ensure returns the AppliedWork of a name, which it creates if there is none. The error is [ErrNameCollision] when there
-// is one with another spec, [ErrTerminating] when there is one that is terminating, or the API server's.
+// Ensure returns the AppliedWork of a name, and creates it if it does not exist. The error is
+// [ErrNameCollision] if the AppliedWork has another spec, [ErrTerminating] if it is terminating, or
+// that of the API server. Without the CRD, it is a [*TypeNotServedError].
 func (t *Tracker) Ensure(ctx context.Context, name string, spec v1alpha1.AppliedWorkSpec) (*v1alpha1.AppliedWork, error) {
 	work := &v1alpha1.AppliedWork{Spec: spec}
 	work.SetGroupVersionKind(v1alpha1.GroupVersionKind)
@@ -66,9 +71,9 @@ func (t *Tracker) Ensure(ctx context.Context, name string, spec v1alpha1.Applied
 	}
 }
 
-// RecordIntent records objects that are about to be applied; Applier does it. What was recorded before keeps its UID.
-// The error is [ErrTerminating], an [*InventoryTooLargeError], or the API server's; then nothing may be applied, though
-// some of the intents may be recorded.
+// RecordIntent records objects that are about to be applied. Applier calls it. An object that was
+// recorded before keeps its UID. The error is [ErrTerminating], an [*InventoryTooLargeError], or
+// that of the API server. After an error, apply none of the objects; some of them may be recorded.
 func (t *Tracker) RecordIntent(ctx context.Context, work *v1alpha1.AppliedWork, objects ...v1alpha1.ResourceIdentifier) error {
 	_, err := t.update(ctx, work, nil, func(inv *inventory) error {
 		if inv.terminating() {
@@ -96,8 +101,9 @@ func (t *Tracker) intendAnew(ctx context.Context, work *v1alpha1.AppliedWork, id
 	return err
 }
 
-// RecordApplied records objects that were applied, each with its UID; Applier does it. What is recorded meanwhile by others
-// stays. It works for an AppliedWork that is terminating too, so that what was applied is deleted with it.
+// RecordApplied records objects that were applied, each with its UID. Applier calls it. Entries
+// that others have recorded meanwhile stay. RecordApplied accepts an AppliedWork that is
+// terminating, so that the objects are deleted with it.
 func (t *Tracker) RecordApplied(ctx context.Context, work *v1alpha1.AppliedWork, objects ...v1alpha1.AppliedResourceMeta) error {
 	_, err := t.update(ctx, work, nil, func(inv *inventory) error {
 		for _, e := range objects {
@@ -108,8 +114,8 @@ func (t *Tracker) RecordApplied(ctx context.Context, work *v1alpha1.AppliedWork,
 	return err
 }
 
-// Forget takes entries out of the inventory; Pruner does it. An entry whose UID is another by now stays: the object was
-// applied again since.
+// Forget removes entries from the inventory. Pruner calls it. An entry that has another UID by now
+// stays, because the object was applied again.
 func (t *Tracker) Forget(ctx context.Context, work *v1alpha1.AppliedWork, entries ...v1alpha1.AppliedResourceMeta) error {
 	_, err := t.update(ctx, work, nil, func(inv *inventory) error {
 		inv.remove(entries)
@@ -118,7 +124,7 @@ func (t *Tracker) Forget(ctx context.Context, work *v1alpha1.AppliedWork, entrie
 	return err
 }
 
-// Entries returns the inventory, with that of its shards.
+// Entries returns the inventory, including its shards.
 func (t *Tracker) Entries(ctx context.Context, work *v1alpha1.AppliedWork) ([]v1alpha1.AppliedResourceMeta, error) {
 	inv, err := t.load(ctx, work)
 	if err != nil {
@@ -127,8 +133,8 @@ func (t *Tracker) Entries(ctx context.Context, work *v1alpha1.AppliedWork) ([]v1
 	return inv.entries(), nil
 }
 
-// Owners returns the AppliedWorks that have an object in their inventories, as of one consistent list of all AppliedWorks: see
-// [Options].InventoryMetadata.
+// Owners returns the AppliedWorks that have an object in their inventories, from one consistent
+// list of all AppliedWorks: see [Options].InventoryMetadata.
 func (t *Tracker) Owners(ctx context.Context, key Key) ([]Owner, error) {
 	c, err := t.claims(ctx, "", map[Key]bool{key: true})
 	if err != nil {

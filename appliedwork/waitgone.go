@@ -20,16 +20,18 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// WaitGone waits, by watching, until the objects of an AppliedWork are gone or have lost its owner reference, then, if the
-// AppliedWork is being deleted, until it is gone, or until ctx ends. After a [Collector.Teardown] or [Collector.Release] that is
-// not done it waits only for what is being deleted, as the other objects wait for the next pass.
+// WaitGone watches the objects of an AppliedWork until they are gone or have lost its owner
+// reference. If the AppliedWork is being deleted, WaitGone then waits until the AppliedWork is
+// gone. After a [Collector.Teardown] or [Collector.Release] that is not Done, it waits only for
+// objects that are being deleted, because the others need the next pass.
 //
-// An AppliedWork that is gone does not prove that its objects are: Kubernetes' garbage collector deletes them after it. Then
-// WaitGone waits for the objects that the given AppliedWork has in its status. If those are not all, because it has none or has
-// shards, WaitGone lists all kinds of the cluster to find them, and a kind that cannot be listed is an error.
+// Kubernetes' garbage collector deletes the objects after the AppliedWork. If the AppliedWork is
+// gone, WaitGone waits for the objects in the status of the given AppliedWork. If the status is
+// empty or there are shards, WaitGone lists all kinds of the cluster to find the objects. A kind
+// that cannot be listed is then an error.
 //
-// The error is that of ctx, an [ErrInvalidInput], a [*TypeNotServedError] for a kind of which nothing can be known, unless its
-// CRD was of the work too and is gone, or the API server's.
+// The error is that of ctx, an [ErrInvalidInput], a [*TypeNotServedError], or that of the API
+// server. A kind that is not served is no error if its CRD belonged to the work and is gone.
 func (c *Collector) WaitGone(ctx context.Context, work *v1alpha1.AppliedWork) error {
 	if err := checkWork(work); err != nil {
 		return err

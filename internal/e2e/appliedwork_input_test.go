@@ -123,7 +123,7 @@ func checkOdd(t *testing.T, g *ground) {
 		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"ünï<ö>","namespace":"input"}}`, "RFC 1123"},
 		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + strings.Repeat("a", 300) + `","namespace":"input"}}`, "no more than 253"},
 		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"nowhere"}}`, `namespaces "nowhere" not found`},
-		{`{"apiVersion":"apps/v1beta1","kind":"Deployment","metadata":{"name":"x","namespace":"input"}}`, "does not serve version v1beta1 of Deployment.apps, but v1"},
+		{`{"apiVersion":"apps/v1beta1","kind":"Deployment","metadata":{"name":"x","namespace":"input"}}`, "does not serve version v1beta1 of Deployment.apps, but serves v1"},
 		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"input","labels":{"a":1}}}`, "metadata.labels"},
 		{`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","namespace":"input"},"stringData":{"a":7}}`, "stringData is no map of strings"},
 	} {
