@@ -34,15 +34,17 @@ type Waiter struct {
 // NewWaiter returns a Waiter that uses the client and the discovery of a tracker.
 func NewWaiter(tracker *appliedwork.Tracker) *Waiter { return &Waiter{tracker} }
 
-// Options is how to wait. The zero value waits until the context ends or an object has failed.
+// Options configures [Waiter.Wait]. The zero value waits until the context ends or an object has
+// failed.
 type Options struct {
 	// Timeout limits the wait in addition to the context. Defaults to no limit.
 	Timeout time.Duration
 	// ContinueOnFailure keeps waiting when an object is [Failed], as it may recover. By default, Wait returns at once.
 	ContinueOnFailure bool
-	// OnChange is called with the first result of each object, and whenever its status or message changes. The calls come one at a
-	// time, for each object in the order of its changes, and not after Wait has returned. A call that blocks holds up Wait, also when
-	// the context ends.
+	// OnChange is called with the first result of each object, and whenever its status or message
+	// changes. The calls come one at a time, for each object in the order of its changes, and not
+	// after Wait has returned. A call that blocks delays the return of Wait, also when the context
+	// ends.
 	OnChange func(Event)
 }
 
@@ -69,15 +71,17 @@ func (e *NotReadyError) Error() string {
 // Unwrap returns the cause.
 func (e *NotReadyError) Unwrap() error { return e.Err }
 
-// Wait returns nil when all objects are [Current] at the same time. Each object is identified by its kind, namespace and name: an
-// object that is deleted and created again counts as before, and a deleted object is [NotFound] until then.
+// Wait returns nil when all objects are [Current] at the same time. Each object is identified by
+// its kind, namespace and name. A deleted object is [NotFound]; after it is created again, Wait
+// goes on with the new object.
 //
-// When the context ends or Options.Timeout is over, the error joins that of the context and a [*NotReadyError] for each object that
-// is not current: first those that are [Failed], and otherwise in the order of objects. When an object has failed, the error joins the
-// same without that of the context, and objects that were not read before are [Unknown].
+// When the context ends or Options.Timeout is over, the error joins that of the context and a
+// [*NotReadyError] for each object that is not current: first those that are [Failed], then the
+// others in the order of objects. When an object has failed, the error joins only the
+// NotReadyErrors. Objects that were not read before are [Unknown] then.
 //
-// The error is an [appliedwork.ErrInvalidObject] for an object without a kind or a name, and an [appliedwork.ErrInvalidInput] for a
-// negative timeout.
+// The error is an [appliedwork.ErrInvalidObject] for an object without a kind or a name, and an
+// [appliedwork.ErrInvalidInput] for a negative timeout.
 func (w *Waiter) Wait(ctx context.Context, objects []*unstructured.Unstructured, opts Options) error {
 	if opts.Timeout < 0 {
 		return fmt.Errorf("%w: invalid Options.Timeout: %v: must not be negative", appliedwork.ErrInvalidInput, opts.Timeout)

@@ -44,7 +44,7 @@ func cluster() (dynamic.Interface, discovery.DiscoveryInterfaceWithContext) {
 	}}}
 }
 
-// What works want is a function. With a manager, SetupWithManager has Reconcile called.
+// Desired is a function. With a manager, SetupWithManager adds a controller that calls Reconcile.
 func ExampleNew() {
 	client, disco := cluster()
 	settings := &unstructured.Unstructured{Object: map[string]any{
@@ -96,5 +96,5 @@ func ExampleNew_invalid() {
 	fmt.Println(err)
 	// Output:
 	// true invalid input: Options.Client is required
-	// invalid input: Options.Hub is required: the Reconciler serves the AppliedWorks of that hub. For other names, set Options.Owns
+	// invalid input: Options.Hub is required: the Reconciler serves the AppliedWorks of that hub; set Options.Owns for other names
 }

@@ -34,28 +34,29 @@ const (
 	defaultResync     = 10 * time.Minute
 )
 
-// Want is what a work wants on the cluster.
+// Want is the desired state of a work on the cluster.
 type Want struct {
-	// Objects are its manifests; nil elements stand for those that could not be decoded.
+	// Objects are the manifests of the work. A nil element stands for a manifest that could not be
+	// decoded.
 	Objects []*unstructured.Unstructured
-	// Removed says that the work is gone from the hub, which the hub has said: everything is torn down.
+	// Removed reports that the hub has deleted the work. All its objects are torn down.
 	Removed bool
-	// Evicted says that the hub does not want anything of the work here: it is torn down after a grace period, which a Want
-	// without it ends.
+	// Evicted reports that the work does not belong on this cluster any more. Its objects are torn
+	// down after the grace period of Options.Evict. A later Want without Evicted cancels that.
 	Evicted bool
-	// Policies, where they are set, replace Options.Policies for this work.
+	// Policies, if set, replace Options.Policies for this work.
 	Policies *appliedwork.Policies
 }
 
-// Desired knows what works want.
+// Desired returns the desired state of works.
 type Desired interface {
-	// Desired returns what a work wants. It is called for the AppliedWorks that Options.Hub or Options.Owns selects. After an
-	// error nothing is applied or deleted, and Desired is called again, also while a work that was removed is torn down. It may be
-	// called concurrently.
+	// Desired returns the desired state of a work. It is called for the AppliedWorks that
+	// Options.Hub or Options.Owns selects, also while a removed work is torn down. After an error,
+	// nothing is applied or deleted, and Desired is called again. It may be called concurrently.
 	Desired(ctx context.Context, work *v1alpha1.AppliedWork) (Want, error)
 }
 
-// DesiredFunc is a function as a Desired.
+// DesiredFunc is a function that implements [Desired].
 type DesiredFunc func(ctx context.Context, work *v1alpha1.AppliedWork) (Want, error)
 
 // Desired calls f.
@@ -63,54 +64,80 @@ func (f DesiredFunc) Desired(ctx context.Context, work *v1alpha1.AppliedWork) (W
 	return f(ctx, work)
 }
 
-// Watcher watches applied objects, and is a source of requests for the controller. To write one, embed a Source of package
-// dynamicwatcher/source, and have Watch call the AddOrUpdateWatcher and RemoveWatcher of its Watcher. SetupWithManager adds the
-// Watcher to the controller. With a builder of your own, add it with WatchesRawSource.
+// Watcher watches applied objects, and is a source of requests for the controller. To write one,
+// embed a Source of package dynamicwatcher/source:
+//
+//	type watcher struct{ *source.Source }
+//
+//	func (w watcher) Watch(work *v1alpha1.AppliedWork, objects []v1alpha1.AppliedResourceMeta) error {
+//		id := dynamicwatcher.ObjectIdentifier{
+//			Group: v1alpha1.GroupName, Version: "v1alpha1", Kind: v1alpha1.Kind, Name: work.Name,
+//		}
+//		if len(objects) == 0 {
+//			return w.Watcher().RemoveWatcher(id)
+//		}
+//		var watched []dynamicwatcher.ObjectIdentifier
+//		for _, o := range objects {
+//			watched = append(watched, dynamicwatcher.ObjectIdentifier{
+//				Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name,
+//			})
+//		}
+//		return w.Watcher().AddOrUpdateWatcher(id, watched...)
+//	}
+//
+// With the MissingKind Wait of its options, an entry of a kind that is not served does not make
+// Watch fail. SetupWithManager adds the Watcher to the controller. With a builder of your own, add
+// it with WatchesRawSource.
 type Watcher interface {
-	// Watch replaces the objects that are watched for an AppliedWork. Each change of one becomes a request with the name of the
-	// AppliedWork. Without objects, the watches of the AppliedWork end.
+	// Watch replaces the watched objects of an AppliedWork. Each change of such an object becomes a
+	// request with the name of the AppliedWork. Without objects, the watches of the AppliedWork
+	// end.
 	Watch(work *v1alpha1.AppliedWork, objects []v1alpha1.AppliedResourceMeta) error
 	source.Source
 }
 
-// Options are the options of a Reconciler. Options.Client, Options.Discovery, Desired, and one of Hub and Owns are required.
+// Options configures a [Reconciler]. Options.Client, Options.Discovery, Desired, and one of Hub and
+// Owns are required.
 type Options struct {
 	appliedwork.Options
-	// ControllerName is the name of the controller that SetupWithManager adds, in its logs and metrics: ASCII letters, digits and
-	// underscores. Controllers of one process have different names, so that an agent of several hubs names the controller of each
-	// of its Reconcilers. Defaults to "appliedwork".
+	// ControllerName is the name of the controller that SetupWithManager adds, in its logs and
+	// metrics: ASCII letters, digits and underscores. The controllers of a process need different
+	// names, so an agent of several hubs sets it for each Reconciler. Defaults to "appliedwork".
 	ControllerName string
-	// Desired returns what works want.
+	// Desired returns the desired state of works.
 	Desired Desired
-	// Hub is the name of the hub. The Reconciler serves the AppliedWorks that appliedwork.NameFor names for the hub, and leaves
-	// all others alone.
+	// Hub is the name of the hub. The Reconciler serves the AppliedWorks with the names that
+	// [appliedwork.NameFor] returns for the hub, and no others.
 	Hub string
 	// Owns selects AppliedWorks with other names, in place of Hub. An AppliedWork that it selects by mistake is pruned or torn
 	// down if Desired does not know it. It may be called concurrently.
 	Owns func(work *v1alpha1.AppliedWork) bool
-	// Policies decide which objects stay when a work does not have them any more. Set them here, and not in Apply, Prune, Evict
-	// and Teardown: all of them use these.
+	// Policies decide which objects stay when the work drops them. Apply, Prune, Evict and Teardown
+	// use them: do not set the Policies of those.
 	Policies appliedwork.Policies
-	// Apply, Prune and Evict are how it is done. An empty work prunes all only with Prune.AllowEmpty.
+	// Apply, Prune and Evict are the options of these calls. A work without objects is pruned only
+	// with Prune.AllowEmpty.
 	Apply appliedwork.ApplyOptions
 	Prune appliedwork.PruneOptions
 	Evict appliedwork.EvictOptions
-	// PruneIncomplete prunes even if some of the objects of the work could not be applied. Use it where what must go is in the way
-	// of what must come. By default such a work is pruned when all its objects are applied, so that a new version that does not
-	// work does not delete the old one.
+	// PruneIncomplete prunes even if some objects of the work could not be applied. Use it if old
+	// objects must be deleted before new ones can be applied. By default, such a work is pruned
+	// when all its objects are applied, so that a new version that fails does not delete the old
+	// one.
 	PruneIncomplete bool
-	// Teardown is how a work that is removed ends.
+	// Teardown are the options for a work that was removed.
 	Teardown appliedwork.TeardownOptions
-	// RetryAfter is when to look again at what is pending. Defaults to 10 seconds.
+	// RetryAfter is the delay before pending objects are checked again. Defaults to 10 seconds.
 	RetryAfter time.Duration
-	// Resync is how often each AppliedWork is reconciled without a change, which repairs what others have changed. The times of
-	// several AppliedWorks spread by up to a tenth. Defaults to 10 minutes; a negative value turns it off.
+	// Resync is how often each AppliedWork is reconciled without a change, which repairs changes by
+	// others. Each delay is up to a tenth longer, so that AppliedWorks spread. Defaults to 10
+	// minutes. A negative value disables it.
 	Resync time.Duration
-	// Watcher watches the applied objects, so that a change by others is repaired at once. A controller that SetupWithManager did
-	// not add needs it as a source too: see WatchesRawSource of controller-runtime's builder. Defaults to no Watcher.
+	// Watcher watches the applied objects, so that a change by others is repaired at once. With a
+	// builder of your own, add it as a source too: see [Watcher]. Defaults to no Watcher.
 	Watcher Watcher
-	// NoAudit leaves out the survey before the first work, which lists all objects of the cluster once: it finds what requests of
-	// an earlier process have made after that had ended.
+	// NoAudit disables the survey before the first work. The survey lists all objects of the
+	// cluster once, to find objects that late requests of an earlier process have created.
 	NoAudit bool
 }
 
@@ -122,7 +149,7 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Desired == nil:
 		return invalid("Options.Desired is required")
 	case o.Hub == "" && o.Owns == nil:
-		return invalid("Options.Hub is required: the Reconciler serves the AppliedWorks of that hub. For other names, set Options.Owns")
+		return invalid("Options.Hub is required: the Reconciler serves the AppliedWorks of that hub; set Options.Owns for other names")
 	case o.Hub != "" && o.Owns != nil:
 		return invalid("Options.Hub is %q and Options.Owns is set: set one of them", o.Hub)
 	case strings.ContainsFunc(o.ControllerName, notInNames):
@@ -185,10 +212,12 @@ func notInNames(r rune) bool {
 	return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
 
-// Tracker returns the tracker, to Ensure AppliedWorks with.
+// Tracker returns the tracker. Call its Ensure for each new work of the hub.
 func (r *Reconciler) Tracker() *appliedwork.Tracker { return r.tracker }
 
-// SetupWithManager adds a controller for AppliedWorks to a manager. It fails where the process has a controller of that name.
+// SetupWithManager adds a controller for AppliedWorks to a manager. The CRD must be installed
+// before the manager starts: see [v1alpha1.EnsureCRD]. The scheme of the manager needs no types of
+// this module. It returns an error if the process has a controller of that name.
 func (r *Reconciler) SetupWithManager(m manager.Manager) error {
 	watched := &unstructured.Unstructured{} // no type of ours has to be in the manager's scheme
 	watched.SetGroupVersionKind(v1alpha1.GroupVersionKind)
@@ -201,7 +230,7 @@ func (r *Reconciler) SetupWithManager(m manager.Manager) error {
 	return b.Complete(r)
 }
 
-// Reconcile brings one AppliedWork to what its work wants.
+// Reconcile applies, prunes or tears down one AppliedWork, as its [Want] requires.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	raw, err := r.opts.Client.Resource(v1alpha1.GroupVersionResource).Get(ctx, request.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !appliedwork.IsTypeNotServed(err) {

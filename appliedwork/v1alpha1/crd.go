@@ -31,10 +31,11 @@ const (
 	establishedCheckPeriod = 50 * time.Millisecond
 )
 
-// CRDResource is what CustomResourceDefinitions are called in requests.
+// CRDResource is the resource of CustomResourceDefinitions.
 var CRDResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// CRDClient is what [EnsureCRD] needs of a dynamic client: client.Resource(v1alpha1.CRDResource) is one.
+// CRDClient is the part of a dynamic client that [EnsureCRD] needs:
+// client.Resource(v1alpha1.CRDResource) implements it.
 //
 // +kubebuilder:object:generate=false
 type CRDClient interface {
@@ -54,10 +55,12 @@ func CRD() *unstructured.Unstructured {
 	return crd
 }
 
-// EnsureCRD installs the CRD, or brings what is there up to date, and returns when the API server has established it or ctx
-// ends. It never downgrades: a CRD of a newer schema revision, or one that has this version with more than ours, stays; and
-// all versions, served or stored, of the CRD that is there stay. One that is being deleted is waited for, and installed anew.
-// It returns the API server's errors, that of ctx with what holds the CRD up, or [ErrOtherCRD].
+// EnsureCRD installs the CRD or updates it, and returns when the API server has established it or
+// ctx ends. It never downgrades: it keeps a CRD of a newer schema revision, a version v1alpha1 with
+// more fields than ours, and all other versions of the CRD, served or stored. A CRD that is being
+// deleted is installed again when it is gone.
+//
+// The error is that of the API server, that of ctx with the reason for the delay, or [ErrOtherCRD].
 func EnsureCRD(ctx context.Context, client CRDClient) error {
 	holdsUp := "it was not read yet"
 	err := wait.PollUntilContextCancel(ctx, establishedCheckPeriod, true, func(ctx context.Context) (bool, error) {
@@ -95,7 +98,7 @@ func EnsureCRD(ctx context.Context, client CRDClient) error {
 	return nil
 }
 
-// ErrOtherCRD says that what has the name of our CRD cannot be used as it.
+// ErrOtherCRD reports that the cluster has another CRD with the name of our CRD.
 var ErrOtherCRD = errors.New("the CRD that is there is of another kind or scope, or does not serve v1alpha1")
 
 // checkCRD refuses what no change of ours makes right.

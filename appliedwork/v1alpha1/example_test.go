@@ -13,7 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// The CRD is an object as any other: to be written to a file, or to be changed before it is installed.
+// CRD returns the CRD as an object, for example to write it to a file or to change it before it is
+// installed.
 func ExampleCRD() {
 	crd := v1alpha1.CRD()
 	scope, _, _ := unstructured.NestedString(crd.Object, "spec", "scope")

@@ -5,9 +5,9 @@ package v1alpha1
 
 // Types of conditions of an AppliedWork.
 const (
-	// ConditionApplied: all objects were applied, the last time.
+	// ConditionApplied: the last apply has applied all objects.
 	ConditionApplied = "Applied"
-	// ConditionPruned: nothing is left of what is not wanted any more.
+	// ConditionPruned: the last prune has left no object that is not desired.
 	ConditionPruned = "Pruned"
 	// ConditionTerminating: the objects are being deleted or released, and nothing is applied any more.
 	ConditionTerminating = "Terminating"
@@ -26,17 +26,20 @@ const (
 	AnnotationShards = GroupName + "/shards"
 	// LabelShardOf is the label of a shard. Its value is the UID of the AppliedWork that the shard belongs to.
 	LabelShardOf = GroupName + "/shard-of"
-	// AnnotationAppliedHashPrefix begins the annotation of an object that has the hash of the manifest that was applied last;
-	// the UID of the AppliedWork is the rest, as an object may have several.
+	// AnnotationAppliedHashPrefix is the prefix of an annotation of an object, followed by the UID
+	// of the AppliedWork, as an object may have several. The value is the hash of the manifest that
+	// was applied last.
 	AnnotationAppliedHashPrefix = GroupName + "/applied-hash-"
-	// AnnotationAdoptedPrefix begins the annotation of an object that was adopted; the UID of the AppliedWork is the rest. It is
-	// for CRDs that do not have the field of [AppliedResourceMeta].
+	// AnnotationAdoptedPrefix is the prefix of an annotation of an adopted object, followed by the
+	// UID of the AppliedWork. It is for CRDs without the field of [AppliedResourceMeta].
 	AnnotationAdoptedPrefix = GroupName + "/adopted-"
-	// AnnotationKeptPrefix is the prefix of an annotation of an object that the policy of an AppliedWork keeps. The UID of that
-	// AppliedWork follows. Other AppliedWorks do not delete the object either.
+	// AnnotationKeptPrefix is the prefix of an annotation of an object that the policy of an
+	// AppliedWork keeps, followed by the UID of that AppliedWork. Other AppliedWorks do not delete
+	// the object either.
 	AnnotationKeptPrefix = GroupName + "/kept-"
-	// AnnotationPrune is for users, on a manifest or on the object of a cluster: with the value "disabled" the object stays when its
-	// work ends or does not have it any more. Its Namespace and its CRD stay too. The next apply removes the owner reference of the
-	// object. Before that, the garbage collector deletes the object if somebody deletes the AppliedWork.
+	// AnnotationPrune is for users, on a manifest or on the object of a cluster. With the value
+	// "disabled", the object stays when the work drops it or ends. Its Namespace and its CRD stay
+	// too. The next apply removes the owner reference of the object. Before that, the garbage
+	// collector deletes the object if somebody deletes the AppliedWork.
 	AnnotationPrune = GroupName + "/prune"
 )
