@@ -13,11 +13,12 @@ import (
 //
 // An object that is added before the shared watch has delivered the existing objects waits for it, for a second at most.
 type ConsolidateOptions struct {
-	// MinObjects is the number of watched objects from which they share a watch. If fewer than half of it are left, single
-	// watches replace the shared one. Defaults to 32.
+	// MinObjects is the number of watched objects from which they share a watch. If fewer than half
+	// as many are left, single watches replace the shared one. Defaults to 32.
 	MinObjects int
-	// MaxRatio is the maximum number of objects in the namespace for each watched object, because the shared watch receives the
-	// changes of all of them. Above twice the ratio single watches replace the shared one. Defaults to 50.
+	// MaxRatio is the maximum number of objects in the namespace for each watched object, because
+	// the shared watch receives the changes of all of them. Above twice the ratio, single watches
+	// replace the shared one. Defaults to 50.
 	MaxRatio int
 }
 

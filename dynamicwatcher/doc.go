@@ -48,11 +48,12 @@
 //
 // # Guarantees
 //
-//   - No change is lost. After a lost connection or a restart of the API server the watch resumes at the last resource version.
-//     Watchers are reconciled when the object is not as it was, and only then ([Options].Reconnect). An absent object may have
-//     come and gone meanwhile: watchers that were reconciled in that time, and may have seen it, are reconciled again.
-//   - A watcher is reconciled once when it begins to watch an object that exists ([Options].DisableInitialReconcile), also
-//     when other watchers watch the object already.
+//   - No change is lost. After a lost connection or a restart of the API server, the watch resumes
+//     at the last resource version. Watchers are reconciled only if the object has changed
+//     meanwhile ([Options].Reconnect). An absent object may have been created and deleted in that
+//     time. Watchers that may have seen it in a reconcile are reconciled again.
+//   - A watcher is reconciled once when it begins to watch an object that exists, also if other
+//     watchers watch the object already. [Options].DisableInitialReconcile disables that.
 //   - Only Start, WaitForSync, queries and the lookup of a kind wait for the API server. A request that is slow or hangs delays
 //     no other object, except those that share its watch, for 30 s. A request without an answer is repeated after two minutes.
 //   - A kind is looked up when an object of it is first watched. An unknown kind is an [ErrNoVersionedResource], or with
@@ -69,38 +70,45 @@
 // Each distinct object has one API watch, limited to the object by a field selector: access by resourceNames is enough, with
 // the verbs list and watch. The server sends metadata only, and only the UID and resource version are kept. A watch takes
 // about 16 KiB and two goroutines, and about 90 watches share a connection. The QPS and Burst of the configuration do not
-// apply. Kinds whose CRD has an unusual plural, and kinds of aggregated API servers, are awaited with a lookup every 20 to
-// 30 s. Identifiers and events have limits in bytes; the number of watched objects has none.
+// apply. A missing kind whose CRD has an unusual plural, or of an aggregated API server, is looked
+// up every 20 to 30 s. The size of identifiers and events is limited, the number of watched objects
+// is not.
 //
 // # Consolidation
 //
 // With [Options].Consolidate, many watched objects of one kind and namespace share one metadata watch on the namespace. Each
 // then takes less than 1 KiB and no goroutine. Each kind in each namespace is in one of these phases:
 //
-//		            enough                synced                 ended
-//		  apart ──────────────▶ gathering ──────────▶ sharing ──────────────▶ interrupted
-//		    ▲                       │                 ▲  │  ▲                   │   │
-//		    │                       │ 1 s, failed     │  │  └───── synced ──────┘   │
-//		    │ few left              ▼      synced     │  │ few left, too large      │
-//		    └──────────────────── trying ─────────────┘  ▼                          │
-//		                            ▲▲──────────────── leaving                      │
-//		                            │   all returned                                │
-//		                            └───────────────────── given up ────────────────┘
+//	          enough                synced                 ended
+//	apart ──────────────▶ gathering ──────────▶ sharing ──────────────▶ interrupted
+//	  ▲                       │                 ▲  │  ▲                   │   │
+//	  │                       │ 1 s, failed     │  │  └───── synced ──────┘   │
+//	  │ few left              ▼      synced     │  │ few left, too large      │
+//	  └──────────────────── trying ─────────────┘  ▼                          │
+//	                          ▲▲──────────────── leaving                      │
+//	                          │   all returned                                │
+//	                          └───────────────────── given up ────────────────┘
 //
-//	  - apart: each object has its own watch, until [ConsolidateOptions].MinObjects are watched.
-//	  - gathering: new objects wait for the shared watch, for a second at most.
-//	  - trying: each object has its own watch. The shared watch is tried at once, and after a refusal again after a minute at
-//	    first and each half hour in the end.
-//	  - sharing: the shared watch has sent all that exists, and delivers the changes.
-//	  - interrupted: the shared watch is opened again. Access lost or a failing server for 3 s (30 s when overloaded), a stream
-//	    that has not sent all after 30 s, and a deleted kind lead to single watches.
-//	  - leaving: fewer than half of the objects are left, or the namespace has more than twice [ConsolidateOptions].MaxRatio for
-//	    each. An object leaves when its own watch has sent what exists.
+// In each phase:
 //
-// An object receives its changes from one watch at a time, and resource versions tell which of them it has received before.
-// It changes over as after a reconnect: no change is lost, and only the watchers of an absent object may be reconciled once
-// more. [Options].EnableCache excludes consolidation: the shared watch would bring the content of all objects of the namespace,
-// up to 50 for each watched one, and not their metadata.
+//   - apart: each object has its own watch, until [ConsolidateOptions].MinObjects are watched.
+//   - gathering: new objects wait for the shared watch, for a second at most.
+//   - trying: each object has its own watch. The shared watch is tried at once. After a refusal,
+//     it is tried again after a minute. The pauses grow to half an hour.
+//   - sharing: the shared watch has sent all existing objects, and delivers the changes.
+//   - interrupted: the shared watch is opened again. Single watches replace it if access is lost
+//     or the server fails for 3 s (30 s if it is overloaded), if a stream has not sent all
+//     objects after 30 s, or if the kind is deleted.
+//   - leaving: fewer than half of [ConsolidateOptions].MinObjects are left, or the namespace has
+//     more than twice [ConsolidateOptions].MaxRatio objects for each watched one. An object
+//     leaves when its own watch has sent it.
+//
+// An object receives its changes from one watch at a time. Changes that another watch has delivered
+// before are recognized by their resource versions. A change of the watch is like a reconnect: no
+// change is lost, and only the watchers of an absent object may be reconciled once more.
+//
+// [Options].EnableCache excludes consolidation. The shared watch would have to receive whole
+// objects, up to 50 for each watched one.
 //
 // # More
 //

@@ -14,9 +14,10 @@ import (
 
 // Reconciler reconciles a watcher after a change of an object that it watches, or when it begins to watch an object.
 type Reconciler interface {
-	// Reconcile brings a watcher up to date. What it returns counts as in controller-runtime. It is called from
-	// Options.MaxConcurrentReconciles goroutines, never twice at once for one watcher; the context ends with Start's. It
-	// may call any method of the DynamicWatcher, and mostly ends with AddOrUpdateWatcher.
+	// Reconcile brings a watcher up to date. Its results have the same meaning as in
+	// controller-runtime. It is called from Options.MaxConcurrentReconciles goroutines, never twice
+	// at once for one watcher. The context ends when the context of Start ends. Reconcile may call
+	// any method of the DynamicWatcher, and usually ends with AddOrUpdateWatcher.
 	Reconcile(ctx context.Context, watcher ObjectIdentifier) (reconcile.Result, error)
 }
 
@@ -28,18 +29,21 @@ func (f ReconcilerFunc) Reconcile(ctx context.Context, watcher ObjectIdentifier)
 	return f(ctx, watcher)
 }
 
-// DynamicWatcher watches objects on behalf of others and has those reconciled. Its methods may be called from any
-// goroutine. It is a controller-runtime manager.Runnable that needs leader election.
+// DynamicWatcher watches objects on behalf of watchers, and reconciles the watchers. Its methods
+// may be called from any goroutine. It is a controller-runtime manager.Runnable that needs leader
+// election.
 type DynamicWatcher interface { //nolint:interfacebloat // the source document and its first implementation have it so
-	// AddOrUpdateWatcher replaces what a watcher watches; without any watched, that is nothing. It looks up kinds that are
-	// not known yet, and does not wait for the watches to be established: WaitForSync does. After an error nothing has
-	// changed: [*IdentifierError], [*KindError], ErrQueryBatchInProgress, ErrNotStarted after the end of Start, or why the
-	// server could not be asked for a kind.
+	// AddOrUpdateWatcher replaces the objects that a watcher watches. Without watched objects, the
+	// watches of the watcher end. It looks up unknown kinds, for 10 seconds at most. It does not
+	// wait until the watches are established: WaitForSync does. The error is an [*IdentifierError],
+	// a [*KindError], ErrQueryBatchInProgress, ErrNotStarted after the end of Start, or that of the
+	// lookup. After an error nothing has changed.
 	AddOrUpdateWatcher(watcher ObjectIdentifier, watched ...ObjectIdentifier) error
-	// AddWatcher adds one object to what a watcher watches. Its errors are those of AddOrUpdateWatcher.
+	// AddWatcher adds one object to those that a watcher watches. Its errors are those of
+	// AddOrUpdateWatcher.
 	AddWatcher(watcher, watched ObjectIdentifier) error
-	// AddWatcherAt is AddWatcher for a watcher that has seen the object at a resource version: it is reconciled at once
-	// only when the object is at another, or gone.
+	// AddWatcherAt is AddWatcher for a watcher that has read the object at a resource version. The
+	// watcher is reconciled at once only if the object has another version or is gone.
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
 	// RemoveWatcher removes a watcher and its query batch. API watches without other watchers end. A queued reconcile of the
 	// watcher is dropped, but a running one may still request another. The error is an [*IdentifierError]; for an unknown
@@ -63,8 +67,9 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// WatchersOf returns the watchers of an object, and WatchesOf the objects of a watcher, in the order of identifiers.
 	WatchersOf(watched ObjectIdentifier) []ObjectIdentifier
 	WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier
-	// WaitForSync waits until each watch of a watcher has delivered the existing objects, or its kind does not exist. The error
-	// is the server's StatusError if it refuses a watch, ErrNotStarted after the end of Start, or that of ctx.
+	// WaitForSync waits until each watch of a watcher has delivered the existing objects, or its
+	// kind does not exist. The error is the server's StatusError if it refuses a watch,
+	// ErrNotStarted after the end of Start, or that of ctx. Before Start it waits for Start.
 	WaitForSync(ctx context.Context, watcher ObjectIdentifier) error
 
 	Querier
@@ -88,10 +93,11 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error)
 }
 
-// Querier reads objects for a watcher and watches them. It needs [Options].EnableCache and a query batch. The first read is
-// consistent: it returns everything that was written before. Later reads return the state that the watch has delivered.
-// While no watch delivers changes the methods wait, for at most 10 s, and then return its error. If the server refuses access
-// they return the server's error at once. Only changes after the read cause a reconcile.
+// Querier reads objects for a watcher and watches them. It needs [Options].EnableCache and a query
+// batch. The first read is consistent: it returns everything that was written before. Later reads
+// return the state that the watch has delivered. While no watch delivers changes, the methods wait
+// for at most 10 s, and then return its error. If the server refuses access, they return the
+// server's error at once. Only changes after the read cause a reconcile.
 type Querier interface {
 	// Get returns an object, or nil if it does not exist.
 	Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)

@@ -13,7 +13,7 @@ import (
 
 // Errors of the methods of [DynamicWatcher], for errors.Is.
 var (
-	// ErrNotStarted: a query, or any other call that needs a running watcher, came before Start or after it ended.
+	// ErrNotStarted: the call needs a running watcher, and Start was not called yet or has ended.
 	ErrNotStarted = errors.New("the dynamic watcher is not running: this needs Start")
 	// ErrCacheDisabled: a query needs Options.EnableCache.
 	ErrCacheDisabled = errors.New("the cache is not enabled: queries need Options.EnableCache")
@@ -29,14 +29,14 @@ var (
 	ErrResourceUnwatchable = errors.New("objects of this kind cannot be watched")
 	// ErrWatchStopping is never returned. It exists for code of kubernetes-dependency-watches that handles it.
 	ErrWatchStopping = errors.New("the watched object has a watch being stopped")
-	// ErrNoCacheEntry: no watcher watches the object or list, its watch does not deliver changes, or an [ObjectCache] does not
-	// have it. The error has the reason.
+	// ErrNoCacheEntry: no watcher watches the object or list, its watch does not deliver changes,
+	// or an [ObjectCache] does not have it. The error contains the reason.
 	ErrNoCacheEntry = errors.New("there is no cache entry")
 )
 
 var errStopped = fmt.Errorf("%w; it was stopped", ErrNotStarted)
 
-// IdentifierError is an [ErrInvalidInput] with the invalid field of an identifier.
+// IdentifierError is an [ErrInvalidInput] that reports the invalid field of an identifier.
 type IdentifierError struct {
 	Object ObjectIdentifier
 	Field  string
@@ -66,10 +66,10 @@ func (e *IdentifierError) Unwrap() []error {
 	return []error{ErrInvalidInput, e.Err}
 }
 
-// KindError is an [ErrNoVersionedResource] or an [ErrResourceUnwatchable] with the kind.
+// KindError reports that a kind does not exist or cannot be watched.
 type KindError struct {
 	Kind schema.GroupVersionKind
-	// Reason is one of the two.
+	// Reason is [ErrNoVersionedResource] or [ErrResourceUnwatchable].
 	Reason error
 }
 

@@ -71,14 +71,14 @@ func ExampleNew() {
 	// <nil>
 }
 
-// The error of an identifier says which field is wrong.
+// The error contains the invalid field of an identifier.
 func ExampleObjectIdentifier_Validate() {
 	fmt.Println(dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns"}.Validate())
 	// Output:
 	// Name of GroupVersion=v1, Kind=Secret, Namespace=ns, Name= is required where there is no Selector
 }
 
-// Code for kubernetes-dependency-watches has a configuration, a reconciler and options.
+// Code for kubernetes-dependency-watches passes a configuration, a reconciler and options.
 func ExampleNewForConfig() {
 	api := fakeapi.New() // in place of a cluster
 	defer api.Close()
@@ -110,7 +110,8 @@ func ExampleNewForConfig() {
 	// <nil>
 }
 
-// Code for kubernetes-dependency-watches may have clients of its own. client-go's fakes stand for the API server here.
+// Code for kubernetes-dependency-watches may pass its own clients. client-go's fakes replace the
+// API server here.
 func ExampleNewWithClients() {
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{secrets: "SecretList"})
@@ -141,7 +142,7 @@ func ExampleNewWithClients() {
 	// <nil>
 }
 
-// A cache of one's own keeps what is put into it.
+// An ObjectCache stores the objects that are put into it.
 func ExampleNewObjectCache() {
 	cache := dynamicwatcher.NewObjectCache(&discoveryfake.FakeDiscovery{Fake: &testing.Fake{}}, dynamicwatcher.ObjectCacheOptions{})
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
@@ -161,7 +162,7 @@ func ExampleNewObjectCache() {
 	// true
 }
 
-// A reconciler that was not called by a watcher finds no triggers, and does everything.
+// Without triggers, for example in a controller's own reconcile, all templates are rendered.
 func ExampleTriggersFrom() {
 	triggers := dynamicwatcher.TriggersFrom(context.Background())
 	if len(triggers) == 0 {

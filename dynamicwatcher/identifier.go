@@ -19,8 +19,8 @@ const (
 	longestSelector = 256 << 10
 )
 
-// ObjectIdentifier names an object of the Kubernetes API, or with a Selector in place of the Name any number of them.
-// It is comparable, so it can be the key of a map.
+// ObjectIdentifier identifies an object of the Kubernetes API, or with a Selector in place of the
+// Name any number of objects. It is comparable, so it can be the key of a map.
 type ObjectIdentifier struct {
 	// Group is empty for the core group.
 	Group string
@@ -29,10 +29,10 @@ type ObjectIdentifier struct {
 	Kind    string
 	// Namespace is empty for objects without one, and with a Selector for objects of all namespaces.
 	Namespace string
-	// Name is the object's name. Either it or Selector is required, not both.
+	// Name is the object's name. Either Name or Selector is required, not both.
 	Name string
-	// Selector is a label selector in kubectl's syntax, such as "app=web,tier!=cache". It is for what is watched; a
-	// watcher has a name. It may have 256 KiB.
+	// Selector is a label selector in kubectl's syntax, such as "app=web,tier!=cache", of at most
+	// 256 KiB. Only watched objects may have one; a watcher has a name.
 	Selector string
 }
 
@@ -59,7 +59,7 @@ func (o ObjectIdentifier) Validate() error {
 	case o.Name == "" && o.Selector == "":
 		return o.invalid("Name", "is required where there is no Selector")
 	case o.Name != "" && o.Selector != "":
-		return o.invalid("Selector", "is set beside Name: an identifier has one of the two")
+		return o.invalid("Selector", "is set in addition to Name: an identifier has one of the two")
 	case o.Selector != "":
 		if _, err := metav1.ParseToLabelSelector(o.Selector); err != nil {
 			return &IdentifierError{Object: o, Field: "Selector", Reason: "is not a label selector", Err: err}

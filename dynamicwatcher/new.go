@@ -17,8 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
-// New validates the options and returns a watcher that is not started. It makes no request. The error is an
-// ErrInvalidInput that names the option, or why there is no configuration or client.
+// New validates the options and returns a watcher that is not started. It makes no request. The
+// error is an [ErrInvalidInput] with the name of the option, or the reason why there is no
+// configuration or client.
 func New(options *Options) (*Watcher, error) {
 	err := options.validate()
 	if err != nil {
@@ -48,7 +49,8 @@ func newWatcher(options Options) *Watcher {
 	}
 }
 
-// NewForConfig is New with the configuration and the reconciler as arguments. Those in the options do not count.
+// NewForConfig is [New] with the configuration and the reconciler as arguments, which replace those
+// of the options.
 func NewForConfig(cfg *rest.Config, r Reconciler, o *Options) (*Watcher, error) {
 	var options Options
 	if o != nil {
@@ -58,9 +60,10 @@ func NewForConfig(cfg *rest.Config, r Reconciler, o *Options) (*Watcher, error) 
 	return New(&options)
 }
 
-// NewWithClients is [NewForConfig] with ready clients, as in kubernetes-dependency-watches. A watch is then a list and a watch
-// of whole objects, within the limits of the dynamic client, and takes more goroutines and memory. Options.Config, HTTPClient,
-// Metadata, Dynamic, Mapper and Consolidate have no effect. Start returns the error of options that are invalid.
+// NewWithClients is [NewForConfig] with ready clients, as in kubernetes-dependency-watches. A watch
+// is then a list and a watch of whole objects, within the limits of the dynamic client, and takes
+// more goroutines and memory. Options.Config, HTTPClient, Metadata, Dynamic, Mapper and Consolidate
+// have no effect. If the options are invalid, Start returns the error.
 func NewWithClients(
 	dynamicClient dynamic.Interface, discoveryClient discovery.DiscoveryInterface, r Reconciler, o *Options,
 ) *Watcher {
@@ -130,7 +133,7 @@ func defaultConfig() (*rest.Config, error) {
 	}
 	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("Options.Config is not set, this is no pod, and KUBECONFIG is of no use: %w", err)
+		return nil, fmt.Errorf("Options.Config is not set, the process is not in a cluster, and there is no usable kubeconfig: %w", err)
 	}
 	return config, nil
 }

@@ -22,14 +22,16 @@ type Options struct {
 	// Reconciler is called for a watcher after a change of an object that it watches. Required.
 	Reconciler Reconciler
 
-	// Config is the address and the credentials of the API server. Defaults to the configuration in the cluster, and outside of
-	// a cluster to the file that the environment variable KUBECONFIG names. Its QPS, Burst and Timeout have no effect.
+	// Config is the address and the credentials of the API server. Defaults to the configuration in
+	// the cluster, and outside of a cluster to the files of the environment variable KUBECONFIG, or
+	// ~/.kube/config. Its QPS, Burst and Timeout have no effect.
 	Config *rest.Config
 	// HTTPClient, if it is set, sends all requests to the server of Config and opens the connections. By default about 90
 	// watches share a connection.
 	HTTPClient *http.Client
-	// Metadata and Dynamic, if they are set, make the watches: Dynamic with EnableCache, otherwise Metadata. Use them for tests
-	// with fake clients. A watch then begins with a list, and uses more goroutines and memory.
+	// Metadata and Dynamic, if set, make the watches: Dynamic with EnableCache or without Metadata,
+	// otherwise Metadata. Use them for tests with fake clients. A watch then begins with a list,
+	// and uses more goroutines and memory.
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
 	// Mapper, if it is set, returns the resource of a kind. Defaults to discovery of a group version when it is first needed.
@@ -40,13 +42,14 @@ type Options struct {
 	RateLimiter workqueue.TypedRateLimiter[ObjectIdentifier]
 	// MaxConcurrentReconciles is how many watchers are reconciled at a time. Defaults to 1.
 	MaxConcurrentReconciles int
-	// RecoverPanic is whether a panic in Reconcile is logged and counts as an error. Defaults to true.
+	// RecoverPanic logs a panic in Reconcile and handles it as an error. Defaults to true.
 	RecoverPanic *bool
 	// Name is the queue's name in metrics and logs. Defaults to "dynamicwatcher".
 	Name string
 
-	// MinInterval is the minimum time between the starts of two reconciles of a watcher that changes cause. Changes in that time
-	// lead to one reconcile at its end. 0 means no minimum.
+	// MinInterval is the minimum time between the starts of two reconciles of a watcher, if both
+	// are because of changes. Changes in that time lead to one reconcile at its end. 0 means no
+	// minimum.
 	MinInterval time.Duration
 	// BatchWindow is the delay from a change to the reconcile of its watchers. Further changes in that time are part of the same
 	// reconcile and do not extend it. 0 means no delay.
@@ -70,7 +73,7 @@ type Options struct {
 	// DisableInitialReconcile disables the reconcile of a watcher when it begins to watch an object that exists.
 	DisableInitialReconcile bool
 
-	// MetricsRegisterer registers the metrics until Start returns. Nil means no metrics.
+	// MetricsRegisterer receives the metrics, from New until Start returns. Nil means no metrics.
 	MetricsRegisterer prometheus.Registerer
 	// Clock is the source of time. Defaults to the real clock.
 	Clock clock.WithTicker
@@ -87,8 +90,8 @@ const (
 	Wait
 )
 
-// AccessLost is the behavior after the server has refused a watch with 401 or 403, again and again for some seconds. A shorter
-// refusal loses no change and causes no reconcile.
+// AccessLost is the behavior after the server has refused a watch with 401 or 403 for some seconds,
+// at each attempt. A shorter refusal loses no change and causes no reconcile.
 type AccessLost int
 
 const (
@@ -116,9 +119,10 @@ type ObjectCacheOptions struct {
 	MissingAPIResourceCacheTTL time.Duration
 	// UnsafeDisableDeepCopy makes reads return the cache's own objects, which must not be changed.
 	UnsafeDisableDeepCopy bool
-	// MaxBytes is how much memory an [ObjectCache] may use, in bytes, by an estimate that is within a quarter of the heap that
-	// the objects use. 0 means 256 MiB, a negative value no limit. The cache of a [Watcher] has no limit, like the informers
-	// of client-go: it has each watched object, and ends with the watch.
+	// MaxBytes limits the memory of an [ObjectCache], in bytes. The size of an object is estimated,
+	// within a quarter of the heap that it uses. 0 means 256 MiB, a negative value no limit. The
+	// cache of a [Watcher] has no limit, like the informers of client-go: it has each watched
+	// object, and ends with the watch.
 	MaxBytes int64
 }
 

@@ -15,8 +15,9 @@ const (
 	Added TriggerType = "Added"
 	// Modified: the object was changed.
 	Modified TriggerType = "Modified"
-	// Deleted: the object or its kind was deleted, or the object does not match the selector any more. Also: the object does
-	// not exist, and may have existed while the watch was interrupted.
+	// Deleted: the object or its kind was deleted, or the object does not match the selector any
+	// more. Also: the object does not exist, and may have existed while no watch delivered its
+	// changes. That includes the time before the watch was established.
 	Deleted TriggerType = "Deleted"
 	// Resumed: the watch is active again after an interruption, with [NotifyAlways], or after lost access.
 	Resumed TriggerType = "Resumed"
@@ -30,7 +31,8 @@ type Trigger struct {
 	Watched ObjectIdentifier
 	// Type is the kind of change.
 	Type TriggerType
-	// Namespace and Name are those of the changed object, which with a selector is one of many. They may be empty.
+	// Namespace and Name are those of the changed object, which is one of many if Watched has a
+	// selector. They may be empty.
 	Namespace, Name string
 	// ResourceVersion is that of the object, or of its deletion.
 	ResourceVersion string
@@ -38,8 +40,9 @@ type Trigger struct {
 
 type triggersKey struct{}
 
-// TriggersFrom returns the reasons for a reconcile, from the context of Reconcile. It returns nil if a requeue was the only
-// reason. The retry of a failed reconcile has the triggers of both.
+// TriggersFrom returns the reasons for a reconcile, from the context of Reconcile. It returns nil
+// if a requeue was the only reason. A retry after an error has the triggers of the failed reconcile
+// and the new ones.
 func TriggersFrom(ctx context.Context) []Trigger {
 	triggers, _ := ctx.Value(triggersKey{}).([]Trigger)
 	return triggers

@@ -47,7 +47,7 @@ func ExampleNew() {
 	// Output: reconcile ns/p
 }
 
-// A controller with requests of its own says which one is for a watcher.
+// A controller with another type of request maps each watcher to a request.
 func ExampleNewTyped() {
 	api := fakeapi.New() // in place of a cluster
 	defer api.Close()
@@ -77,7 +77,8 @@ func ExampleNewTyped() {
 	// Output: reconcile Policy p
 }
 
-// A controller that was written for kubernetes-dependency-watches has a reconciler of the watcher and a source.
+// Code for kubernetes-dependency-watches creates a reconciler for the watcher, and a source for the
+// controller.
 func ExampleNewControllerRuntimeSource() {
 	api := fakeapi.New() // in place of a cluster
 	defer api.Close()

@@ -35,8 +35,8 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 )
 
-// Source adds a request to a controller's queue when an object changes that a watcher watches. One controller starts it. The
-// methods may be called from any goroutine.
+// Source adds a request for a watcher to a controller's queue when an object changes that the
+// watcher watches. Only one controller may start it. The methods may be called from any goroutine.
 type Source = TypedSource[reconcile.Request]
 
 // TypedSource is a [Source] for controllers with another type of request.
@@ -62,7 +62,8 @@ func requestFor(watcher dynamicwatcher.ObjectIdentifier) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: watcher.Namespace, Name: watcher.Name}}
 }
 
-// NewTyped is [New] with a function that makes the request for a watcher. It is called from any goroutine.
+// NewTyped is [New] with a function that returns the request for a watcher. The function is called
+// from any goroutine.
 func NewTyped[request comparable](options *dynamicwatcher.Options, to func(watcher dynamicwatcher.ObjectIdentifier) request) (*TypedSource[request], error) {
 	var own dynamicwatcher.Options
 	if options != nil {
@@ -83,7 +84,8 @@ func NewTyped[request comparable](options *dynamicwatcher.Options, to func(watch
 	return s, nil
 }
 
-// Watcher returns the watcher, for the reconciler's AddOrUpdateWatcher. The controller starts it: do not call its Start.
+// Watcher returns the watcher, for the reconciler's AddOrUpdateWatcher and RemoveWatcher. The
+// controller starts it: do not call its Start.
 func (s *TypedSource[request]) Watcher() *dynamicwatcher.Watcher { return s.watcher }
 
 // Start implements [source.TypedSource]. The controller calls it once. It does not block: the watcher runs until ctx ends.
@@ -120,8 +122,8 @@ func NewControllerRuntimeSource() (*ControllerRuntimeSourceReconciler, source.So
 	return r, source.Func(r.start)
 }
 
-// ControllerRuntimeSourceReconciler is a reconciler that adds requests to the queue of the controller that starts its source.
-// Reconcile waits until the controller has started it.
+// ControllerRuntimeSourceReconciler is a reconciler that adds requests to the queue of the
+// controller that starts its source. Reconcile waits until the controller has started the source.
 type ControllerRuntimeSourceReconciler struct {
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	began   atomic.Bool
@@ -137,8 +139,8 @@ func (r *ControllerRuntimeSourceReconciler) start(_ context.Context, queue workq
 	return nil
 }
 
-// Reconcile implements [dynamicwatcher.Reconciler]. It adds a request with the watcher's namespace and name to the controller's
-// queue. The error is that of ctx.
+// Reconcile implements [dynamicwatcher.Reconciler]. It adds a request with the watcher's namespace
+// and name to the controller's queue. The error is that of ctx.
 func (r *ControllerRuntimeSourceReconciler) Reconcile(ctx context.Context, watcher dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 	select {
 	case <-r.started:
