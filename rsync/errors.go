@@ -115,17 +115,21 @@ type UnfinishedError struct {
 	Status ElementStatus
 	// Waiting has the apps on clusters that wait: their phase is Retrying.
 	Waiting []ClusterStatus
+	// Rollout is the reason why a rollout waits, as in [RolloutStatus].Waiting.
+	Rollout string
 	// Err is the error of ctx. If the last attempt to reach the engine failed, Err includes its
 	// error.
 	Err error
 }
 
-// Error returns Err and the reasons of the apps in Waiting. [Engine.RolloutStatus] returns why a
-// rollout waits, for example for an approval.
+// Error returns Err and the reasons in Rollout and Waiting.
 func (e *UnfinishedError) Error() string {
 	s := fmt.Sprintf("%s: event %d of app context %q is not done", e.Err, e.Ref.Seq, e.Ref.AppContextID)
 	if e.Status != "" {
 		s = fmt.Sprintf("%s: %s of app context %q (event %d) is %s", e.Err, e.Event, e.Ref.AppContextID, e.Ref.Seq, e.Status)
+	}
+	if e.Rollout != "" {
+		s += "; " + e.Rollout
 	}
 	for i := range e.Waiting {
 		if i == maxNamed {

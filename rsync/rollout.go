@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
@@ -115,7 +116,7 @@ type RolloutGroupStatus struct {
 // that waits for an app on a cluster of a later group. Other events return ErrInvalidInput.
 func WithRollout(r Rollout) CallOption { return CallOption{rollout: &r} }
 
-// maxRollout is the size of a rollout in bytes, as it is stored.
+// maxRollout is the size of a rollout in bytes, as it is stored with all approvals.
 const maxRollout = 512 << 10
 
 // InvalidRolloutError names the invalid field of a rollout. It unwraps to ErrInvalidInput.
@@ -140,6 +141,9 @@ func invalidRollout(field, format string, args ...any) error {
 // Validate returns the error with which an Instantiate of the context or an Update to it would
 // reject the rollout. It does not check whether the engine's Transitions allow RollbackOnFailure.
 func (r *Rollout) Validate(c *appcontext.AppContext) error {
+	if c == nil {
+		return fmt.Errorf("%w: the app context is nil", ErrInvalidInput)
+	}
 	h := head{ID: c.ID}
 	for i := range c.Apps {
 		h.Apps = append(h.Apps, newHeadApp(&c.Apps[i]))
@@ -213,6 +217,8 @@ func (r *Rollout) validateGroups(h *head) (map[appcontext.ClusterID]int, error) 
 			return nil, invalidRollout(prefix+"Name", "must be set")
 		case len(g.Name) > appcontext.MaxName:
 			return nil, invalidRollout(prefix+"Name", "must have %d bytes at most", appcontext.MaxName)
+		case !utf8.ValidString(g.Name):
+			return nil, invalidRollout(prefix+"Name", "%q: must be UTF-8", g.Name)
 		case names[g.Name]:
 			return nil, invalidRollout(prefix+"Name", "%q: is the name of an earlier group", g.Name)
 		case g.Wait < 0:
@@ -233,8 +239,12 @@ func (r *Rollout) validateGroups(h *head) (map[appcontext.ClusterID]int, error) 
 			group[c] = i
 		}
 	}
-	if size := len(encode(r)); size > maxRollout {
-		return nil, invalidRollout("Groups", "a rollout of %d bytes: the limit is %d", size, maxRollout)
+	open := rolloutRecord{Rollout: *r}
+	for _, g := range r.Groups {
+		open.Approved = append(open.Approved, Approval{g.Name, BeforeGroup}, Approval{g.Name, AfterGroup})
+	}
+	if size := len(encode(open)); size > maxRollout {
+		return nil, invalidRollout("Groups", "a rollout of %d bytes with all approvals: the limit is %d", size, maxRollout)
 	}
 	return group, nil
 }

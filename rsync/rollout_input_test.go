@@ -5,6 +5,7 @@ package rsync_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,8 @@ func TestRolloutInput(t *testing.T) {
 		`Rollout.MaxFailures: "-1": must be a number from 0, or a percentage from 0% to 100%`:                {MaxFailures: "-1"},
 		`Rollout.Groups[0].Name: must be set`:                                                                group(rsync.RolloutGroup{}),
 		`Rollout.Groups[0].Name: must have 253 bytes at most`:                                                group(rsync.RolloutGroup{Name: strings.Repeat("x", 254)}),
+		`Rollout.Groups[0].Name: "\xff": must be UTF-8`:                                                      group(rsync.RolloutGroup{Name: "\xff"}),
+		`Rollout.Groups: a rollout of 602025 bytes with all approvals: the limit is 524288`:                  manyGates(),
 		`Rollout.Groups[0].Wait: -1s: must not be negative`:                                                  group(rsync.RolloutGroup{Name: "a", Wait: -time.Second}),
 		`Rollout.Groups[0].MaxConcurrency: "101%": must be a number from 1, or a percentage from 1% to 100%`: group(rsync.RolloutGroup{Name: "a", MaxConcurrency: "101%"}),
 		`Rollout.Groups[0].MaxFailures: "x%": must be a number from 0, or a percentage from 0% to 100%`:      group(rsync.RolloutGroup{Name: "a", MaxFailures: "x%"}),
@@ -55,6 +58,9 @@ func TestRolloutInput(t *testing.T) {
 		if alone := r.Validate(c); alone == nil || alone.Error() != err.Error() {
 			t.Errorf("Validate returned %v, and the engine %v", alone, err)
 		}
+	}
+	if err := (&rsync.Rollout{}).Validate(nil); !errors.Is(err, rsync.ErrInvalidInput) {
+		t.Errorf("Validate of no context returned %v", err)
 	}
 	// web on c1 waits for db, which is on c2 alone.
 	for want, r := range map[string]rsync.Rollout{
@@ -116,4 +122,13 @@ func TestRolloutCallsInput(t *testing.T) {
 		s.must(s.engine.Approve(ctx, ref, rsync.Approval{Group: "a", Gate: rsync.AfterGroup}))
 		s.done(ref, nil)
 	})
+}
+
+// manyGates returns a rollout whose groups fit in the store, but not with their approvals.
+func manyGates() rsync.Rollout {
+	r := rsync.Rollout{}
+	for i := range 700 {
+		r.Groups = append(r.Groups, rsync.RolloutGroup{Name: fmt.Sprintf("%0250d", i), ApproveBefore: true, ApproveAfter: true})
+	}
+	return r
 }

@@ -4,6 +4,7 @@
 package rsync_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -67,6 +68,16 @@ func (s *scene) waits(ref rsync.EventRef, want string) *rsync.RolloutStatus {
 		s.t.Errorf("the rollout waits because of %q, want %q", status.Waiting, want)
 	}
 	return status
+}
+
+// waitFails expects that Wait returns why the rollout waits, if ctx ends first.
+func (s *scene) waitFails(ref rsync.EventRef, want string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := s.engine.Wait(ctx, ref); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) {
+		s.t.Errorf("Wait returned %v, want %q", err, want)
+	}
 }
 
 // unready makes what is applied to clusters unready.
@@ -241,6 +252,7 @@ func TestRolloutApproval(t *testing.T) {
 		}
 		s.expect(3, "1,1,1")
 		s.waits(ref, `group "a" waits for an approval before it begins`)
+		s.waitFails(ref, `group "a" waits for an approval before it begins`)
 		approve("b", rsync.BeforeGroup)
 		s.expect(3, "1,1,1")
 		approve("a", rsync.BeforeGroup)
@@ -275,6 +287,7 @@ func TestRolloutPause(t *testing.T) {
 		s.becomes(true, "c1")
 		s.expect(3, "1,,")
 		status := s.waits(ref, "paused")
+		s.waitFails(ref, "paused")
 		if !status.Paused {
 			s.t.Error("it is not paused")
 		}

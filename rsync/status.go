@@ -238,8 +238,11 @@ func (e *Engine) Wait(ctx context.Context, ref EventRef) (*Status, error) {
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), UnfinishedGrace)
 		defer cancel()
 		status, _ := e.Status(late, current.AppContextID) // nil with an error: then the reasons are not known
-		err = status.Unfinished(current, err)
-		return status, err
+		unfinished := status.Unfinished(current, err)
+		if rollout, _ := e.RolloutStatus(late, current); rollout != nil {
+			unfinished.Rollout = rollout.Waiting
+		}
+		return status, unfinished
 	}
 	if err != nil && !errors.As(err, new(*EventError)) {
 		return nil, err

@@ -260,6 +260,12 @@ func TestRollout(t *testing.T) {
 	contains(t, call(t, 1, at("abort", "one")...), "event 1 of app context \"one\" is Done")
 	cancel()
 	_ = watch.Wait()
+	// The rollout in progress is controlled, and not the next one.
+	for range 2 {
+		call(t, 0, at("instantiate", "--no-wait", "--rollout", file, "one")...)
+	}
+	contains(t, call(t, 0, at("pause", "one")...), "rollout of event 2")
+	contains(t, call(t, 0, at("abort", "one")...), "rollout of event 2")
 }
 
 // TestRolloutWatch: rollout --watch ends with the rollout, and its status is that of the event.

@@ -28,7 +28,7 @@ type Verb string
 const (
 	VerbCreate      Verb = "create"      // Create
 	VerbInstantiate Verb = "instantiate" // the event Instantiate
-	VerbTerminate   Verb = "terminate"   // the event Terminate
+	VerbTerminate   Verb = "terminate"   // the event Terminate, and Instantiate with Rollout.RollbackOnFailure
 	VerbUpdate      Verb = "update"      // the events Update and Rollback, once for each of the two app contexts
 	VerbStop        Verb = "stop"        // Stop and ClearStop
 	VerbRollout     Verb = "rollout"     // Approve, Pause, Resume and Abort

@@ -102,6 +102,7 @@ func TestRules(t *testing.T) {
 		{Clients: []string{"dns:shop.example.com"}, AppContexts: []string{"shop-*"}, Apps: []string{"web"}, Clusters: []string{"edge+c1"}},
 		{Clients: []string{"dns:shop.example.com"}, AppContexts: []string{"shop-*"}, Apps: []string{"web"}, Clusters: []string{"edge+c2"}},
 		{Clients: []string{"cn:client"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, rsyncgrpc.VerbList}},
+		{Clients: []string{"cn:starter"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbInstantiate}},
 	}
 	addr, _ := serve(t, s.engine, o)
 	as := func(name string, hosts ...string) *rsyncgrpc.Client {
@@ -112,22 +113,26 @@ func TestRules(t *testing.T) {
 	ctx := limited(t)
 	check(t, admin.Create(ctx, shop(t, "shop-everywhere", "1", "c1", "c3")))
 	check(t, admin.Create(ctx, shop(t, "other", "1", "c1")))
+	check(t, admin.Create(ctx, shop(t, "started", "1", "c1")))
 	check(t, owner.Create(ctx, shop(t, "shop-1", "1", "c1", "c2")))
 	check(t, err2(owner.Instantiate(ctx, "shop-1")))
 	check(t, err2(viewer.Status(ctx, "other")))
 	check(t, err2(viewer.List(ctx)))
+	starter, back := as("starter"), rsync.WithRollout(rsync.Rollout{RollbackOnFailure: true})
+	check(t, err2(starter.Instantiate(ctx, "started")))
 	for name, err := range map[string]error{
-		"create on another cluster":          owner.Create(ctx, shop(t, "shop-2", "1", "c1", "c3")),
-		"create under another ID":            owner.Create(ctx, shop(t, "mine", "1", "c1")),
-		"instantiate on another cluster":     err2(owner.Instantiate(ctx, "shop-everywhere")),
-		"update from another's":              err2(owner.Update(ctx, "shop-everywhere", "shop-1")),
-		"update to another's":                err2(owner.Update(ctx, "shop-1", "shop-everywhere")),
-		"read what does not exist":           err2(owner.Status(ctx, "shop-none")),
-		"list with a limited rule":           err2(owner.List(ctx)),
-		"delete another's":                   owner.Delete(ctx, "other"),
-		"terminate with a rule to read":      err2(viewer.Terminate(ctx, "other")),
-		"delete with a rule without clients": viewer.Delete(ctx, "other"),
-		"a name of another kind":             err2(as("shop.example.com").Status(ctx, "shop-1")),
+		"create on another cluster":           owner.Create(ctx, shop(t, "shop-2", "1", "c1", "c3")),
+		"create under another ID":             owner.Create(ctx, shop(t, "mine", "1", "c1")),
+		"instantiate with a way to terminate": err2(starter.Instantiate(ctx, "started", back)),
+		"instantiate on another cluster":      err2(owner.Instantiate(ctx, "shop-everywhere")),
+		"update from another's":               err2(owner.Update(ctx, "shop-everywhere", "shop-1")),
+		"update to another's":                 err2(owner.Update(ctx, "shop-1", "shop-everywhere")),
+		"read what does not exist":            err2(owner.Status(ctx, "shop-none")),
+		"list with a limited rule":            err2(owner.List(ctx)),
+		"delete another's":                    owner.Delete(ctx, "other"),
+		"terminate with a rule to read":       err2(viewer.Terminate(ctx, "other")),
+		"delete with a rule without clients":  viewer.Delete(ctx, "other"),
+		"a name of another kind":              err2(as("shop.example.com").Status(ctx, "shop-1")),
 	} {
 		if !errors.Is(err, rsyncgrpc.ErrDenied) {
 			t.Errorf("%s: %v", name, err)

@@ -193,8 +193,11 @@ func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, e
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), rsync.UnfinishedGrace)
 		defer cancel()
 		status, _ := c.Status(late, ref.AppContextID) // nil with an error: then the reasons are not known
-		err = status.Unfinished(ref, err)
-		return status, err
+		unfinished := status.Unfinished(ref, err)
+		if rollout, _ := c.RolloutStatus(late, ref); rollout != nil {
+			unfinished.Rollout = rollout.Waiting
+		}
+		return status, unfinished
 	}
 	if err != nil {
 		return nil, err

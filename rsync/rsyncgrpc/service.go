@@ -207,6 +207,11 @@ func (s *Service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync
 		if err := s.authorize(ctx, verb, r.GetId()); err != nil {
 			return rsync.EventRef{}, err
 		}
+		if r.GetRollout().GetRollbackOnFailure() { // of an Instantiate: the rollback is a Terminate
+			if err := s.authorize(ctx, VerbTerminate, r.GetId()); err != nil {
+				return rsync.EventRef{}, err
+			}
+		}
 		return f(ctx, r.GetId(), options...)
 	}
 	lead := func(f func(context.Context, string, string, ...rsync.CallOption) (rsync.EventRef, error)) (rsync.EventRef, error) {

@@ -176,13 +176,19 @@ func (m *Manager) Rollout(ctx context.Context, application string) (*rsync.Rollo
 }
 
 // LastRollout returns the rollout that led to a revision. It returns false after a later event that is
-// not a rollout.
+// neither a rollout nor an automatic rollback.
 func LastRollout(s *rsync.Status) (rsync.EventRef, bool) {
+	isBack := func(e rsync.Element) bool {
+		ref := rsync.EventRef{AppContextID: s.ID, Seq: e.Seq}
+		return e.Event == rsync.UpdateDelete || slices.ContainsFunc(s.Queue, func(of rsync.Element) bool {
+			return of.Rollback != nil && *of.Rollback == ref
+		})
+	}
 	for _, e := range slices.Backward(s.Queue) {
 		if e.Rollout {
 			return rsync.EventRef{AppContextID: s.ID, Seq: e.Seq}, true
 		}
-		if e.Event != rsync.UpdateDelete { // the automatic rollback after a rollout may end with one
+		if !isBack(e) {
 			break
 		}
 	}

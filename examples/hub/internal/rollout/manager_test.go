@@ -5,6 +5,7 @@ package rollout_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
@@ -342,6 +344,37 @@ func TestKilledAfterResume(t *testing.T) {
 	f.Set("shop", target)
 	f.settle()
 	f.has("c1", "a=1")
+}
+
+// TestResumeOfFirst: the first rollout of an application that failed, with and without the automatic rollback, begins again.
+func TestResumeOfFirst(t *testing.T) {
+	for name, back := range map[string]bool{"stays": false, "goes back": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.start()
+			c1 := f.clusters.Cluster(document.Provider, "c1")
+			c1.Intercept(func(v fake.Verb, _ connector.Batch) error {
+				if v == fake.Apply {
+					return &connector.Error{Class: connector.ErrTerminal, Err: errors.New("denied")}
+				}
+				return nil
+			})
+			target := f.target("a=1", "c1")
+			target.Rollout = &rsync.Rollout{RollbackOnFailure: back}
+			f.Set("shop", target)
+			f.until("it has failed", func() bool { s, _ := f.Status("shop"); return s.State == rollout.Failed })
+			f.until("the rollback is done", func() bool {
+				s, err := f.engine.Status(t.Context(), rollout.ContextID("shop", 1))
+				return err == nil && len(s.Queue) > 0 && s.Queue[len(s.Queue)-1].Status.Final() && (len(s.Queue) == 2) == back
+			})
+			c1.Intercept(nil)
+			if err := f.Resume(t.Context(), "shop"); err != nil {
+				t.Fatal(err)
+			}
+			f.settle()
+			f.has("c1", "a=1")
+		})
+	}
 }
 
 // TestLive: a revision counts for what it may have on clusters, and one that has nothing yet from when an event is queued that brings it.

@@ -64,7 +64,7 @@ func (c *client) rollout(ctx context.Context) error {
 	return c.showRollout(ctx, ref)
 }
 
-// lastRollout returns the last event of a context that has a rollout.
+// lastRollout returns the event of a context whose rollout is in progress, or the last one that had a rollout.
 func (c *client) lastRollout(ctx context.Context, id string) (ref rsync.EventRef, err error) {
 	status, err := c.engine.Status(ctx, id)
 	if err != nil {
@@ -73,6 +73,9 @@ func (c *client) lastRollout(ctx context.Context, id string) (ref rsync.EventRef
 	for _, e := range status.Queue {
 		if e.Rollout {
 			ref = rsync.EventRef{AppContextID: id, Seq: e.Seq}
+			if !e.Status.Final() {
+				break // later events wait for this one
+			}
 		}
 	}
 	if ref.Seq == 0 {
