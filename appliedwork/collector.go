@@ -38,6 +38,8 @@ type TeardownOptions struct {
 	Propagation metav1.DeletionPropagation
 	// Policies decide which objects are deleted and which stay. By default, adopted objects stay
 	// and all others are deleted.
+	// An object that Policies.For keeps stays also if another AppliedWork has it: it gets the
+	// annotation multicluster.x-k8s.io/prune: disabled.
 	Policies Policies
 	// Concurrency is how many objects are deleted at a time, from 1 to 256. Defaults to 16.
 	Concurrency int
@@ -88,14 +90,14 @@ func (c *Collector) Release(ctx context.Context, work *v1alpha1.AppliedWork, opt
 // end marks the AppliedWork, deals with all that it has, and deletes it. What is recorded meanwhile makes it begin anew.
 func (c *Collector) end(ctx context.Context, work *v1alpha1.AppliedWork, how string, opts PruneOptions, propagation metav1.DeletionPropagation) (*ChangeSet, error) {
 	for attempt := 0; ; attempt++ {
-		inv, err := c.mark(ctx, work, how)
+		inv, err := c.mark(ctx, work, how, opts.Policies)
 		if errors.Is(err, ErrTerminating) {
 			return &ChangeSet{}, nil // gone
 		}
 		if err != nil {
 			return &ChangeSet{}, err
 		}
-		run := &pruneRun{Pruner: c.pruner, work: work, opts: opts, ending: true, inventory: inv}
+		run := &pruneRun{Pruner: c.pruner, work: work, opts: opts, ending: true, releasing: how == byRelease, inventory: inv}
 		if err := run.run(ctx, inv.entries()); err != nil {
 			return &ChangeSet{}, err
 		}
@@ -119,11 +121,17 @@ func (c *Collector) end(ctx context.Context, work *v1alpha1.AppliedWork, how str
 }
 
 // mark says in the AppliedWork that it ends, so that nothing is applied any more, and returns its inventory as it is then.
-func (c *Collector) mark(ctx context.Context, work *v1alpha1.AppliedWork, how string) (*inventory, error) {
+func (c *Collector) mark(
+	ctx context.Context, work *v1alpha1.AppliedWork, how string, policies Policies,
+) (*inventory, error) {
 	for attempt := 0; ; attempt++ {
 		inv, err := c.tracker.load(ctx, work)
 		if err != nil {
 			return nil, err
+		}
+		how := how
+		if how == byTeardown && inv.keeps(policies) {
+			how = byPartialTeardown
 		}
 		if inv.main().Annotations[v1alpha1.AnnotationTerminating] != how {
 			err = c.tracker.annotate(ctx, inv.shards[0], v1alpha1.AnnotationTerminating, how)

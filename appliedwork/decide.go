@@ -42,8 +42,8 @@ type Owner struct {
 	// Object is the UID of the object that it has applied. That may be an earlier object of the
 	// same name.
 	Object types.UID
-	// Terminating reports whether the AppliedWork or its objects are being deleted. It has no claim
-	// then.
+	// Terminating reports whether the AppliedWork or all its objects are being deleted. It has no
+	// claim then. It is false if the policies of the Teardown keep objects.
 	Terminating bool
 }
 

@@ -48,6 +48,8 @@
 //     AppliedWork does not own alone.
 //   - An object that the policies keep has no owner reference. Its Namespace and its CRD have
 //     none either. All of them stay when somebody deletes the AppliedWork.
+//   - A Teardown keeps an object for all its AppliedWorks. Until it is complete, other
+//     AppliedWorks delete neither the object nor its Namespace.
 //   - The objects of [Options].Protected are never deleted. The default is the cluster's own
 //     namespaces and the CRD of AppliedWork.
 //   - A refused apply leaves no entry. After a conflict with another field manager, the other

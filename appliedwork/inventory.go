@@ -57,15 +57,25 @@ func isTerminating(work metav1.Object) bool {
 
 // Values of the annotation that ends an AppliedWork.
 const (
-	byTeardown = "Teardown"
-	byRelease  = "Release"
+	byTeardown        = "Teardown"
+	byPartialTeardown = "PartialTeardown" // a Teardown with policies that keep objects
+	byRelease         = "Release"
 )
 
-// isEnding reports whether an AppliedWork has no claim on its objects any more, because they are about to be deleted. One
-// that leaves them behind has.
+// isEnding reports whether an AppliedWork has no claim on its objects any more, because all of them
+// are about to be deleted. An AppliedWork that keeps or releases objects has a claim until it is
+// gone: other AppliedWorks do not know these objects.
 func isEnding(work metav1.Object) bool {
-	return isTerminating(work) && work.GetAnnotations()[v1alpha1.AnnotationTerminating] != byRelease &&
+	how := work.GetAnnotations()[v1alpha1.AnnotationTerminating]
+	return isTerminating(work) && (how == "" || how == byTeardown) &&
 		!slices.Contains(work.GetFinalizers(), metav1.FinalizerOrphanDependents)
+}
+
+// keeps reports whether policies keep a recorded object.
+func (inv *inventory) keeps(policies Policies) bool {
+	return slices.ContainsFunc(inv.entries(), func(e v1alpha1.AppliedResourceMeta) bool {
+		return policies.of(e.ResourceIdentifier, e.Adopted) == PolicyOrphan
+	})
 }
 
 // entries returns each recorded object once; of duplicates the one with a UID.

@@ -147,6 +147,7 @@ type pruneRun struct {
 	opts      PruneOptions
 	dry       bool
 	ending    bool // the AppliedWork goes too: what comes late goes with it
+	releasing bool // the AppliedWork goes and leaves its objects to others
 	inventory *inventory
 	claims    *claims
 	unknown   int            // manifests of which is not known what they are

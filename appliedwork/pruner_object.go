@@ -168,7 +168,8 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 		item.finish(ActionPending, fmt.Errorf("%s is being deleted%s", item.change.Key, heldBy(live)))
 	case Release:
 		item.left = policy == PolicyOrphan || !IsOwnedBy(live, r.work.UID)
-		item.pinned = owners.shared(live) && isMarkedKept(live, r.work.UID)
+		isKept := isMarkedKept(live, r.work.UID) || r.ending && !r.releasing && r.opts.Policies.For(id) == PolicyOrphan
+		item.pinned = owners.shared(live) && isKept
 		var heir *Owner
 		if !item.left {
 			heir = owners.heir(live)

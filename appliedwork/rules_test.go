@@ -93,6 +93,13 @@ var rules = []ruletest.Rule{
 	{Name: "the reverse order of apply", Test: "TestSafePrune/the_order", Edits: []ruletest.Edit{
 		{"pruner_object.go", "for rank := ranks - 1; rank >= 0; rank-- {", "for rank := range ranks {"}}},
 
+	// The end of an AppliedWork.
+	{Name: "an AppliedWork that keeps objects has a claim until it is gone",
+		Test: "TestSafeEnd/(an_object_that_its_policy_keeps_stays$|the_namespace)", Edits: []ruletest.Edit{
+			{"inventory.go", "(how == \"\" || how == byTeardown) &&", "how != byRelease &&"}}},
+	{Name: "an object that Teardown keeps is kept from others", Test: "TestSafeEnd/.*_when_it_is_gone", Edits: []ruletest.Edit{
+		{"pruner_object.go", "|| r.ending && !r.releasing &&", "|| false &&"}}},
+
 	// The index for claims.
 	{Name: "an AppliedWork is known in one version", Test: "TestIndex/what_is_new", Edits: []ruletest.Edit{
 		{"index.go", "if !ok || known.version != w.version {", "if !ok {"}}},

@@ -18,7 +18,8 @@ const (
 // Annotations and labels of an AppliedWork and of the objects that it owns. They are in the metadata because the API server prunes
 // status fields that an older CRD does not have.
 const (
-	// AnnotationTerminating is on an AppliedWork whose objects are being deleted ("Teardown") or released ("Release").
+	// AnnotationTerminating is on an AppliedWork that ends. Its objects are being deleted ("Teardown"),
+	// deleted except those that the policies keep ("PartialTeardown"), or released ("Release").
 	AnnotationTerminating = GroupName + "/terminating"
 	// AnnotationEvictionStart is the time (RFC 3339) at which an eviction began.
 	AnnotationEvictionStart = GroupName + "/eviction-start-time"

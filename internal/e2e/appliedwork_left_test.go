@@ -183,6 +183,63 @@ func checkOrphanOfShared(t *testing.T, g *ground) {
 	})
 }
 
+// checkKeptAtTheEnd: an object stays if its work ends with the policy Orphan, also if the policy was
+// Delete at the last apply. Another work drops the object, or its Namespace, before or after the object
+// is released.
+func checkKeptAtTheEnd(t *testing.T, g *ground) {
+	a := g.plain(nil)
+	orphan := appliedwork.TeardownOptions{Policies: appliedwork.Policies{Default: appliedwork.PolicyOrphan}}
+	for _, test := range []struct {
+		name    string
+		denied  bool // the release of the object, at first
+		dropped func(ns, obj *unstructured.Unstructured) *unstructured.Unstructured
+	}{
+		{"object-before", true, func(_, obj *unstructured.Unstructured) *unstructured.Unstructured { return obj }},
+		{"object-after", false, func(_, obj *unstructured.Unstructured) *unstructured.Unstructured { return obj }},
+		{"namespace-before", true, func(ns, _ *unstructured.Unstructured) *unstructured.Unstructured { return ns }},
+		{"namespace-after", false, func(ns, _ *unstructured.Unstructured) *unstructured.Unstructured { return ns }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			id := "kept-at-the-end-" + test.name
+			ns, obj := namespaceOf(id), configMapOf(id, "a", "1")
+			dropped := test.dropped(ns, obj)
+			denied := false
+			b := g.denying(test.name, func(r *http.Request) bool {
+				return denied && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/configmaps/")
+			})
+			workA, workB := a.ensure(t, id+"-a"), b.ensure(t, id+"-b")
+			if dropped != ns {
+				g.create(ns)
+			}
+			always := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}
+			if _, err := a.applier.Apply(t.Context(), workA, objects(dropped), always); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.applier.Apply(t.Context(), workB, objects(obj), always); err != nil {
+				t.Fatal(err)
+			}
+			denied = test.denied
+			if _, err := b.collector.Teardown(t.Context(), workB, orphan); (err != nil) != test.denied {
+				t.Fatal(err)
+			}
+			denied = false
+			for range 2 {
+				changes, err := a.pruner.Prune(t.Context(), workA, nil, appliedwork.PruneOptions{AllowEmpty: true})
+				t.Logf("%v, %v", changes.Entries, err)
+				if _, err := b.collector.Teardown(t.Context(), workB, orphan); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Second) // the collector has looked at them by then
+			home, live := g.get(ns), g.get(obj)
+			if home == nil || home.GetDeletionTimestamp() != nil || live == nil || len(live.GetOwnerReferences()) > 0 {
+				t.Errorf("the Namespace or the object was deleted, or has an owner: %v, %v", home, live)
+			}
+		})
+	}
+}
+
 // checkAdopted: an object that existed before the work is not deleted with it, unless the policies want that.
 func checkAdopted(t *testing.T, g *ground) {
 	x := g.plain(nil)

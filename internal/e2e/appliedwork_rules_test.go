@@ -102,7 +102,9 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "Orphan takes the references of others out", Test: "^TestAppliedWork$/^OrphanOfShared$", Edits: []ruletest.Edit{
 		{"applier_object.go", "owner.UID == r.work.UID || r.isLeft(item) && isAppliedWork(owner)", "owner.UID == r.work.UID"}}},
 	{Name: "Orphan of one work holds after its end", Test: "^TestAppliedWork$/^OrphanOfShared$", Edits: []ruletest.Edit{
-		{"pruner_object.go", "item.pinned = owners.shared(live) &&", "item.pinned = false && owners.shared(live) &&"}}},
+		{"pruner_object.go", "item.pinned = owners.shared(live) && isKept", "item.pinned = false && owners.shared(live) && isKept"}}},
+	{Name: "an AppliedWork that keeps objects has a claim until it is gone", Test: "^TestAppliedWork$/^KeptAtTheEnd$",
+		Edits: []ruletest.Edit{{"inventory.go", "(how == \"\" || how == byTeardown) &&", "how != byRelease &&"}}},
 	{Name: "protected is by scope", Test: "^TestAppliedWork$/^ProtectedKeys$", Edits: []ruletest.Edit{
 		{"order.go", "\t\t\tp.Namespace = \"\"\n", ""},
 		{"pruner_object.go", "\tif !m.namespaced {\n\t\tkey.Namespace = \"\"\n\t}\n", ""}}},

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package appliedwork_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+)
+
+// other returns a second AppliedWork, which has applied objects.
+func (s *scene) other(objects ...*unstructured.Unstructured) *v1alpha1.AppliedWork {
+	s.t.Helper()
+	work, err := s.tracker.Ensure(s.t.Context(), "other", v1alpha1.AppliedWorkSpec{WorkName: "other"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}
+	if _, err := s.applier.Apply(s.t.Context(), work, objects, opts); err != nil {
+		s.t.Fatal(err)
+	}
+	return work
+}
+
+// end begins to end an AppliedWork: it is marked, and its process dies before the first other write.
+func (s *scene) end(work *v1alpha1.AppliedWork, policies appliedwork.Policies) {
+	s.t.Helper()
+	died := errors.New("the process has died")
+	s.fail = func(method, path string) error {
+		if method != http.MethodGet && path != inventory+work.Name && path != inventory+work.Name+"/status" {
+			return died
+		}
+		return nil
+	}
+	opts := appliedwork.TeardownOptions{Policies: policies}
+	if _, err := s.collector.Teardown(s.t.Context(), work, opts); !errors.Is(err, died) {
+		s.t.Fatal(err)
+	}
+	s.fail = nil
+}
+
+// TestSafeEnd is about two AppliedWorks with the same objects, one of which ends.
+func TestSafeEnd(t *testing.T) {
+	a := manifest("a", "1")
+	ns := object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`)
+	orphan := appliedwork.Policies{Default: appliedwork.PolicyOrphan}
+	teardown := func(s *scene, work *v1alpha1.AppliedWork, policies appliedwork.Policies) {
+		s.t.Helper()
+		if _, err := s.collector.Teardown(s.t.Context(), work, appliedwork.TeardownOptions{Policies: policies}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]func(*scene){
+		"an object that its policy keeps stays": func(s *scene) {
+			other := s.other(a)
+			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}, a); err != nil {
+				s.t.Fatal(err)
+			}
+			s.end(other, orphan)
+			if changes, err := s.prune(); err != nil || changes.String() != "1 released" {
+				s.t.Errorf("%v, %v", changes, err)
+			}
+			if teardown(s, other, orphan); !s.exists(shop + "a") {
+				s.t.Error("the object was deleted")
+			}
+		},
+		"an object that its policy keeps stays when it is gone": func(s *scene) {
+			other := s.other(a)
+			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}, a); err != nil {
+				s.t.Fatal(err)
+			}
+			teardown(s, other, orphan)
+			if changes, err := s.prune(); err != nil || !s.exists(shop+"a") {
+				s.t.Errorf("the object was deleted: %v, %v", changes, err)
+			}
+		},
+		"the namespace of an object that its policy keeps stays": func(s *scene) {
+			s.mustApply(ns)
+			other := s.other(a, manifest("b", "1"))
+			rule := appliedwork.OrphanRule{Resource: "configmaps", Namespace: "shop", Name: "a"}
+			s.end(other, appliedwork.Policies{
+				Default: appliedwork.PolicySelectivelyOrphan, Orphans: []appliedwork.OrphanRule{rule},
+			})
+			var blocked *appliedwork.PruneBlockedError
+			_, err := s.prune()
+			if !errors.As(err, &blocked) || blocked.Reason != appliedwork.NamespaceInUse || !s.exists(spaces+"shop") {
+				s.t.Errorf("%v, want a PruneBlockedError", err)
+			}
+		},
+		"a policy that changes counts": func(s *scene) {
+			s.mustApply(ns)
+			other := s.other(a)
+			s.end(other, orphan)
+			s.end(other, appliedwork.Policies{})
+			if _, err := s.prune(); err != nil || s.exists(spaces+"shop") {
+				s.t.Error(err)
+			}
+		},
+		"an object that it deletes keeps no namespace": func(s *scene) {
+			s.mustApply(ns)
+			s.end(s.other(a), appliedwork.Policies{})
+			if _, err := s.prune(); err != nil || s.exists(spaces+"shop") {
+				s.t.Error(err)
+			}
+		},
+		"an object that it releases belongs to the other": func(s *scene) {
+			other := s.other(a)
+			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}, a); err != nil {
+				s.t.Fatal(err)
+			}
+			if _, err := s.collector.Release(s.t.Context(), other, appliedwork.ReleaseOptions{}); err != nil {
+				s.t.Fatal(err)
+			}
+			if changes, err := s.prune(); err != nil || changes.String() != "1 deleted" {
+				s.t.Errorf("%v, %v", changes, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { test(newScene(t)) })
+	}
+}
