@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/internal/kubefields"
@@ -30,15 +31,28 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 			}
 			return
 		}
-		if !errors.Is(err, errMoved) || attempt == attempts {
-			item.fail(fmt.Errorf("apply %s: %w", item.change.Key, err))
+		failed := fmt.Errorf("apply %s: %w", item.change.Key, err)
+		moved := errors.Is(err, errMoved)
+		if moved && attempt >= attempts || !moved && !r.mayBeRepeat(item, err) {
+			item.fail(failed)
 			return
 		}
-		if err := pause(ctx, attempt); err != nil {
-			item.fail(err)
-			return
+		if moved {
+			if err := pause(ctx, attempt); err != nil {
+				item.fail(err)
+				return
+			}
 		}
 		f := r.get(ctx, target{item.mapping, item.id.Namespace, item.id.Name})
+		switch {
+		case moved:
+		case f.err != nil:
+			item.finish(ActionFailed, errors.Join(failed, f.err)) // whether it was written is not known
+			return
+		case !isWritten(f.obj, r.work.UID):
+			item.fail(failed)
+			return
+		}
 		if f.err != nil {
 			// What was there when a write found it to be another is not known, so it is no refusal.
 			item.finish(ActionFailed, fmt.Errorf("read %s: %w", item.change.Key, r.precisely(ctx, item, f.err)))
@@ -48,13 +62,26 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 	}
 }
 
+// mayBeRepeat reports whether an error may be the answer to the second try of a request. client-go
+// repeats a request that is answered with Retry-After, as by a proxy that lost the first answer. The
+// API server may refuse the second try because of the first: a quota is used up, a port is taken.
+func (r *applyRun) mayBeRepeat(item *applyItem, err error) bool {
+	var status apierrors.APIStatus
+	return !r.dry && !item.ours && isRefusal(err) && errors.As(err, &status) && !IsTypeNotServed(err)
+}
+
+// isWritten reports whether an object was written for an AppliedWork.
+func isWritten(obj *unstructured.Unstructured, uid types.UID) bool {
+	return obj != nil && (IsOwnedBy(obj, uid) || isWrittenFor(obj, uid))
+}
+
 // inspect finds out whose an object is. It fails an item whose object may not be applied, before any request.
 func (r *applyRun) inspect(item *applyItem, entry v1alpha1.AppliedResourceMeta) {
 	live, key := item.live, item.change.Key
 	same := live != nil && entry.UID != "" && entry.UID == live.GetUID()
 	// The entry of an object that is left may be of one that others have by now.
 	unowned := live != nil && len(live.GetOwnerReferences()) == 0
-	item.ours = live != nil && (same && unowned || IsOwnedBy(live, r.work.UID) || isWrittenFor(live, r.work.UID))
+	item.ours = same && unowned || isWritten(live, r.work.UID)
 	switch {
 	case item.options.ResourceVersion != "" && (live == nil || live.GetResourceVersion() != item.options.ResourceVersion):
 		item.fail(fmt.Errorf("apply %s: %w", key, ErrChanged))

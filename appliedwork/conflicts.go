@@ -31,7 +31,15 @@ func isRefusal(err error) bool {
 		return false
 	}
 	code := status.Status().Code
-	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout ||
+		isTooLarge(status.Status().Message)
+}
+
+// isTooLarge reports whether etcd, or the API server's client of etcd, has refused an object because
+// of its size. The API server returns that as an internal error.
+func isTooLarge(message string) bool {
+	return strings.Contains(message, "etcdserver: request is too large") ||
+		strings.Contains(message, "trying to send message larger than max")
 }
 
 // isInvalid reports whether the API server has refused an object because of a field.

@@ -41,6 +41,9 @@ type fakeAPI struct {
 	ask     func() error                    // what keeps discovery from answering
 	lose    func() error                    // what keeps an answer from arriving
 
+	// refuse returns the answer to a request that is not executed, or nil.
+	refuse func(*http.Request, []byte) *metav1.Status
+
 	establish bool // gives created CRDs the condition Established
 }
 
@@ -113,7 +116,7 @@ func (f *fakeAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	code, answer := f.serve(request, body)
+	code, answer := f.answer(request, body)
 	if request.Method != http.MethodGet && code < 300 {
 		f.writes = append(f.writes, request.Method+" "+request.URL.Path)
 	}
@@ -128,6 +131,20 @@ func (f *fakeAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{StatusCode: code, Request: request, Body: io.NopCloser(bytes.NewReader(text)),
 		Header: http.Header{"Content-Type": {"application/json"}}}, nil
+}
+
+func (f *fakeAPI) answer(request *http.Request, body []byte) (int, any) {
+	if f.refuse != nil {
+		if status := f.refuse(request, body); status != nil {
+			status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+			return int(status.Code), status
+		}
+	}
+	if request.URL.Query().Get("dryRun") != "" {
+		objects, version := maps.Clone(f.objects), f.version
+		defer func() { f.objects, f.version = objects, version }()
+	}
+	return f.serve(request, body)
 }
 
 func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {

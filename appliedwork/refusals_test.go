@@ -6,6 +6,7 @@ package appliedwork_test
 import (
 	"encoding/base64"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -65,6 +66,34 @@ func TestRefusalIsACondition(t *testing.T) {
 		_ = test.call()
 		if n := len(api.writes) - before; n > 0 {
 			t.Errorf("%s again: %v", test.reason, api.writes[before:])
+		}
+	}
+}
+
+// TestRefusalBySize: the API server returns an internal error for an object that is too large for
+// etcd. The refusal is certain, so it leaves no entry. Other internal errors have an unknown outcome.
+func TestRefusalBySize(t *testing.T) {
+	for _, test := range []struct {
+		message string
+		entries int
+	}{
+		{"etcdserver: request is too large", 0},
+		{"rpc error: code = ResourceExhausted desc = trying to send message larger than max (2600653 vs. 2097152)", 0},
+		{"etcdserver: request timed out", 1},
+	} {
+		api := newFakeAPI()
+		tracker, work := newTracker(t, api, nil)
+		api.refuse = func(request *http.Request, _ []byte) *metav1.Status {
+			if request.Method != http.MethodPost {
+				return nil
+			}
+			return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: test.message}
+		}
+		objects := []*unstructured.Unstructured{manifest("a", "1")}
+		_, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, appliedwork.ApplyOptions{})
+		entries, listErr := tracker.Entries(t.Context(), work)
+		if err == nil || listErr != nil || len(entries) != test.entries {
+			t.Errorf("%v: %v, %v, want %d entries", err, entries, listErr, test.entries)
 		}
 	}
 }

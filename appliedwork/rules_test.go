@@ -38,6 +38,8 @@ var rules = []ruletest.Rule{
 	{Name: "an entry stays when its outcome is not known or it failed", Test: "TestSafeApply/an_(outcome|update)", Edits: []ruletest.Edit{
 		{"applier_record.go", "\t\tr.tracker.setCondition(inv, outcome(", "\t\tfor _, item := range r.items {\n\t\t\tif item.change.Action == ActionFailed {\n" +
 			"\t\t\t\tinv.remove([]v1alpha1.AppliedResourceMeta{{ResourceIdentifier: item.id, UID: inv.entry(item.change.Key).UID}})\n\t\t\t}\n\t\t}\n\t\tr.tracker.setCondition(inv, outcome("}}},
+	{Name: "a refusal may be of a repeat", Test: "TestSafeApply/a_refused_repeat", Edits: []ruletest.Edit{
+		{"applier_object.go", "!moved && !r.mayBeRepeat(item, err) {", "!moved {"}}},
 	{Name: "a new object has an intent of its own", Test: "TestSafeApply/a_new_object", Edits: []ruletest.Edit{
 		{"applier_record.go", "\tif i.live != nil {\n", "\tif true {\n"},
 		{"applier_object.go", "uid != \"\" && !r.dry {", "uid == \"none\" {"}}},

@@ -228,6 +228,22 @@ func TestSafeApply(t *testing.T) {
 				s.t.Errorf("%v, recorded %v", err, s.recorded("a"))
 			}
 		},
+		"a refused repeat of a create is no refusal": func(s *scene) {
+			s.refuse = func(request *http.Request, body []byte) *metav1.Status {
+				if request.Method != http.MethodPost || !strings.HasPrefix(request.URL.Path, spaces) {
+					return nil
+				}
+				s.refuse = nil
+				_, _ = s.serve(request, body) // the first try
+				return &metav1.Status{
+					Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+				}
+			}
+			changes, err := s.apply(appliedwork.ApplyOptions{}, a)
+			if err != nil || changes.String() != "1 unchanged" || !s.recorded("a") {
+				s.t.Errorf("%v, %v, recorded %v", changes, err, s.recorded("a"))
+			}
+		},
 		"an update that failed keeps the entry": func(s *scene) {
 			s.mustApply(a)
 			failed := errors.New("unavailable")

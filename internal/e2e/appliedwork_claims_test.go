@@ -45,6 +45,14 @@ func forbidden() *http.Response {
 	return answer.Result()
 }
 
+// unavailable is the answer of a proxy that does not reach the API server.
+func unavailable() *http.Response {
+	answer := httptest.NewRecorder()
+	answer.Header().Set("Retry-After", "1")
+	answer.WriteHeader(http.StatusServiceUnavailable)
+	return answer.Result()
+}
+
 // checkRefusedApply: an object that a work may not have is not recorded for the work, so another
 // work that owns the object still deletes it.
 func checkRefusedApply(t *testing.T, g *ground) {

@@ -103,6 +103,8 @@ var appliedWorkRules = []ruletest.Rule{
 		{"applier_object.go", "owner.UID == r.work.UID || r.isLeft(item) && isAppliedWork(owner)", "owner.UID == r.work.UID"}}},
 	{Name: "Orphan of one work holds after its end", Test: "^TestAppliedWork$/^OrphanOfShared$", Edits: []ruletest.Edit{
 		{"pruner_object.go", "item.pinned = owners.shared(live) && isKept", "item.pinned = false && owners.shared(live) && isKept"}}},
+	{Name: "a refusal may be of a repeat", Test: "^TestAppliedWork$/^RepeatedCreate$", Edits: []ruletest.Edit{
+		{"applier_object.go", "!moved && !r.mayBeRepeat(item, err) {", "!moved {"}}},
 	{Name: "an AppliedWork that keeps objects has a claim until it is gone", Test: "^TestAppliedWork$/^KeptAtTheEnd$",
 		Edits: []ruletest.Edit{{"inventory.go", "(how == \"\" || how == byTeardown) &&", "how != byRelease &&"}}},
 	{Name: "protected is by scope", Test: "^TestAppliedWork$/^ProtectedKeys$", Edits: []ruletest.Edit{

@@ -45,7 +45,8 @@ func TestAppliedWork(t *testing.T) {
 		check{"OwnersWithoutCount", checkOwnersWithoutCount}, check{"OnlyRead", checkOnlyRead}, check{"LargeApplySet", checkLargeApplySet},
 		check{"NamespaceUnreadable", checkNamespaceUnreadable}, check{"BlockedResync", checkBlockedResync},
 		check{"KeptWithoutAgent", checkKeptWithoutAgent}, check{"ReleasedOnce", checkReleasedOnce},
-		check{"KeptAtTheEnd", checkKeptAtTheEnd},
+		check{"KeptAtTheEnd", checkKeptAtTheEnd}, check{"RepeatedCreate", checkRepeatedCreate},
+		check{"TooLarge", checkTooLarge},
 	)
 }
 
