@@ -174,10 +174,14 @@ func (f form) mark(m *unstructured.Unstructured, namespace string, work *v1alpha
 	if f.set != "" {
 		joinSet(m, f.set)
 	}
+	// A manifest that was read from a cluster has the references to AppliedWorks of that cluster.
+	for _, owner := range m.GetOwnerReferences() {
+		if isAppliedWork(owner) {
+			RemoveOwnerReference(m, owner.UID)
+		}
+	}
 	if !f.unowned {
 		SetOwnerReference(m, work)
-	} else {
-		RemoveOwnerReference(m, work.UID)
 	}
 	if f.adopted {
 		annotate(m, adoptedAnnotation(work.UID), "true")

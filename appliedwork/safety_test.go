@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +133,29 @@ func TestSafeApply(t *testing.T) {
 				}
 			})
 			s.mustApply(a)
+		},
+		"owner references of a manifest to AppliedWorks are not applied": func(s *scene) {
+			foreign := a.DeepCopy()
+			foreign.SetOwnerReferences([]metav1.OwnerReference{
+				{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: "w", UID: "of-another-cluster"},
+				{APIVersion: "v1", Kind: "ConfigMap", Name: "b", UID: "b"},
+			})
+			for policy, owners := range map[appliedwork.Policy][]types.UID{
+				appliedwork.PolicyOrphan: {"b"}, appliedwork.PolicyDelete: {"b", s.work.UID},
+			} {
+				delete(s.objects, shop+"a")
+				opts := appliedwork.ApplyOptions{Policies: appliedwork.Policies{Default: policy}}
+				if _, err := s.apply(opts, foreign); err != nil {
+					s.t.Fatal(err)
+				}
+				var uids []types.UID
+				for _, owner := range (&unstructured.Unstructured{Object: s.objects[shop+"a"]}).GetOwnerReferences() {
+					uids = append(uids, owner.UID)
+				}
+				if !slices.Equal(uids, owners) {
+					s.t.Errorf("%s: the owners are %v, want %v", policy, uids, owners)
+				}
+			}
 		},
 		"each AppliedWork has a field manager of its own": func(s *scene) {
 			s.mustApply(a)

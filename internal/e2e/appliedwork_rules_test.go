@@ -105,6 +105,8 @@ var appliedWorkRules = []ruletest.Rule{
 		{"pruner_object.go", "item.pinned = owners.shared(live) && isKept", "item.pinned = false && owners.shared(live) && isKept"}}},
 	{Name: "a refusal may be of a repeat", Test: "^TestAppliedWork$/^RepeatedCreate$", Edits: []ruletest.Edit{
 		{"applier_object.go", "!moved && !r.mayBeRepeat(item, err) {", "!moved {"}}},
+	{Name: "references to AppliedWorks are not part of a manifest", Test: "^TestAppliedWork$/^ForeignReferences$",
+		Edits: []ruletest.Edit{{"managed.go", "\t\tif isAppliedWork(owner) {\n", "\t\tif owner.UID == work.UID {\n"}}},
 	{Name: "an AppliedWork that keeps objects has a claim until it is gone", Test: "^TestAppliedWork$/^KeptAtTheEnd$",
 		Edits: []ruletest.Edit{{"inventory.go", "(how == \"\" || how == byTeardown) &&", "how != byRelease &&"}}},
 	{Name: "protected is by scope", Test: "^TestAppliedWork$/^ProtectedKeys$", Edits: []ruletest.Edit{

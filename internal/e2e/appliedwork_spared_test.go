@@ -6,6 +6,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,6 +184,54 @@ func checkOrphanOfOthers(t *testing.T, g *ground) {
 			if appliedwork.IsOwnedBy(g.get(obj), work.UID) {
 				t.Errorf("%s has the owner reference", obj.GetName())
 			}
+		}
+	}
+}
+
+// checkForeignReferences: a manifest that was read from a cluster has owner references to AppliedWorks of
+// that cluster, or to other AppliedWorks of this one. Apply does not send them, so an object that the
+// policy keeps has no owner from the first apply on.
+func checkForeignReferences(t *testing.T, g *ground) {
+	const ns = "foreign-references"
+	g.create(namespaceOf(ns))
+	x := g.plain(nil)
+	other := x.ensure(t, ns+"-other")
+	orphan := appliedwork.Policies{Default: appliedwork.PolicyOrphan}
+	var applied []*unstructured.Unstructured
+	for name, uid := range map[string]types.UID{"dead": "5b1d9f2e-0f3c-4a55-9a57-0d9b1f3a1111", "living": other.UID} {
+		for of, policies := range map[string]appliedwork.Policies{"kept": orphan, "ours": {}} {
+			work := x.ensure(t, strings.Join([]string{ns, name, of}, "-"))
+			obj := configMapOf(ns, name+"-"+of, "1")
+			obj.SetOwnerReferences([]metav1.OwnerReference{
+				{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: other.Name, UID: uid},
+			})
+			for _, result := range []string{"1 created", "1 unchanged"} {
+				changes, err := x.applier.Apply(t.Context(), work, objects(obj), appliedwork.ApplyOptions{Policies: policies})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want(t, changes, result)
+			}
+			applied = append(applied, obj)
+			live := g.get(obj)
+			if live == nil {
+				t.Errorf("%s was deleted", obj.GetName())
+				continue
+			}
+			owners := live.GetOwnerReferences()
+			if of == "kept" && len(owners) > 0 || of == "ours" && (len(owners) != 1 || owners[0].UID != work.UID) {
+				t.Errorf("%s is owned by %v", obj.GetName(), owners)
+			}
+		}
+	}
+	works := g.admin.Resource(v1alpha1.GroupVersionResource)
+	if err := works.Delete(t.Context(), other.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * time.Second) // the collector has looked at them by then
+	for _, obj := range applied {
+		if g.get(obj) == nil {
+			t.Errorf("%s was deleted", obj.GetName())
 		}
 	}
 }
