@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
@@ -32,6 +33,7 @@ func NewApplier(tracker *Tracker) *Applier {
 // ApplyOptions are the options of [Applier.Apply]. The zero value is useful.
 type ApplyOptions struct {
 	// Adoption decides what happens to an object that exists and that the AppliedWork does not own.
+	// An adoption removes the annotations and the field managers of AppliedWorks that were deleted.
 	// Defaults to AdoptNever.
 	Adoption Adoption
 	// FieldManager is the prefix of the field manager's name. The UID of the AppliedWork follows,
@@ -232,7 +234,8 @@ type applyRun struct {
 	items     []*applyItem
 	announced map[schema.GroupVersionKind]announced
 	inventory *inventory
-	keepers   map[Key]bool // Namespaces and CRDs with an object that stays and that the call does not have
+	keepers   map[Key]bool       // Namespaces and CRDs with an object that stays and that the call does not have
+	gone      map[types.UID]bool // of the AppliedWorks with traces on objects to adopt, those that are gone
 }
 
 // applyItem is one object of a call.
@@ -243,6 +246,7 @@ type applyItem struct {
 	mapped   bool // whether mapping can be used
 	unmapped error
 	live     *unstructured.Unstructured
+	gone     []types.UID // AppliedWorks that are gone, whose traces live does not have any more
 	manager  string
 	options  ObjectOptions
 	ignored  *ignored // nil for none

@@ -58,7 +58,7 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 			item.finish(ActionFailed, fmt.Errorf("read %s: %w", item.change.Key, r.precisely(ctx, item, f.err)))
 			return
 		}
-		item.live = f.obj
+		r.see(item, f.obj)
 	}
 }
 
@@ -150,7 +150,7 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 	live := item.live
 	owned := live.DeepCopy()
 	kept := r.isLeft(item)
-	changed := item.adopted != isAdopted(live, r.work.UID) || kept != isMarkedKept(live, r.work.UID)
+	changed := len(item.gone) > 0 || item.adopted != isAdopted(live, r.work.UID) || kept != isMarkedKept(live, r.work.UID)
 	if r.isUnowned(item) {
 		changed = r.disown(item, owned) || changed
 	} else {
@@ -170,12 +170,16 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 		}
 		return nil
 	}
-	written, err := r.patchMetadata(ctx, item.mapping, live, map[string]any{
-		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "ownerReferences": owned.GetOwnerReferences(),
-		"annotations": map[string]any{
-			adoptedAnnotation(r.work.UID): mark(item.adopted), keptAnnotation(r.work.UID): mark(kept),
-		},
-	}, item.manager, r.dryRun()...)
+	annotations := removedTraces(item.gone)
+	annotations[adoptedAnnotation(r.work.UID)], annotations[keptAnnotation(r.work.UID)] = mark(item.adopted), mark(kept)
+	metadata := map[string]any{
+		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
+		"ownerReferences": owned.GetOwnerReferences(), "annotations": annotations,
+	}
+	if len(item.gone) > 0 {
+		metadata["managedFields"] = orNone(live.GetManagedFields())
+	}
+	written, err := r.patchMetadata(ctx, item.mapping, live, metadata, item.manager, r.dryRun()...)
 	if err != nil {
 		return r.explain(ctx, item, err)
 	}
@@ -328,6 +332,9 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	client, live := r.resource(item.mapping, item.id.Namespace), item.live
 	rv := live.GetResourceVersion()
 	managed := asApplied(live.GetManagedFields(), item.manager, r.isOurs(item))
+	if managed == nil && len(item.gone) > 0 {
+		managed = orNone(live.GetManagedFields())
+	}
 	if managed != nil && !r.dry {
 		// What we have created, or applied under another name, counts as applied by this one from now on.
 		if action == ActionAdopted {
@@ -335,9 +342,12 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 				return err
 			}
 		}
-		metadata := map[string]any{"uid": live.GetUID(), "resourceVersion": rv, "managedFields": managed}
+		annotations := removedTraces(item.gone)
 		if item.adopted { // in the same request: the field manager says from now on that it is ours
-			metadata["annotations"] = map[string]any{adoptedAnnotation(r.work.UID): "true"}
+			annotations[adoptedAnnotation(r.work.UID)] = "true"
+		}
+		metadata := map[string]any{
+			"uid": live.GetUID(), "resourceVersion": rv, "managedFields": managed, "annotations": annotations,
 		}
 		upgraded, err := r.patchMetadata(ctx, item.mapping, live, metadata, item.manager)
 		if err != nil {
@@ -355,7 +365,8 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	conflict := conflictOf(item.change.Key, err)
 	if conflict != nil && managed != nil && r.dry {
 		options.Force = true // over our other managers, whose fields Apply would take before
-		if conflict = conflict.withOthers(r.isOurs(item)); conflict == nil || withoutConflicts(body, conflict, live, r.isOurs(item)) {
+		taken := func(manager string) bool { return r.isOurs(item)(manager) || isManagerOfAny(manager, item.gone) }
+		if conflict = conflict.withOthers(taken); conflict == nil || withoutConflicts(body, conflict, live, r.isOurs(item)) {
 			applied, err = client.Apply(ctx, item.id.Name, body, options)
 		}
 	}
@@ -369,7 +380,9 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 		applied, err = client.Apply(ctx, item.id.Name, body, options)
 	}
 	if err == nil && managed != nil && r.dry {
-		applied, err = r.reduced(ctx, item, applied)
+		if applied, err = r.reduced(ctx, item, applied); err == nil {
+			applied = withoutTraces(applied, item.gone)
+		}
 	}
 	if err == nil && r.hasSurplus(item, applied) {
 		applied, err = r.removeSurplus(ctx, item, applied)

@@ -35,6 +35,7 @@ func (r *applyRun) record(ctx context.Context) error {
 			r.inspect(item, inv.entry(item.change.Key))
 		}
 	}
+	r.findGone(ctx)
 	r.findKeepers(ctx, inv)
 	r.authorizeNew(ctx)
 	if err := ctx.Err(); err != nil {

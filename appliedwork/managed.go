@@ -354,17 +354,18 @@ func asApplied(entries []metav1.ManagedFieldsEntry, manager string, ours func(ma
 	return append(result, joined)
 }
 
-// withoutUs returns managedFields without those of the managers of an AppliedWork: others may change the fields then. An
-// empty list would be ignored; one empty entry says that nobody manages anything.
+// withoutUs returns managedFields without those of the managers of an AppliedWork: others may change the fields then.
 func withoutUs(entries []metav1.ManagedFieldsEntry, uid types.UID) []metav1.ManagedFieldsEntry {
-	result := []metav1.ManagedFieldsEntry{}
-	for _, e := range entries {
-		if !isManagerOf(e.Manager, uid) {
-			result = append(result, e)
-		}
-	}
-	if len(result) == 0 {
+	return orNone(slices.DeleteFunc(slices.Clone(entries), func(e metav1.ManagedFieldsEntry) bool {
+		return isManagerOf(e.Manager, uid)
+	}))
+}
+
+// orNone returns managedFields for a patch. The API server ignores an empty list; one empty entry
+// removes all.
+func orNone(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	if len(entries) == 0 {
 		return []metav1.ManagedFieldsEntry{{}}
 	}
-	return result
+	return entries
 }

@@ -103,6 +103,10 @@ var rules = []ruletest.Rule{
 			{"inventory.go", "(how == \"\" || how == byTeardown) &&", "how != byRelease &&"}}},
 	{Name: "an object that Teardown keeps is kept from others", Test: "TestSafeEnd/.*_when_it_is_gone", Edits: []ruletest.Edit{
 		{"pruner_object.go", "|| r.ending && !r.releasing &&", "|| false &&"}}},
+	{Name: "an AppliedWork that is gone keeps nothing from its successor", Test: "TestSafeEnd/the_marks_of_one_that_is_deleted",
+		Edits: []ruletest.Edit{{"applier_record.go", "\tr.findGone(ctx)\n", ""}}},
+	{Name: "an AppliedWork that exists keeps its marks", Test: "TestSafeEnd/the_marks_of_one_that_exists",
+		Edits: []ruletest.Edit{{"traces.go", "r.gone[uid] = !living[uid]", "r.gone[uid] = living != nil"}}},
 
 	// The index for claims.
 	{Name: "an AppliedWork is known in one version", Test: "TestIndex/what_is_new", Edits: []ruletest.Edit{

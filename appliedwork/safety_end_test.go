@@ -28,6 +28,17 @@ func (s *scene) other(objects ...*unstructured.Unstructured) *v1alpha1.AppliedWo
 	return work
 }
 
+// kept returns a second AppliedWork, with policies that keep its objects.
+func (s *scene) kept(policies appliedwork.Policies, objects ...*unstructured.Unstructured) *v1alpha1.AppliedWork {
+	s.t.Helper()
+	work := s.other()
+	opts := appliedwork.ApplyOptions{Policies: policies}
+	if _, err := s.applier.Apply(s.t.Context(), work, objects, opts); err != nil {
+		s.t.Fatal(err)
+	}
+	return work
+}
+
 // end begins to end an AppliedWork: it is marked, and its process dies before the first other write.
 func (s *scene) end(work *v1alpha1.AppliedWork, policies appliedwork.Policies) {
 	s.t.Helper()
@@ -50,6 +61,9 @@ func TestSafeEnd(t *testing.T) {
 	a := manifest("a", "1")
 	ns := object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`)
 	orphan := appliedwork.Policies{Default: appliedwork.PolicyOrphan}
+	adopts := appliedwork.ApplyOptions{
+		Adoption: appliedwork.AdoptIfUnowned, Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete},
+	}
 	teardown := func(s *scene, work *v1alpha1.AppliedWork, policies appliedwork.Policies) {
 		s.t.Helper()
 		if _, err := s.collector.Teardown(s.t.Context(), work, appliedwork.TeardownOptions{Policies: policies}); err != nil {
@@ -107,6 +121,42 @@ func TestSafeEnd(t *testing.T) {
 			s.end(s.other(a), appliedwork.Policies{})
 			if _, err := s.prune(); err != nil || s.exists(spaces+"shop") {
 				s.t.Error(err)
+			}
+		},
+		"the marks of one that is deleted do not count for its successor": func(s *scene) {
+			s.kept(orphan, a)
+			delete(s.objects, inventory+"other")
+			changes, err := s.apply(adopts, a)
+			live := &unstructured.Unstructured{Object: s.objects[shop+"a"]}
+			ours := appliedwork.IsOwnedBy(live, s.work.UID) && len(live.GetAnnotations()) == 2
+			if err != nil || changes.String() != "1 adopted" || !ours {
+				s.t.Errorf("%v, %v: %v", changes, err, live)
+			}
+			opts := appliedwork.PruneOptions{AllowEmpty: true, Policies: adopts.Policies}
+			if _, err := s.pruner.Prune(s.t.Context(), s.work, nil, opts); err != nil || s.exists(shop+"a") {
+				s.t.Error(err)
+			}
+		},
+		"the marks of one that exists count": func(s *scene) {
+			other := s.kept(orphan, a)
+			changes, err := s.apply(adopts, a)
+			live := &unstructured.Unstructured{Object: s.objects[shop+"a"]}
+			kept := live.GetAnnotations()[v1alpha1.AnnotationKeptPrefix+string(other.UID)]
+			if err != nil || changes.String() != "1 adopted" || len(live.GetOwnerReferences()) > 0 || kept != "true" {
+				s.t.Errorf("%v, %v: %v", changes, err, live)
+			}
+		},
+		"the marks of one are not known if the AppliedWorks cannot be listed": func(s *scene) {
+			s.kept(orphan, a)
+			delete(s.objects, inventory+"other")
+			s.fail = func(method, path string) error {
+				if method == http.MethodGet && path+"/" == inventory {
+					return errors.New("timeout")
+				}
+				return nil
+			}
+			if changes, err := s.apply(adopts, a); err == nil || changes.String() != "1 failed" || s.recorded("a") {
+				s.t.Errorf("%v, %v", changes, err)
 			}
 		},
 		"an object that it releases belongs to the other": func(s *scene) {

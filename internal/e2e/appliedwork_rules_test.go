@@ -107,6 +107,10 @@ var appliedWorkRules = []ruletest.Rule{
 		{"applier_object.go", "!moved && !r.mayBeRepeat(item, err) {", "!moved {"}}},
 	{Name: "references to AppliedWorks are not part of a manifest", Test: "^TestAppliedWork$/^ForeignReferences$",
 		Edits: []ruletest.Edit{{"managed.go", "\t\tif isAppliedWork(owner) {\n", "\t\tif owner.UID == work.UID {\n"}}},
+	{Name: "an AppliedWork that is gone keeps nothing from its successor", Test: "^TestAppliedWork$/^Successor$",
+		Edits: []ruletest.Edit{{"applier_record.go", "\tr.findGone(ctx)\n", ""}}},
+	{Name: "an AppliedWork that exists keeps its marks", Test: "^TestAppliedWork$/^Successor$/^living$",
+		Edits: []ruletest.Edit{{"traces.go", "r.gone[uid] = !living[uid]", "r.gone[uid] = living != nil"}}},
 	{Name: "an AppliedWork that keeps objects has a claim until it is gone", Test: "^TestAppliedWork$/^KeptAtTheEnd$",
 		Edits: []ruletest.Edit{{"inventory.go", "(how == \"\" || how == byTeardown) &&", "how != byRelease &&"}}},
 	{Name: "protected is by scope", Test: "^TestAppliedWork$/^ProtectedKeys$", Edits: []ruletest.Edit{

@@ -46,7 +46,7 @@ func TestAppliedWork(t *testing.T) {
 		check{"NamespaceUnreadable", checkNamespaceUnreadable}, check{"BlockedResync", checkBlockedResync},
 		check{"KeptWithoutAgent", checkKeptWithoutAgent}, check{"ReleasedOnce", checkReleasedOnce},
 		check{"KeptAtTheEnd", checkKeptAtTheEnd}, check{"RepeatedCreate", checkRepeatedCreate},
-		check{"TooLarge", checkTooLarge}, check{"ForeignReferences", checkForeignReferences},
+		check{"TooLarge", checkTooLarge}, check{"ForeignReferences", checkForeignReferences}, check{"Successor", checkSuccessor},
 	)
 }
 
