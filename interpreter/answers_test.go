@@ -28,6 +28,68 @@ func answering(change func(*interpreter.Response)) interpreter.Handler {
 	})
 }
 
+// TestAnswersOfKarmada: what Karmada's server sends and Karmada's caller accepts is accepted, and nothing more.
+func TestAnswersOfKarmada(t *testing.T) {
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}}}
+	const head = `{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","response":`
+	for name, test := range map[string]struct {
+		operation    interpreter.Operation
+		answer, want string
+	}{
+		"neither kind nor apiVersion": {v1alpha1.InterpretHealth, `{"response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
+		"no apiVersion":               {v1alpha1.InterpretHealth, `{"kind":"ResourceInterpreterContext","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
+		"no kind":                     {v1alpha1.InterpretHealth, `{"apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
+		"a number for a kind":         {v1alpha1.InterpretHealth, `{"kind":1,"response":{"uid":"u","successful":true,"healthy":true}}`, "kind is missing"},
+		"another kind":                {v1alpha1.InterpretHealth, `{"kind":"ExploreReview","response":{"uid":"u","successful":true,"healthy":true}}`, "the request was a ResourceInterpreterContext"},
+		"another apiVersion":          {v1alpha1.InterpretHealth, `{"apiVersion":"v1","response":{"uid":"u","successful":true,"healthy":true}}`, `apiVersion is "v1"`},
+		"a failure without UID":       {v1alpha1.InterpretHealth, head + `{"uid":"","successful":false,"status":{"code":400,"message":"cannot read it"}}}`, "cannot read it"},
+		"a failure of another":        {v1alpha1.InterpretHealth, head + `{"uid":"v","successful":false,"status":{"code":400,"message":"m"}}}`, `response.uid is "v"`},
+		"a success without UID":       {v1alpha1.InterpretHealth, head + `{"uid":"","successful":true,"healthy":true}}`, `response.uid is ""`},
+		"duplicate dependencies": {v1alpha1.InterpretDependency, head + `{"uid":"u","successful":true,"dependencies":[
+			{"apiVersion":"v1","kind":"Secret","name":"a"},{"apiVersion":"v1","kind":"Secret","name":"a"},{"apiVersion":"v1","kind":"Secret","name":"b"}]}}`, "Secret a, Secret b"},
+		"a selector next to a name": {v1alpha1.InterpretDependency, head + `{"uid":"u","successful":true,"dependencies":[
+			{"apiVersion":"v1","kind":"Secret","name":"a","labelSelector":{"matchLabels":{"x":"y"}}}]}}`, "Secret a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := interpreter.Query{Operation: test.operation, Object: object}
+			request, err := q.Request(interpreter.Interpret, "u")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			response, err := interpreter.DecodeResponse(request, []byte(test.answer))
+			if err == nil {
+				var answer interpreter.Answer
+				answer, err = q.Answer(interpreter.Interpret, response)
+				got = "{Healthy:true}"
+				if test.operation == v1alpha1.InterpretDependency {
+					got = dependencyNames(answer.Dependencies)
+				} else if !answer.Healthy {
+					got = "{Healthy:false}"
+				}
+			}
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, test.want) {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func dependencyNames(dependencies []interpreter.DependentObjectReference) string {
+	var out []string
+	for _, d := range dependencies {
+		text := d.Kind + " " + d.Name
+		if d.LabelSelector != nil {
+			text += " with a selector"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
 // TestTextInAnswers: what a handler gives as JSON text is looked at before it is sent.
 func TestTextInAnswers(t *testing.T) {
 	patch := func(text string) func(*interpreter.Response) {

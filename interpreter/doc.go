@@ -77,8 +77,9 @@
 // handler of [NewHandler] has limits of its own; those of a [Server] share them.
 //
 // A handler has 30 s, or the timeout in the query of the request (timeout=10s) if that is less;
-// then its context ends. The time counts from the head of the request. A body that has not arrived
-// by then is answered with 408.
+// then its context ends and the request is answered with 504, even if the handler does not return.
+// Such a handler counts as one of the 100 until it returns. The time counts from the head of the
+// request. A body that has not arrived by then is answered with 408.
 //
 // The server of examples/interpreter-webhook took up to 257 MiB under attack (TestInterpreter in
 // internal/e2e/hostile). A pod with a limit of 512 MiB and GOMEMLIMIT=400MiB has room for handlers

@@ -14,7 +14,9 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +53,8 @@ type HandlerOptions struct {
 	// Timeout is how long the handler has, from when the head of the request was read: a body that
 	// has not arrived until then is answered with 408, and its connection closed. The shortest of
 	// Timeout, the timeout in the query of the request and, for the body, the server's ReadTimeout
-	// applies. In a server whose [http.ResponseController] cannot set read deadlines, as below
+	// applies. A handler that has not returned by then is answered with 504, and keeps its place among
+	// MaxConcurrent until it returns. In a server whose [http.ResponseController] cannot set read deadlines, as below
 	// [http.TimeoutHandler], only ReadTimeout ends a body that does not come. Defaults to 30 s.
 	Timeout time.Duration
 	// MetricsRegisterer takes the metrics; handlers with different names may share one. Nil means none.
@@ -90,36 +93,43 @@ func NewHandler(h Handler, options HandlerOptions) http.Handler {
 		memory: newMemory(options.MaxBytes)}
 }
 
-// places are taken by requests that are being answered.
-type places chan struct{}
+// places are taken by requests until their handlers return.
+type places struct {
+	taken   chan struct{}
+	overdue atomic.Int64 // places of handlers that run on after their timeout
+}
 
-func newPlaces(n int) places { return make(places, n) }
+func newPlaces(n int) *places { return &places{taken: make(chan struct{}, n)} }
 
 // take reports whether there was a place.
-func (p places) take() bool {
+func (p *places) take() bool {
 	select {
-	case p <- struct{}{}:
+	case p.taken <- struct{}{}:
 		return true
 	default:
 		return false
 	}
 }
 
-func (p places) leave() { <-p }
+func (p *places) leave() { <-p.taken }
 
 // full reports whether take would fail.
-func (p places) full() bool { return len(p) == cap(p) }
+func (p *places) full() bool { return len(p.taken) == cap(p.taken) }
 
 // none is what to answer then.
-func (p places) none() error {
-	return &RequestError{Code: http.StatusTooManyRequests, Problem: fmt.Sprintf("%d requests are being answered, which is the limit: try again", cap(p))}
+func (p *places) none() error {
+	problem := fmt.Sprintf("%d requests are being answered, which is the limit", cap(p.taken))
+	if overdue := p.overdue.Load(); overdue > 0 {
+		problem += fmt.Sprintf(", and %d of their handlers did not return at their timeout", overdue)
+	}
+	return &RequestError{Code: http.StatusTooManyRequests, Problem: problem + ": try again"}
 }
 
 type endpoint struct {
 	handler Handler
 	options HandlerOptions
 	metrics *handlerMetrics
-	places  places // a server's handlers share them
+	places  *places // a server's handlers share them
 	memory  *memory
 }
 
@@ -141,8 +151,10 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 	if e.places.full() {
 		return "", e.refuse(w, r, e.places.none()) // before the body is read
 	}
+	held := make(held, 0, 3)
+	defer held.release()
 	body := e.memory.bodies.Borrow(r.RemoteAddr)
-	defer body.Release()
+	held.add(body.Release)
 	if err := e.read(body, w, r); err != nil {
 		return "", e.refuse(w, r, err)
 	}
@@ -152,11 +164,11 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 			Code: http.StatusTooManyRequests, Problem: "other large requests are being answered: try again",
 		})
 	}
-	defer end()
+	held.add(end)
 	if !e.places.take() {
 		return "", e.refuse(w, r, e.places.none())
 	}
-	defer e.places.leave()
+	held.add(e.places.leave)
 	request, err := DecodeRequest(body.Data)
 	if err != nil {
 		return "", e.refuse(w, r, err)
@@ -166,13 +178,52 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 			strings.TrimPrefix(string(request.Operation), "Explore:"), request.Protocol)}
 		return "", e.write(w, r, request, fail(problem))
 	}
-	response := guard(ctx, e.handler, *request)
+	response := e.answer(ctx, request, &held)
 	if err := response.check(request.Protocol, request.Operation); err != nil {
 		klog.FromContext(ctx).Error(nil, "A handler's answer cannot be sent", "handler", e.options.Name, "operation", request.Operation, "uid", request.UID,
 			"field", err.Field, "problem", err.Problem)
 		response = Errored(http.StatusInternalServerError, fmt.Errorf("the handler's answer cannot be sent: %w", err))
 	}
 	return request.Operation, e.write(w, r, request, response)
+}
+
+// held is what a request has taken, to be given back in the reverse order.
+type held []func()
+
+func (h *held) add(f func()) { *h = append(*h, f) }
+
+func (h *held) release() {
+	for _, f := range slices.Backward(*h) {
+		f()
+	}
+	*h = nil
+}
+
+// answer calls the handler, and returns its response or, when ctx ends first, a failure. A handler that does not return then keeps
+// what the request holds until it does: it still uses the memory of the body, and handlers in progress stay bounded.
+func (e *endpoint) answer(ctx context.Context, request *Request, h *held) Response {
+	answered, all := make(chan Response), *h
+	go func() {
+		response := guard(ctx, e.handler, *request)
+		select {
+		case answered <- response:
+		case <-ctx.Done():
+			e.places.overdue.Add(-1)
+			all.release()
+		}
+	}()
+	select {
+	case response := <-answered:
+		return response
+	case <-ctx.Done():
+	}
+	e.places.overdue.Add(1)
+	*h = nil // the handler's goroutine gives it back
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		klog.FromContext(ctx).Error(nil, "A handler did not return at its timeout", "handler", e.options.Name,
+			"operation", request.Operation, "uid", request.UID)
+	}
+	return Errored(http.StatusGatewayTimeout, errors.New("the handler did not answer in time"))
 }
 
 // guard calls a handler, and turns a panic into a failed response. What panics may have parts of the object in its

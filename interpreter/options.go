@@ -34,8 +34,7 @@ type ServerOptions struct {
 	// MaxConcurrent is how many requests all handlers together answer at the same time. Defaults to
 	// [DefaultMaxConcurrent].
 	MaxConcurrent int
-	// Timeout is how long a handler has, from when the head of the request was read; a body that has not arrived until then
-	// is answered with 408. Defaults to 30 s.
+	// Timeout is as in [HandlerOptions]. Defaults to 30 s.
 	Timeout time.Duration
 	// ShutdownTimeout is how long the end of Start waits for requests that are being answered. Defaults to 10 s.
 	ShutdownTimeout time.Duration

@@ -64,7 +64,7 @@ func EncodeRequest(r *Request) ([]byte, error) {
 // DecodeRequest reads the body of an HTTP request in either protocol. Every error is a [*RequestError], with the UID of
 // the request where it could be read.
 func DecodeRequest(body []byte) (*Request, error) {
-	envelope, err := readEnvelope(body)
+	envelope, err := readEnvelope(body, "")
 	if err != nil {
 		return nil, &RequestError{Code: http.StatusBadRequest, UID: envelope.uid("request"), Problem: err.Error()}
 	}
@@ -107,10 +107,12 @@ func EncodeResponse(p Protocol, r *Response) ([]byte, error) {
 	return json.Marshal(v1alpha1.ExploreReview{TypeMeta: p.typeMeta(), Response: exploreResponse(&r.ResourceInterpreterResponse)})
 }
 
-// DecodeResponse reads the answer to a request: its protocol, kind, version and UID must be those of the request. Every
-// error is an [*AnswerError]. What the answer says is checked by [Query].Answer.
+// DecodeResponse reads the answer to a request: its protocol, kind, version and UID must be those of the request. It accepts
+// what Karmada's server sends and Karmada's caller accepts: an answer without kind and apiVersion, and a failure without
+// UID. It ignores the labelSelector of a dependency with a name, and duplicate dependencies. Every error is an
+// [*AnswerError]. The fields of the operation are checked by [Query].Answer.
 func DecodeResponse(request *Request, body []byte) (*Response, error) {
-	envelope, err := readEnvelope(body)
+	envelope, err := readEnvelope(body, request.Protocol)
 	if err != nil {
 		return nil, &AnswerError{Problem: Malformed, Field: "the answer", Detail: "is not a " + request.Protocol.Kind(), Err: err}
 	}
@@ -131,8 +133,16 @@ func DecodeResponse(request *Request, body []byte) (*Response, error) {
 	if err != nil {
 		return nil, &AnswerError{Problem: Malformed, Field: "response", Detail: "cannot be decoded", Err: err}
 	}
-	if r.UID != request.UID {
+	if r.UID != request.UID && (r.UID != "" || r.Successful) { // an error about a request that could not be read has no UID
 		return nil, &AnswerError{Problem: WrongUID, Field: "response.uid", Detail: fmt.Sprintf("is %q, but the request's was %q", r.UID, request.UID)}
+	}
+	for i := range r.Dependencies {
+		if d := &r.Dependencies[i]; d.Name != "" {
+			d.LabelSelector = nil
+		}
+	}
+	if len(r.Dependencies) > 0 {
+		r.Dependencies = unique(r.Dependencies)
 	}
 	return r, nil
 }
@@ -153,8 +163,9 @@ func (e envelope) uid(part string) types.UID {
 	return types.UID(uid)
 }
 
-// readEnvelope also returns what it found where it returns an error.
-func readEnvelope(body []byte) (envelope, error) {
+// readEnvelope also returns what it found where it returns an error. Kind and apiVersion may be missing where the protocol
+// is expected.
+func readEnvelope(body []byte, expected Protocol) (envelope, error) {
 	var e envelope
 	if len(body) == 0 {
 		return e, fmt.Errorf("the body is empty")
@@ -166,8 +177,16 @@ func readEnvelope(body []byte) (envelope, error) {
 	if rawjson.KindOf(body) != rawjson.Object {
 		return e, fmt.Errorf("the body is no JSON object")
 	}
-	kind, _ := rawjson.Text(rawjson.Member(body, "kind"))
-	version, _ := rawjson.Text(rawjson.Member(body, "apiVersion"))
+	kind, version := "", ""
+	if expected != "" {
+		kind, version = expected.Kind(), v1alpha1.GroupVersion.String()
+	}
+	if member := rawjson.Member(body, "kind"); member != nil {
+		kind, _ = rawjson.Text(member)
+	}
+	if member := rawjson.Member(body, "apiVersion"); member != nil {
+		version, _ = rawjson.Text(member)
+	}
 	e.request, e.response = rawjson.Member(body, "request"), rawjson.Member(body, "response")
 	switch kind {
 	case v1alpha1.KindExploreReview:

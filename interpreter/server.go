@@ -32,7 +32,7 @@ type Server struct {
 	options      ServerOptions
 	certificates *certificates
 	metrics      *handlerMetrics
-	places       places
+	places       *places
 	memory       *memory
 	mux          *http.ServeMux
 	ready        chan struct{}

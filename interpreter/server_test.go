@@ -174,7 +174,41 @@ func TestDeadline(t *testing.T) {
 		return interpreter.Errored(http.StatusGatewayTimeout, ctx.Err())
 	})})
 	code, body := w.post(t, "/w?timeout=500ms", health(interpreter.Interpret, workload))
-	wantFailure(t, code, body, http.StatusGatewayTimeout, "context deadline exceeded")
+	wantFailure(t, code, body, http.StatusGatewayTimeout, "the handler did not answer in time")
+}
+
+// TestHandlerIgnoresContext: the caller has its answer at the timeout. The handler keeps its place, and the object that it reads,
+// until it returns.
+func TestHandlerIgnoresContext(t *testing.T) {
+	leave, objects := make(chan struct{}), make(chan string, 1)
+	stuck := interpreter.HandlerFunc(func(_ context.Context, r interpreter.Request) interpreter.Response {
+		<-leave
+		objects <- string(r.Object.Raw)
+		return interpreter.Denied("too late")
+	})
+	w := start(t, interpreter.ServerOptions{MaxConcurrent: 1}, map[string]interpreter.Handler{"/stuck": stuck, "/w": workloads})
+	for _, protocol := range []interpreter.Protocol{interpreter.Interpret, interpreter.Explore} {
+		if protocol == interpreter.Explore {
+			leave <- struct{}{}
+			if object := <-objects; !strings.Contains(object, `"kind":"Workload"`) {
+				t.Errorf("the handler had the object %s", object)
+			}
+			until(t, "the place is free", func() bool {
+				code, _ := w.post(t, "/w", health(interpreter.Interpret, workload))
+				return code == http.StatusOK
+			})
+		}
+		code, body := w.post(t, "/stuck?timeout=50ms", health(protocol, workload))
+		if protocol == interpreter.Interpret {
+			wantFailure(t, code, body, http.StatusGatewayTimeout, "the handler did not answer in time")
+		} else if code != http.StatusGatewayTimeout || !strings.Contains(body, "the handler did not answer in time") {
+			t.Errorf("HTTP %d %s", code, body)
+		}
+		code, body = w.post(t, "/w", health(interpreter.Interpret, workload))
+		wantStatus(t, code, body, http.StatusTooManyRequests,
+			"1 requests are being answered, which is the limit, and 1 of their handlers did not return at their timeout: try again", "")
+	}
+	close(leave)
 }
 
 // TestMaxConcurrent: what comes on top of the limit is answered at once, whatever the size of its body and the handler;

@@ -94,7 +94,7 @@ var rules = []rule{
 		"interpreter", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...", clientGo + "dynamic", clientGo + "tools/cache",
 	}},
 	{packages: "interpreter/native", may: []string{"interpreter", "interpreter/v1alpha1", apimachinery, "k8s.io/api/..."}},
-	{packages: "interpreter/interpretertest", may: []string{"interpreter/...", apimachinery, "k8s.io/api/...", "github.com/google/go-cmp/cmp", "sigs.k8s.io/yaml"}},
+	{packages: "interpreter/interpretertest", may: []string{"interpreter/...", "internal/certtest", apimachinery, "k8s.io/api/...", "github.com/google/go-cmp/cmp", "sigs.k8s.io/yaml"}},
 
 	{packages: "rsync", may: []string{"rsync/appcontext", "rsync/store", "rsync/connector"}},
 	{packages: "rsync/appcontext"},

@@ -38,7 +38,6 @@ func TestBadAnswers(t *testing.T) {
 					"missing status":                "MissingField: " + status[protocol] + " is missing: the operation asks for it",
 					"missing name of a dependency":  "MissingField: response.dependencies[0].name is missing: the operation asks for it",
 					"negative replicas":             "InvalidField: response.replicas is -1: it must not be negative",
-					"duplicate dependency":          "InvalidField: response.dependencies[1] is there twice: v1 Secret a",
 					"duplicate component":           "InvalidField: response.components[1].name is \"a\", as that of a component before",
 					"patch without type":            "InvalidPatch: response.patchType is missing: response.patch needs one",
 					"patch of another type":         "InvalidPatch: response.patchType is \"MergePatch\": only JSONPatch is known",

@@ -42,82 +42,109 @@ func (c *Caller) call(ctx context.Context, w *webhook, q *interpreter.Query) (in
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	answer, code, reason, err := c.exchange(ctx, w, body)
-	if err != nil {
+	a := c.exchange(ctx, w, body)
+	if a.err != nil {
 		switch {
 		case outer.Err() != nil:
 			return failed(Canceled, 0, context.Cause(outer))
 		case ctx.Err() != nil:
-			return failed(Timeout, 0, fmt.Errorf("no answer in %v: %w", w.timeout, err))
+			return failed(Timeout, 0, fmt.Errorf("no answer in %v: %w", w.timeout, a.err))
 		}
-		return failed(reason, code, err)
+		return failed(a.reason, a.code, a.err)
 	}
-	response, err := interpreter.DecodeResponse(request, answer)
+	response, err := interpreter.DecodeResponse(request, a.body)
 	if err == nil {
 		var out interpreter.Answer
 		if out, err = q.Answer(w.protocol, response); err == nil {
 			return out, nil
 		}
 	}
-	reason, code = answerReason(err)
+	reason, code := answerReason(err)
 	return failed(reason, code, err)
 }
 
-// exchange sends a request, again where nobody has looked at it, and returns the body of the answer.
-func (c *Caller) exchange(ctx context.Context, w *webhook, body []byte) (answer []byte, code int, reason Reason, err error) {
+// attempt is what became of a request that was sent once.
+type attempt struct {
+	body   []byte
+	code   int // of HTTP, 0 without an answer
+	reason Reason
+	err    error
+	again  bool          // no part of the request has left for the server, or the server did not look at it
+	after  time.Duration // from Retry-After
+}
+
+// exchange sends a request, again where nobody has looked at it. It does not wait for longer than ctx allows.
+func (c *Caller) exchange(ctx context.Context, w *webhook, body []byte) attempt {
 	delay := c.options.RetryDelay
-	for attempt := 0; ; attempt++ {
-		var again bool
-		answer, code, reason, again, err = c.attempt(ctx, w, body)
-		if err == nil || !again || attempt >= c.options.Retries {
-			return answer, code, reason, err
+	for n := 0; ; n++ {
+		a := c.attempt(ctx, w, body)
+		if a.err == nil || !a.again || n >= c.options.Retries {
+			return a
+		}
+		wait := max(delay, a.after)
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+			return a
 		}
 		c.metrics.retried(w)
 		select {
 		case <-ctx.Done():
-			return nil, code, reason, err
-		case <-time.After(delay):
+			return a
+		case <-time.After(wait):
 		}
 		delay *= 2
 	}
 }
 
-// attempt sends a request once. Again is true only where no part of the request has left for the server, or the server
-// says that it had no place for it.
-func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) (answer []byte, code int, reason Reason, again bool, err error) {
+func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }, WroteHeaderField: func(string, []string) { sent.Store(true) }}
 	request, err := c.request(httptrace.WithClientTrace(ctx, trace), w, body)
 	if err != nil {
-		return nil, 0, Configuration, false, err
+		return attempt{reason: Configuration, err: err}
 	}
 	response, err := w.client.Do(request)
 	if err != nil {
 		switch {
 		case errors.Is(err, ErrNotAllowed):
-			return nil, 0, Configuration, false, withoutURL(err)
+			return attempt{reason: Configuration, err: withoutURL(err)}
 		case sent.Load():
-			return nil, 0, Interrupted, false, withoutURL(err)
+			return attempt{reason: Interrupted, err: withoutURL(err)}
 		}
-		return nil, 0, Unreachable, true, withoutURL(err)
+		return attempt{reason: Unreachable, err: withoutURL(err), again: true}
 	}
 	defer func() { _ = response.Body.Close() }() // all that was wanted of it was read
 	if code := response.StatusCode; code < 200 || code > 299 {
 		// The error leaves out the body: the author of a configuration may have chosen a server out of their own reach.
 		_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // keeps the connection usable
-		return nil, code, Status, code == http.StatusTooManyRequests, fmt.Errorf("HTTP %d %s", code, http.StatusText(code))
+		after, asked := retryAfter(response.Header)
+		again := code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable && asked
+		return attempt{code: code, reason: Status, err: fmt.Errorf("HTTP %d %s", code, http.StatusText(code)), again: again, after: after}
 	}
 	limit := c.options.MaxBytes
-	answer, err = io.ReadAll(io.LimitReader(response.Body, limit+1))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
 	switch {
 	case ctx.Err() != nil: // a server may end its answer because the request has ended
-		return nil, 0, Interrupted, false, ctx.Err()
+		return attempt{reason: Interrupted, err: ctx.Err()}
 	case err != nil:
-		return nil, 0, Interrupted, false, fmt.Errorf("the answer ends early: %w", err)
+		return attempt{reason: Interrupted, err: fmt.Errorf("the answer ends early: %w", err)}
 	case int64(len(answer)) > limit:
-		return nil, 0, Reason(interpreter.TooLarge), false, &interpreter.AnswerError{Problem: interpreter.TooLarge, Field: "the answer", Detail: fmt.Sprintf("is over the limit of %d bytes", limit)}
+		return attempt{reason: Reason(interpreter.TooLarge), err: &interpreter.AnswerError{
+			Problem: interpreter.TooLarge, Field: "the answer", Detail: fmt.Sprintf("is over the limit of %d bytes", limit),
+		}}
 	}
-	return answer, response.StatusCode, "", false, nil
+	return attempt{body: answer, code: response.StatusCode}
+}
+
+// retryAfter returns the time that a server asks for, in seconds or as a date. It reports whether the server asks.
+func retryAfter(h http.Header) (time.Duration, bool) {
+	value := h.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second, true
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return max(0, time.Until(date)), true
+	}
+	return 0, false
 }
 
 func (c *Caller) request(ctx context.Context, w *webhook, body []byte) (*http.Request, error) {

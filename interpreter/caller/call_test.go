@@ -178,6 +178,47 @@ func TestRetries(t *testing.T) {
 	}
 }
 
+// TestRetryAfter: a retry waits for as long as the server asks, if the webhook's timeout allows it.
+func TestRetryAfter(t *testing.T) {
+	for name, c := range map[string]struct {
+		code   int
+		header string
+		calls  int32
+		least  time.Duration
+	}{
+		"seconds":          {http.StatusTooManyRequests, "1", 2, time.Second},
+		"unavailable":      {http.StatusServiceUnavailable, "1", 2, time.Second},
+		"a date":           {http.StatusTooManyRequests, time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat), 2, 0},
+		"no number":        {http.StatusTooManyRequests, "soon", 2, 0},
+		"does not ask":     {http.StatusServiceUnavailable, "", 1, 0},
+		"over the timeout": {http.StatusTooManyRequests, "3600", 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var calls atomic.Int32
+			server, ca := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if calls.Add(1) > 1 {
+					healthy(true).ServeHTTP(w, r)
+					return
+				}
+				if c.header != "" {
+					w.Header().Set("Retry-After", c.header)
+				}
+				w.WriteHeader(c.code)
+			}))
+			began := time.Now()
+			asked := configured(t, caller.Options{RetryDelay: time.Millisecond}, inter(interpreting("c", at(server.URL, ca))))
+			_, err := asked.Health(t.Context(), object())
+			if c.calls == 1 && reason(t, err).Code != c.code || c.calls == 2 && err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); calls.Load() != c.calls || took < c.least {
+				t.Errorf("%d calls in %v, want %d in at least %v", calls.Load(), took, c.calls, c.least)
+			}
+		})
+	}
+}
+
 // TestTrust: only the CA bundle counts, and a wrong certificate is no answer.
 func TestTrust(t *testing.T) {
 	server, _ := serve(t, healthy(true))

@@ -26,11 +26,11 @@
 // # Guarantees
 //
 //   - The object in a query is never changed. Answers hold new objects.
-//   - An answer is used only if it is to this request, in its protocol, has what the operation asks for, no negative number
-//     and nothing twice, and is not over 8 MiB. A patch must apply, and must not change apiVersion, kind, name, namespace or
+//   - An answer is used only if it is to this request, in its protocol, has what the operation asks for and no negative
+//     number, and is not over 8 MiB. Answers of Karmada's own server are accepted: see [interpreter.DecodeResponse]. A patch must apply, and must not change apiVersion, kind, name, namespace or
 //     UID of the object.
 //   - A call takes at most the webhook's timeout, 10 s by default, with all its retries. Only calls of which no byte
-//     has reached the server are tried again, and those that it had no place for (429).
+//     has reached the server are retried, and those that it answered with 429, or with 503 and Retry-After.
 //   - Objects go only to services, and to hosts in [Options].AllowedHosts. Otherwise the author of a configuration would choose
 //     where objects are sent. AllowedServices limits services. Connections to loopback, link-local and metadata addresses are refused
 //     when they are made, unless they are allowed. The error is then [ErrNotAllowed].

@@ -61,10 +61,11 @@ type Options struct {
 
 	// MaxBytes is the greatest size of an answer. Defaults to 8 MiB.
 	MaxBytes int64
-	// Retries is how often a call that never reached the server, or that it had no place for (429), is tried again, within
-	// the webhook's timeout. Calls that may have been answered are not. Defaults to 2; -1 means never.
+	// Retries is how often a call that never reached the server, or that the server answered with 429, or with 503 and
+	// Retry-After, is retried. Other calls may have been answered, and are not retried. Defaults to 2; -1 means never.
 	Retries int
-	// RetryDelay is the time before the first retry; it doubles with each. Defaults to 100 ms.
+	// RetryDelay is the time before the first retry; it doubles with each. Retry-After can make it longer. There is no retry
+	// if the webhook's timeout ends first. Defaults to 100 ms.
 	RetryDelay time.Duration
 
 	// MetricsRegisterer takes the metrics. Nil means none.

@@ -42,8 +42,6 @@ func BadAnswers() []BadAnswer {
 		{"missing status", v1alpha1.InterpretStatus, both, interpreter.MissingField, `{"uid":"%s","successful":true}`},
 		{"missing name of a dependency", v1alpha1.InterpretDependency, both, interpreter.MissingField, `{"uid":"%s","successful":true,"dependencies":[{"apiVersion":"v1","kind":"Secret"}]}`},
 		{"negative replicas", v1alpha1.InterpretReplica, both, interpreter.InvalidField, `{"uid":"%s","successful":true,"replicas":-1}`},
-		{"duplicate dependency", v1alpha1.InterpretDependency, both, interpreter.InvalidField,
-			`{"uid":"%s","successful":true,"dependencies":[{"apiVersion":"v1","kind":"Secret","name":"a"},{"apiVersion":"v1","kind":"Secret","name":"a"}]}`},
 		{"duplicate component", v1alpha1.InterpretComponent, one, interpreter.InvalidField, `{"uid":"%s","successful":true,"components":[{"name":"a","replicas":1},{"name":"a","replicas":2}]}`},
 		{"patch without type", v1alpha1.ReviseReplica, both, interpreter.InvalidPatch, `{"uid":"%s","successful":true,"patch":"` + empty + `"}`},
 		{"patch of another type", v1alpha1.ReviseReplica, both, interpreter.InvalidPatch, `{"uid":"%s","successful":true,"patch":"` + empty + `","patchType":"MergePatch"}`},

@@ -35,6 +35,11 @@
 //
 // [URL] is a target that asks a webhook over TLS, in one of the protocols; native.New() and a caller are targets too.
 //
+// A test can start the webhook itself, with a certificate for the test:
+//
+//	certDir, caBundle := interpretertest.Certificate(t)
+//	server, err := interpreter.NewServer(interpreter.ServerOptions{Addr: "127.0.0.1:0", CertDir: certDir})
+//
 // # Conformance
 //
 // [CheckServer] holds a webhook against both protocols, whatever it is written in: the requests that must be refused, and

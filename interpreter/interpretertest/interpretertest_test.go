@@ -52,6 +52,30 @@ func TestRunFile(t *testing.T) {
 	interpretertest.RunFile(t, interpreter.FromHandler(handler), write(t, replicas+"---\n# nothing\n---\n"+strings.Replace(replicas, "name: replicas", "name: again", 1)))
 }
 
+// TestCertificate: a server with the certificate is reached with the CA bundle.
+func TestCertificate(t *testing.T) {
+	certDir, caBundle := interpretertest.Certificate(t)
+	server, err := interpreter.NewServer(interpreter.ServerOptions{Addr: "127.0.0.1:0", CertDir: certDir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := interpreter.Register(server, "/w", handler); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	<-server.Ready()
+	target := interpretertest.URL(t, interpreter.Interpret, "https://"+server.Addr().String()+"/w", caBundle)
+	interpretertest.RunFile(t, target, write(t, replicas))
+}
+
 // TestLoad: a case that would test nothing is refused.
 func TestLoad(t *testing.T) {
 	for _, test := range []struct{ content, want string }{
