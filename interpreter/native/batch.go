@@ -14,9 +14,6 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// jobLabels are set by the API server of each cluster, with the UID that the job has there.
-var jobLabels = []string{"batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"}
-
 func job() interpreter.HandlerFor[*batchv1.Job] {
 	type object = *batchv1.Job
 	return interpreter.HandlerFor[object]{
@@ -37,23 +34,6 @@ func job() interpreter.HandlerFor[*batchv1.Job] {
 			return Dependencies(&j.Spec.Template.Spec, j.Namespace), nil
 		},
 		Health: func(_ context.Context, j object) (bool, error) { return jobHealthy(j), nil },
-		Prune: func(_ context.Context, j object) error {
-			pruneMeta(&j.ObjectMeta)
-			j.Status = batchv1.JobStatus{}
-			if !generated(j) {
-				return nil
-			}
-			for _, label := range jobLabels {
-				delete(j.Spec.Template.Labels, label)
-				if j.Spec.Selector != nil {
-					delete(j.Spec.Selector.MatchLabels, label)
-				}
-			}
-			if j.Spec.Selector != nil && len(j.Spec.Selector.MatchLabels) == 0 && len(j.Spec.Selector.MatchExpressions) == 0 {
-				j.Spec.Selector = nil
-			}
-			return nil
-		},
 	}
 }
 
@@ -143,11 +123,6 @@ func cronJob() interpreter.HandlerFor[*batchv1.CronJob] {
 			return Dependencies(&c.Spec.JobTemplate.Spec.Template.Spec, c.Namespace), nil
 		},
 		Health: func(_ context.Context, c object) (bool, error) { return cronJobHealthy(c), nil },
-		Prune: func(_ context.Context, c object) error {
-			pruneMeta(&c.ObjectMeta)
-			c.Status = batchv1.CronJobStatus{}
-			return nil
-		},
 	}
 }
 

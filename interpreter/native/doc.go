@@ -65,4 +65,16 @@
 //
 // The status of a Job is one that the API server takes: it allows nothing but what the Job's own controller could do. No
 // counter goes down, the time of the start stays, and what has ended stays ended, whatever clusters are added.
+//
+// # Pruned objects
+//
+// Prune removes the status, the finalizers and owners, and the metadata that the API server sets. It also removes:
+//
+//	Deployment             the annotations of its revisions
+//	Job                    ttlSecondsAfterFinished, and the generated labels and selector
+//	Service                its addresses, unless it is headless
+//	ServiceAccount         the secrets with its tokens
+//	Secret                 the token of a ServiceAccount, and the UID of the account
+//	PersistentVolumeClaim  the annotation of the selected node
+//	PersistentVolume       UID and resourceVersion of its claim
 package native

@@ -5,8 +5,6 @@ package native
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -28,11 +26,6 @@ func serviceAccount() interpreter.HandlerFor[*corev1.ServiceAccount] {
 			}
 			return r.sorted(), nil
 		},
-		Prune: func(_ context.Context, a object) error {
-			pruneMeta(&a.ObjectMeta)
-			a.Secrets = slices.DeleteFunc(a.Secrets, func(s corev1.ObjectReference) bool { return strings.HasPrefix(s.Name, a.Name+"-token-") })
-			return nil
-		},
 	}
 }
 
@@ -50,14 +43,6 @@ func secret() interpreter.HandlerFor[*corev1.Secret] {
 					desired.Annotations = map[string]string{}
 				}
 				desired.Annotations[corev1.ServiceAccountUIDKey] = uid
-			}
-			return nil
-		},
-		Prune: func(_ context.Context, s object) error {
-			pruneMeta(&s.ObjectMeta)
-			if s.Type == corev1.SecretTypeServiceAccountToken {
-				s.Data = nil
-				delete(s.Annotations, corev1.ServiceAccountUIDKey)
 			}
 			return nil
 		},

@@ -50,8 +50,11 @@ func (i *Interpreter) Handle(ctx context.Context, r interpreter.Request) interpr
 		return interpreter.Errored(http.StatusNotImplemented, fmt.Errorf("%s of %s is not native", r.Operation, gvk.Kind))
 	}
 	k := i.kinds[gvk]
-	if r.Operation == v1alpha1.InterpretStatus {
+	switch r.Operation {
+	case v1alpha1.InterpretStatus:
 		return reflectStatus(k.status, &r)
+	case v1alpha1.Prune:
+		return pruner.Handle(ctx, r)
 	}
 	return k.handler.Handle(ctx, r)
 }
@@ -74,8 +77,11 @@ func (i *Interpreter) Supports(gvk schema.GroupVersionKind, operation interprete
 	if !ok {
 		return false
 	}
-	if operation == v1alpha1.InterpretStatus {
+	switch operation {
+	case v1alpha1.InterpretStatus:
 		return k.status != noStatus
+	case v1alpha1.Prune:
+		return true
 	}
 	return slices.Contains(k.operations, operation)
 }

@@ -33,15 +33,6 @@ func service() interpreter.HandlerFor[*corev1.Service] {
 		Health: func(_ context.Context, s object) (bool, error) {
 			return s.Spec.Type != corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) > 0, nil
 		},
-		Prune: func(_ context.Context, s object) error {
-			pruneMeta(&s.ObjectMeta)
-			s.Status = corev1.ServiceStatus{}
-			if s.Spec.ClusterIP != corev1.ClusterIPNone { // headless is a wish, an address is given
-				s.Spec.ClusterIP, s.Spec.ClusterIPs = "", nil
-			}
-			s.Spec.HealthCheckNodePort = 0
-			return nil
-		},
 	}
 }
 
@@ -110,10 +101,5 @@ func ingress() interpreter.HandlerFor[*networkingv1.Ingress] {
 			return r.sorted(), nil
 		},
 		Health: func(_ context.Context, i object) (bool, error) { return len(i.Status.LoadBalancer.Ingress) > 0, nil },
-		Prune: func(_ context.Context, i object) error {
-			pruneMeta(&i.ObjectMeta)
-			i.Status = networkingv1.IngressStatus{}
-			return nil
-		},
 	}
 }

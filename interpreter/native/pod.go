@@ -32,12 +32,6 @@ func pod() interpreter.HandlerFor[*corev1.Pod] {
 				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 			}), nil
 		},
-		Prune: func(_ context.Context, p object) error {
-			pruneMeta(&p.ObjectMeta)
-			p.Spec.NodeName = ""
-			p.Status = corev1.PodStatus{}
-			return nil
-		},
 	}
 }
 

@@ -41,11 +41,6 @@ func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
 		Health: func(_ context.Context, b object) (bool, error) {
 			return b.Status.ObservedGeneration >= b.Generation && b.Status.CurrentHealthy >= b.Status.DesiredHealthy, nil
 		},
-		Prune: func(_ context.Context, b object) error {
-			pruneMeta(&b.ObjectMeta)
-			b.Status = policyv1.PodDisruptionBudgetStatus{}
-			return nil
-		},
 	}
 }
 
@@ -71,11 +66,6 @@ func autoscaler() interpreter.HandlerFor[*autoscalingv2.HorizontalPodAutoscaler]
 			return err
 		},
 		Health: func(_ context.Context, h object) (bool, error) { return autoscalerHealthy(h), nil },
-		Prune: func(_ context.Context, h object) error {
-			pruneMeta(&h.ObjectMeta)
-			h.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
-			return nil
-		},
 	}
 }
 

@@ -4,19 +4,89 @@
 package native
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"context"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// pruneMeta removes what the API server of the control plane has set, and what means something there only.
-func pruneMeta(m *metav1.ObjectMeta) {
-	m.UID = ""
-	m.ResourceVersion = ""
-	m.Generation = 0
-	m.SelfLink = "" //nolint:staticcheck // deprecated, and in old objects
-	m.CreationTimestamp = metav1.Time{}
-	m.DeletionTimestamp = nil
-	m.DeletionGracePeriodSeconds = nil
-	m.ManagedFields = nil
-	m.OwnerReferences = nil
-	m.Finalizers = nil
+// pruner removes the fields that the API server and the controllers of the control plane have set.
+// It reads objects without their Go types, which would keep unknown fields of the status.
+var pruner = interpreter.HandlerFor[*unstructured.Unstructured]{Prune: prune}
+
+// serverFields are set by the API server, or mean something in the control plane only.
+var serverFields = [][]string{
+	{"metadata", "uid"},
+	{"metadata", "resourceVersion"},
+	{"metadata", "generation"},
+	{"metadata", "selfLink"},
+	{"metadata", "creationTimestamp"},
+	{"metadata", "deletionTimestamp"},
+	{"metadata", "deletionGracePeriodSeconds"},
+	{"metadata", "managedFields"},
+	{"metadata", "ownerReferences"},
+	{"metadata", "finalizers"},
+	{"status"},
+}
+
+// controllerFields are set by the controllers of one kind.
+var controllerFields = map[string][][]string{
+	"Deployment": {
+		{"metadata", "annotations", "deployment.kubernetes.io/revision"},
+		{"metadata", "annotations", "deployment.kubernetes.io/revision-history"},
+	},
+	// A cluster that deletes a finished Job would have it created again.
+	"Job": {{"spec", "ttlSecondsAfterFinished"}},
+	// The claim has another UID on the cluster.
+	"PersistentVolume":      {{"spec", "claimRef", "uid"}, {"spec", "claimRef", "resourceVersion"}},
+	"PersistentVolumeClaim": {{"metadata", "annotations", "volume.kubernetes.io/selected-node"}},
+}
+
+// controllerUIDLabels and jobLabels are set by the API server of each cluster, with the UID that the
+// job has there.
+var (
+	controllerUIDLabels = []string{batchv1.ControllerUidLabel, "controller-uid"}
+	jobLabels           = append([]string{batchv1.JobNameLabel, "job-name"}, controllerUIDLabels...)
+)
+
+func prune(_ context.Context, u *unstructured.Unstructured) error {
+	for _, path := range slices.Concat(serverFields, controllerFields[u.GetKind()]) {
+		unstructured.RemoveNestedField(u.Object, path...)
+	}
+	switch u.GetKind() {
+	case "Job":
+		if manual, _, _ := unstructured.NestedBool(u.Object, "spec", "manualSelector"); !manual {
+			for _, label := range controllerUIDLabels {
+				unstructured.RemoveNestedField(u.Object, "spec", "selector", "matchLabels", label)
+			}
+			for _, label := range jobLabels {
+				unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "labels", label)
+			}
+		}
+	case "Service":
+		// A Service without an address is the user's choice.
+		if ip, _, _ := unstructured.NestedString(u.Object, "spec", "clusterIP"); ip != "" && ip != corev1.ClusterIPNone {
+			unstructured.RemoveNestedField(u.Object, "spec", "clusterIP")
+			unstructured.RemoveNestedField(u.Object, "spec", "clusterIPs")
+		}
+	case "ServiceAccount":
+		if secrets, there := u.Object["secrets"].([]any); there {
+			u.Object["secrets"] = slices.DeleteFunc(secrets, func(secret any) bool {
+				reference, _ := secret.(map[string]any)
+				name, _ := reference["name"].(string)
+				return strings.HasPrefix(name, u.GetName()+"-token-")
+			})
+		}
+	case "Secret":
+		if u.Object["type"] == string(corev1.SecretTypeServiceAccountToken) {
+			unstructured.RemoveNestedField(u.Object, "data")
+			unstructured.RemoveNestedField(u.Object, "metadata", "annotations", corev1.ServiceAccountUIDKey)
+		}
+	}
+	return nil
 }

@@ -24,11 +24,6 @@ func daemonSet() interpreter.HandlerFor[*appsv1.DaemonSet] {
 			updated := d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType || s.UpdatedNumberScheduled >= s.DesiredNumberScheduled
 			return s.ObservedGeneration >= d.Generation && updated && s.NumberAvailable >= s.DesiredNumberScheduled, nil
 		},
-		Prune: func(_ context.Context, d object) error {
-			pruneMeta(&d.ObjectMeta)
-			d.Status = appsv1.DaemonSetStatus{}
-			return nil
-		},
 	}
 }
 
@@ -58,11 +53,6 @@ func replicaSet() interpreter.HandlerFor[*appsv1.ReplicaSet] {
 	h.Aggregate = aggregateReplicaSet
 	h.Health = func(_ context.Context, r *appsv1.ReplicaSet) (bool, error) {
 		return r.Status.ObservedGeneration >= r.Generation && r.Status.AvailableReplicas >= orOne(r.Spec.Replicas), nil
-	}
-	h.Prune = func(_ context.Context, r *appsv1.ReplicaSet) error {
-		pruneMeta(&r.ObjectMeta)
-		r.Status = appsv1.ReplicaSetStatus{}
-		return nil
 	}
 	return h
 }

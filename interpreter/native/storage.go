@@ -37,14 +37,6 @@ func persistentVolume() interpreter.HandlerFor[*corev1.PersistentVolume] {
 		Health: func(_ context.Context, v object) (bool, error) {
 			return v.Status.Phase == corev1.VolumeBound || v.Status.Phase == corev1.VolumeAvailable, nil
 		},
-		Prune: func(_ context.Context, v object) error {
-			pruneMeta(&v.ObjectMeta)
-			v.Status = corev1.PersistentVolumeStatus{}
-			if v.Spec.ClaimRef != nil { // the claim has another UID on the cluster
-				v.Spec.ClaimRef.UID, v.Spec.ClaimRef.ResourceVersion = "", ""
-			}
-			return nil
-		},
 	}
 }
 
@@ -68,10 +60,5 @@ func persistentVolumeClaim() interpreter.HandlerFor[*corev1.PersistentVolumeClai
 			return err
 		},
 		Health: func(_ context.Context, c object) (bool, error) { return c.Status.Phase == corev1.ClaimBound, nil },
-		Prune: func(_ context.Context, c object) error {
-			pruneMeta(&c.ObjectMeta)
-			c.Status = corev1.PersistentVolumeClaimStatus{}
-			return nil
-		},
 	}
 }

@@ -58,11 +58,6 @@ func deployment() interpreter.HandlerFor[*appsv1.Deployment] {
 	})
 	h.Aggregate = aggregateDeployment
 	h.Health = func(_ context.Context, d *appsv1.Deployment) (bool, error) { return deploymentHealthy(d), nil }
-	h.Prune = func(_ context.Context, d *appsv1.Deployment) error {
-		pruneMeta(&d.ObjectMeta)
-		d.Status = appsv1.DeploymentStatus{}
-		return nil
-	}
 	return h
 }
 
@@ -110,11 +105,6 @@ func statefulSet() interpreter.HandlerFor[*appsv1.StatefulSet] {
 	}
 	h.Aggregate = aggregateStatefulSet
 	h.Health = func(_ context.Context, s *appsv1.StatefulSet) (bool, error) { return statefulSetHealthy(s), nil }
-	h.Prune = func(_ context.Context, s *appsv1.StatefulSet) error {
-		pruneMeta(&s.ObjectMeta)
-		s.Status = appsv1.StatefulSetStatus{}
-		return nil
-	}
 	return h
 }
 
