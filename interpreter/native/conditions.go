@@ -87,19 +87,20 @@ type report struct {
 	condition
 }
 
-// conditions makes conditions of those that clusters report, sorted by type. Where none reports any, they are those
-// before. A type that is not reported any more is gone, but for one that is not known here: it may be the control
-// plane's own.
+// conditions makes conditions of those that clusters report, sorted by type. Where all clusters
+// report a status and no condition, they are those before. A type that is not reported any more is
+// gone, but for one that is not known here: it may be the control plane's own. While a cluster has
+// not reported a status, known types are not gone but Unknown.
 func conditions[C any](before []C, items []interpreter.AggregatedStatusItem) ([]C, error) {
-	reports, err := reported(items)
-	if err != nil || len(reports) == 0 {
+	reports, silent, err := reported(items)
+	if err != nil || len(reports) == 0 && silent == 0 {
 		return before, err
 	}
 	earlier, err := convert[condition](before)
 	if err != nil {
 		return before, err
 	}
-	return convert[C](aggregateConditions(earlier, reports, len(items)))
+	return convert[C](aggregateConditions(earlier, reports, len(items), silent))
 }
 
 // conditional is every status with conditions.
@@ -107,10 +108,11 @@ type conditional struct {
 	Conditions []condition `json:"conditions"`
 }
 
-// reported are the conditions on clusters by type, each list by cluster.
-func reported(items []interpreter.AggregatedStatusItem) (map[string][]report, error) {
-	reports := map[string][]report{}
-	_, err := eachStatus(items, func(cluster string, s *conditional) {
+// reported returns the conditions on clusters by type, each list by cluster, and the number of
+// clusters that have not reported a status.
+func reported(items []interpreter.AggregatedStatusItem) (reports map[string][]report, silent int, err error) {
+	reports = map[string][]report{}
+	n, err := eachStatus(items, func(cluster string, s *conditional) {
 		seen := map[string]bool{}
 		for _, c := range s.Conditions {
 			if !seen[c.Type] {
@@ -122,19 +124,21 @@ func reported(items []interpreter.AggregatedStatusItem) (map[string][]report, er
 	for _, list := range reports {
 		slices.SortStableFunc(list, func(a, b report) int { return cmp.Compare(a.cluster, b.cluster) })
 	}
-	return reports, err
+	return reports, len(items) - n, err
 }
 
-func aggregateConditions(before []condition, reports map[string][]report, clusters int) []condition {
+func aggregateConditions(before []condition, reports map[string][]report, clusters, silent int) []condition {
 	out := map[string]condition{}
 	for _, c := range before {
 		if _, known := conditionRules[c.Type]; !known {
 			out[c.Type] = c
+		} else if silent > 0 && reports[c.Type] == nil {
+			reports[c.Type] = []report{}
 		}
 	}
 	for kind, list := range reports {
 		if rule := conditionRules[kind]; rule != terminalRule {
-			status, deciding := decide(rule, list, clusters)
+			status, deciding := decide(rule, list, clusters, silent)
 			out[kind] = merged(kind, status, deciding, before)
 		}
 	}
@@ -142,7 +146,7 @@ func aggregateConditions(before []condition, reports map[string][]report, cluste
 }
 
 // decide returns the status, and the reports that it is made of: none where clusters say nothing.
-func decide(rule conditionRule, reports []report, clusters int) (corev1.ConditionStatus, []report) {
+func decide(rule conditionRule, reports []report, clusters, silent int) (corev1.ConditionStatus, []report) {
 	of := func(status corev1.ConditionStatus) (out []report) {
 		for _, r := range reports {
 			if r.Status == status {
@@ -165,7 +169,7 @@ func decide(rule conditionRule, reports []report, clusters int) (corev1.Conditio
 		if len(yes) > 0 {
 			return corev1.ConditionTrue, yes
 		}
-		if len(unknown) > 0 {
+		if len(unknown)+silent > 0 {
 			return corev1.ConditionUnknown, unknown
 		}
 		return corev1.ConditionFalse, no
@@ -250,16 +254,16 @@ func message(reports []report) string {
 	return out
 }
 
-// convert copies conditions from one type to another: they all have the same names in JSON. What a type does not have
-// is left out.
+// convert copies a list from one type to another with the same names in JSON. Fields that the other
+// type does not have are left out.
 func convert[To, From any](list []From) ([]To, error) {
 	text, err := json.Marshal(list)
 	if err != nil {
-		return nil, fmt.Errorf("conditions cannot be encoded: %w", err)
+		return nil, fmt.Errorf("encoding %T: %w", list, err)
 	}
 	var out []To
 	if err := json.Unmarshal(text, &out); err != nil {
-		return nil, fmt.Errorf("conditions cannot be converted: %w", err)
+		return nil, fmt.Errorf("converting %T: %w", list, err)
 	}
 	return out, nil
 }

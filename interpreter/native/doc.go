@@ -60,8 +60,11 @@
 //	others                                                                        what all clusters say
 //
 // All else is Unknown. Reason and message are those of the clusters that decide, and say which these are; the time of the
-// transition stays while the status does. Where clusters report no conditions, those of the object stay. Karmada's own
-// interpreter aggregates those of Jobs only. Conditions of a Service stay as they are.
+// transition stays while the status does. Where clusters report no conditions, those of the object stay. Conditions of a
+// Service stay as they are.
+//
+// A cluster that has not reported counts as not ready. Pods, claims and volumes are Pending. Conditions are False where
+// another cluster decides so, and otherwise Unknown. The observedGeneration is less than the generation.
 //
 // The status of a Job is one that the API server takes: it allows nothing but what the Job's own controller could do. No
 // counter goes down, the time of the start stays, and what has ended stays ended, whatever clusters are added.

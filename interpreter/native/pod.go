@@ -4,6 +4,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -103,12 +104,13 @@ var phases = []corev1.PodPhase{corev1.PodFailed, corev1.PodUnknown, corev1.PodPe
 
 func aggregatePod(_ context.Context, p *corev1.Pod, items []interpreter.AggregatedStatusItem) error {
 	sum := p.Status // the API server has set the class of service in it
-	sum.Phase, sum.StartTime, sum.InitContainerStatuses, sum.ContainerStatuses = "", nil, nil, nil
-	_, err := eachStatus(items, func(_ string, s *corev1.PodStatus) {
-		sum.Phase = first(phases, sum.Phase, s.Phase)
+	sum.StartTime, sum.InitContainerStatuses, sum.ContainerStatuses = nil, nil, nil
+	var err error
+	sum.Phase, err = phase(items, phases, corev1.PodPending, func(s *corev1.PodStatus) corev1.PodPhase {
 		sum.InitContainerStatuses = append(sum.InitContainerStatuses, s.InitContainerStatuses...)
 		sum.ContainerStatuses = append(sum.ContainerStatuses, s.ContainerStatuses...)
 		sum.StartTime = earlier(sum.StartTime, s.StartTime)
+		return s.Phase
 	})
 	if err != nil {
 		return err
@@ -119,13 +121,23 @@ func aggregatePod(_ context.Context, p *corev1.Pod, items []interpreter.Aggregat
 	return err
 }
 
-// first returns which of two values comes first in an order. What is not in it comes last, and what is empty not at all.
+// phase returns the phase of an object: of its phases on the clusters, the one that comes first in an
+// order. A cluster without a phase has not reported yet, and counts as pending. An object that is on
+// no cluster is pending too.
+func phase[S any, P ~string](items []interpreter.AggregatedStatusItem, order []P, pending P, of func(*S) P) (P, error) {
+	var out P
+	n, err := eachStatus(items, func(_ string, s *S) { out = first(order, out, cmp.Or(of(s), pending)) })
+	if n < max(1, len(items)) {
+		out = first(order, out, pending)
+	}
+	return out, err
+}
+
+// first returns the value that comes first in an order. Values that are not in it come last. The
+// value a may be empty.
 func first[T ~string](order []T, a, b T) T {
 	if a == "" {
 		return b
-	}
-	if b == "" {
-		return a
 	}
 	i, j := slices.Index(order, a), slices.Index(order, b)
 	if i < 0 || j >= 0 && j < i {

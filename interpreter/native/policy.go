@@ -48,7 +48,7 @@ func autoscaler() interpreter.HandlerFor[*autoscalingv2.HorizontalPodAutoscaler]
 	type object = *autoscalingv2.HorizontalPodAutoscaler
 	return interpreter.HandlerFor[object]{
 		Aggregate: func(_ context.Context, h object, items []interpreter.AggregatedStatusItem) error {
-			sum := autoscalingv2.HorizontalPodAutoscalerStatus{ObservedGeneration: h.Status.ObservedGeneration}
+			var sum autoscalingv2.HorizontalPodAutoscalerStatus
 			_, err := eachStatus(items, func(_ string, s *autoscalingv2.HorizontalPodAutoscalerStatus) {
 				count(&sum.CurrentReplicas, s.CurrentReplicas)
 				count(&sum.DesiredReplicas, s.DesiredReplicas)

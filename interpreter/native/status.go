@@ -109,19 +109,24 @@ func count(sum *int32, n int32) {
 	*sum = int32(max(math.MinInt32, min(math.MaxInt32, int64(*sum)+int64(n))))
 }
 
-// observed returns the generation that all clusters have observed: that of the object, where each of them has the newest
-// object and has observed it, and otherwise what it was.
+// observed returns the generation that all clusters have observed: that of the object, where each of
+// them has the newest object and has observed it, and otherwise what it was. A cluster that has not
+// reported has not observed the newest object.
 func observed(generation, before int64, items []interpreter.AggregatedStatusItem) (int64, error) {
 	current := 0
-	_, err := eachStatus(items, func(_ string, g *generations) {
-		if g.ResourceTemplateGeneration == generation && g.ObservedGeneration == g.Generation {
+	n, err := eachStatus(items, func(_ string, g *generations) {
+		// A greater generation is that of an earlier object of the same name.
+		if g.ResourceTemplateGeneration == generation && g.ObservedGeneration >= g.Generation {
 			current++
 		}
 	})
-	if err != nil || current < len(items) {
-		return before, err
+	switch {
+	case err != nil || current == len(items):
+		return generation, err
+	case n < len(items):
+		return min(before, max(0, generation-1)), nil
 	}
-	return generation, nil
+	return before, nil
 }
 
 // aggregateCommon makes what statuses of kinds with a generation have in common.
@@ -130,6 +135,6 @@ func aggregateCommon[C any](generation, before int64, list []C, items []interpre
 	if err != nil {
 		return before, list, err
 	}
-	before, err = observed(generation, before, items)
-	return before, list, err
+	generation, err = observed(generation, before, items)
+	return generation, list, err
 }

@@ -26,11 +26,9 @@ func persistentVolume() interpreter.HandlerFor[*corev1.PersistentVolume] {
 			return nil
 		},
 		Aggregate: func(_ context.Context, v object, items []interpreter.AggregatedStatusItem) error {
-			var phase corev1.PersistentVolumePhase
-			_, err := eachStatus(items, func(_ string, s *corev1.PersistentVolumeStatus) { phase = first(volumePhases, phase, s.Phase) })
-			if err == nil {
-				v.Status.Phase = phase
-			}
+			var err error
+			v.Status.Phase, err = phase(items, volumePhases, corev1.VolumePending,
+				func(s *corev1.PersistentVolumeStatus) corev1.PersistentVolumePhase { return s.Phase })
 			return err
 		},
 		// A volume is of use while it is bound, or can be.
@@ -50,12 +48,12 @@ func persistentVolumeClaim() interpreter.HandlerFor[*corev1.PersistentVolumeClai
 			return nil
 		},
 		Aggregate: func(_ context.Context, c object, items []interpreter.AggregatedStatusItem) error {
-			var phase corev1.PersistentVolumeClaimPhase
-			_, err := eachStatus(items, func(_ string, s *corev1.PersistentVolumeClaimStatus) { phase = first(claimPhases, phase, s.Phase) })
+			var err error
+			c.Status.Phase, err = phase(items, claimPhases, corev1.ClaimPending,
+				func(s *corev1.PersistentVolumeClaimStatus) corev1.PersistentVolumeClaimPhase { return s.Phase })
 			if err != nil {
 				return err
 			}
-			c.Status.Phase = phase
 			c.Status.Conditions, err = conditions(c.Status.Conditions, items)
 			return err
 		},
