@@ -45,7 +45,12 @@ func retainJob(_ context.Context, desired, observed *batchv1.Job) error {
 	if !generated(desired) {
 		return nil
 	}
-	desired.Spec.Selector = observed.Spec.Selector
+	if observed.Spec.Selector != nil {
+		if desired.Spec.Selector == nil {
+			desired.Spec.Selector = &metav1.LabelSelector{}
+		}
+		desired.Spec.Selector.MatchLabels = observed.Spec.Selector.MatchLabels
+	}
 	for _, label := range jobLabels {
 		value, there := observed.Spec.Template.Labels[label]
 		if !there {

@@ -14,9 +14,11 @@ import (
 func serviceAccount() interpreter.HandlerFor[*corev1.ServiceAccount] {
 	type object = *corev1.ServiceAccount
 	return interpreter.HandlerFor[object]{
-		// Controllers of the cluster add the secrets of tokens.
+		// Controllers of the cluster add the secrets of tokens and of its registry.
 		Retain: func(_ context.Context, desired, observed object) error {
 			desired.Secrets = union(desired.Secrets, observed.Secrets, func(r *corev1.ObjectReference) string { return r.Name })
+			desired.ImagePullSecrets = union(desired.ImagePullSecrets, observed.ImagePullSecrets,
+				func(r *corev1.LocalObjectReference) string { return r.Name })
 			return nil
 		},
 		Dependencies: func(_ context.Context, a object) ([]interpreter.DependentObjectReference, error) {
@@ -37,7 +39,9 @@ func secret() interpreter.HandlerFor[*corev1.Secret] {
 			if desired.Type != corev1.SecretTypeServiceAccountToken {
 				return nil
 			}
-			desired.Data = observed.Data
+			if observed.Data != nil {
+				desired.Data = observed.Data
+			}
 			if uid, there := observed.Annotations[corev1.ServiceAccountUIDKey]; there {
 				if desired.Annotations == nil {
 					desired.Annotations = map[string]string{}

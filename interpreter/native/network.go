@@ -6,6 +6,8 @@ package native
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -23,15 +25,17 @@ func service() interpreter.HandlerFor[*corev1.Service] {
 			}
 			var all []corev1.LoadBalancerIngress
 			_, err := eachStatus(items, func(_ string, status *corev1.ServiceStatus) {
-				all = union(all, status.LoadBalancer.Ingress, encoded)
+				all = append(all, status.LoadBalancer.Ingress...)
 			})
 			if err == nil {
-				s.Status.LoadBalancer.Ingress = all
+				s.Status.LoadBalancer.Ingress = addresses(all)
 			}
 			return err
 		},
 		Health: func(_ context.Context, s object) (bool, error) {
-			return s.Spec.Type != corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) > 0, nil
+			reachable := func(i corev1.LoadBalancerIngress) bool { return i.Hostname != "" || i.IP != "" }
+			return s.Spec.Type != corev1.ServiceTypeLoadBalancer ||
+				slices.ContainsFunc(s.Status.LoadBalancer.Ingress, reachable), nil
 		},
 	}
 }
@@ -69,6 +73,47 @@ func retainService(_ context.Context, desired, observed *corev1.Service) error {
 	return nil
 }
 
+// address tells the addresses of a load balancer apart.
+type address struct {
+	hostname, ip string
+	mode         corev1.LoadBalancerIPMode
+}
+
+// addresses returns each address once with the ports of all clusters. It sorts them, so that the
+// order of the clusters does not count.
+func addresses(list []corev1.LoadBalancerIngress) []corev1.LoadBalancerIngress {
+	ports := map[address][]corev1.PortStatus{}
+	for _, i := range list {
+		key := address{i.Hostname, i.IP, deref(i.IPMode)}
+		ports[key] = append(ports[key], i.Ports...)
+	}
+	keys := slices.SortedFunc(maps.Keys(ports), func(a, b address) int {
+		return cmp.Or(emptyLast(a.hostname, b.hostname), cmp.Compare(a.ip, b.ip), emptyLast(a.mode, b.mode))
+	})
+	var out []corev1.LoadBalancerIngress
+	for _, key := range keys {
+		i := corev1.LoadBalancerIngress{Hostname: key.hostname, IP: key.ip}
+		if key.mode != "" {
+			i.IPMode = &key.mode
+		}
+		slices.SortFunc(ports[key], comparePorts)
+		i.Ports = slices.CompactFunc(ports[key], func(a, b corev1.PortStatus) bool { return comparePorts(a, b) == 0 })
+		out = append(out, i)
+	}
+	return out
+}
+
+func comparePorts(a, b corev1.PortStatus) int {
+	return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(deref(a.Error), deref(b.Error)))
+}
+
+func emptyLast[T ~string](a, b T) int {
+	if a == "" || b == "" {
+		return cmp.Compare(len(b), len(a))
+	}
+	return cmp.Compare(a, b)
+}
+
 // portKey tells the ports of a service apart.
 type portKey struct {
 	protocol corev1.Protocol
@@ -85,10 +130,14 @@ func ingress() interpreter.HandlerFor[*networkingv1.Ingress] {
 		Aggregate: func(_ context.Context, i object, items []interpreter.AggregatedStatusItem) error {
 			var all []networkingv1.IngressLoadBalancerIngress
 			_, err := eachStatus(items, func(_ string, status *networkingv1.IngressStatus) {
-				all = union(all, status.LoadBalancer.Ingress, encoded)
+				all = append(all, status.LoadBalancer.Ingress...)
 			})
+			if err != nil {
+				return err
+			}
+			list, err := convert[corev1.LoadBalancerIngress](all)
 			if err == nil {
-				i.Status.LoadBalancer.Ingress = all
+				i.Status.LoadBalancer.Ingress, err = convert[networkingv1.IngressLoadBalancerIngress](addresses(list))
 			}
 			return err
 		},
@@ -100,6 +149,9 @@ func ingress() interpreter.HandlerFor[*networkingv1.Ingress] {
 			}
 			return r.sorted(), nil
 		},
-		Health: func(_ context.Context, i object) (bool, error) { return len(i.Status.LoadBalancer.Ingress) > 0, nil },
+		Health: func(_ context.Context, i object) (bool, error) {
+			reachable := func(i networkingv1.IngressLoadBalancerIngress) bool { return i.Hostname != "" || i.IP != "" }
+			return slices.ContainsFunc(i.Status.LoadBalancer.Ingress, reachable), nil
+		},
 	}
 }

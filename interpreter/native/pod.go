@@ -53,7 +53,7 @@ func retainPod(_ context.Context, desired, observed *corev1.Pod) error {
 	if len(d.ImagePullSecrets) == 0 {
 		d.ImagePullSecrets = o.ImagePullSecrets
 	}
-	d.Volumes = union(d.Volumes, o.Volumes, func(v *corev1.Volume) string { return v.Name })
+	d.Volumes = unionInOrder(d.Volumes, o.Volumes, func(v *corev1.Volume) string { return v.Name })
 	d.Tolerations = union(d.Tolerations, o.Tolerations, encoded)
 	retainMounts(d.InitContainers, o.InitContainers)
 	retainMounts(d.Containers, o.Containers)
@@ -67,7 +67,7 @@ func retainMounts(desired, observed []corev1.Container) {
 	}
 	for i := range desired {
 		d := &desired[i]
-		d.VolumeMounts = union(d.VolumeMounts, mounts[d.Name], func(m *corev1.VolumeMount) string { return m.MountPath })
+		d.VolumeMounts = unionInOrder(d.VolumeMounts, mounts[d.Name], func(m *corev1.VolumeMount) string { return m.MountPath })
 	}
 }
 
@@ -87,6 +87,18 @@ func union[T any](list, other []T, key func(*T) string) []T {
 			list = append(list, other[i])
 		}
 	}
+	return list
+}
+
+// unionInOrder is union in the order of the observed list. The API server refuses another order of a
+// pod's volumes and mounts, and webhooks of the cluster may have put elements first.
+func unionInOrder[T any](desired, observed []T, key func(*T) string) []T {
+	places := make(map[string]int, len(observed))
+	for i := range observed {
+		places[key(&observed[i])] = i - len(observed) // negative, so that others come after
+	}
+	list := union(desired, observed, key)
+	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(places[key(&a)], places[key(&b)]) })
 	return list
 }
 

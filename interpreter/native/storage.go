@@ -4,6 +4,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,9 @@ func persistentVolume() interpreter.HandlerFor[*corev1.PersistentVolume] {
 	return interpreter.HandlerFor[object]{
 		// The claim is bound by the cluster.
 		Retain: func(_ context.Context, desired, observed object) error {
-			desired.Spec.ClaimRef = observed.Spec.ClaimRef
+			if observed.Spec.ClaimRef != nil {
+				desired.Spec.ClaimRef = observed.Spec.ClaimRef
+			}
 			return nil
 		},
 		Aggregate: func(_ context.Context, v object, items []interpreter.AggregatedStatusItem) error {
@@ -41,10 +44,9 @@ func persistentVolume() interpreter.HandlerFor[*corev1.PersistentVolume] {
 func persistentVolumeClaim() interpreter.HandlerFor[*corev1.PersistentVolumeClaim] {
 	type object = *corev1.PersistentVolumeClaim
 	return interpreter.HandlerFor[object]{
+		// The cluster has bound the claim for good: the API server refuses another volume.
 		Retain: func(_ context.Context, desired, observed object) error {
-			if desired.Spec.VolumeName == "" {
-				desired.Spec.VolumeName = observed.Spec.VolumeName
-			}
+			desired.Spec.VolumeName = cmp.Or(observed.Spec.VolumeName, desired.Spec.VolumeName)
 			return nil
 		},
 		Aggregate: func(_ context.Context, c object, items []interpreter.AggregatedStatusItem) error {
