@@ -80,4 +80,6 @@
 //	Secret                 the token of a ServiceAccount, and the UID of the account
 //	PersistentVolumeClaim  the annotation of the selected node
 //	PersistentVolume       UID and resourceVersion of its claim
+//
+// KARMADA.md lists every difference from Karmada's interpreter of built-in kinds.
 package native
