@@ -71,11 +71,13 @@ peers: kube ## measure the projects that README.md compares with (WATCHES=20)
 # Packages come before flags of the tests: the go command takes what comes after one that it does not know for an argument of the tests.
 # It fuzzes one function of one package at a time, so they are looked up first.
 # With 100,000 seeds the simulations of works take about 45 minutes on two idle processors, those of the dynamic watcher
-# 25, and the rules ten. The models of rsync take about ten with 10,000 checks. A thousand runs of AppliedWork's campaign on a real API server take about 30.
-fuzz: kube ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulations, RUNS (1000) of AppliedWork's, CHECKS (10000) of rsync's, and each rule removed
+# 25, the rules ten, and the edits of objects with unknown fields five. The models of rsync take about ten with 10,000 checks. A thousand runs of AppliedWork's campaign on a real API server take about 30.
+fuzz: kube ## each fuzz test for FUZZTIME (30s), SEEDS (100000) of the simulations and edits, RUNS (1000) of AppliedWork's, CHECKS (10000) of rsync's, and each rule removed
 	$(GO) test ./cloudevents/work -run 'Simulation$$' -work.seeds $(SEEDS) -timeout 0 -v
 	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work ./appliedwork ./rsync ./dynamicwatcher
 	$(GO) test ./dynamicwatcher -run '^TestSimulation$$' -dynamicwatcher.seeds $(SEEDS) -timeout 0 -v
+	$(GO) test ./internal/rawjson -run '^TestUnknownFieldsStayWithTheirElement$$' -rawjson.seeds $(SEEDS) -timeout 0 -v
+	$(GO) test ./interpreter -run '^TestUnknownFieldsStayWithTheirElement$$' -interpreter.seeds $(SEEDS) -timeout 0 -v
 	$(GO) test ./rsync -run '^Test(RolloutModel|RandomRecovery)$$' -rapid.checks $(CHECKS) -timeout 0 -v
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test . -run '^TestAppliedWork$$/^(Campaign|Handover|Owners)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -tags spokewire_rules -run '^TestAppliedWorkRemovedRules$$' -timeout 0 -v .

@@ -49,8 +49,8 @@
 //
 // # Guarantees
 //
-//   - What a Go type does not know survives every change, also in elements of lists: the patch is the difference between
-//     the object before and after, applied to the text that was sent. What was not changed is not in the patch.
+//   - Fields that a Go type does not know survive every change, also in elements of lists, or the request fails: see
+//     Unknown fields. What was not changed is not in the patch.
 //   - The server rejects an invalid request with 429, 408, 405, 415, 413 or 400 and a reason.
 //     However a handler ends, also by a panic, the caller gets an answer with the UID of its
 //     request.
@@ -58,6 +58,28 @@
 //     number, with the same name twice. The caller is told, and the log says which handler.
 //   - The server never logs the content of objects.
 //   - Certificates are read again when they change. One that cannot be used leaves the one before in place.
+//
+// # Unknown fields
+//
+// A [HandlerFor] keeps the fields of an object that its Go type does not know. In a list they stay
+// with their element, which is never identified by its position:
+//
+//  1. Elements with the same key are the same element, if the key is unique in the list before and
+//     after the change. An element with another key is another element.
+//  2. Equal elements are the same element. Several equal elements keep their order, if the change
+//     adds or removes none of them.
+//  3. If the remaining elements can only be new, they have no unknown fields. If they can only be
+//     removed, their unknown fields are removed with them.
+//  4. Otherwise an element may be changed or replaced, and the lists do not show which. This is also
+//     true for a single changed element. If it had unknown fields, the request fails with the code
+//     500 and the path of the element. [HandlerFor].DropUncertain removes the fields instead. The
+//     rule is the same for a list that the type encodes with another number of elements.
+//
+// The key is the field in the patchMergeKey tag of the list, as in the types of Kubernetes. For a
+// list without the tag, it is the first of these fields that an element has: name, key, type,
+// mountPath, devicePath, containerPort, port, ip, uid, topologyKey, clusterName, path, hostname. The
+// keys containerPort and port include the protocol, which defaults to TCP; topologyKey includes
+// whenUnsatisfiable, and status includes reason.
 //
 // # Limits
 //

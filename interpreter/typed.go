@@ -27,13 +27,18 @@ import (
 //
 // The functions that change an object (Revise, Retain, Aggregate, Prune) do so in place. The answer is the difference
 // between the object before and after, as a patch of the object as it was sent: fields that the Go type does not know
-// survive, also in elements of lists.
+// survive, also in elements of lists. Unknown fields in the package documentation has the rule.
 //
 // Each call has objects of its own. They share memory with nothing but each other, and may be kept.
 type HandlerFor[T metav1.Object] struct {
 	// Kinds are the kinds that the handler takes; others are answered with the code 400. Defaults to each kind that is
 	// called like the Go type, in any group and version, and for unstructured objects to all kinds.
 	Kinds []schema.GroupVersionKind
+
+	// DropUncertain removes the unknown fields of a list element if a change does not show which
+	// element it is now. The default is false: the request fails with the code 500. Set it for a
+	// handler that replaces the elements of lists without a unique key.
+	DropUncertain bool
 
 	// Replica returns the replicas that an object declares, and what each of them requires, which may be nil.
 	Replica func(ctx context.Context, object T) (int32, *ReplicaRequirements, error)
@@ -232,7 +237,11 @@ func (h *HandlerFor[T]) change(ctx context.Context, r *Request, object T) (Respo
 	if err != nil {
 		return Response{}, fmt.Errorf("the object cannot be encoded after the change: %w", err)
 	}
-	merged := rawjson.Merge(r.Object.Raw, before, after)
+	merged, err := rawjson.Merge(r.Object.Raw, before, after, reflect.TypeFor[T](), h.DropUncertain)
+	if err != nil {
+		return Response{}, fmt.Errorf("merge the change into the object: %w: "+
+			"give the elements a unique key, or set HandlerFor.DropUncertain", err)
+	}
 	for _, field := range []string{"apiVersion", "kind"} {
 		was, _ := rawjson.Text(rawjson.Member(r.Object.Raw, field))
 		if is, _ := rawjson.Text(rawjson.Member(merged, field)); is != was {

@@ -174,6 +174,7 @@ var testHelpers = []string{
 	"internal/daemon",
 	"internal/gitserver",
 	"internal/h2test",
+	"internal/losslesstest",
 	"internal/metertest",
 	"internal/mosquitto",
 	"internal/ruletest",

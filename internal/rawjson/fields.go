@@ -15,12 +15,14 @@ import (
 type field struct {
 	name  string
 	index []int // as for reflect.Value.FieldByIndex
+	shape shape
 }
 
 // layout is how a type is decoded.
 type layout struct {
 	unmarshaler bool // the type decodes itself
 	foreign     bool // left to encoding/json
+	marshaler   bool // the type encodes itself
 	fields      []field
 	byName      map[string]int
 }
@@ -29,6 +31,8 @@ var (
 	layouts         sync.Map // reflect.Type to *layout
 	unmarshalerType = reflect.TypeFor[json.Unmarshaler]()
 	textType        = reflect.TypeFor[encoding.TextUnmarshaler]()
+	marshalerType   = reflect.TypeFor[json.Marshaler]()
+	toTextType      = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
 // layoutOf returns the layout of a type that is no pointer.
@@ -45,14 +49,13 @@ func layoutOf(t reflect.Type) *layout {
 		l.foreign = true
 	case t.Kind() == reflect.Struct:
 		l.byName = map[string]int{}
-		if !l.collect(t, nil) {
-			*l = layout{foreign: true}
-		}
+		l.foreign = !l.collect(t, nil)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8, // base64, and its exceptions
 		t.Kind() == reflect.Map && (t.Key().Kind() != reflect.String || reflect.PointerTo(t.Key()).Implements(textType)),
 		t.Kind() == reflect.Array, t.Kind() == reflect.Interface, t.Kind() == reflect.Complex64, t.Kind() == reflect.Complex128:
 		l.foreign = true
 	}
+	l.marshaler = p.Implements(marshalerType) || p.Implements(toTextType)
 	known, _ := layouts.LoadOrStore(t, l)
 	return known.(*layout)
 }
@@ -60,6 +63,7 @@ func layoutOf(t reflect.Type) *layout {
 // collect adds the fields of a struct and of those that it embeds. It is false for what encoding/json has rules of its
 // own for: two fields of one name, embedded pointers, the option string.
 func (l *layout) collect(t reflect.Type, index []int) bool {
+	simple := true
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -68,25 +72,40 @@ func (l *layout) collect(t reflect.Type, index []int) bool {
 		}
 		at := append(append([]int{}, index...), i)
 		if f.Anonymous && name == "" {
-			if f.Type.Kind() != reflect.Struct || !f.IsExported() || !l.collect(f.Type, at) {
-				return false
+			inner := f.Type
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
 			}
-			continue
+			if inner.Kind() == reflect.Struct && len(index) < maxEmbedded {
+				simple = l.collect(inner, at) && inner == f.Type && f.IsExported() && simple
+				continue
+			}
+			simple = false
 		}
 		if !f.IsExported() {
 			continue
 		}
 		if strings.Contains(","+options+",", ",string,") {
-			return false
+			simple = false
 		}
 		if name == "" {
 			name = f.Name
 		}
-		if _, twice := l.byName[name]; twice {
-			return false
+		n, twice := l.byName[name]
+		if twice {
+			simple = false
+			if len(l.fields[n].index) <= len(at) {
+				continue // as for encoding/json, the outer one counts
+			}
+		} else {
+			n = len(l.fields)
+			l.fields = append(l.fields, field{})
 		}
-		l.byName[name] = len(l.fields)
-		l.fields = append(l.fields, field{name: name, index: at})
+		l.byName[name] = n
+		l.fields[n] = field{name, at, shape{f.Type, f.Tag.Get("patchMergeKey")}}
 	}
-	return true
+	return simple
 }
+
+// maxEmbedded is how many structs may embed each other, so that one that embeds itself has an end.
+const maxEmbedded = 16

@@ -6,39 +6,68 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"reflect"
+	"strconv"
 )
 
-// Merge returns raw with what changed from before to after, so that what before does not hold survives. Before is raw as
-// a typed object writes it: a part of raw, with zero values added. Where raw is not changed, it is returned itself.
+// Merge returns raw with what changed from before to after, so that what before does not hold
+// survives. Before is raw as an object of type t writes it: a part of raw, with zero values added.
+// Type t may be nil. If before and after are equal, Merge returns raw itself.
 //
-// Elements of lists are followed by their names (or other keys that tell them apart): an element that moves keeps what
-// the type does not know, one that is new has nothing of it.
-func Merge(raw, before, after []byte) []byte {
+// [match] describes how Merge follows the elements of a list. If the unknown fields of an element
+// would be lost or might move to another element, Merge returns an [*UncertainError], or drops the
+// fields if drop is set.
+func Merge(raw, before, after []byte, t reflect.Type, drop bool) ([]byte, error) {
 	if bytes.Equal(before, after) {
-		return raw
+		return raw, nil
 	}
-	return appendMerge(nil, raw, before, after)
+	return merger{drop}.value(nil, raw, before, after, shape{t: t})
 }
 
-func appendMerge(out, raw, before, after []byte) []byte {
+// UncertainError is returned for an element with unknown fields, if it is uncertain which element
+// of the changed list it is.
+type UncertainError struct {
+	Path string // of the element before the change: spec.rules[1]
+}
+
+func (e *UncertainError) Error() string {
+	return e.Path + " has unknown fields, and the changed list does not show which element it is now"
+}
+
+// below adds the parent to the path of an error.
+func below(parent string, err error) error {
+	if e, ok := errors.AsType[*UncertainError](err); ok {
+		if e.Path != "" && e.Path[0] != '[' {
+			parent += "."
+		}
+		e.Path = parent + e.Path
+	}
+	return err
+}
+
+type merger struct{ drop bool }
+
+func (m merger) value(out, raw, before, after []byte, s shape) ([]byte, error) {
 	if bytes.Equal(before, after) {
-		return append(out, raw...)
+		return append(out, raw...), nil
 	}
 	switch kind := KindOf(after); {
 	case kind == Object && KindOf(raw) == Object && KindOf(before) == Object:
-		return mergeObjects(out, raw, before, after)
+		return m.objects(out, raw, before, after, s)
 	case kind == Array && KindOf(raw) == Array && KindOf(before) == Array:
-		return mergeArrays(out, raw, before, after)
+		return m.arrays(out, raw, before, after, s)
 	}
-	return append(out, after...)
+	return append(out, after...), nil
 }
 
 var (
 	emptyObject = []byte("{}")
+	emptyArray  = []byte("[]")
 	null        = []byte("null")
 )
 
-func mergeObjects(out, raw, before, after []byte) []byte {
+func (m merger) objects(out, raw, before, after []byte, s shape) ([]byte, error) {
 	b, a := parse(before), parse(after)
 	first := true
 	put := func(name []byte) {
@@ -56,19 +85,32 @@ func mergeObjects(out, raw, before, after []byte) []byte {
 		}
 		name, _ := Text(key)
 		was, is := b.find(name), a.find(name)
+		from, to := zeroOf(value), emptyObject
 		switch {
-		case is == nil && was != nil: // removed
+		case is == nil && was != nil:
+			child, _ := s.member(name)
+			if !s.fixed(name) || !unknown(value, was.value, child) {
+				continue // removed
+			}
+			from = was.value
 		case is == nil: // unknown to the type
-			put(key)
-			out = append(out, value...)
+			from, to = nil, nil
 		case was == nil: // the type left it out, as a zero value
 			is.taken = true
-			put(key)
-			out = appendMerge(out, value, zeroOf(value), is.value)
+			to = is.value
 		default:
 			is.taken = true
-			put(key)
-			out = appendMerge(out, value, was.value, is.value)
+			from, to = was.value, is.value
+		}
+		put(key)
+		if bytes.Equal(from, to) {
+			out = append(out, value...)
+			continue
+		}
+		child, _ := s.member(name)
+		var err error
+		if out, err = m.value(out, value, from, to, child); err != nil {
+			return nil, below(name, err)
 		}
 	}
 	for i := range a.members {
@@ -81,19 +123,25 @@ func mergeObjects(out, raw, before, after []byte) []byte {
 			continue // a zero value that only the type has
 		}
 		put(quote(is.name))
-		if was != nil && KindOf(was.value) == Object && KindOf(is.value) == Object {
-			out = appendMerge(out, emptyObject, was.value, is.value)
-		} else {
+		if was == nil || KindOf(was.value) != Object || KindOf(is.value) != Object {
 			out = append(out, is.value...)
+			continue
+		}
+		var err error
+		if out, err = m.value(out, emptyObject, was.value, is.value, shape{}); err != nil {
+			return nil, below(is.name, err)
 		}
 	}
-	return append(out, '}')
+	return append(out, '}'), nil
 }
 
 // zeroOf is what a type that leaves out an empty value would have written.
 func zeroOf(value []byte) []byte {
-	if KindOf(value) == Object {
+	switch KindOf(value) {
+	case Object:
 		return emptyObject
+	case Array:
+		return emptyArray
 	}
 	return null
 }
@@ -106,91 +154,42 @@ func quote(name string) []byte {
 	return out
 }
 
-func mergeArrays(out, raw, before, after []byte) []byte {
+func (m merger) arrays(out, raw, before, after []byte, s shape) ([]byte, error) {
 	r, b, a := elements(raw), elements(before), elements(after)
-	if len(r) != len(b) {
-		return append(out, after...)
+	element := s.element()
+	if len(r) != len(b) { // so it is not known which of them are the same
+		for j := range r {
+			if !m.drop && unknown(r[j], nil, element) {
+				return nil, &UncertainError{"[" + strconv.Itoa(j) + "]"}
+			}
+		}
+		return append(out, after...), nil
 	}
-	from := align(b, a)
+	l := match(r, b, a, s.key)
+	for _, j := range l.open() {
+		switch {
+		case unknown(r[j], b[j], element):
+			if !m.drop {
+				return nil, &UncertainError{"[" + strconv.Itoa(j) + "]"}
+			}
+		case j < len(a) && l.from[j] < 0 && l.possible(j, j):
+			l.take(j, j) // it has nothing that could be wrong there
+		}
+	}
 	out = append(out, '[')
 	for i, is := range a {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		if j := from[i]; j >= 0 {
-			out = appendMerge(out, r[j], b[j], is)
-		} else {
+		j := l.from[i]
+		if j < 0 {
 			out = append(out, is...)
-		}
-	}
-	return append(out, ']')
-}
-
-// align says for each element of after which one of before it was, or -1. Equal ones come first, in order; then those
-// with equal identities; and where elements have no identity and the lists are of one length, those at one place.
-func align(before, after [][]byte) []int {
-	from := make([]int, len(after))
-	taken := make([]bool, len(before))
-	take := func(i, j int) { from[i] = j; taken[j] = true }
-	for i := range after {
-		from[i] = -1
-		if i < len(before) && bytes.Equal(before[i], after[i]) {
-			take(i, i)
-		}
-	}
-	match(before, after, from, taken, func(e []byte) string { return string(e) })
-	match(before, after, from, taken, identity)
-	if len(before) == len(after) {
-		for i := range after {
-			if from[i] < 0 && !taken[i] && identity(after[i]) == "" && identity(before[i]) == "" {
-				take(i, i)
-			}
-		}
-	}
-	return from
-}
-
-// match pairs elements that are left and have the same name that is not empty, in order.
-func match(before, after [][]byte, from []int, taken []bool, name func([]byte) string) {
-	var left map[string][]int
-	for j, e := range before {
-		if taken[j] {
 			continue
 		}
-		if n := name(e); n != "" {
-			if left == nil {
-				left = map[string][]int{}
-			}
-			left[n] = append(left[n], j)
+		var err error
+		if out, err = m.value(out, r[j], b[j], is, element); err != nil {
+			return nil, below("["+strconv.Itoa(j)+"]", err)
 		}
 	}
-	if left == nil {
-		return
-	}
-	for i, e := range after {
-		if from[i] >= 0 {
-			continue
-		}
-		if n := name(e); n != "" && len(left[n]) > 0 {
-			j := left[n][0]
-			left[n] = left[n][1:]
-			from[i], taken[j] = j, true
-		}
-	}
-}
-
-// identities are the names of members that tell the elements of Kubernetes lists apart, the most telling first.
-var identities = []string{"name", "key", "type", "mountPath", "devicePath", "containerPort", "port", "ip", "uid", "topologyKey", "clusterName", "path"}
-
-// identity is the first of them that an element has, with its value.
-func identity(element []byte) string {
-	if KindOf(element) != Object {
-		return ""
-	}
-	for _, name := range identities {
-		if value := Member(element, name); value != nil {
-			return name + "=" + string(value)
-		}
-	}
-	return ""
+	return append(out, ']'), nil
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"reflect"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -81,7 +82,10 @@ func TestMerge(t *testing.T) {
 			}
 			before := encode(t, k)
 			test.change(&k)
-			merged := rawjson.Merge([]byte(test.raw), before, encode(t, k))
+			merged, err := rawjson.Merge([]byte(test.raw), before, encode(t, k), reflect.TypeFor[known](), false)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if diff := cmp.Diff(test.want, string(merged)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", test.reason, diff)
 			}
@@ -108,7 +112,7 @@ func TestLongPatch(t *testing.T) {
 	applies(t, a, patch, b)
 }
 
-func encode(t *testing.T, v any) []byte {
+func encode(t testing.TB, v any) []byte {
 	t.Helper()
 	out, err := json.Marshal(v)
 	if err != nil {
