@@ -112,6 +112,8 @@ func later(a, b *metav1.Time) *metav1.Time {
 func cronJob() interpreter.HandlerFor[*batchv1.CronJob] {
 	type object = *batchv1.CronJob
 	return interpreter.HandlerFor[object]{
+		DropUncertain: replacedStatus,
+
 		Aggregate: func(_ context.Context, c object, items []interpreter.AggregatedStatusItem) error {
 			var sum batchv1.CronJobStatus
 			_, err := eachStatus(items, func(_ string, s *batchv1.CronJobStatus) {

@@ -90,3 +90,25 @@ func TestUnion(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, wanted)
 	}
 }
+
+// TestAggregateReplacesUnknownFields: two clusters may report the same address. A field that this
+// version does not know makes no aggregation fail.
+func TestAggregateReplacesUnknownFields(t *testing.T) {
+	object := parsed(t, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"w"},"spec":{"type":"LoadBalancer"},
+		"status":{"loadBalancer":{"ingress":[{"ip":"10.0.0.1","future":1},{"ip":"10.0.0.1","ipMode":"VIP"}]}}}`)
+	status := func(cluster, text string) interpreter.AggregatedStatusItem {
+		return interpreter.AggregatedStatusItem{ClusterName: cluster, Status: &runtime.RawExtension{Raw: []byte(text)}}
+	}
+	aggregated, err := native.New().AggregateStatus(t.Context(), object, []interpreter.AggregatedStatusItem{
+		status("a", `{"loadBalancer":{"ingress":[{"ip":"10.0.0.1","ipMode":"Proxy"}]}}`),
+		status("b", `{"loadBalancer":{"ingress":[{"ip":"10.0.0.1","ipMode":"VIP"}]}}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := aggregated.MarshalJSON()
+	const want = `"ingress":[{"ip":"10.0.0.1","ipMode":"Proxy"},{"ip":"10.0.0.1","ipMode":"VIP"}]`
+	if !strings.Contains(string(got), want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

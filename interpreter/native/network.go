@@ -18,6 +18,8 @@ import (
 func service() interpreter.HandlerFor[*corev1.Service] {
 	type object = *corev1.Service
 	return interpreter.HandlerFor[object]{
+		DropUncertain: replacedStatus,
+
 		Retain: retainService,
 		Aggregate: func(_ context.Context, s object, items []interpreter.AggregatedStatusItem) error {
 			if s.Spec.Type != corev1.ServiceTypeLoadBalancer {
@@ -127,6 +129,8 @@ func keyOf(p *corev1.ServicePort) portKey {
 func ingress() interpreter.HandlerFor[*networkingv1.Ingress] {
 	type object = *networkingv1.Ingress
 	return interpreter.HandlerFor[object]{
+		DropUncertain: replacedStatus,
+
 		Aggregate: func(_ context.Context, i object, items []interpreter.AggregatedStatusItem) error {
 			var all []networkingv1.IngressLoadBalancerIngress
 			_, err := eachStatus(items, func(_ string, status *networkingv1.IngressStatus) {

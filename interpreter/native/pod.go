@@ -17,6 +17,8 @@ import (
 func pod() interpreter.HandlerFor[*corev1.Pod] {
 	type object = *corev1.Pod
 	return interpreter.HandlerFor[object]{
+		DropUncertain: replacedStatus,
+
 		Replica: func(_ context.Context, p object) (int32, *interpreter.ReplicaRequirements, error) {
 			return 1, Requirements(&p.Spec, p.Namespace), nil
 		},
