@@ -3,6 +3,7 @@ module github.com/spokewire/sdk-go/internal/peers
 go 1.26.0
 
 require (
+	github.com/google/go-cmp v0.7.0
 	github.com/karmada-io/karmada v1.18.1
 	github.com/spokewire/sdk-go v0.0.0
 	github.com/stolostron/kubernetes-dependency-watches v0.10.2
