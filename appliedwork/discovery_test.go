@@ -132,6 +132,50 @@ func TestGroupThatIsAway(t *testing.T) {
 	}
 }
 
+// TestVersionThatIsAway: the objects of a version whose server does not answer are not known, also if other versions of the group are.
+func TestVersionThatIsAway(t *testing.T) {
+	api := newFakeAPI()
+	api.kinds["mix.example.com/v1"] = &metav1.APIResourceList{}
+	away := map[schema.GroupVersion]error{{Group: "mix.example.com", Version: "v1alpha1"}: errors.New("stale")}
+	d := aggregated{&discovered{api, func(context.Context, string) error { return nil }}, "", away}
+	clock := testingclock.NewFakePassiveClock(time.Now())
+	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.Discovery, o.Clock = d, clock })
+	collector, pruner := appliedwork.NewCollector(tracker), appliedwork.NewPruner(tracker)
+	namespace := object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"mixed"}}`)
+	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{namespace}, appliedwork.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+	var blocked *appliedwork.PruneBlockedError
+	if changes.String() != "1 blocked" || !errors.As(err, &blocked) || blocked.Reason != appliedwork.NamespaceUnreadable {
+		t.Errorf("prune of the Namespace: %v, %v", changes, err)
+	}
+	part := v1alpha1.ResourceIdentifier{Group: "mix.example.com", Kind: "Part", Resource: "parts", Namespace: "mixed", Name: "p"}
+	if err := tracker.RecordApplied(t.Context(), work, entry(part, "1")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		clock.SetTime(clock.Now().Add(24 * time.Hour))
+		changes, err := pruner.Prune(t.Context(), work, []*unstructured.Unstructured{namespace}, appliedwork.PruneOptions{})
+		if changes.String() != "1 failed" || err == nil {
+			t.Errorf("prune of an object that may be of the version: %v, %v", changes, err)
+		}
+	}
+	report, err := collector.Audit(t.Context(), work, appliedwork.AuditOptions{})
+	if err != nil || report.Unread["mix.example.com/v1alpha1"] == nil {
+		t.Errorf("audit: %+v, %v", report, err)
+	}
+	survey, err := collector.Survey(t.Context(), appliedwork.SurveyOptions{})
+	if err != nil || survey.Unread["mix.example.com/v1alpha1"] == nil {
+		t.Errorf("survey: %+v, %v", survey, err)
+	}
+	gone := work.DeepCopy()
+	gone.UID = "gone"
+	if err := collector.WaitGone(t.Context(), gone); err == nil || !strings.Contains(err.Error(), "mix.example.com/v1alpha1") {
+		t.Errorf("WaitGone: %v", err)
+	}
+}
+
 // TestUnknownVersionsAreForgotten: manifests of kinds that do not exist leave nothing in memory.
 func TestUnknownVersionsAreForgotten(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Now())
@@ -210,6 +254,7 @@ func TestSurvey(t *testing.T) {
 type aggregated struct {
 	*discovered
 	except string
+	away   map[schema.GroupVersion]error
 }
 
 func (a aggregated) GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
@@ -220,7 +265,7 @@ func (a aggregated) GroupsAndMaybeResourcesWithContext(ctx context.Context) (*me
 			resources[gv] = list
 		}
 	}
-	return groups, resources, nil, err
+	return groups, resources, a.away, err
 }
 
 // TestSurveyWithAggregatedDiscovery: only what the answer about everything lacks is asked for, and the metadata of objects is enough.
@@ -229,7 +274,7 @@ func TestSurveyWithAggregatedDiscovery(t *testing.T) {
 	d := aggregated{&discovered{api, func(_ context.Context, gv string) error {
 		asked = append(asked, gv)
 		return nil
-	}}, "rbac.authorization.k8s.io"}
+	}}, "rbac.authorization.k8s.io", nil}
 	var lists []string
 	api.see = func(request *http.Request, _ []byte) {
 		if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "s") && !strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadataList") {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -53,8 +54,12 @@ type versionAnswer struct {
 
 type groupsAnswer struct {
 	groups map[string]metav1.APIGroup
+	away   []schema.GroupVersion // of which no server answers; without a version, all of the group
 	at     time.Time
 }
+
+// errAway: a server that does not answer is no proof of anything.
+var errAway = errors.New("no server answers for a version of this group of the API")
 
 // call is a request that several callers wait for.
 type call struct {
@@ -146,13 +151,11 @@ func (k *kinds) find(ctx context.Context, gk schema.GroupKind, version string, i
 	if m, ok, err := try(version); ok || err != nil {
 		return m, err
 	}
-	group, err := k.group(ctx, gk.Group)
+	answer, err := k.groupsNow(ctx)
 	if err != nil {
 		return mapping{}, err
 	}
-	if isAway(group) {
-		return mapping{}, fmt.Errorf("discover %s: %w", gk, errAway)
-	}
+	group := answer.groups[gk.Group]
 	if m, ok, err := try(group.PreferredVersion.Version); ok || err != nil {
 		return m, err
 	}
@@ -160,6 +163,9 @@ func (k *kinds) find(ctx context.Context, gk schema.GroupKind, version string, i
 		if m, ok, err := try(v.Version); ok || err != nil {
 			return m, err
 		}
+	}
+	if slices.ContainsFunc(answer.away, func(gv schema.GroupVersion) bool { return gv.Group == gk.Group }) {
+		return mapping{}, fmt.Errorf("discover %s: %w", gk, errAway)
 	}
 	return mapping{}, &TypeNotServedError{Kind: gk}
 }
@@ -219,82 +225,67 @@ func (k *kinds) resourcesOf(ctx context.Context, gv schema.GroupVersion) ([]meta
 	}
 }
 
-// group returns the versions of a group; none when it is not served.
-func (k *kinds) group(ctx context.Context, name string) (metav1.APIGroup, error) {
-	groups, err := k.groupsNow(ctx)
-	return groups[name], err
-}
-
 // groupsNow returns all groups that are served.
-func (k *kinds) groupsNow(ctx context.Context) (map[string]metav1.APIGroup, error) {
+func (k *kinds) groupsNow(ctx context.Context) (groupsAnswer, error) {
 	began := k.clock.Now()
 	for {
 		k.mu.Lock()
 		answer := k.groups
 		k.mu.Unlock()
 		if answer.groups != nil && (!answer.at.Before(began) || k.clock.Since(answer.at) < staleAfter) {
-			return answer.groups, nil
+			return answer, nil
 		}
-		err := k.ask(ctx, allGroups, func() (func(), error) {
-			at := k.clock.Now()
-			list, err := k.discovery.ServerGroupsWithContext(ctx)
-			return k.learn(list, at, err)
-		})
-		if err != nil {
-			return nil, err
+		if _, err := k.askGroups(ctx, false); err != nil {
+			return groupsAnswer{}, err
 		}
 	}
 }
 
-// learn returns a function that stores an answer of discovery about all groups.
-func (k *kinds) learn(list *metav1.APIGroupList, at time.Time, err error) (func(), error) {
-	if err != nil {
-		return nil, fmt.Errorf("discover the groups of the API: %w", err)
-	}
-	answer := groupsAnswer{groups: map[string]metav1.APIGroup{}, at: at}
-	for _, g := range list.Groups {
-		answer.groups[g.Name] = g
-	}
-	return func() { k.groups = answer }, nil
-}
+type resourceLists = map[schema.GroupVersion]*metav1.APIResourceList
 
 // aggregated is what client-go's DiscoveryClient has beside [Discovery]: most servers say all that they serve in two answers,
-// where there is one for each version of each group otherwise.
+// where there is one for each version of each group otherwise. Only this says of which versions no server answers.
 type aggregated interface {
-	GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error)
+	GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList, resourceLists, map[schema.GroupVersion]error, error)
 }
 
-// learnAll learns all groups, and of as many versions as it can the resources. That something is not among these is no proof
-// that it is not served.
-func (k *kinds) learnAll(ctx context.Context) (known map[schema.GroupVersion]bool, err error) {
-	whole, ok := k.discovery.(aggregated)
-	if !ok {
-		_, err := k.groupsNow(ctx)
-		return nil, err
-	}
+// askGroups asks the server for all groups. It returns the resources that came with them, of some versions or of none, and keeps them
+// if wanted. That something is not among these is no proof that it is not served.
+func (k *kinds) askGroups(ctx context.Context, keep bool) (resources resourceLists, err error) {
 	err = k.ask(ctx, allGroups, func() (func(), error) {
-		at := k.clock.Now()
-		list, resources, _, err := whole.GroupsAndMaybeResourcesWithContext(ctx)
-		store, err := k.learn(list, at, err)
-		if err != nil {
-			return nil, err
+		answer := groupsAnswer{groups: map[string]metav1.APIGroup{}, at: k.clock.Now()}
+		var list *metav1.APIGroupList
+		var came resourceLists
+		var failed map[schema.GroupVersion]error
+		var err error
+		if whole, ok := k.discovery.(aggregated); ok {
+			list, came, failed, err = whole.GroupsAndMaybeResourcesWithContext(ctx)
+		} else {
+			list, err = k.discovery.ServerGroupsWithContext(ctx)
 		}
-		known = make(map[schema.GroupVersion]bool, len(resources))
+		if err != nil {
+			return nil, fmt.Errorf("discover the groups of the API: %w", err)
+		}
+		answer.away = slices.Collect(maps.Keys(failed))
+		for _, g := range list.Groups {
+			answer.groups[g.Name] = g
+			isOf := func(gv schema.GroupVersion) bool { return gv.Group == g.Name }
+			if len(g.Versions) == 0 && !slices.ContainsFunc(answer.away, isOf) {
+				answer.away = append(answer.away, schema.GroupVersion{Group: g.Name})
+			}
+		}
 		return func() {
-			store()
-			for gv, r := range resources { // of no time: too old to say what is not there
-				k.versions[gv], known[gv] = versionAnswer{resources: r.APIResources}, true
+			k.groups = answer
+			if keep {
+				resources = came
+				for gv, r := range came { // of no time: too old to say what is not there
+					k.versions[gv] = versionAnswer{resources: r.APIResources}
+				}
 			}
 		}, nil
 	})
-	return known, err
+	return resources, err
 }
-
-// errAway: a server that does not answer is no proof of anything.
-var errAway = errors.New("no server answers for this group of the API")
-
-// isAway reports whether the server knows a group, and none of its versions because the one that has them does not answer.
-func isAway(group metav1.APIGroup) bool { return group.Name != "" && len(group.Versions) == 0 }
 
 // forget makes the next resolve of a kind of the group ask the server, after a request showed that something is not served. An
 // answer that is under way may be older than that, and is not stored.
@@ -318,20 +309,19 @@ func (k *kinds) forget(group string) {
 // all returns every resource once, in the preferred version of its group, and why nothing is known of some versions, as of an
 // aggregated API whose server is away. The error is for when nothing is known at all.
 func (k *kinds) all(ctx context.Context) (found []mapping, unread map[string]error, err error) {
-	known, err := k.learnAll(ctx)
+	known, err := k.askGroups(ctx, true)
 	if err != nil {
 		return nil, nil, err
 	}
-	groups, err := k.groupsNow(ctx)
+	answer, err := k.groupsNow(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	unread = map[string]error{}
-	for name, g := range groups {
-		if isAway(g) {
-			unread[name] = errAway
-			continue
-		}
+	for _, gv := range answer.away {
+		unread[strings.TrimSuffix(gv.String(), "/")] = errAway
+	}
+	for name, g := range answer.groups {
 		seen, asked := map[string]bool{}, map[string]bool{"": true}
 		versions := append([]metav1.GroupVersionForDiscovery{g.PreferredVersion}, g.Versions...)
 		for _, v := range versions {
@@ -340,7 +330,7 @@ func (k *kinds) all(ctx context.Context) (found []mapping, unread map[string]err
 			}
 			asked[v.Version] = true
 			gv := schema.GroupVersion{Group: name, Version: v.Version}
-			if !known[gv] {
+			if known[gv] == nil {
 				if _, _, err := k.inVersion(ctx, gv, func(metav1.APIResource) bool { return false }); err != nil {
 					unread[gv.String()] = err
 					continue
