@@ -56,7 +56,8 @@ type ApplyOptions struct {
 	MigrateManagers []string
 	// Recreate deletes an object and creates it again if the API server refuses a change only
 	// because of immutable fields. A dry run of the create must succeed first. The work must have
-	// created the object and own it alone. Namespaces and CRDs are never recreated.
+	// created the object and own it alone, and Policies must not keep it. Namespaces and CRDs are
+	// never recreated.
 	Recreate bool
 	// ByKey replaces FieldManager, Force and Recreate for single objects, and sets the options that
 	// exist only for single objects. A namespace in the key of a cluster-scoped object is ignored,

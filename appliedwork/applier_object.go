@@ -188,13 +188,12 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 	return nil
 }
 
-// mayRecreate reports whether an object may be deleted and created again: it is ours alone.
+// mayRecreate reports whether an object may be deleted and created again: it is owned by us alone, and does not stay.
 func (r *applyRun) mayRecreate(item *applyItem) bool {
-	kind := item.change.Key.GroupKind()
-	if !item.options.Recreate || !item.ours || item.adopted || r.isProtected(item.change.Key) || kind == namespaceKind || kind == crdKind {
+	if !item.options.Recreate || !IsOwnedBy(item.live, r.work.UID) || item.adopted || isContainer(item.change.Key) {
 		return false
 	}
-	if isKept(item.source) || isKeptFrom(item.live, r.work.UID) || hasTracesOfOthers(item.live, r.work.UID) {
+	if r.stays(item) || hasTracesOfOthers(item.live, r.work.UID) {
 		return false
 	}
 	return !slices.ContainsFunc(item.live.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID != r.work.UID })
@@ -238,6 +237,12 @@ func (r *applyRun) isUnowned(item *applyItem) bool {
 	return r.stays(item) || r.keepers[item.change.Key] ||
 		slices.ContainsFunc(r.opts.Policies.orphans(), item.contains) ||
 		slices.ContainsFunc(r.items, func(other *applyItem) bool { return item.contains(other.id) && r.stays(other) })
+}
+
+// isContainer reports whether Kubernetes deletes other objects with an object.
+func isContainer(key Key) bool {
+	kind := key.GroupKind()
+	return kind == namespaceKind || kind == crdKind
 }
 
 // contains reports whether an object is deleted with the one of the item, which is its Namespace or its CRD. An

@@ -68,7 +68,7 @@ func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 	var containers []*applyItem
 	for _, item := range r.items {
 		desired[item.change.Key] = true
-		if kind := item.change.Key.GroupKind(); !item.done && (kind == namespaceKind || kind == crdKind) {
+		if !item.done && isContainer(item.change.Key) {
 			containers = append(containers, item)
 		}
 	}

@@ -251,7 +251,7 @@ func (r *pruneRun) forget(ctx context.Context, condition string, changes *Change
 	_, err := r.tracker.update(ctx, r.work, r.inventory, func(inv *inventory) error {
 		containers := map[Key]bool{}
 		for _, e := range inv.entries() {
-			if key := KeyOf(e.ResourceIdentifier); key.GroupKind() == namespaceKind || key.GroupKind() == crdKind {
+			if key := KeyOf(e.ResourceIdentifier); isContainer(key) {
 				containers[key] = true
 			}
 		}

@@ -36,7 +36,9 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "a refused adoption changes nothing", Test: "^TestAppliedWork$/^RefusedMigration$", Edits: []ruletest.Edit{
 		{"applier_object.go", "\t\tif action == ActionAdopted {\n\t\t\tif err := r.mayTake", "\t\tif false {\n\t\t\tif err := r.mayTake"}}},
 	{Name: "what is kept is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
-		{"applier_object.go", "isKept(item.source) || isKeptFrom(item.live, r.work.UID) || hasTracesOfOthers", "hasTracesOfOthers"}}},
+		{"applier_object.go", "if r.stays(item) || hasTracesOfOthers", "if hasTracesOfOthers"}}},
+	{Name: "what has lost our reference is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
+		{"applier_object.go", "!item.options.Recreate || !IsOwnedBy(item.live, r.work.UID)", "!item.options.Recreate || !item.ours"}}},
 	{Name: "what has an object that stays, stays", Test: "^TestAppliedWork$/^ContainersOfLeft$", Edits: []ruletest.Edit{
 		{"applier_object.go", "return item.contains(other.id) && r.stays(other)", "return false"}}},
 	{Name: "what a policy names keeps its CRD", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{

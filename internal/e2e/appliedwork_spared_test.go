@@ -108,7 +108,17 @@ func checkNotRecreated(t *testing.T, g *ground) {
 		obj.Object["immutable"] = true
 		return obj
 	}
-	x.apply(t, work, deployment(0, "Recreate", "x", "x"), configMapOf(ns, "a", "1"), frozen("shared", "1"), frozen("kept", "1"))
+	x.apply(t, work, deployment(0, "Recreate", "x", "x"), configMapOf(ns, "a", "1"), frozen("shared", "1"), frozen("kept", "1"),
+		frozen("detached", "1"), frozen("left", "1"), frozen("left-now", "1"))
+	leaves := appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan, Orphans: []appliedwork.OrphanRule{
+		{Resource: "configmaps", Namespace: ns, Name: "left"}, {Resource: "configmaps", Namespace: ns, Name: "left-now"},
+	}}
+	if _, err := x.applier.Apply(t.Context(), work, objects(frozen("left", "1")), appliedwork.ApplyOptions{Policies: leaves}); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.mergeAs(t, "someone", frozen("detached", ""), `{"metadata":{"ownerReferences":null}}`); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := x.applier.Apply(t.Context(), other, objects(frozen("shared", "1")), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}); err != nil {
 		t.Fatal(err)
 	}
@@ -123,9 +133,12 @@ func checkNotRecreated(t *testing.T, g *ground) {
 		"a policy":                          configMapOf(ns, "a", "2"),
 		"another owner":                     frozen("shared", "2"),
 		"a user who keeps it":               frozen("kept", "2"),
+		"a user who detached it":            frozen("detached", "2"),
+		"a policy that leaves it":           frozen("left", "2"),
+		"a policy that leaves it from now":  frozen("left-now", "2"),
 	} {
 		before := g.get(obj).GetUID()
-		changes, err := x.applier.Apply(t.Context(), work, objects(obj), appliedwork.ApplyOptions{Recreate: true})
+		changes, err := x.applier.Apply(t.Context(), work, objects(obj), appliedwork.ApplyOptions{Recreate: true, Policies: leaves})
 		if live := g.get(obj); err == nil || live == nil || live.GetUID() != before {
 			t.Errorf("%s: the object was deleted: %s, %v", name, changes, err)
 		}
