@@ -281,6 +281,7 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 	seen := make(map[Key]int, len(objects))
 	r.announced = announcedKinds(objects)
 	for ordinal, obj := range objects {
+		obj = withoutNulls(obj)
 		item := &applyItem{source: obj}
 		r.items = append(r.items, item)
 		key, err := Identify(obj)

@@ -131,6 +131,9 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 			return nil, fmt.Errorf("%w: metadata.%s is no map of strings", ErrInvalidObject, field)
 		}
 	}
+	if !hasReferences(m) {
+		return nil, fmt.Errorf("%w: metadata.ownerReferences is no list of objects", ErrInvalidObject)
+	}
 	for _, field := range serverFields {
 		unstructured.RemoveNestedField(m.Object, "metadata", field)
 	}
@@ -159,6 +162,13 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 	sum := sha256.Sum256(append(text, suffix...))
 	annotate(m, hashAnnotation(work.UID), nameEncoding.EncodeToString(sum[:hashBytes]))
 	return m, nil
+}
+
+// hasReferences reports whether the owner references of a manifest are a list of objects, or there are none.
+func hasReferences(m *unstructured.Unstructured) bool {
+	value, ok, _ := unstructured.NestedFieldNoCopy(m.Object, "metadata", "ownerReferences")
+	list, isList := value.([]any)
+	return !ok || isList && !slices.ContainsFunc(list, func(item any) bool { _, isObject := item.(map[string]any); return !isObject })
 }
 
 // mark sets what says whose an object is.

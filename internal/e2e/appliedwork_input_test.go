@@ -4,6 +4,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ func TestAppliedWorkInput(t *testing.T) {
 	}{
 		{"Kinds", checkKinds}, {"SecretKeys", checkSecretKeys}, {"Odd", checkOdd}, {"NewVersion", checkNewVersion}, {"DesiredOfCRD", checkDesiredOfCRD},
 		{"Passes", checkPasses}, {"WaitWithCRD", checkWaitWithCRD}, {"CRDAgain", checkCRDAgain}, {"OwnInventory", checkOwnInventory},
+		{"NullFields", checkNullFields},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shared := *g
@@ -125,6 +127,8 @@ func checkOdd(t *testing.T, g *ground) {
 		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"nowhere"}}`, `namespaces "nowhere" not found`},
 		{`{"apiVersion":"apps/v1beta1","kind":"Deployment","metadata":{"name":"x","namespace":"input"}}`, "does not serve version v1beta1 of Deployment.apps, but serves v1"},
 		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"input","labels":{"a":1}}}`, "metadata.labels"},
+		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"input","ownerReferences":"a"}}`, "metadata.ownerReferences"},
+		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"input","ownerReferences":[1]}}`, "metadata.ownerReferences"},
 		{`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","namespace":"input"},"stringData":{"a":7}}`, "stringData is no map of strings"},
 	} {
 		changes, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{parsed("%s", rawJSON(test.manifest))}, appliedwork.ApplyOptions{})
@@ -289,5 +293,58 @@ func checkOwnInventory(t *testing.T, g *ground) {
 	want(t, changes, "1 created, 2 failed")
 	if live := g.get(self(work.Name, "")); appliedwork.IsOwnedBy(live, work.UID) {
 		t.Errorf("it owns itself: %v", live.GetOwnerReferences())
+	}
+}
+
+// checkNullFields: fields without a value, as templates have them, are what the API server makes of them.
+func checkNullFields(t *testing.T, g *ground) {
+	x := g.plain(nil)
+	work := x.ensure(t, "null-fields")
+	for i, c := range []struct{ kind, metadata, content string }{
+		{"ConfigMap", `"labels":null`, `"data":{"a":"b"}`}, {"ConfigMap", `"annotations":null`, `"data":null`},
+		{"ConfigMap", `"labels":{"a":null,"b":"c"}`, `"data":{"a":null}`}, {"ConfigMap", `"annotations":{"a":null,"b":"c"}`, `"data":{}`},
+		{"ConfigMap", `"ownerReferences":null,"finalizers":null`, `"data":{"a":"b"}`},
+		{"Secret", `"labels":null`, `"data":null,"stringData":{"a":"b"}`}, {"Secret", `"labels":null`, `"data":{"b":"MQ=="},"stringData":null`},
+		{"Secret", `"labels":null`, `"data":{"b":null},"stringData":{"a":null}`}, {"Gadget", `"labels":{"a":null}`, `"data":null`},
+	} {
+		version := map[string]string{"Gadget": "example.com/v1"}[c.kind]
+		of := func(name string) *unstructured.Unstructured {
+			return parsed(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":"input","name":"null-%s-%d",%s},%s}`,
+				cmp.Or(version, "v1"), c.kind, rawJSON(name), i, rawJSON(c.metadata), rawJSON(c.content))
+		}
+		client := g.at(of(""))
+		if c.kind == "Secret" {
+			client = g.admin.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("input")
+		}
+		created, err := client.Create(t.Context(), of("created"), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied, err := client.Apply(t.Context(), of("applied").GetName(), of("applied"), metav1.ApplyOptions{FieldManager: "kubectl"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := of("ours")
+		want(t, x.apply(t, work, ours), "1 created")
+		_ = x.apply(t, work, ours) // as for false and empty values
+		want(t, x.apply(t, work, ours), "1 unchanged")
+		live, err := client.Get(t.Context(), ours.GetName(), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		annotations := live.GetAnnotations()
+		delete(annotations, v1alpha1.AnnotationAppliedHashPrefix+string(work.UID))
+		live.SetAnnotations(annotations)
+		text := func(obj *unstructured.Unstructured) string {
+			return fmt.Sprint("annotations ", obj.GetAnnotations(), ", labels ", obj.GetLabels(), ", data ", obj.Object["data"])
+		}
+		if text(live) != text(created) || text(live) != text(applied) {
+			t.Errorf("%v: %s; created: %s; applied: %s", c, text(live), text(created), text(applied))
+		}
+	}
+	kept := parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"input","name":"null-kept","annotations":{"a":null,%q:"disabled"}}}`, v1alpha1.AnnotationPrune)
+	want(t, x.apply(t, work, kept), "1 created")
+	if live := g.get(kept); len(live.GetOwnerReferences()) > 0 {
+		t.Errorf("an object that a user keeps has an owner: %v", live)
 	}
 }
