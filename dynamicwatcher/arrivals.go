@@ -103,7 +103,7 @@ func (a *arrival) target(context.Context, ScopedGVR) (stream.Target, error) {
 
 func (a *arrival) openLocked(ctx context.Context) (context.Context, string) {
 	a.exists = false
-	return ctx, ""
+	return ctx, stream.AnyVersion
 }
 
 func (a *arrival) takeLocked(e stream.Event) error {

@@ -43,7 +43,9 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// AddOrUpdateWatcher.
 	AddWatcher(watcher, watched ObjectIdentifier) error
 	// AddWatcherAt is AddWatcher for a watcher that has read the object at a resource version. The
-	// watcher is reconciled at once only if the object has another version or is gone.
+	// watcher is reconciled at once only if the object has another version or is gone, or if the
+	// watch of another watcher has not delivered the version yet. A watch that begins for it is not
+	// older than the version.
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
 	// RemoveWatcher removes a watcher and its query batch. API watches without other watchers end. A queued reconcile of the
 	// watcher is dropped, but a running one may still request another. The error is an [*IdentifierError]; for an unknown

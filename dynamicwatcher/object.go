@@ -251,7 +251,9 @@ func (o *object) welcome(watcher *watching, s subscription) {
 	case o.known.len() == 0 && s.seen == "":
 		return
 	case o.known.len() == 0:
-		t.Type = Deleted
+		if order, ok := compareVersions(s.seen, o.lastVersion()); !ok || order <= 0 { // otherwise it is to come
+			t.Type = Deleted
+		}
 	case o.id.Name != "":
 		for _, version := range o.known.all() {
 			t.ResourceVersion = version

@@ -65,6 +65,9 @@ func (r *registry) subscribe(watcher ObjectIdentifier, want wanted, make func(wa
 	}
 	w.objects[o] = struct{}{}
 	o.watchers.set(w, subscription{waits: true, seen: want.seen})
+	if !o.synced && covered(want.seen, want.seen) { // its watch begins there
+		o.version = later(o.version, want.seen)
+	}
 	return o, true
 }
 

@@ -208,10 +208,10 @@ func (g *shared) look() (phase, int) {
 func (g *shared) openLocked(ctx context.Context) (context.Context, string) {
 	g.stream, g.cut = context.WithCancelCause(ctx)
 	g.exists, g.size = make(map[*object]stream.Event, len(g.objects)), 0
-	version := g.version
+	version, delivered := g.version, false
 	for _, o := range g.objects {
 		g.exists[o] = stream.Event{}
-		version = later(version, o.version)
+		version, delivered = later(version, o.version), delivered || o.synced
 		if o.own == nil {
 			o.suspendLocked()
 		}
@@ -221,7 +221,7 @@ func (g *shared) openLocked(ctx context.Context) (context.Context, string) {
 			g.cut(errSlow)
 		}
 	})
-	return g.stream, version
+	return g.stream, g.watcher.beginning(version, delivered)
 }
 
 func (g *shared) takeLocked(e stream.Event) error {

@@ -74,7 +74,7 @@ func (s *single) openLocked(ctx context.Context) (context.Context, string) {
 	if !o.delivered() {
 		o.suspendLocked()
 	}
-	return ctx, o.lastVersion()
+	return ctx, s.watcher.beginning(o.lastVersion(), o.synced)
 }
 
 func (s *single) takeLocked(e stream.Event) error {

@@ -5,6 +5,8 @@ package dynamicwatcher_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -158,6 +160,70 @@ func TestAddWatcherAt(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestWatchIsNotOlder: a watch begins at a state that is not older than what its watchers have seen, or what it has delivered.
+func TestWatchIsNotOlder(t *testing.T) {
+	asked := func(x *fixture) (versions []string) {
+		for _, r := range x.api.Requests() {
+			if r.Verb == "watch" && r.Kind == fakeapi.Secret {
+				versions = append(versions, r.Version)
+			}
+		}
+		return versions
+	}
+	for _, consolidate := range []*dynamicwatcher.ConsolidateOptions{nil, {MinObjects: 1}} {
+		t.Run(fmt.Sprintf("consolidate=%t", consolidate != nil), func(t *testing.T) {
+			script(t, dynamicwatcher.Options{Consolidate: consolidate}, func(x *fixture) {
+				x.must(x.AddWatcherAt(p, secretA, x.put(secretA)))
+				seen := x.put(secretB)
+				x.must(x.AddWatcherAt(p, secretB, seen))
+				x.after(5 * time.Second)
+				x.expect("nothing is new")
+				if got := asked(x); !slices.Contains(got, seen) || slices.Contains(got, "0") {
+					t.Errorf("the watches were to begin at versions %q, want %s", got, seen)
+				}
+			})
+			script(t, dynamicwatcher.Options{Consolidate: consolidate}, func(x *fixture) {
+				x.put(secretA)
+				x.faulty("watch", fakeapi.Fault{Ending: fakeapi.Expired, After: 2})
+				x.must(x.AddWatcher(p, secretA))
+				x.after(10 * time.Second)
+				x.expect("it exists", p)
+				if got := asked(x); len(got) < 2 || got[0] != "0" || slices.Contains(got[1:], "0") {
+					t.Errorf("the watch was to begin at versions %q, want any for the first only", got)
+				}
+			})
+		})
+	}
+	for _, seen := range []string{"999999", "no-number"} {
+		t.Run(seen, func(t *testing.T) {
+			script(t, dynamicwatcher.Options{}, func(x *fixture) {
+				x.put(secretA)
+				x.must(x.AddWatcherAt(p, secretA, seen))
+				x.after(time.Minute)
+				x.expect("it is at another version", p)
+				x.state(dynamicwatcher.Active)
+			})
+		})
+	}
+}
+
+// TestSeenBeforeTheWatch: an object that a watcher has seen, and that the watch of another watcher has not delivered yet, is not deleted.
+func TestSeenBeforeTheWatch(t *testing.T) {
+	script(t, dynamicwatcher.Options{}, func(x *fixture) {
+		x.faulty("watch", fakeapi.Fault{Lag: time.Second})
+		x.must(x.AddWatcher(q, secretA))
+		x.after(5 * time.Second)
+		x.r.take()
+		x.must(x.AddWatcherAt(p, secretA, x.put(secretA)))
+		x.after(5 * time.Second)
+		for _, c := range x.r.take() {
+			if got := c.Triggers[0].Type; got == dynamicwatcher.Deleted {
+				t.Errorf("%s: the trigger is %+v", c.Watcher.Name, c.Triggers)
+			}
+		}
+	})
 }
 
 func TestSelectors(t *testing.T) {

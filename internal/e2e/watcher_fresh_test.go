@@ -91,6 +91,50 @@ func TestWatcherFreshQueries(t *testing.T) {
 	}
 }
 
+// TestWatcherSeenVersions: a watcher that has just written an object, and begins to watch at the version of that, is not reconciled,
+// also through another API server. A version that no server has reached, as after a restore, is of no use and does no harm.
+func TestWatcherSeenVersions(t *testing.T) {
+	t.Parallel()
+	cluster := kube.Start(t, kube.Options{})
+	client, ns := newWriter(t, cluster), "default"
+	for name, config := range map[string]*rest.Config{"same": cluster.Config(), "another": cluster.StartReplica()} {
+		t.Run(name+" API server", func(t *testing.T) {
+			w := startWatcher(t, config, dynamicwatcher.Options{}, nil)
+			const rounds = 300
+			of := func(i int) dynamicwatcher.ObjectIdentifier { return policyID(ns, fmt.Sprint(name, i)) }
+			for i := range rounds {
+				id := fmt.Sprint("seen-", name, i)
+				version := client.setSecret(ns, id, "1")
+				if i%2 == 0 {
+					version = client.setSecret(ns, id, "2")
+				}
+				if err := w.AddWatcherAt(of(i), secretID(ns, id), version); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range rounds {
+				w.synced(of(i))
+			}
+			future := policyID(ns, name+"-future")
+			if err := w.AddWatcherAt(future, secretID(ns, "future-"+name), client.setSecret(ns, "future-"+name, "1")+"000000"); err != nil {
+				t.Fatal(err)
+			}
+			w.synced(future)
+			w.eventually("reconciled", func() error {
+				if got := w.last(future); got != dynamicwatcher.Initial {
+					return fmt.Errorf("the trigger is %q", got)
+				}
+				return nil
+			})
+			for i := range rounds {
+				if got := w.triggers(of(i)); len(got) > 0 {
+					t.Errorf("%d: %v", i, got)
+				}
+			}
+		})
+	}
+}
+
 // TestWatcherOfOldServer: a server that ignores sendInitialEvents, as aggregated ones do, is listed within seconds.
 func TestWatcherOfOldServer(t *testing.T) {
 	t.Parallel()

@@ -97,9 +97,6 @@ func (h *HTTP) Open(ctx context.Context, t Target, resourceVersion string) (Stre
 	if until, plain := h.plain.Load(t.Resource.GroupVersion()); plain && h.clock.Now().Before(until.(time.Time)) {
 		return h.listAndWatch(ctx, t)
 	}
-	if resourceVersion == "" && !t.Whole {
-		resourceVersion = "0"
-	}
 	s, err := h.watch(ctx, t, url.Values{
 		"sendInitialEvents":    {"true"},
 		"resourceVersionMatch": {string(metav1.ResourceVersionMatchNotOlderThan)},
