@@ -96,10 +96,11 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 }
 
 // Querier reads objects for a watcher and watches them. It needs [Options].EnableCache and a query
-// batch. The first read is consistent: it returns everything that was written before. Later reads
-// return the state that the watch has delivered. While no watch delivers changes, the methods wait
-// for at most 10 s, and then return its error. If the server refuses access, they return the
-// server's error at once. Only changes after the read cause a reconcile.
+// batch. The first read of an object that no watcher watches is consistent: it returns everything
+// that was written before. Other reads return the state that the watch has delivered, which may be
+// older than the last write; a later change causes a reconcile. While no watch delivers changes, the
+// methods wait for at most 10 s, and then return its error. If the server refuses access, they
+// return the server's error at once. Only changes after the read cause a reconcile.
 type Querier interface {
 	// Get returns an object, or nil if it does not exist.
 	Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
