@@ -5,7 +5,9 @@ package appliedwork
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,8 +22,12 @@ const (
 	// listFrom is how many objects of a kind in a namespace are read with one list in place of a get each.
 	listFrom = 50
 	// listFactor bounds what a list may read that nobody asked for, as a multiple of what was asked for.
-	listFactor = 20
-	pageSize   = 500
+	listFactor = 2
+	// maxOthers is how many objects that nobody asked for are in memory at a time: each of them may have 1.5 MiB.
+	maxOthers = 10
+	pageSize  = 500
+	// blindPage is the size of a page of whole objects of others.
+	blindPage = 50
 )
 
 // cluster is what Tracker, Applier, Pruner and Collector share: how to reach the API server.
@@ -102,23 +108,31 @@ func (c *cluster) read(ctx context.Context, targets []target, concurrency int) [
 // objects of others in it.
 func (c *cluster) list(ctx context.Context, targets []target, indices []int, result []found) (rest []int) {
 	t := targets[indices[0]]
-	byName := make(map[string]*unstructured.Unstructured, len(indices))
-	options := metav1.ListOptions{Limit: pageSize}
-	for seen := 0; ; {
+	exists := make(map[string]bool, len(indices)) // false: it does not, or is not asked for
+	for _, i := range indices {
+		exists[targets[i].name] = true
+	}
+	asked := len(exists)
+	limits := slices.Repeat([]int64{blindPage}, (1+listFactor)*asked/blindPage)
+	if c.opts.Metadata != nil {
+		if limits = c.pages(ctx, t, exists); limits == nil {
+			return indices
+		}
+	}
+	byName := make(map[string]*unstructured.Unstructured, asked)
+	var options metav1.ListOptions
+	for _, options.Limit = range limits {
 		page, err := c.resource(t.mapping, t.namespace).List(ctx, options)
 		if err != nil {
 			return indices
 		}
-		for i := range page.Items {
-			byName[page.Items[i].GetName()] = &page.Items[i]
+		for _, item := range page.Items { // a copy: a pointer to the item would keep the page
+			if exists[item.GetName()] {
+				byName[item.GetName()] = &item
+			}
 		}
-		seen += len(page.Items)
-		options.Continue = page.GetContinue()
-		if options.Continue == "" {
-			break
-		}
-		if seen > listFactor*len(indices) {
-			rest = indices
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			clear(exists)
 			break
 		}
 	}
@@ -129,9 +143,53 @@ func (c *cluster) list(ctx context.Context, targets []target, indices []int, res
 			obj.SetAPIVersion(targets[i].mapping.resource.GroupVersion().String())
 			obj.SetKind(targets[i].mapping.kind)
 		}
-		result[i] = found{obj: obj}
+		if result[i] = (found{obj: obj}); !ok && exists[targets[i].name] {
+			rest = append(rest, i)
+		}
 	}
 	return rest
+}
+
+// pages returns the sizes of pages, up to the last object that is asked for, none of which has many objects of others. It is nil when
+// that would be too many pages. What does not exist it takes out of asked.
+func (c *cluster) pages(ctx context.Context, t target, asked map[string]bool) []int64 {
+	namespace := t.namespace
+	if !t.mapping.namespaced {
+		namespace = ""
+	}
+	there := make(map[string]bool, len(asked))
+	limits, size, others, total := []int64{}, int64(0), 0, 0
+	last, end := 0, int64(0) // of the object that was asked for last: its page, and its place there
+	options := metav1.ListOptions{Limit: pageSize}
+	for {
+		page, next, err := c.metadataPage(ctx, t.mapping, namespace, options)
+		if err != nil {
+			return nil
+		}
+		for _, obj := range page {
+			is := asked[obj.GetName()]
+			if size == pageSize || !is && others == maxOthers {
+				limits, size, others = append(limits, size), 0, 0
+			}
+			if size++; is {
+				there[obj.GetName()] = true
+				last, end = len(limits), size
+			} else {
+				others, total = others+1, total+1
+			}
+		}
+		switch {
+		case total > listFactor*len(asked):
+			return nil
+		case next == "" || len(there) == len(asked):
+			maps.DeleteFunc(asked, func(name string, _ bool) bool { return !there[name] })
+			if end == 0 {
+				return limits[:0]
+			}
+			return append(limits[:last], end)
+		}
+		options.Continue = next
+	}
 }
 
 // parallel calls f with 0 to n-1, at most limit at a time, until ctx ends, and returns when all calls have.

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +41,7 @@ type fakeAPI struct {
 	away    func(path string) bool          // what is not served
 	ask     func() error                    // what keeps discovery from answering
 	lose    func() error                    // what keeps an answer from arriving
+	listed  func(items []any, slim bool)    // what looks at each page of a list, with objects locked
 
 	// refuse returns the answer to a request that is not executed, or nil.
 	refuse func(*http.Request, []byte) *metav1.Status
@@ -276,7 +278,16 @@ func (f *fakeAPI) list(path string, request *http.Request) any {
 			items = append(items, item)
 		}
 	}
-	list := map[string]any{"apiVersion": "v1", "kind": "List", "metadata": map[string]any{"resourceVersion": fmt.Sprint(f.version)}, "items": items}
+	meta := map[string]any{"resourceVersion": fmt.Sprint(f.version)}
+	from, _ := strconv.Atoi(request.URL.Query().Get("continue"))
+	items = items[from:]
+	if limit, _ := strconv.Atoi(request.URL.Query().Get("limit")); limit > 0 && limit < len(items) {
+		items, meta["continue"] = items[:limit], strconv.Itoa(from+limit)
+	}
+	if f.listed != nil {
+		f.listed(items, slim)
+	}
+	list := map[string]any{"apiVersion": "v1", "kind": "List", "metadata": meta, "items": items}
 	if slim {
 		list["apiVersion"], list["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
 	}

@@ -122,7 +122,7 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	if err != nil {
 		return ActionFailed, err
 	}
-	options := metav1.ListOptions{Limit: pageSize}
+	options := metav1.ListOptions{Limit: blindPage}
 	for {
 		page, err := r.cluster.opts.Client.Resource(m.resource).List(ctx, options)
 		if IsTypeNotServed(err) {

@@ -38,9 +38,9 @@ type Options struct {
 	// impersonates a user. Defaults to Client.
 	Inventory dynamic.Interface
 	// Metadata reads the metadata of objects: of all objects of the cluster for Audit and Survey,
-	// and of the content of a Namespace for Prune and Teardown. It needs the rights of Client.
-	// Without Metadata, Client reads whole objects, which takes several times the memory and
-	// bandwidth.
+	// of the content of a Namespace for Prune and Teardown, and of a kind in a namespace if a work
+	// has many objects there. It needs the rights of Client. Without Metadata, Client reads whole
+	// objects, also those of others, which takes several times the memory and bandwidth.
 	Metadata metadata.Interface
 	// InventoryMetadata lists the AppliedWorks for Prune, Plan, Teardown, Release and Owners, which
 	// look for AppliedWorks with the same objects. It needs the rights of Inventory. Each call

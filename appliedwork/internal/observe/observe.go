@@ -5,6 +5,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,11 +15,15 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-const pageSize = 500
+const (
+	pageSize = 500
+	// blindPage is the size of a page that may have large objects of others.
+	blindPage = 50
+)
 
 // List calls visit with each object, page by page, and returns the resourceVersion of the list.
 func List(ctx context.Context, client dynamic.ResourceInterface, options metav1.ListOptions, visit func(*unstructured.Unstructured)) (version string, err error) {
-	options.Limit = pageSize
+	options.Limit = cmp.Or(options.Limit, pageSize)
 	for {
 		page, err := client.List(ctx, options)
 		if err != nil {
@@ -41,7 +46,7 @@ func List(ctx context.Context, client dynamic.ResourceInterface, options metav1.
 func Objects[V any](
 	ctx context.Context, client dynamic.ResourceInterface, names map[string]V, see func(name string, obj *unstructured.Unstructured), done func() bool,
 ) error {
-	var options metav1.ListOptions
+	options := metav1.ListOptions{Limit: blindPage}
 	if len(names) == 1 {
 		for name := range names {
 			options.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
@@ -65,7 +70,7 @@ func Objects[V any](
 	if done() {
 		return nil
 	}
-	options.ResourceVersion, options.AllowWatchBookmarks = version, true
+	options.Limit, options.ResourceVersion, options.AllowWatchBookmarks = 0, version, true
 	w, err := client.Watch(ctx, options)
 	if err != nil {
 		return err
