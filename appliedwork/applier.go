@@ -235,7 +235,7 @@ type applyRun struct {
 	items     []*applyItem
 	announced map[schema.GroupVersionKind]announced
 	inventory *inventory
-	keepers   map[Key]bool       // Namespaces and CRDs with an object that stays and that the call does not have
+	keepers   map[Key]bool       // Namespaces and CRDs with an object that stays: by a policy, or not of the call
 	gone      map[types.UID]bool // of the AppliedWorks with traces on objects to adopt, those that are gone
 }
 

@@ -234,8 +234,10 @@ func (r *applyRun) migrates(live *unstructured.Unstructured) bool {
 
 // isUnowned reports whether an object gets no owner reference: it stays, or it is the Namespace or the CRD of an object that stays.
 func (r *applyRun) isUnowned(item *applyItem) bool {
-	return r.stays(item) || r.keepers[item.change.Key] ||
-		slices.ContainsFunc(r.opts.Policies.orphans(), item.contains) ||
+	if stays := r.stays(item); stays || !isContainer(item.change.Key) {
+		return stays
+	}
+	return r.keepers[item.change.Key] ||
 		slices.ContainsFunc(r.items, func(other *applyItem) bool { return item.contains(other.id) && r.stays(other) })
 }
 

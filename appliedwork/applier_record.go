@@ -61,8 +61,8 @@ func (r *applyRun) record(ctx context.Context) error {
 	return err
 }
 
-// findKeepers looks for objects that the work has dropped, and that stay in a Namespace or under a CRD of the call.
-// Where an object cannot be read, the owner references of its Namespace and its CRD stay as they are.
+// findKeepers looks for objects that the policies name, or that the work has dropped, and that stay in a Namespace or under a CRD
+// of the call. Where an object cannot be read, the owner references of its Namespace and its CRD stay as they are.
 func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 	desired := map[Key]bool{}
 	var containers []*applyItem
@@ -79,6 +79,10 @@ func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 				r.keepers[item.change.Key] = true
 			}
 		}
+	}
+	always := func(*applyItem) bool { return true }
+	for id := range r.opts.Policies.orphans {
+		keep(id, always)
 	}
 	asItIs := func(item *applyItem) bool { return item.live != nil && !IsOwnedBy(item.live, r.work.UID) }
 	var targets []target
@@ -102,7 +106,7 @@ func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 			keep(e.ResourceIdentifier, asItIs)
 		case f.obj != nil && (isKeptFrom(f.obj, r.work.UID) || !IsOwnedBy(f.obj, r.work.UID) ||
 			r.opts.Policies.of(e.ResourceIdentifier, e.Adopted || isAdopted(f.obj, r.work.UID)) == PolicyOrphan):
-			keep(e.ResourceIdentifier, func(*applyItem) bool { return true })
+			keep(e.ResourceIdentifier, always)
 		}
 	}
 }

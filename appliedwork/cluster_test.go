@@ -5,6 +5,7 @@ package appliedwork_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -84,5 +85,33 @@ func TestListsHaveFewOthers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestManyRules: what an apply without changes allocates for an object does not grow with the number of rules.
+func TestManyRules(t *testing.T) {
+	const n = 300
+	tracker, work := newTracker(t, newFakeAPI(), nil)
+	applier := appliedwork.NewApplier(tracker)
+	var objects []*unstructured.Unstructured
+	with := appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan}
+	for i := range n {
+		objects = append(objects, manifest(fmt.Sprint("goes-", i), "1"), manifest(fmt.Sprint("stays-", i), "1"))
+		with.Orphans = append(with.Orphans, appliedwork.OrphanRule{Resource: "configmaps", Namespace: "shop", Name: fmt.Sprint("stays-", i)})
+	}
+	var allocated [2]uint64
+	for i, policies := range []appliedwork.Policies{{}, with} {
+		for range 2 { // the last has no changes
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if changes, err := applier.Apply(t.Context(), work, objects, appliedwork.ApplyOptions{Policies: policies}); err != nil {
+				t.Fatal(changes, err)
+			}
+			runtime.ReadMemStats(&after)
+			allocated[i] = after.TotalAlloc - before.TotalAlloc
+		}
+	}
+	if allocated[1] > allocated[0]*3/2 {
+		t.Errorf("%d bytes with %d rules, and %d without", allocated[1], n, allocated[0])
 	}
 }

@@ -78,7 +78,7 @@ func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) 
 // leftIn returns an object of a namespace that the policies name, to be left, and that is there. It may have been released
 // by an earlier call, so that no entry tells of it.
 func (r *pruneRun) leftIn(ctx context.Context, namespace string) (*Key, error) {
-	for _, rule := range r.opts.Policies.orphans() {
+	for rule := range r.opts.Policies.orphans {
 		if rule.Namespace != namespace {
 			continue
 		}

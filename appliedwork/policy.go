@@ -93,17 +93,18 @@ func byKey[V any](m map[Key]V, key Key) (value V, ok bool) {
 	return value, false
 }
 
-// orphans returns the objects that are named one by one to be left: each with a resource or a kind.
-func (p Policies) orphans() (ids []v1alpha1.ResourceIdentifier) {
+// orphans yields the objects that are named one by one to be left: each with a resource or a kind.
+func (p Policies) orphans(yield func(v1alpha1.ResourceIdentifier) bool) {
 	for _, rule := range p.Orphans {
-		ids = append(ids, v1alpha1.ResourceIdentifier{Group: rule.Group, Resource: rule.Resource, Namespace: rule.Namespace, Name: rule.Name})
-	}
-	for key, policy := range p.ByKey {
-		if policy == PolicyOrphan {
-			ids = append(ids, v1alpha1.ResourceIdentifier{Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name})
+		if !yield(v1alpha1.ResourceIdentifier{Group: rule.Group, Resource: rule.Resource, Namespace: rule.Namespace, Name: rule.Name}) {
+			return
 		}
 	}
-	return ids
+	for key, policy := range p.ByKey {
+		if policy == PolicyOrphan && !yield(v1alpha1.ResourceIdentifier{Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}) {
+			return
+		}
+	}
 }
 
 func (p Policies) validate() error {

@@ -42,7 +42,6 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "what has an object that stays, stays", Test: "^TestAppliedWork$/^ContainersOfLeft$", Edits: []ruletest.Edit{
 		{"applier_object.go", "return item.contains(other.id) && r.stays(other)", "return false"}}},
 	{Name: "what a policy names keeps its CRD", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
-		{"applier_object.go", "slices.ContainsFunc(r.opts.Policies.orphans(), item.contains) ||\n", ""},
 		{"applier_object.go", "r.keepers[item.change.Key] ||", ""}}},
 	{Name: "what is left is recorded", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
 		{"pruner.go", "case item.left && item.forget:", "case false:"}}},
