@@ -4,6 +4,7 @@
 package appliedwork_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -112,6 +113,25 @@ func TestLoweredLimit(t *testing.T) {
 	changes, err = appliedwork.NewCollector(tracker).Teardown(t.Context(), work, appliedwork.TeardownOptions{})
 	if err != nil || !changes.Done() || len(api.objects) > 0 {
 		t.Errorf("teardown: %v, %v", changes, err)
+	}
+}
+
+// TestTooManyShards: a number of shards that no apply has written is an error, and not that many requests.
+func TestTooManyShards(t *testing.T) {
+	api := newFakeAPI()
+	tracker, work := newTracker(t, api, nil)
+	annotations := api.objects["/apis/multicluster.x-k8s.io/v1alpha1/appliedworks/w"]["metadata"].(map[string]any)
+	annotations["annotations"] = map[string]any{v1alpha1.AnnotationShards: "2000000000"}
+	requests := 0
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	api.see = func(*http.Request, []byte) {
+		if requests++; requests > 100 {
+			cancel()
+		}
+	}
+	if _, err := tracker.Entries(ctx, work); err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), v1alpha1.AnnotationShards) {
+		t.Errorf("%d requests, %v", requests, err)
 	}
 }
 

@@ -85,7 +85,8 @@ type Options struct {
 	// from 1 KiB to 1 MiB. Defaults to 900 KiB.
 	MaxShardBytes int
 	// MaxShards limits the number of AppliedWorks of one inventory. An inventory that has more of
-	// them keeps them. Defaults to 64, for some 300,000 entries.
+	// them keeps them. If more than that are missing, reading the inventory is an error. Defaults to
+	// 64, for some 300,000 entries.
 	MaxShards int
 	// Clock is the source of time. Defaults to the real clock.
 	Clock clock.PassiveClock

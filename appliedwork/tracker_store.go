@@ -61,7 +61,8 @@ func checkWork(work *v1alpha1.AppliedWork) error {
 }
 
 // load reads an inventory. Shards have numbers from 1 and names that follow from the AppliedWork, so that they are found
-// whatever was lost: at least as many are read as the AppliedWork says, and on until one does not exist.
+// whatever was lost: at least as many are read as the AppliedWork says, and on until one does not exist. Of those that it says, no
+// more may be missing than a crash can leave.
 func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*inventory, error) {
 	if err := checkWork(work); err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*invent
 		return nil, fmt.Errorf("%w: AppliedWork %s is a shard of the one with UID %s: give that", ErrInvalidInput, work.Name, of)
 	}
 	shards := []*shard{main}
-	for n := 1; ; n++ {
+	for n, missing := 1, 0; ; n++ {
 		s, err := t.fetch(ctx, shardName(main.work, n))
 		if err != nil {
 			return nil, fmt.Errorf("read shard %d of AppliedWork %s: %w", n, work.Name, err)
@@ -86,6 +87,10 @@ func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*invent
 			break
 		}
 		if s == nil { // announced, and not written before a crash, or deleted by somebody
+			if missing++; missing > t.opts.MaxShards {
+				return nil, fmt.Errorf("AppliedWork %s has %d shards according to its annotation %s and its status, and more than %d of them do not exist: "+
+					"correct the annotation and status.shards", work.Name, shardsOf(main.work), v1alpha1.AnnotationShards, t.opts.MaxShards)
+			}
 			s = newShard(main.work, n)
 		} else if !IsOwnedBy(s.work, main.work.UID) && s.work.Labels[v1alpha1.LabelShardOf] != string(main.work.UID) {
 			return nil, fmt.Errorf("%w: %s has the name of a shard of %s", ErrNameCollision, s.work.Name, work.Name)
