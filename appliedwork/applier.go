@@ -176,7 +176,8 @@ func (o ApplyOptions) of(key Key) ObjectOptions {
 // An object that matches its manifest causes no write. Namespaces and CRDs come first, webhooks and
 // API services last. An object that fails does not stop the others. An object is pending while it,
 // or its namespace, is being deleted. Apply does not change the given objects, and does not send
-// their owner references to AppliedWorks. A nil element stands for a manifest that could not be
+// their owner references to AppliedWorks, their status, also if the kind has no such subresource, or
+// metadata that only the API server sets. A nil element stands for a manifest that could not be
 // decoded.
 //
 // After [ErrTerminating], [ErrDuplicate], [ErrInvalidInput] or an [*InventoryTooLargeError],
