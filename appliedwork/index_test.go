@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,13 +40,22 @@ func newCrowd(t *testing.T, n int) *crowd {
 		}
 		c.works = append(c.works, work)
 	}
+	listed := 0
 	c.see = func(request *http.Request, _ []byte) {
 		switch path := request.URL.Path; {
 		case path+"/" != inventory || request.Method != http.MethodGet || isSlim(request):
 		case request.URL.Query().Has("fieldSelector"):
 			c.whole++
 		default:
-			c.whole += len(c.works) + 1
+			if !request.URL.Query().Has("continue") {
+				listed = 0
+			}
+			page := len(c.works) + 1 - listed
+			if limit, err := strconv.Atoi(request.URL.Query().Get("limit")); err == nil {
+				page = min(page, limit)
+			}
+			listed += page
+			c.whole += page
 		}
 	}
 	return c
