@@ -58,16 +58,14 @@ type task struct {
 	shared  bool     // it is known what other contexts have of its objects
 	left    map[appcontext.Object]holder
 
-	begun   bool
-	since   time.Time // when the rollout admitted it; zero without one
-	written time.Time // when its status was
-	cut     Reason    // set when it may not wait any more
-	op      *op
-	notes   notes
-	dirty   bool // its status has to be written
-	listed  bool // it is in the list of those
-	queued  bool // in work.queued
-	ended   bool // it is not counted any more
+	begun  bool
+	cut    Reason // set when it may not wait any more
+	op     *op
+	notes  notes
+	dirty  bool // its status has to be written
+	listed bool // it is in the list of those
+	queued bool // in work.queued
+	ended  bool // it is not counted any more
 }
 
 // planner makes the tasks of an event from what is stored, so that an engine can go on with those of another.

@@ -241,7 +241,7 @@ func TestRollbackOfGroupModel(t *testing.T) {
 		way := rapid.IntRange(0, 3).Draw(rt, "way")
 		synctest.Test(t, func(t *testing.T) {
 			checked++
-			if newRolloutWorld(t, n, spec, seed).groupBack(group, way) {
+			if newRolloutWorld(t, 1, n, spec, seed).groupBack(group, way) {
 				led++
 			}
 			if t.Failed() {
@@ -264,6 +264,7 @@ func (w *rolloutWorld) groupBack(group []appcontext.ClusterID, way int) bool {
 	w.done(w.engine.Instantiate(ctx, "v1"))
 	stop()
 	w.trouble("v2")
+	w.people = true
 	w.ref = w.scene.ref(w.engine.Update(ctx, "v1", "v2", rsync.WithRollout(w.spec)))
 	followed := w.watch.follow(ctx, w.engine, w.ref)
 	w.start(w.rand.IntN(12))

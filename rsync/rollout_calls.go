@@ -193,11 +193,7 @@ func (img *image) addTo(o *order, seq uint64) {
 	known := img.statusesOf(seq)
 	for _, a := range img.head.Apps {
 		for _, c := range a.Clusters {
-			s := known[taskKey{a.Name, c}]
-			if s == nil {
-				s = &ClusterStatus{}
-			}
-			o.clusters[c].add(s.Begun, s.Phase, s.Time)
+			o.clusters[c].add(known[taskKey{a.Name, c}])
 		}
 	}
 }

@@ -5,7 +5,9 @@ package rsync_test
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spokewire/sdk-go/rsync"
@@ -58,4 +60,59 @@ func timeRollout(t *testing.T, n int) time.Duration {
 		}
 	}
 	return best
+}
+
+// TestRolloutFleet: a rollout over 1,000 clusters, of which some refuse and some do not answer, keeps within
+// its limits, and goes on to its end or stops when too many have failed.
+func TestRolloutFleet(t *testing.T) {
+	const n = 1000
+	for failing, complete := range map[int]bool{20: true, 200: false} {
+		synctest.Test(t, func(t *testing.T) {
+			spec := rsync.Rollout{
+				Groups:         []rsync.RolloutGroup{{Name: "canary", Clusters: edgeRange(10), MaxFailures: "0"}},
+				MaxConcurrency: "5%", MaxFailures: "3%", ProgressDeadline: time.Minute,
+			}
+			w := newRolloutWorld(t, 1, n, spec, uint64(failing))
+			ctx := t.Context()
+			for i, c := range w.watch.clusters {
+				cluster := w.clusters.Cluster(c.Provider, c.Name)
+				cluster.SetDelay(time.Duration(w.rand.IntN(1000)) * time.Millisecond)
+				if i >= 10 && i%(n/failing) == 0 {
+					cluster.SetMode([]fake.Mode{fake.Refusing, fake.Unreachable}[w.rand.IntN(2)])
+				}
+			}
+			w.ref = w.scene.ref(w.engine.Instantiate(ctx, "v1", rsync.WithRollout(spec)))
+			followed := w.watch.follow(ctx, w.engine, w.ref)
+			w.start(3)
+			_, err := w.wait(w.ref, nil)
+			if !errors.As(err, new(*rsync.EventError)) {
+				t.Fatalf("it ended with %v", err)
+			}
+			followed()
+			got := w.rollout()
+			if begun := got.InProgress + got.Succeeded + got.Failed; (begun == n) != complete {
+				t.Errorf("%d failing: of %d clusters %d began", failing, n, begun)
+			}
+			if most := 30 + 50; got.Failed > most {
+				t.Errorf("%d failed: 30 may, and 50 were in progress at most", got.Failed)
+			}
+			t.Logf("%d failing: %+v", failing, got)
+			for _, c := range w.watch.clusters {
+				w.clusters.Cluster(c.Provider, c.Name).SetMode(fake.Works)
+			}
+		})
+	}
+}
+
+// rollout sums up the groups.
+func (w *rolloutWorld) rollout() (sum rsync.RolloutGroupStatus) {
+	status, err := w.engine.RolloutStatus(context.Background(), w.ref)
+	w.must(err)
+	for _, g := range status.Groups {
+		sum.Clusters += g.Clusters
+		sum.InProgress += g.InProgress
+		sum.Succeeded += g.Succeeded
+		sum.Failed += g.Failed
+	}
+	return sum
 }

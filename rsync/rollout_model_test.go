@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,15 +35,19 @@ type watched struct {
 	t        *testing.T
 	spec     rsync.Rollout
 	seq      uint64
+	apps     int // on each cluster
 	clusters []appcontext.ClusterID
-	statuses map[appcontext.ClusterID]rsync.ClusterStatus
+	statuses map[appcontext.ClusterID]map[string]rsync.ClusterStatus // by app
 	mu       sync.Mutex
 }
 
 // follow returns what waits until the watch has ended. It returns when the watch has begun: what a watch
 // begins with is in the order of its keys, and does not show which cluster failed before another began.
 func (w *watched) follow(ctx context.Context, e *rsync.Engine, ref rsync.EventRef) func() {
-	w.seq, w.statuses = ref.Seq, map[appcontext.ClusterID]rsync.ClusterStatus{}
+	w.seq, w.statuses = ref.Seq, map[appcontext.ClusterID]map[string]rsync.ClusterStatus{}
+	for _, c := range w.clusters {
+		w.statuses[c] = map[string]rsync.ClusterStatus{}
+	}
 	done, begun := make(chan struct{}), make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
 	go func() {
@@ -70,21 +75,32 @@ func (w *watched) follow(ctx context.Context, e *rsync.Engine, ref rsync.EventRe
 func (w *watched) saw(s rsync.ClusterStatus) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.statuses[s.Cluster]
-	w.statuses[s.Cluster] = s
-	if before.Begun.IsZero() && !s.Begun.IsZero() {
+	before, _, _ := w.progress(s.Cluster)
+	w.statuses[s.Cluster][s.App] = s
+	if begun, _, _ := w.progress(s.Cluster); begun && !before {
 		w.begins(s.Cluster)
 	}
 }
 
-func final(s rsync.ClusterStatus) bool {
-	return s.Phase == rsync.PhaseDone || s.Phase == rsync.PhaseSkipped || s.Phase == rsync.PhaseFailed
+// progress returns whether an app on a cluster has begun, whether all have ended, and whether one has
+// failed then.
+func (w *watched) progress(c appcontext.ClusterID) (begun, ended, failed bool) {
+	final := 0
+	for _, s := range w.statuses[c] {
+		begun = begun || !s.Begun.IsZero()
+		failed = failed || s.Phase == rsync.PhaseFailed && !s.Begun.IsZero()
+		if s.Phase == rsync.PhaseDone || s.Phase == rsync.PhaseSkipped || s.Phase == rsync.PhaseFailed {
+			final++
+		}
+	}
+	ended = final == w.apps
+	return begun, ended, failed && ended
 }
 
 func (w *watched) begins(cluster appcontext.ClusterID) {
 	failed := 0
-	for _, s := range w.statuses {
-		if s.Phase == rsync.PhaseFailed && !s.Begun.IsZero() {
+	for c := range w.statuses {
+		if _, _, fails := w.progress(c); fails {
 			failed++
 		}
 	}
@@ -95,7 +111,7 @@ func (w *watched) begins(cluster appcontext.ClusterID) {
 		at := slices.Index(g.Clusters, cluster)
 		if at < 0 {
 			for _, c := range g.Clusters {
-				if !final(w.statuses[c]) {
+				if _, ended, _ := w.progress(c); !ended {
 					w.t.Errorf("%s begins before %s of an earlier group has ended", cluster, c)
 				}
 			}
@@ -103,7 +119,7 @@ func (w *watched) begins(cluster appcontext.ClusterID) {
 		}
 		running := 0
 		for _, c := range g.Clusters {
-			if s := w.statuses[c]; !s.Begun.IsZero() && !final(s) {
+			if begun, ended, _ := w.progress(c); begun && !ended {
 				running++
 			}
 		}
@@ -138,20 +154,21 @@ func count(limit string, total, otherwise int) int {
 }
 
 // TestRolloutModel: rollouts on engines that crash at random writes, over clusters that refuse, hang and
-// become ready late, while someone pauses, resumes, approves and aborts. What is stored never breaks the
-// limits, no cluster is touched before it is stored that it began, and all clusters converge on what the last
-// event says.
+// become ready late, while someone pauses, resumes, approves and aborts, also just before a write of an
+// engine. With several apps on each cluster a begin takes several transactions. What is stored never breaks
+// the limits, no app is touched before it is stored that it began, each rollout ends, and all clusters
+// converge on what the last event says.
 func TestRolloutModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		n := rapid.IntRange(1, 8).Draw(rt, "clusters")
+		n, apps := rapid.IntRange(1, 8).Draw(rt, "clusters"), rapid.SampledFrom([]int{1, 7}).Draw(rt, "apps")
 		spec := drawRollout(rt, n)
 		seed := rapid.Uint64().Draw(rt, "seed")
 		update := rapid.Bool().Draw(rt, "update")
 		synctest.Test(t, func(t *testing.T) {
-			newRolloutWorld(t, n, spec, seed).play(update)
+			newRolloutWorld(t, apps, n, spec, seed).play(update)
 			if t.Failed() {
-				t.Logf("%d clusters, seed %d, update %v: %+v", n, seed, update, spec)
+				t.Logf("%d clusters, %d apps, seed %d, update %v: %+v", n, apps, seed, update, spec)
 			}
 		})
 		if t.Failed() {
@@ -161,7 +178,7 @@ func TestRolloutModel(t *testing.T) {
 }
 
 func drawRollout(rt *rapid.T, n int) rsync.Rollout {
-	limits := rapid.SampledFrom([]string{"", "1", "2", "50%", "1%"})
+	limits := rapid.SampledFrom([]string{"", "", "1", "2", "50%", "1%"})
 	failures := rapid.SampledFrom([]string{"", "0", "2", "50%", "100%"})
 	out := rsync.Rollout{
 		MaxConcurrency: limits.Draw(rt, "concurrency"), MaxFailures: failures.Draw(rt, "failures"), ProgressDeadline: time.Minute,
@@ -189,26 +206,52 @@ func edgeRange(n int) (out []appcontext.ClusterID) {
 
 type rolloutWorld struct {
 	*scene
-	n     int
-	spec  rsync.Rollout
-	rand  *rand.Rand
-	watch *watched
-	ref   rsync.EventRef
+	apps    int // on each cluster
+	n       int
+	spec    rsync.Rollout
+	rand    *rand.Rand
+	watch   *watched
+	ref     rsync.EventRef
+	people  bool        // change it, also just before a write
+	aborted atomic.Bool // an Abort was accepted
 }
 
-func newRolloutWorld(t *testing.T, n int, spec rsync.Rollout, seed uint64) *rolloutWorld {
-	memory := memstore.New(memstore.Options{})
+func newRolloutWorld(t *testing.T, apps, n int, spec rsync.Rollout, seed uint64) *rolloutWorld {
+	options := memstore.Options{}
+	if apps > 1 {
+		options.MaxTxnOps = 20 // an engine writes the statuses of ten apps in one
+	}
+	memory := memstore.New(options)
 	w := &rolloutWorld{
-		scene: &scene{t: t, memory: memory, clusters: fake.New()}, n: n, spec: spec, rand: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // repeatable
-		watch: &watched{t: t, spec: spec, clusters: edgeRange(n)},
+		scene: &scene{t: t, memory: memory, clusters: fake.New()}, apps: apps, n: n, spec: spec, rand: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // repeatable
+		watch: &watched{t: t, spec: spec, apps: apps, clusters: edgeRange(n)},
 	}
 	var err error
 	if w.engine, err = rsync.New(memory, w.clusters, rsync.Options{Name: "user"}); err != nil {
 		t.Fatal(err)
 	}
-	w.create("v1", fleet(n, "1"))
-	w.create("v2", fleet(n, "2"))
+	w.create("v1", fleetOf(apps, n, "1"))
+	w.create("v2", fleetOf(apps, n, "2"))
 	return w
+}
+
+// fleetOf is a context with apps web, web1, … on each of the clusters c1 to cN.
+func fleetOf(apps, n int, value string) string {
+	out := fleet(n, value)
+	for a := 1; a < apps; a++ {
+		out += strings.ReplaceAll(strings.ReplaceAll("; "+fleet(n, value), "web@", fmt.Sprintf("web%d@", a)), " x=", fmt.Sprintf(" x%d=", a))
+	}
+	return out
+}
+
+// value is what a cluster shows that has all apps with a value.
+func (w *rolloutWorld) value(of string) string {
+	out := []string{"x=" + of}
+	for a := 1; a < w.apps; a++ {
+		out = append(out, fmt.Sprintf("x%d=%s", a, of))
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
 }
 
 // start has engines run, one after the other, until the function that it returns is called.
@@ -234,14 +277,7 @@ func (w *rolloutWorld) engines(ctx context.Context, crashes int, random *rand.Ra
 		faults := storetest.NewFaults(w.memory, nil)
 		if crashes > 0 {
 			crashes--
-			at := random.IntN(20)
-			verdict := []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter}[random.IntN(2)]
-			faults = storetest.NewFaults(w.memory, func(n int, _ []store.Op) storetest.Verdict {
-				if n == at {
-					return verdict
-				}
-				return storetest.Pass
-			})
+			faults = storetest.NewFaults(w.memory, w.plan(random))
 		}
 		engine, err := rsync.New(faults, w.clusters, rsync.Options{})
 		if err != nil {
@@ -262,6 +298,55 @@ func (w *rolloutWorld) engines(ctx context.Context, crashes int, random *rand.Ra
 	}
 }
 
+// plan has an engine crash at a random write, the store fail, or somebody change the rollout just before the
+// write. Writes that begin clusters, and the one that ends the event, are among them more often.
+func (w *rolloutWorld) plan(random *rand.Rand) func(int, []store.Op) storetest.Verdict {
+	at, of, what := 1+random.IntN(20), random.IntN(3), random.IntN(5)
+	if !w.people {
+		what = 2 + random.IntN(2)
+	}
+	counts := func([]store.Op) bool { return true }
+	switch of {
+	case 0:
+		at, counts = 1, ends
+	case 1:
+		at, counts = 1+at%3, begins
+	}
+	act := rand.New(rand.NewPCG(random.Uint64(), 3)) //nolint:gosec // repeatable
+	return func(_ int, ops []store.Op) storetest.Verdict {
+		if counts(ops) {
+			at--
+		}
+		if at != 0 {
+			return storetest.Pass
+		}
+		at = -1
+		switch what {
+		case 0:
+			w.abort(context.Background())
+		case 1:
+			w.act(context.Background(), act)
+		default:
+			return []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore}[what-2]
+		}
+		return storetest.Pass
+	}
+}
+
+// ends reports whether a transaction ends a first event.
+func ends(ops []store.Op) bool {
+	return slices.ContainsFunc(ops, func(o store.Op) bool {
+		return strings.HasSuffix(o.Key, "/queue/0000000000000001/") && strings.Contains(string(o.Value), `"status":"Done"`)
+	})
+}
+
+// begins reports whether a transaction begins clusters.
+func begins(ops []store.Op) bool {
+	return slices.ContainsFunc(ops, func(o store.Op) bool {
+		return strings.Contains(o.Key, "/status/") && strings.Contains(string(o.Value), `"phase":"Progressing"`)
+	})
+}
+
 func (w *rolloutWorld) play(update bool) {
 	ctx, id := w.t.Context(), "v1"
 	if update {
@@ -271,6 +356,7 @@ func (w *rolloutWorld) play(update bool) {
 		id = "v2"
 	}
 	w.trouble(id)
+	w.people = true
 	if update {
 		w.ref = w.scene.ref(w.engine.Update(ctx, "v1", "v2", rsync.WithRollout(w.spec)))
 	} else {
@@ -294,8 +380,8 @@ func (w *rolloutWorld) trouble(id string) {
 			if v != fake.Apply || batch.AppContextID != id {
 				return nil
 			}
-			if w.ref.AppContextID == id && w.tooEarly(c) {
-				w.t.Errorf("%s is touched before it is stored that it began", c)
+			if w.ref.AppContextID == id && w.tooEarly(batch.App, c) {
+				w.t.Errorf("%s on %s is touched before it is stored that it began", batch.App, c)
 			}
 			switch what {
 			case 0:
@@ -310,48 +396,93 @@ func (w *rolloutWorld) trouble(id string) {
 	}
 }
 
-// tooEarly reports whether the rollout is in progress, and it is not stored that the cluster began.
-func (w *rolloutWorld) tooEarly(c appcontext.ClusterID) bool {
+// tooEarly reports whether the rollout is in progress, and it is not stored that an app began.
+func (w *rolloutWorld) tooEarly(app string, c appcontext.ClusterID) bool {
 	status, err := w.engine.Status(context.Background(), w.ref.AppContextID)
 	if err != nil || status.Element(w.ref.Seq).Status != rsync.InProgress {
 		return false
 	}
-	s := status.Cluster("web", c)
+	s := status.Cluster(app, c)
 	return s == nil || s.Seq != w.ref.Seq || s.Begun.IsZero()
 }
 
-// interfere is what people do while a rollout runs, until it is done.
+// interfere is what people do while a rollout runs. Some day they let it come to its end, which it must.
 func (w *rolloutWorld) interfere(ctx context.Context) {
-	for range 1000 {
+	for i := range 1000 {
 		time.Sleep(time.Duration(w.rand.IntN(5000)) * time.Millisecond)
 		status, err := w.engine.RolloutStatus(ctx, w.ref)
 		w.must(err)
 		if status.Status.Final() {
 			return
 		}
-		switch w.rand.IntN(12) {
-		case 0:
-			err = w.engine.Pause(ctx, w.ref)
-		case 1, 2, 3:
-			err = w.engine.Resume(ctx, w.ref)
-		case 4:
-			if w.rand.IntN(4) == 0 {
-				err = w.engine.Abort(ctx, w.ref)
-			}
-		default:
-			for _, g := range w.spec.Groups {
-				for gate, has := range map[rsync.Gate]bool{rsync.BeforeGroup: g.ApproveBefore, rsync.AfterGroup: g.ApproveAfter} {
-					if has && w.rand.IntN(3) == 0 {
-						err = errors.Join(err, w.engine.Approve(ctx, w.ref, rsync.Approval{Group: g.Name, Gate: gate}))
-					}
+		if i < 40 {
+			w.act(ctx, w.rand)
+		} else {
+			w.open(ctx)
+		}
+		if w.t.Failed() {
+			return
+		}
+	}
+	w.t.Fatal("the rollout does not end")
+}
+
+// open takes away all that people hold a rollout up with.
+func (w *rolloutWorld) open(ctx context.Context) {
+	err := w.engine.Resume(ctx, w.ref)
+	for _, g := range w.spec.Groups {
+		for _, gate := range gatesOf(g) {
+			err = cmp.Or(err, w.engine.Approve(ctx, w.ref, rsync.Approval{Group: g.Name, Gate: gate}))
+		}
+	}
+	if err != nil && !errors.Is(err, rsync.ErrInvalidState) {
+		w.t.Error(err)
+	}
+}
+
+// act is one thing that somebody does with the rollout.
+func (w *rolloutWorld) act(ctx context.Context, random *rand.Rand) {
+	var err error
+	switch random.IntN(12) {
+	case 0:
+		err = w.engine.Pause(ctx, w.ref)
+	case 1, 2, 3:
+		err = w.engine.Resume(ctx, w.ref)
+	case 4:
+		if random.IntN(4) == 0 {
+			w.abort(ctx)
+		}
+	default:
+		for _, g := range w.spec.Groups {
+			for _, gate := range gatesOf(g) {
+				if random.IntN(3) == 0 {
+					err = errors.Join(err, w.engine.Approve(ctx, w.ref, rsync.Approval{Group: g.Name, Gate: gate}))
 				}
 			}
 		}
-		if err != nil && !errors.Is(err, rsync.ErrInvalidState) {
-			w.t.Fatal(err)
-		}
 	}
-	w.t.Error("the rollout does not end")
+	if err != nil && !errors.Is(err, rsync.ErrInvalidState) {
+		w.t.Error(err)
+	}
+}
+
+func (w *rolloutWorld) abort(ctx context.Context) {
+	switch err := w.engine.Abort(ctx, w.ref); {
+	case err == nil:
+		w.aborted.Store(true)
+	case !errors.Is(err, rsync.ErrInvalidState):
+		w.t.Error(err)
+	}
+}
+
+func gatesOf(g rsync.RolloutGroup) (out []rsync.Gate) {
+	if g.ApproveBefore {
+		out = append(out, rsync.BeforeGroup)
+	}
+	if g.ApproveAfter {
+		out = append(out, rsync.AfterGroup)
+	}
+	return out
 }
 
 func (w *rolloutWorld) heal() {
@@ -384,7 +515,7 @@ func (w *rolloutWorld) converge(id string, update bool) {
 	}
 	for i := range w.n {
 		if want != "" {
-			w.shows(fmt.Sprint("c", i+1), "x="+want)
+			w.shows(fmt.Sprint("c", i+1), w.value(want))
 		} else {
 			w.shows(fmt.Sprint("c", i+1), "")
 		}
@@ -402,98 +533,4 @@ func (w *rolloutWorld) repair(ref rsync.EventRef) (rsync.EventRef, error) {
 		return w.engine.Terminate(context.Background(), ref.AppContextID)
 	}
 	return w.engine.Instantiate(context.Background(), ref.AppContextID)
-}
-
-// TestRolloutFleet: a rollout over 1,000 clusters, of which some refuse and some do not answer, keeps within
-// its limits, and goes on to its end or stops when too many have failed.
-func TestRolloutFleet(t *testing.T) {
-	const n = 1000
-	for failing, complete := range map[int]bool{20: true, 200: false} {
-		synctest.Test(t, func(t *testing.T) {
-			spec := rsync.Rollout{
-				Groups:         []rsync.RolloutGroup{{Name: "canary", Clusters: edgeRange(10), MaxFailures: "0"}},
-				MaxConcurrency: "5%", MaxFailures: "3%", ProgressDeadline: time.Minute,
-			}
-			w := newRolloutWorld(t, n, spec, uint64(failing))
-			ctx := t.Context()
-			for i, c := range w.watch.clusters {
-				cluster := w.clusters.Cluster(c.Provider, c.Name)
-				cluster.SetDelay(time.Duration(w.rand.IntN(1000)) * time.Millisecond)
-				if i >= 10 && i%(n/failing) == 0 {
-					cluster.SetMode([]fake.Mode{fake.Refusing, fake.Unreachable}[w.rand.IntN(2)])
-				}
-			}
-			w.ref = w.scene.ref(w.engine.Instantiate(ctx, "v1", rsync.WithRollout(spec)))
-			followed := w.watch.follow(ctx, w.engine, w.ref)
-			w.start(3)
-			_, err := w.wait(w.ref, nil)
-			if !errors.As(err, new(*rsync.EventError)) {
-				t.Fatalf("it ended with %v", err)
-			}
-			followed()
-			got := w.rollout()
-			if begun := got.InProgress + got.Succeeded + got.Failed; (begun == n) != complete {
-				t.Errorf("%d failing: of %d clusters %d began", failing, n, begun)
-			}
-			if most := 30 + 50; got.Failed > most {
-				t.Errorf("%d failed: 30 may, and 50 were in progress at most", got.Failed)
-			}
-			t.Logf("%d failing: %+v", failing, got)
-			for _, c := range w.watch.clusters {
-				w.clusters.Cluster(c.Provider, c.Name).SetMode(fake.Works)
-			}
-		})
-	}
-}
-
-// rollout sums up the groups.
-func (w *rolloutWorld) rollout() (sum rsync.RolloutGroupStatus) {
-	status, err := w.engine.RolloutStatus(context.Background(), w.ref)
-	w.must(err)
-	for _, g := range status.Groups {
-		sum.Clusters += g.Clusters
-		sum.InProgress += g.InProgress
-		sum.Succeeded += g.Succeeded
-		sum.Failed += g.Failed
-	}
-	return sum
-}
-
-// TestPauseHoldsAtOnce: after Pause or Abort has returned no cluster begins, also if the engine had decided
-// that it does just before.
-func TestPauseHoldsAtOnce(t *testing.T) {
-	for name, act := range map[string]func(*rsync.Engine, context.Context, rsync.EventRef) error{"pause": (*rsync.Engine).Pause, "abort": (*rsync.Engine).Abort} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				memory, clusters := memstore.New(memstore.Options{}), fake.New()
-				s := &scene{t: t, memory: memory, clusters: clusters}
-				var err error
-				if s.engine, err = rsync.New(memory, clusters, rsync.Options{Name: "user"}); err != nil {
-					t.Fatal(err)
-				}
-				s.create("v1", fleet(2, "1"))
-				ref := s.ref(s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1"})))
-				once := false
-				faults := storetest.NewFaults(memory, func(_ int, ops []store.Op) storetest.Verdict {
-					for _, op := range ops {
-						if strings.Contains(op.Key, "/status/") && strings.Contains(op.Key, "c2") && !once {
-							once = true
-							s.must(act(s.engine, t.Context(), ref))
-						}
-					}
-					return storetest.Pass
-				})
-				_, stop := startEngine(t, faults, clusters, rsync.Options{})
-				t.Cleanup(stop)
-				time.Sleep(time.Minute)
-				if s.expect(2, "1,"); !once {
-					t.Error("the second cluster never came")
-				}
-				if name == "pause" {
-					s.must(s.engine.Resume(t.Context(), ref))
-					s.done(ref, nil)
-				}
-			})
-		})
-	}
 }

@@ -44,10 +44,12 @@ type orderGroup struct {
 }
 
 // orderCluster is the progress of a cluster. A cluster without apps has succeeded.
+//
+// A cluster begins with all of its apps, also if it is not stored of each of them yet.
 type orderCluster struct {
 	group   *orderGroup
 	tasks   []*task
-	begun   bool
+	since   time.Time // when it began; zero before
 	failed  bool
 	refused bool // an app failed before it began
 	left    int  // apps that have not ended
@@ -67,7 +69,7 @@ const (
 
 func (c *orderCluster) phase() clusterPhase {
 	switch {
-	case c.left > 0 && c.begun:
+	case c.left > 0 && !c.since.IsZero():
 		return clusterInProgress
 	case c.failed:
 		return clusterFailed
@@ -126,9 +128,9 @@ func (c *orderCluster) change(change func()) {
 // expect adds an app that has not begun to a cluster.
 func (c *orderCluster) expect() { c.change(func() { c.left++ }) }
 
-// begin notes that an app on the cluster has begun.
-func (c *orderCluster) begin() {
-	c.change(func() { c.begun = true })
+// begin notes when the cluster began. The first time counts.
+func (c *orderCluster) begin(at time.Time) {
+	c.change(func() { c.since = earlier(c.since, at) })
 	c.group.begun = true
 }
 
@@ -144,14 +146,17 @@ func (c *orderCluster) end(end Phase, begun bool, at time.Time) {
 	}
 }
 
-// add adds an app as far as it is stored.
-func (c *orderCluster) add(begun time.Time, end Phase, ended time.Time) {
+// add adds an app as far as it is stored. s is nil if nothing is.
+func (c *orderCluster) add(s *ClusterStatus) {
 	c.expect()
-	if !begun.IsZero() {
-		c.begin()
+	if s == nil {
+		return
 	}
-	if end.final() {
-		c.end(end, !begun.IsZero(), ended)
+	if !s.Begun.IsZero() {
+		c.begin(s.Begun)
+	}
+	if s.Phase.final() {
+		c.end(s.Phase, !s.Begun.IsZero(), s.Time)
 	}
 }
 

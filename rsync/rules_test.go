@@ -259,12 +259,14 @@ var rules = []ruletest.Rule{
 	// Rollouts.
 	{Name: "it is stored that a cluster begins before it does", Test: "TestRolloutModel", Edits: edits{
 		{"run_rollout.go", "	return r.store(ctx, []store.Compare{store.Unchanged(o.kv)})\n", "	return nil\n"}}},
+	{Name: "also of each of its apps", Test: "TestRolloutBeginOfSeveralTransactions", Edits: edits{
+		{"run_rollout.go", "		t.dirty = t.end == \"\" && ", "		t.dirty = false && "}}},
 	{Name: "a pause holds at once", Test: "TestPauseHoldsAtOnce", Edits: edits{
 		{"run_rollout.go", "[]store.Compare{store.Unchanged(o.kv)}", "nil"}}},
 	{Name: "no more clusters are in progress than may be", Test: "TestRolloutOrder", Edits: edits{
 		{"rollout_order.go", "max(g.limit-running, 0)", "max(g.limit, 0)"}}},
 	{Name: "a deadline counts from the begin, also after a crash", Test: "TestRolloutDeadline", Edits: edits{
-		{"run_next.go", "	t.since, t.written = s.Begun, s.Time\n", "	t.written = s.Time\n"}}},
+		{"rollout_order.go", "		c.begin(s.Begun)\n", "		c.begin(time.Now())\n"}}},
 	{Name: "failures stop a rollout", Test: "TestRolloutMaxFailures", Edits: edits{
 		{"rollout_order.go", "	if failed > o.maxFailures {\n", "	if failed > len(o.clusters) {\n"}}},
 	{Name: "also those of a group", Test: "TestRolloutMaxFailures", Edits: edits{

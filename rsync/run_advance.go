@@ -167,8 +167,8 @@ func (r *run) store(ctx context.Context, compares []store.Compare) error {
 	now := r.engine.now()
 	written := r.work.dirty
 	for _, t := range written {
-		t.dirty, t.listed, t.written = false, false, now
-		ops = append(ops, putStatus(r.id, t.status(r.work.element, now)))
+		t.dirty, t.listed = false, false
+		ops = append(ops, putStatus(r.id, t.status(r.work.element, now, r.work.rollout.begun(t))))
 	}
 	r.work.dirty = nil
 	for _, batch := range r.engine.batches(ops) {
@@ -177,15 +177,15 @@ func (r *run) store(ctx context.Context, compares []store.Compare) error {
 		}
 	}
 	for _, t := range written {
-		r.work.rollout.stored(t)
+		r.work.rollout.stored(t, now)
 	}
 	return nil
 }
 
-func (t *task) status(e *Element, now time.Time) *ClusterStatus {
+func (t *task) status(e *Element, now, begun time.Time) *ClusterStatus {
 	s := &ClusterStatus{
 		App: t.app, Cluster: t.cluster, Seq: e.Seq, Event: e.Event, Phase: t.end, Reason: t.reason, Message: t.message,
-		Time: now, Begun: t.since, Resources: t.states, ResourcesOmitted: t.omitted,
+		Time: now, Begun: begun, Resources: t.states, ResourcesOmitted: t.omitted,
 	}
 	switch {
 	case t.end == "" && t.reason == "":

@@ -206,14 +206,13 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 			t.recall(s)
 		}
 	}
-	w.rollout.arrange(w.tasks)
+	w.rollout.arrange(w.tasks, before)
 	r.startWork(w)
 	return nil
 }
 
 // recall gives a task what was stored of it.
 func (t *task) recall(s *ClusterStatus) {
-	t.since, t.written = s.Begun, s.Time
 	if !s.Phase.final() {
 		t.reason, t.message = s.Reason, s.Message
 		return

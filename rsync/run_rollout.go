@@ -23,8 +23,8 @@ type rollout struct {
 	verdict verdict
 	halted  Reason // why what had not begun was ended
 	timer   clock.Timer
-	// expiring are tasks that have begun, in the order of their deadlines, if there is one.
-	expiring []*task
+	// expiring are clusters that have begun, in the order of their deadlines.
+	expiring []*orderCluster
 }
 
 // ready returns whether apps wait until they are ready, and for how long they must stay so.
@@ -37,7 +37,15 @@ func (o *rollout) ready() (bool, time.Duration) {
 
 // gates reports whether a task waits until the rollout admits its cluster. One without anything to do
 // does not.
-func (o *rollout) gates(t *task) bool { return o != nil && t.since.IsZero() && len(t.phases) > 0 }
+func (o *rollout) gates(t *task) bool { return o != nil && o.begun(t).IsZero() && len(t.phases) > 0 }
+
+// begun returns when the cluster of a task began, or zero.
+func (o *rollout) begun(t *task) time.Time {
+	if o == nil {
+		return time.Time{}
+	}
+	return o.clusters[t.cluster].since
+}
 
 // over reports whether the event may end once all of its tasks have.
 func (o *rollout) over() bool { return o == nil || o.verdict.passed || o.verdict.halt != "" }
@@ -48,33 +56,38 @@ func (o *rollout) stop() {
 	}
 }
 
-// arrange takes in the tasks of the event as far as they are stored.
-func (o *rollout) arrange(tasks []*task) {
+// arrange takes in the tasks of the event, and their stored statuses. An engine may have ended after it
+// had stored the begin of some apps of a cluster: the begin of the others is stored now.
+func (o *rollout) arrange(tasks []*task, stored map[taskKey]*ClusterStatus) {
 	if o == nil {
 		return
 	}
 	for _, t := range tasks {
 		c := o.clusters[t.cluster]
 		c.tasks = append(c.tasks, t)
-		c.add(t.since, t.end, t.written)
-		if t.end == "" && !t.since.IsZero() {
-			o.expiring = append(o.expiring, t)
+		c.add(stored[taskKey{t.app, t.cluster}])
+	}
+	for _, t := range tasks {
+		s := stored[taskKey{t.app, t.cluster}]
+		t.dirty = t.end == "" && !o.begun(t).IsZero() && (s == nil || s.Begun.IsZero())
+	}
+	for _, g := range o.groups {
+		for _, c := range g.clusters {
+			if c.phase() == clusterInProgress {
+				o.expiring = append(o.expiring, c)
+			}
 		}
 	}
-	slices.SortStableFunc(o.expiring, func(a, b *task) int { return a.since.Compare(b.since) })
+	slices.SortStableFunc(o.expiring, func(a, b *orderCluster) int { return a.since.Compare(b.since) })
 }
 
-// stored takes in a task that was written. Its end is written once.
-func (o *rollout) stored(t *task) {
+// stored takes in a task that was written at a time. Its end is written once.
+func (o *rollout) stored(t *task, at time.Time) {
 	if o == nil {
 		return
 	}
-	c := o.clusters[t.cluster]
-	if !t.since.IsZero() && !c.begun {
-		c.begin()
-	}
 	if t.end != "" {
-		c.end(t.end, !t.since.IsZero(), t.written)
+		o.clusters[t.cluster].end(t.end, !o.begun(t).IsZero(), at)
 	}
 }
 
@@ -128,10 +141,11 @@ func (r *run) admit(ctx context.Context) error {
 		r.halt()
 	}
 	for _, c := range o.verdict.begin {
+		c.begin(now)
+		o.expiring = append(o.expiring, c)
 		for _, t := range c.tasks {
 			if t.end == "" {
-				t.since, t.dirty = now, true
-				o.expiring = append(o.expiring, t)
+				t.dirty = true
 				r.work.enqueue(t)
 			}
 		}
@@ -160,17 +174,19 @@ func (o *rollout) deadline(begun time.Time) time.Time {
 	return begun.Add(o.record.ProgressDeadline)
 }
 
-// expire ends the waits of tasks after their deadline. It returns the next deadline.
+// expire ends the waits on clusters after their deadline. It returns the next deadline.
 func (r *run) expire(now time.Time) (next time.Time) {
 	o := r.work.rollout
 	for len(o.expiring) > 0 && o.record.ProgressDeadline > 0 {
-		t := o.expiring[0]
-		if at := o.deadline(t.since); t.end == "" && t.cut == "" && now.Before(at) {
+		c := o.expiring[0]
+		if at := o.deadline(c.since); c.phase() == clusterInProgress && now.Before(at) {
 			return at
 		}
 		o.expiring = o.expiring[1:]
-		if t.end == "" && t.cut == "" {
-			r.cutTask(t, ReasonDeadline)
+		for _, t := range c.tasks {
+			if t.end == "" && t.cut == "" {
+				r.cutTask(t, ReasonDeadline)
+			}
 		}
 	}
 	return time.Time{}

@@ -139,6 +139,18 @@ func (f *Faults) Claims() []Write {
 	return out
 }
 
+// MaxTxnBytes implements [store.Limits].
+func (f *Faults) MaxTxnBytes() int {
+	bytes, _ := store.LimitsOf(f.Store)
+	return bytes
+}
+
+// MaxTxnOps implements [store.Limits].
+func (f *Faults) MaxTxnOps() int {
+	_, ops := store.LimitsOf(f.Store)
+	return ops
+}
+
 // Hold delays all calls until Release, as if the network were cut or the process frozen. Delayed
 // writes then reach the store late, even if their ctx has ended. A fence must reject them.
 func (f *Faults) Hold() {

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
+	"github.com/spokewire/sdk-go/rsync/store/storetest"
+)
+
+// rolloutBetween is a scene whose engine has a plan for its writes. s.engine queues and waits, and is not
+// started. start starts the one with the plan.
+func rolloutBetween(t *testing.T, plan func(s *scene, ops []store.Op) storetest.Verdict) (s *scene, start func()) {
+	t.Helper()
+	s = &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}
+	var err error
+	s.engine, err = rsync.New(s.memory, s.clusters, rsync.Options{Name: "user"})
+	s.must(err)
+	faults := storetest.NewFaults(s.memory, func(_ int, ops []store.Op) storetest.Verdict { return plan(s, ops) })
+	return s, func() {
+		_, s.stop = startEngine(t, faults, s.clusters, rsync.Options{})
+		t.Cleanup(s.stop)
+	}
+}
+
+// TestRolloutBeginOfSeveralTransactions: more apps begin than a transaction can have, and an engine crashes,
+// the store fails, or a person opens a gate, between two of them. The rest of the cluster begins too, when
+// that is stored.
+func TestRolloutBeginOfSeveralTransactions(t *testing.T) {
+	const apps, n = 7, 10
+	clusters := edgeRange(n)
+	ref := rsync.EventRef{AppContextID: "v1", Seq: 1}
+	gate := rsync.Approval{Group: "all", Gate: rsync.AfterGroup}
+	for name, between := range map[string]func(*scene) storetest.Verdict{
+		"crash":   func(*scene) storetest.Verdict { return storetest.CrashBefore },
+		"failure": func(*scene) storetest.Verdict { return storetest.FailBefore },
+		"approval": func(s *scene) storetest.Verdict {
+			s.must(s.engine.Approve(context.Background(), ref, gate))
+			return storetest.Pass
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				seen := 0
+				s, start := rolloutBetween(t, func(s *scene, ops []store.Op) storetest.Verdict {
+					if begins(ops) {
+						if seen++; seen == 2 {
+							return between(s)
+						}
+					}
+					return storetest.Pass
+				})
+				s.create("v1", fleetOf(apps, n, "1"))
+				for _, c := range clusters {
+					s.clusters.Cluster(c.Provider, c.Name).Intercept(func(v fake.Verb, batch connector.Batch) error {
+						status, err := s.engine.Status(context.Background(), "v1")
+						if err != nil || v == fake.Apply && status.Cluster(batch.App, c).Begun.IsZero() {
+							t.Errorf("%s on %s is touched before it is stored that it began: %v", batch.App, c, err)
+						}
+						return nil
+					})
+				}
+				s.ref(s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(rsync.Rollout{
+					Groups: []rsync.RolloutGroup{{Name: "all", Clusters: clusters, ApproveAfter: true}}, ProgressDeadline: time.Hour,
+				})))
+				start()
+				time.Sleep(time.Minute)
+				if name == "crash" {
+					s.stop()
+					_, s.stop = startEngine(t, s.memory, s.clusters, rsync.Options{})
+					t.Cleanup(s.stop)
+				}
+				if name != "approval" {
+					s.must(s.engine.Approve(t.Context(), ref, gate))
+				}
+				s.done(ref, nil)
+				for _, c := range clusters {
+					if got := len(s.clusters.Cluster(c.Provider, c.Name).Objects()); got != apps {
+						t.Errorf("%s has %d objects, want %d", c, got, apps)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestPauseHoldsAtOnce: after Pause or Abort has returned no cluster begins, also if the engine had decided
+// that it does just before.
+func TestPauseHoldsAtOnce(t *testing.T) {
+	for name, act := range map[string]func(*rsync.Engine, context.Context, rsync.EventRef) error{"pause": (*rsync.Engine).Pause, "abort": (*rsync.Engine).Abort} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				memory, clusters := memstore.New(memstore.Options{}), fake.New()
+				s := &scene{t: t, memory: memory, clusters: clusters}
+				var err error
+				if s.engine, err = rsync.New(memory, clusters, rsync.Options{Name: "user"}); err != nil {
+					t.Fatal(err)
+				}
+				s.create("v1", fleet(2, "1"))
+				ref := s.ref(s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1"})))
+				once := false
+				faults := storetest.NewFaults(memory, func(_ int, ops []store.Op) storetest.Verdict {
+					for _, op := range ops {
+						if strings.Contains(op.Key, "/status/") && strings.Contains(op.Key, "c2") && !once {
+							once = true
+							s.must(act(s.engine, t.Context(), ref))
+						}
+					}
+					return storetest.Pass
+				})
+				_, stop := startEngine(t, faults, clusters, rsync.Options{})
+				t.Cleanup(stop)
+				time.Sleep(time.Minute)
+				if s.expect(2, "1,"); !once {
+					t.Error("the second cluster never came")
+				}
+				if name == "pause" {
+					s.must(s.engine.Resume(t.Context(), ref))
+					s.done(ref, nil)
+				}
+			})
+		})
+	}
+}
