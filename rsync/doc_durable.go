@@ -57,7 +57,8 @@ package rsync
 //	probe        - the session's key alone, no record              the session's key again, after a refused write
 //	status       -                                                 statuses, of as many apps on clusters as have ended
 //	admit        rollout unchanged                                 statuses of the clusters that begin
-//	finish       (tail unchanged)                                  element, record, (no active record, no Owner)
+//	finish       for a rollout its value unchanged; (tail          element, record, (no active record, no Owner)
+//	             unchanged)
 //	finish of a  tail and latch of from, and of each context that  the same, and in each of those: element UpdateDelete, tail,
 //	first phase  failed before, unchanged                          active record
 //	finish of a  tail and latch of the context that the way back   the same, and there: element Update or Terminate, tail, active

@@ -132,3 +132,41 @@ func TestPauseHoldsAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestAbortBeforeEnd: an Abort that is accepted just before the end of the event is stored ends the event.
+// An Update then deletes nothing.
+func TestAbortBeforeEnd(t *testing.T) {
+	for _, event := range []rsync.EventType{rsync.Instantiate, rsync.Update} {
+		t.Run(string(event), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ref rsync.EventRef
+				aborted := false
+				s, start := rolloutBetween(t, func(s *scene, ops []store.Op) storetest.Verdict {
+					if !aborted && ref.Seq != 0 && ends(ops) {
+						aborted = true
+						s.must(s.engine.Abort(context.Background(), ref))
+					}
+					return storetest.Pass
+				})
+				s.create("v1", "web@c1 x=1 old=1; web@c2 x=1 old=1")
+				s.create("v2", "web@c1 x=2; web@c2 x=2")
+				rollout := rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1"})
+				if event == rsync.Instantiate {
+					ref = s.ref(s.engine.Instantiate(t.Context(), "v1", rollout))
+					start()
+				} else {
+					start()
+					s.done(s.engine.Instantiate(t.Context(), "v1"))
+					s.stop()
+					ref = s.ref(s.engine.Update(t.Context(), "v1", "v2", rollout))
+					start()
+				}
+				s.fails(rsync.ReasonAborted, ref, nil)
+				s.state(ref.AppContextID, rsync.InstantiateFailed)
+				if event == rsync.Update {
+					s.shows("c1", "old=1 x=2")
+				}
+			})
+		})
+	}
+}

@@ -156,8 +156,8 @@ func count(limit string, total, otherwise int) int {
 // TestRolloutModel: rollouts on engines that crash at random writes, over clusters that refuse, hang and
 // become ready late, while someone pauses, resumes, approves and aborts, also just before a write of an
 // engine. With several apps on each cluster a begin takes several transactions. What is stored never breaks
-// the limits, no app is touched before it is stored that it began, each rollout ends, and all clusters
-// converge on what the last event says.
+// the limits, no app is touched before it is stored that it began, each rollout ends, as Aborted after
+// an Abort that was accepted, and all clusters converge on what the last event says.
 func TestRolloutModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -499,6 +499,9 @@ func (w *rolloutWorld) converge(id string, update bool) {
 	w.must(err)
 	e := status.Element(w.ref.Seq)
 	want := map[string]string{"v1": "1", "v2": "2"}[id]
+	if w.aborted.Load() && e.Reason != rsync.ReasonAborted {
+		w.t.Errorf("the rollout was aborted, and ended with %s %s", e.Status, e.Reason)
+	}
 	switch {
 	case e.Rollback != nil && w.spec.RollbackOnFailure && e.Status == rsync.Error:
 		if _, err := w.wait(*e.Rollback, nil); err != nil { // it may have come before the clusters were mended

@@ -263,6 +263,8 @@ var rules = []ruletest.Rule{
 		{"run_rollout.go", "		t.dirty = t.end == \"\" && ", "		t.dirty = false && "}}},
 	{Name: "a pause holds at once", Test: "TestPauseHoldsAtOnce", Edits: edits{
 		{"run_rollout.go", "[]store.Compare{store.Unchanged(o.kv)}", "nil"}}},
+	{Name: "an abort that was accepted ends the event", Test: "TestAbortBeforeEnd", Edits: edits{
+		{"run_finish.go", "compares = append(compares, store.Unchanged(w.rollout.kv))", "compares = append(compares, " + none + ")"}}},
 	{Name: "no more clusters are in progress than may be", Test: "TestRolloutOrder", Edits: edits{
 		{"rollout_order.go", "max(g.limit-running, 0)", "max(g.limit, 0)"}}},
 	{Name: "a deadline counts from the begin, also after a crash", Test: "TestRolloutDeadline", Edits: edits{

@@ -95,6 +95,9 @@ func (r *run) finish(ctx context.Context) error {
 			return err
 		}
 	}
+	if w.rollout != nil { // an Abort that was accepted ends the event
+		compares = append(compares, store.Unchanged(w.rollout.kv))
+	}
 	if e.Status == Done && e.Event.removes() {
 		ops = append(ops, store.Delete(linksKey(r.id)))
 	}
