@@ -210,6 +210,9 @@ func (c *cluster) giveUp(o *op) {
 // do makes the call, for the resources that earlier calls of the op have not handled.
 func (o *op) do(ctx context.Context, conn connector.Connector) (states []connector.State, err error) {
 	defer recovered(&err)
+	if err := o.leaveHooks(ctx, conn); err != nil {
+		return nil, err
+	}
 	all, positions := o.remaining()
 	resources, indexes, left := o.task.split(o.phase.verb, all, positions)
 	if o.phase.verb == deleteVerb && len(left) > 0 {
@@ -234,7 +237,7 @@ func (o *op) do(ctx context.Context, conn connector.Connector) (states []connect
 		batch.Holder = o.holder
 		return nil, conn.Apply(ctx, batch)
 	case deleteVerb:
-		return nil, conn.Delete(ctx, batch)
+		return nil, o.deleteOwn(ctx, conn, batch)
 	}
 	if states, err = conn.Get(ctx, batch); err == nil {
 		err = checkStates(batch.Resources, states)

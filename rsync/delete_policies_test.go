@@ -4,6 +4,7 @@
 package rsync_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
 // TestDeletePolicies: what delete policies do in an event that succeeds, and in one in which a hook
@@ -166,6 +169,44 @@ func TestPoliciesLeaveObjectsOfOthers(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestLatePoliciesLeaveObjectsOfOthers: a delete policy deletes no object that another context holds since
+// the event began. What a call deletes while another context begins to hold it comes back.
+func TestLatePoliciesLeaveObjectsOfOthers(t *testing.T) {
+	for policy, want := range map[string]string{"before-hook-creation": "p=2", "hook-succeeded": "p=1"} {
+		for _, during := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, during the call %v", policy, during), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newScene(t, nil, rsync.Options{})
+					s.create("a", "web@c1 pre-install!slow=1 x=1 post-install+"+policy+"!p=2")
+					s.create("other", "jobs@c1 pre-install!p=1")
+					c := s.clusters.Cluster("edge", "c1")
+					c.SetUnready(func(o appcontext.Object) bool { return o.Name == "slow" })
+					ref := s.ref(s.engine.Instantiate(s.t.Context(), "a"))
+					time.Sleep(time.Minute)
+					if during {
+						c.Intercept(func(v fake.Verb, b connector.Batch) error {
+							if v == fake.Delete && b.Resources[0].Name == "p" {
+								s.done(s.engine.Instantiate(s.t.Context(), "other"))
+							}
+							return nil
+						})
+					} else {
+						s.done(s.engine.Instantiate(s.t.Context(), "other"))
+						c.Forget()
+					}
+					c.SetReady(object("Job", "slow"), true, false)
+					s.done(ref, nil)
+					s.state("other", rsync.Instantiated)
+					if got := s.verbs("c1"); !during && strings.Contains(got, "Delete") {
+						t.Errorf("it did %s", got)
+					}
+					s.shows("c1", want+" slow=1 x=1")
+				})
+			})
+		}
 	}
 }
 

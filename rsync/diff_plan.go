@@ -223,7 +223,7 @@ func (e *Engine) share(ctx context.Context, p *diffPart) error {
 			of, ok := left[r.Object]
 			return !ok || of.String() != name
 		})
-		theirs, err := e.handedOver(ctx, &h, append(again, byHolder[name]...))
+		theirs, err := e.handedOver(ctx, &h, append(again, byHolder[name]...), false)
 		if err != nil {
 			return err
 		}

@@ -93,7 +93,7 @@ func (o *op) share(ctx context.Context) error {
 	case err != nil:
 	case t.event == Heal:
 		err = o.findOverriding(ctx)
-	default:
+	case t.event.removes():
 		err = o.findHolders(ctx)
 	}
 	if err != nil && !errors.As(err, new(*releasingError)) {
@@ -114,36 +114,14 @@ func (t *task) objects() map[appcontext.Object]bool {
 	return out
 }
 
-// findHolders finds the objects that the task must leave. A task that applies deletes hooks only,
-// by their policies. For it, contexts that its update replaces hold nothing.
+// findHolders finds the objects that the task must leave.
 func (o *op) findHolders(ctx context.Context) (err error) {
-	objects := o.task.objects()
-	holds := func(_ *neighbor, r *record) bool { return r.Holds }
 	if !o.task.event.removes() {
-		if objects = o.task.deletedHooks(); len(objects) == 0 {
-			return nil
-		}
-		_, own, err := o.run.engine.stateOf(ctx, o.run.id)
-		if err != nil {
-			return err
-		}
-		holds = func(n *neighbor, r *record) bool { return r.Holds && !slices.Contains(own.Previous, n.id) }
+		return o.findHoldersNow(ctx)
 	}
-	o.task.left, err = o.run.engine.holders(ctx, o.run.id, o.cluster.id, objects, o.task.others, holds)
+	holds := func(_ *neighbor, r *record) bool { return r.Holds }
+	o.task.left, err = o.run.engine.holders(ctx, o.run.id, o.cluster.id, o.task.objects(), o.task.others, holds)
 	return err
-}
-
-// deletedHooks returns the hooks of a task that have delete policies.
-func (t *task) deletedHooks() map[appcontext.Object]bool {
-	out := map[appcontext.Object]bool{}
-	for _, p := range t.phases {
-		for i := range p.resources {
-			if len(p.resources[i].DeletePolicies) > 0 {
-				out[p.resources[i].Object] = true
-			}
-		}
-	}
-	return out
 }
 
 // findOverriding finds the objects that a Heal must leave, because the manifest of another context
@@ -357,7 +335,7 @@ func (o *op) handOverTo(ctx context.Context, conn connector.Connector, left []ap
 	}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		p := parts[name]
-		if applied, err := o.applyFor(ctx, conn, &p.holder, p.resources); err != nil || !applied {
+		if applied, err := o.applyFor(ctx, conn, &p.holder, p.resources, false); err != nil || !applied {
 			if err != nil {
 				return false, err
 			}
@@ -379,13 +357,13 @@ func (o *op) handOverTo(ctx context.Context, conn connector.Connector, left []ap
 // store is none of the cluster.
 func storeTrouble(err error) error { return errors.New("read other app contexts: " + err.Error()) }
 
-// applyFor applies the manifests that a holder has of objects, where they are others. It reports whether
-// there were any. What the cluster refuses for good stays as it is: the holder's own event has failed with
+// applyFor applies the manifests that a holder has of objects, all or where they are others. It reports
+// whether there were any. What the cluster refuses for good stays as it is: the holder's own event has failed with
 // it, or will.
 func (o *op) applyFor(
-	ctx context.Context, conn connector.Connector, h *holder, resources []appcontext.Resource,
+	ctx context.Context, conn connector.Connector, h *holder, resources []appcontext.Resource, all bool,
 ) (bool, error) {
-	theirs, err := o.run.engine.handedOver(ctx, h, resources)
+	theirs, err := o.run.engine.handedOver(ctx, h, resources, all)
 	if err != nil {
 		return false, storeTrouble(err)
 	}
@@ -402,9 +380,10 @@ func (o *op) applyFor(
 	return true, err
 }
 
-// handedOver returns the manifests that a holder has of objects, where they are others than those of the resources.
+// handedOver returns the manifests that a holder has of objects, all or where they are others than those of the
+// resources.
 func (e *Engine) handedOver(
-	ctx context.Context, h *holder, resources []appcontext.Resource,
+	ctx context.Context, h *holder, resources []appcontext.Resource, all bool,
 ) ([]appcontext.Resource, error) {
 	theirs, err := e.resourcesOf(ctx, &h.neighbor)
 	if err != nil {
@@ -414,7 +393,7 @@ func (e *Engine) handedOver(
 	p := planner{changed: e.options.Comparer}
 	for i := range theirs {
 		differs := slices.ContainsFunc(resources, func(r appcontext.Resource) bool {
-			return r.Object == theirs[i].Object && (p.compare(&r, &theirs[i]) || p.broken != "")
+			return r.Object == theirs[i].Object && (all || p.compare(&r, &theirs[i]) || p.broken != "")
 		})
 		if differs && !isEnd(&theirs[i]) {
 			out = append(out, theirs[i])

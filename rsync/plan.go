@@ -57,6 +57,7 @@ type task struct {
 	others  *others  // the records of other contexts; one for all tasks of the event
 	shared  bool     // it is known what other contexts have of its objects
 	left    map[appcontext.Object]holder
+	deleted map[appcontext.Object]bool // hooks that calls have deleted by their policies
 
 	begun  bool
 	cut    Reason // set when it may not wait any more

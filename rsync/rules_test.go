@@ -152,7 +152,7 @@ var rules = []ruletest.Rule{
 
 	// Ownership.
 	{Name: "what another context holds is left", Test: "TestTerminateLeavesObjectsOfOthers", Edits: edits{
-		{"ownership.go", "	holds := func(_ *neighbor, r *record) bool { return r.Holds }\n	if", "	holds := func(_ *neighbor, r *record) bool { return false }\n	if"}}},
+		{"ownership.go", "	holds := func(_ *neighbor, r *record) bool { return r.Holds }\n	o.task", "	holds := func(_ *neighbor, r *record) bool { return false }\n	o.task"}}},
 	{Name: "the hold is written with the state", Test: "TestHoldIsWrittenWithTheState", Edits: edits{
 		{"run_next.go", "next.State, next.Holds = row.Current, !e.Event.removes()", "next.State = row.Current"}}},
 	{Name: "what is applied waits for events that delete it", Test: "TestInstantiateWhileTerminating", Edits: edits{
@@ -250,9 +250,13 @@ var rules = []ruletest.Rule{
 	{Name: "an app fails with the reason of its hook", Test: "TestCleanupAfterFailureIsAwaited", Edits: edits{
 		{"run_advance.go", "		case t.failure != nil:\n", "		case false:\n"}}},
 	{Name: "a delete policy leaves hooks that another context holds", Test: "TestPoliciesLeaveObjectsOfOthers", Edits: edits{
-		{"ownership.go", "if objects = o.task.deletedHooks(); len(objects) == 0 {", "if objects = o.task.deletedHooks(); len(objects) >= 0 {"}}},
+		{"ownership_hooks.go", "	maps.Copy(t.left, found)\n", "	_ = found\n"}}},
+	{Name: "also what another context holds since", Test: "TestLatePoliciesLeaveObjectsOfOthers", Edits: edits{
+		{"ownership_hooks.go", "&others{}, func(", "t.others, func("}}},
+	{Name: "and what it begins to hold during the call", Test: "TestLatePoliciesLeaveObjectsOfOthers", Edits: edits{
+		{"ownership_hooks.go", "	return o.leaveHooks(ctx, conn)\n", "	return nil\n"}}},
 	{Name: "but not hooks of a context that the update replaces", Test: "TestBeforeHookCreationWaits", Edits: edits{
-		{"ownership.go", "		holds = func(n *neighbor, r *record) bool { return r.Holds && !slices.Contains(own.Previous, n.id) }\n", "		_ = own\n"}}},
+		{"ownership_hooks.go", "		return r.Holds && !slices.Contains(own.Previous, n.id)\n", "		return r.Holds && !slices.Contains(own.Previous[:0], n.id)\n"}}},
 	{Name: "no context holds a hook that is deleted when it has succeeded", Test: "TestHookThatIsDeletedIsNotHeld", Edits: edits{
 		{"inventory.go", " || r.Has(appcontext.HookSucceeded)\n", "\n"}}},
 

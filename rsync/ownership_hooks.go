@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector"
+)
+
+// An event that applies may delete hooks by their policies, long after its begin, and no other context waits
+// for that. So it reads the records of other contexts before each such call, and again after the call. If
+// another context holds a deleted hook by then, the engine applies the manifest of that context.
+
+// findHoldersNow finds the objects that a phase must leave which deletes hooks by their policies, or waits
+// until they are gone. For it, contexts that its update replaces hold nothing.
+func (o *op) findHoldersNow(ctx context.Context) error {
+	t := o.task
+	objects := map[appcontext.Object]bool{}
+	for i := range o.phase.resources {
+		objects[o.phase.resources[i].Object] = true
+	}
+	_, own, err := o.run.engine.stateOf(ctx, o.run.id)
+	if err != nil {
+		return err
+	}
+	found, err := o.run.engine.holders(ctx, o.run.id, o.cluster.id, objects, &others{}, func(n *neighbor, r *record) bool {
+		return r.Holds && !slices.Contains(own.Previous, n.id)
+	})
+	if err != nil {
+		return err
+	}
+	if o.phase.verb == deleteVerb { // what was left then is not waited for later
+		maps.DeleteFunc(t.left, func(object appcontext.Object, _ holder) bool { return objects[object] })
+	}
+	if t.left == nil {
+		t.left = map[appcontext.Object]holder{}
+	}
+	maps.Copy(t.left, found)
+	return nil
+}
+
+// leaveHooks finds the hooks that a phase must leave, and gives those that the task has deleted, although
+// another context holds them by now, the manifests of that context.
+func (o *op) leaveHooks(ctx context.Context, conn connector.Connector) error {
+	if o.task.event.removes() || o.task.event == Heal || o.phase.verb != deleteVerb && o.phase.verb != goneVerb {
+		return nil
+	}
+	if err := o.findHoldersNow(ctx); err != nil {
+		return storeTrouble(err)
+	}
+	for _, r := range o.phase.resources {
+		h, held := o.task.left[r.Object]
+		if !held || !o.task.deleted[r.Object] {
+			continue
+		}
+		if _, err := o.applyFor(ctx, conn, &h, []appcontext.Resource{r}, true); err != nil {
+			return err
+		}
+		delete(o.task.deleted, r.Object)
+	}
+	return nil
+}
+
+// deleteOwn deletes resources, and looks for other contexts that hold them since.
+func (o *op) deleteOwn(ctx context.Context, conn connector.Connector, batch connector.Batch) error {
+	if o.task.event.removes() {
+		return conn.Delete(ctx, batch)
+	}
+	if o.task.deleted == nil {
+		o.task.deleted = map[appcontext.Object]bool{}
+	}
+	for i := range batch.Resources {
+		o.task.deleted[batch.Resources[i].Object] = true
+	}
+	if err := conn.Delete(ctx, batch); err != nil {
+		return err
+	}
+	return o.leaveHooks(ctx, conn)
+}
