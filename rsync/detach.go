@@ -58,7 +58,13 @@ func (e *Engine) detach(ctx context.Context, img *image, cluster appcontext.Clus
 		compares, ops = append(compares, more...), append(ops, stop...)
 	}
 	if img.record.mayHave() {
-		return e.createRemnant(ctx, img, next, compares, ops)
+		apps, more, err := e.present(ctx, img, cluster)
+		if err != nil {
+			return err
+		}
+		if compares = append(compares, more...); len(apps) > 0 {
+			return e.createRemnant(ctx, img, apps, next, compares, ops)
+		}
 	}
 	return e.apply(ctx, compares, append(ops, img.detached.with(next).put(img.head.ID)))
 }
@@ -120,6 +126,30 @@ func (h *head) appsOn(cluster appcontext.ClusterID) []headApp {
 		}
 	}
 	return out
+}
+
+// present returns the apps on a cluster on which they are not absent, and the conditions under which the others
+// are.
+func (e *Engine) present(ctx context.Context, img *image, c appcontext.ClusterID) ([]headApp, []store.Compare, error) {
+	apps := img.head.appsOn(c)
+	if !img.record.Partial {
+		return apps, nil, nil
+	}
+	var out []headApp
+	var compares []store.Compare
+	for _, a := range apps {
+		n := neighbor{cluster: c, id: img.head.ID, generation: img.head.Generation, app: a.Name}
+		absent, kv, err := e.absentOn(ctx, &n, &img.record)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case absent:
+			compares = append(compares, store.Unchanged(kv))
+		default:
+			out = append(out, a)
+		}
+	}
+	return out, compares, nil
 }
 
 // mayHave reports whether the context may have objects on its clusters.

@@ -40,7 +40,9 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 		return nil, err
 	}
 	plan := &diffPlan{engine: e, target: id, detached: img.detached, gone: map[appcontext.Identity]*diffPart{}}
-	p := planner{event: event, context: spec, order: e.options.DeleteOrder, changed: e.options.Comparer}
+	p := planner{
+		event: event, context: spec, order: e.options.DeleteOrder, changed: e.options.Comparer, absent: img.absences(),
+	}
 	if event != Update {
 		if from != "" {
 			return nil, fmt.Errorf("%w: from is %q: only an Update has one", ErrInvalidInput, from)
@@ -63,20 +65,22 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	var removes []planner
 	var detached []detachedClusters
 	for _, old := range next.Previous {
-		other, err := e.AppContext(ctx, old)
+		before, err := e.image(ctx, old)
 		if err != nil {
 			return nil, err
 		}
-		d, err := e.detachedOf(ctx, old)
+		other, err := e.loadSpec(ctx, &before.head)
 		if err != nil {
 			return nil, err
 		}
+		d := before.detached
 		if old == from {
 			p.other = d.without(other, Update)
 		}
 		detached = append(detached, d)
 		removes = append(removes, planner{
 			event: UpdateDelete, context: other, other: img.detached.without(spec, UpdateDelete), order: p.order, changed: p.changed,
+			absent: before.absences(),
 		})
 	}
 	if err := plan.add(&p, id, img.detached); err != nil {

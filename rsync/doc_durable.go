@@ -9,14 +9,15 @@ package rsync
 //	/context/<id>/state/                       record: State, Owner, Writer, Current (element in progress), Transitions, Version,
 //	                                           Generation, Holds (its objects), Previous (the contexts that its last update
 //	                                           replaces), Whole (whether that applies everything), Fresh (whether it had no
-//	                                           objects when the current element began)
+//	                                           objects when the current element began), Partial (whether rollouts may not have
+//	                                           begun with all clusters since)
 //	/context/<id>/updates/                     the contexts to which updates from this one led, until it holds nothing more
 //	/context/<id>/queue/                       tail: the number of the next element
 //	/context/<id>/queue/<number>/              element, its number in 16 hexadecimal digits
 //	/context/<id>/queue/detached/              clusters that are detached from the context, or attached since and not handled yet
 //	/context/<id>/idempotency/<key>/           the number of the element that was queued with the key
 //	/context/<id>/rollout/<number>/            the rollout of an element, with its approvals, whether it is paused or aborted
-//	/context/<id>/status/<app>/<p>+<c>/        status of an app on a cluster in the last event about it
+//	/context/<id>/status/<app>/<p>+<c>/        status of an app on a cluster in the last event about it, and whether it is absent there
 //	/context/<id>/observed/<app>/<p>+<c>/      observation of an app on a cluster since the last change of State
 //	/activecontext/<id>/                       there is something to do; put again with each event that is queued
 //	/rsync/spec/<id>/<generation>/<app>/<p>+<c>/   the resources of an app on a cluster; never change; what exceeds 512 KiB continues
@@ -46,8 +47,8 @@ package rsync
 //	enqueue      tail unchanged, no latch, key not used            element, tail, active record, idempotency key, rollout
 //	change of    element and rollout unchanged                     rollout, active record
 //	a rollout
-//	detach       record and detached clusters unchanged            detached clusters, the remnant as a create does (also in parts),
-//	                                                               active record during an event, latch of an older remnant
+//	detach       record and detached clusters unchanged; the       detached clusters, the remnant as a create does (also in parts),
+//	             statuses of absent apps unchanged                 active record during an event, latch of an older remnant
 //	attach       the same; the remnant's head unchanged            detached clusters, latch of the remnant
 //	begin        no latch, detached clusters unchanged; for        element InProgress, record (with Owner: claims the context;
 //	             Update record and updates of from unchanged       with Holds); for Update updates of from
@@ -81,9 +82,10 @@ package rsync
 // cluster does not answer, once in an event, and one at the end, where those that end together
 // share a transaction. That number does not depend on resources or retries.
 //
-// Which context holds which object follows from two values: the inventory of a cluster lists the
-// objects of each context that may ever have any there, and Holds in its record says whether it has
-// them now. Holds is true from the begin of an Instantiate or an Update to the begin of a Terminate
+// Which context holds which object follows from three values. The inventory of a cluster lists the
+// objects of each context that may ever have any there, and Holds in its record whether it has
+// them now. With Partial, the status of an app on a cluster shows whether the app is absent there
+// because no rollout has begun with the cluster. Holds is true from the begin of an Instantiate or an Update to the begin of a Terminate
 // or an UpdateDelete, so it is written in the transaction that changes the state. An event reads
 // the inventory of a cluster once, and the records of contexts that have objects in common with its
 // own, after its begin. An event that deletes leaves what another record holds; one that applies

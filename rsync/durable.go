@@ -131,6 +131,8 @@ type record struct {
 	Whole    bool     `json:"whole,omitempty"`
 	// Fresh is whether the context had no objects when the event in progress began.
 	Fresh bool `json:"fresh,omitempty"`
+	// Partial is whether the context may be absent on clusters: see storedStatus.
+	Partial bool `json:"partial,omitempty"`
 	// Transitions counts changes of State, Version those of the record: no two of its values are equal.
 	Transitions uint64 `json:"transitions"`
 	Version     uint64 `json:"version"`
@@ -151,6 +153,7 @@ type image struct {
 	tailKV   store.KeyValue
 	elements []*Element
 	statuses []ClusterStatus
+	absent   map[taskKey]bool // the apps of statuses with that mark
 	observed []observed
 	revision int64
 
@@ -176,7 +179,9 @@ func parseImage(id string, result store.RangeResult) (*image, bool, error) {
 
 // parseKeys reads some of the keys of a context.
 func parseKeys(id string, result store.RangeResult) (*image, error) {
-	img := &image{revision: result.Revision, detachedKV: store.KeyValue{Key: detachedKey(id)}}
+	img := &image{
+		revision: result.Revision, detachedKV: store.KeyValue{Key: detachedKey(id)}, absent: map[taskKey]bool{},
+	}
 	for _, kv := range result.KVs {
 		rest := strings.TrimPrefix(kv.Key, contextKey(id))
 		part, _, _ := strings.Cut(rest, "/")
@@ -199,9 +204,12 @@ func parseKeys(id string, result store.RangeResult) (*image, error) {
 			err = json.Unmarshal(kv.Value, e)
 			img.elements = append(img.elements, e)
 		case part == "status":
-			var s ClusterStatus
+			var s storedStatus
 			err = json.Unmarshal(kv.Value, &s)
-			img.statuses = append(img.statuses, s)
+			img.statuses = append(img.statuses, s.ClusterStatus)
+			if s.Absent {
+				img.absent[taskKey{s.App, s.Cluster}] = true
+			}
 		case part == "observed":
 			var o observed
 			err = json.Unmarshal(kv.Value, &o)
@@ -227,7 +235,7 @@ func putElement(id string, e *Element) store.Op {
 	return store.Put(elementKey(id, e.Seq), encode(e))
 }
 
-func putStatus(id string, s *ClusterStatus) store.Op {
+func putStatus(id string, s *storedStatus) store.Op {
 	return store.Put(statusKey(id, s.App, s.Cluster), encode(s))
 }
 

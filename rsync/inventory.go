@@ -147,8 +147,11 @@ func (e *Engine) neighbors(
 	return out, nil
 }
 
-// key tells contexts apart, also those of one ID.
-func (n *neighbor) key() string { return n.id + "/" + n.generation + "/" + n.cluster.String() }
+// keys tell contexts apart, also those of one ID, and their apps.
+func (n *neighbor) keys() [2]string {
+	key := n.id + "/" + n.generation + "/" + n.cluster.String()
+	return [2]string{key, key + "/" + n.app}
+}
 
 // Held is an object that a context holds on a cluster.
 type Held struct {
@@ -159,7 +162,8 @@ type Held struct {
 // Inventory returns the objects that contexts hold on a cluster, ordered by object and context. A
 // context holds its objects from the begin of an Instantiate or an Update until the begin of a
 // Terminate, or of the UpdateDelete of an update from it, or until the cluster is detached from it.
-// Pre-delete and post-delete hooks are not included.
+// Pre-delete and post-delete hooks are not included. A context without objects before a rollout holds
+// them on a cluster from the time when the rollout begins there.
 func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([]Held, error) {
 	prefix := inventoryClusterKey(cluster)
 	result, err := e.store.Range(ctx, prefix)
@@ -197,7 +201,7 @@ func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([
 }
 
 // recordOf reads the record of a neighbor. It is empty for an entry of a context that was deleted. A
-// context holds nothing on a cluster that is detached from it.
+// context holds nothing on a cluster that is detached from it, or on which it is absent.
 func (e *Engine) recordOf(ctx context.Context, n *neighbor) (record, error) {
 	kv, err := e.store.Get(ctx, stateKey(n.id))
 	if err != nil || !kv.Exists() {
@@ -216,6 +220,13 @@ func (e *Engine) recordOf(ctx context.Context, n *neighbor) (record, error) {
 			return record{}, err
 		}
 		r.Holds = !detached.has(n.cluster)
+	}
+	if r.Holds && r.Partial {
+		absent, _, err := e.absentOn(ctx, n, &r)
+		if err != nil {
+			return record{}, err
+		}
+		r.Holds = !absent
 	}
 	return r, nil
 }

@@ -35,14 +35,19 @@ type others struct {
 func (o *others) record(ctx context.Context, e *Engine, n *neighbor) (record, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	key := n.key()
-	if r, ok := o.records[key]; ok {
-		return r, nil
+	for _, key := range n.keys() {
+		if r, ok := o.records[key]; ok {
+			return r, nil
+		}
 	}
 	r, err := e.recordOf(ctx, n)
 	if err == nil {
 		if o.records == nil {
 			o.records = map[string]record{}
+		}
+		key := n.keys()[0]
+		if r.Partial {
+			key = n.keys()[1]
 		}
 		o.records[key] = r
 	}
@@ -53,7 +58,9 @@ func (o *others) record(ctx context.Context, e *Engine, n *neighbor) (record, er
 func (o *others) forget(n *neighbor) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.records, n.key())
+	for _, key := range n.keys() {
+		delete(o.records, key)
+	}
 }
 
 // holder is a context that holds an object.

@@ -5,6 +5,7 @@ package rsync_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,8 +23,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// TestOwnership: random events on contexts that have objects in common, all at the same time, on clusters
-// that refuse and delay, with engines that crash. In the end each instantiated context has all of its
+// TestOwnership: random events on contexts that have objects in common, also rollouts that roll back, all at
+// the same time, on clusters that refuse and delay, with engines that crash. In the end each instantiated context has all of its
 // objects, what is on a cluster is held, or was not deleted by an event that failed, and when all are
 // terminated nothing is left.
 func TestOwnership(t *testing.T) {
@@ -68,7 +69,7 @@ func drawStep(n int) func(*rapid.T) step {
 		return step{
 			What: rapid.SampledFrom([]string{
 				"instantiate", "instantiate", "terminate", "terminate", "update", "update", "read",
-				"crash", "refuse", "work", "slow",
+				"rollout", "rolling update", "abort", "crash", "refuse", "work", "slow",
 			}).Draw(t, "what"),
 			ID:      rapid.IntRange(0, n-1).Draw(t, "id"),
 			Next:    rapid.IntRange(0, n-1).Draw(t, "next"),
@@ -79,6 +80,9 @@ func drawStep(n int) func(*rapid.T) step {
 		}
 	}
 }
+
+// oneByOne is a rollout that rolls back by itself.
+var oneByOne = rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", ProgressDeadline: 30 * time.Second, RollbackOnFailure: true})
 
 // world has contexts, clusters, and an engine that crashes and is replaced.
 type world struct {
@@ -144,6 +148,18 @@ func (w *world) step(s step) {
 	case "update":
 		if id != next {
 			w.ref(w.engine.Update(w.t.Context(), id, next))
+		}
+	case "rollout":
+		w.ref(w.engine.Instantiate(w.t.Context(), id, oneByOne))
+	case "rolling update":
+		if id != next {
+			w.ref(w.engine.Update(w.t.Context(), id, next, oneByOne))
+		}
+	case "abort":
+		for _, e := range w.status(id).Queue {
+			if err := w.engine.Abort(w.t.Context(), rsync.EventRef{AppContextID: id, Seq: e.Seq}); e.Rollout && err != nil && !errors.Is(err, rsync.ErrInvalidState) {
+				w.t.Error(err)
+			}
 		}
 	case "refuse":
 		c.SetMode(fake.Refusing)

@@ -55,6 +55,7 @@ type task struct {
 	event   EventType
 	remnant *remnant // nil for the tasks of a user's context
 	others  *others  // the records of other contexts; one for all tasks of the event
+	absent  bool     // the context is absent until the cluster begins
 	shared  bool     // it is known what other contexts have of its objects
 	left    map[appcontext.Object]holder
 	deleted map[appcontext.Object]bool // hooks that calls have deleted by their policies
@@ -84,6 +85,7 @@ type planner struct {
 	hold    time.Duration                // and for how long it stays so
 	remnant *remnant                     // set for the Terminate of a remnant
 	broken  string                       // why there is no plan
+	absent  map[taskKey]bool             // where the context is absent
 	drifted map[taskKey][]int            // for Heal: the places of the objects that it applies
 	stays   map[taskKey]bool             // for UpdateDelete: which apps the other context has on which clusters
 	gates   []*gate
@@ -129,6 +131,14 @@ func (p *planner) plan() []*task {
 			c := &a.Clusters[j]
 			t := &task{
 				app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c, awaited), event: p.event, others: records, remnant: p.remnant,
+				absent: p.absent[taskKey{a.Name, c.ClusterID}],
+			}
+			switch {
+			case !t.absent:
+			case p.event.removes():
+				t.phases = nil
+			case p.event.moves() && len(t.phases) == 0: // it has all there that it would apply
+				t.absent = false
 			}
 			if p.event == Heal {
 				t.cut = ReasonRefusedForNow // it never waits

@@ -46,13 +46,13 @@ func (r *remnant) contextID(id string) string {
 	return id
 }
 
-// createRemnant detaches a cluster from a context that may have objects there.
+// createRemnant detaches a cluster from a context whose apps may have objects there.
 func (e *Engine) createRemnant(
-	ctx context.Context, img *image, next detachedCluster, compares []store.Compare, ops []store.Op,
+	ctx context.Context, img *image, apps []headApp, next detachedCluster, compares []store.Compare, ops []store.Op,
 ) error {
 	next.Remnant = img.head.ID + remnantMark + rand.Text()
 	h := head{
-		ID: next.Remnant, Generation: rand.Text(), Meta: img.head.Meta, Apps: img.head.appsOn(next.Cluster),
+		ID: next.Remnant, Generation: rand.Text(), Meta: img.head.Meta, Apps: apps,
 		Remnant: &remnant{img.head.ID, img.head.Generation, next.Cluster, next.Since},
 	}
 	var specs []store.Op

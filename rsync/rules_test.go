@@ -288,6 +288,15 @@ var rules = []ruletest.Rule{
 	{Name: "nor is an event that a person ended rolled back", Test: "TestRolloutEndsWithTerminate", Edits: edits{
 		{"run_finish.go", "RollbackOnFailure && w.cut == \"\" {", "RollbackOnFailure {"}}},
 
+	{Name: "nothing is deleted where a rollout has not begun", Test: "TestWayBackLeavesClustersThatDidNotBegin", Edits: edits{
+		{"plan.go", "				t.phases = nil\n", "				t.absent = true\n"}}},
+	{Name: "also after later events", Test: "TestWayBackLeavesClustersThatDidNotBegin", Edits: edits{
+		{"absent.go", "e.Rollout && (r.Partial || r.State.empty())", "e.Rollout && r.State.empty()"}}},
+	{Name: "nothing is held there", Test: "TestNothingIsHeldWhereRolloutDidNotBegin", Edits: edits{
+		{"inventory.go", "		r.Holds = !absent\n", "		_ = absent\n"}}},
+	{Name: "nothing is cleaned up there", Test: "TestDetachOfClusterThatDidNotBegin", Edits: edits{
+		{"detach.go", "	if !img.record.Partial {\n		return apps", "	if true {\n		return apps"}}},
+
 	// Contexts.
 	{Name: "an ID is used once", Test: "TestBadInput", Edits: edits{
 		{"create.go", "conditions: []store.Compare{store.Absent(headKey(h.ID))}}", "conditions: []store.Compare{" + none + "}}"}}},

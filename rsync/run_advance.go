@@ -177,13 +177,15 @@ func (r *run) store(ctx context.Context, compares []store.Compare) error {
 		}
 	}
 	for _, t := range written {
+		r.img.absent[taskKey{t.app, t.cluster}] = t.absent && r.work.rollout.begun(t).IsZero()
 		r.work.rollout.stored(t, now)
 	}
 	return nil
 }
 
-func (t *task) status(e *Element, now, begun time.Time) *ClusterStatus {
-	s := &ClusterStatus{
+func (t *task) status(e *Element, now, begun time.Time) *storedStatus {
+	s := &storedStatus{Absent: t.absent && begun.IsZero()}
+	s.ClusterStatus = ClusterStatus{
 		App: t.app, Cluster: t.cluster, Seq: e.Seq, Event: e.Event, Phase: t.end, Reason: t.reason, Message: t.message,
 		Time: now, Begun: begun, Resources: t.states, ResourcesOmitted: t.omitted,
 	}

@@ -106,6 +106,7 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	if e.Event.moves() {
 		next.State = w.row.Desired
+		next.Partial = next.Partial && e.Status == Error
 		if e.Status == Error {
 			next.State = w.row.Error
 		}

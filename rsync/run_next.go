@@ -129,7 +129,7 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 		}
 	}
 	e.Status = InProgress
-	next.Current, next.Fresh = e.Seq, r.img.record.State.empty()
+	next.Current, next.Fresh, next.Partial = e.Seq, r.img.record.State.empty(), r.img.record.partial(e)
 	if e.Event.moves() {
 		next.State, next.Holds = row.Current, !e.Event.removes()
 	}
@@ -177,7 +177,7 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 	}
 	if w.broken == "" {
 		p := planner{event: e.Event, context: spec, other: other, order: r.engine.options.DeleteOrder, changed: r.engine.options.Comparer}
-		p.whole, p.remnant = r.img.record.Whole, r.img.head.Remnant
+		p.whole, p.remnant, p.absent = r.img.record.Whole, r.img.head.Remnant, r.img.absences()
 		if w.rollout, w.broken, err = r.loadRollout(ctx, e); err != nil {
 			return err
 		}

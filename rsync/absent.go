@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rsync
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/spokewire/sdk-go/rsync/store"
+)
+
+// A rollout of a context that had no objects may end before it has begun with all clusters. Where it has not
+// begun, the context is absent: it holds nothing, and no event deletes anything for it. The status of an app on
+// a cluster has whether it is absent there, from event to event, until one begins with the cluster. It counts
+// while Partial is set in the record.
+
+// storedStatus is the stored value of a status.
+type storedStatus struct {
+	ClusterStatus
+	Absent bool `json:"absent,omitempty"`
+}
+
+// lacks reports whether an app is absent on a cluster, by its last status there. An event may have begun for
+// which there is no status yet.
+func (r *record) lacks(seq uint64, absent bool) bool {
+	return r.Partial && (absent || r.Fresh && r.Current != 0 && r.Current != seq)
+}
+
+// absentOn reads whether an app is absent on a cluster. kv is its status there.
+func (e *Engine) absentOn(ctx context.Context, n *neighbor, r *record) (absent bool, kv store.KeyValue, err error) {
+	kv, err = e.store.Get(ctx, statusKey(n.id, n.app, n.cluster))
+	var s storedStatus
+	if err == nil && kv.Exists() && json.Unmarshal(kv.Value, &s) != nil {
+		err = &brokenError{kv.Key}
+	}
+	return err == nil && r.lacks(s.Seq, s.Absent), kv, err
+}
+
+// absences returns which apps are absent on which clusters, as far as the image has their statuses.
+func (img *image) absences() map[taskKey]bool {
+	out := map[taskKey]bool{}
+	if !img.record.Partial {
+		return out
+	}
+	seqs := map[taskKey]uint64{}
+	for i := range img.statuses {
+		s := &img.statuses[i]
+		seqs[taskKey{s.App, s.Cluster}] = s.Seq
+	}
+	for _, a := range img.head.Apps {
+		for _, c := range a.Clusters {
+			key := taskKey{a.Name, c}
+			if img.record.lacks(seqs[key], img.absent[key]) {
+				out[key] = true
+			}
+		}
+	}
+	return out
+}
+
+// partial is the value of Partial in the record of a context in which an event begins.
+func (r *record) partial(e *Element) bool {
+	if e.Event == Instantiate || e.Event == Update {
+		return e.Rollout && (r.Partial || r.State.empty())
+	}
+	return r.Partial
+}
