@@ -325,8 +325,8 @@ func (o *op) handOver(ctx context.Context, conn connector.Connector, all []appco
 	}
 }
 
-// handOverTo does so once. It reports whether a holder has begun to delete its objects meanwhile: it may have
-// done that before they were applied, and another context may hold them.
+// handOverTo does so once. It reports whether a holder has begun to delete its objects meanwhile, or was removed:
+// it may have done that before they were applied, and another context may hold them.
 func (o *op) handOverTo(ctx context.Context, conn connector.Connector, left []appcontext.Resource) (released bool, err error) {
 	type part struct {
 		holder
@@ -342,22 +342,38 @@ func (o *op) handOverTo(ctx context.Context, conn connector.Connector, left []ap
 	}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		p := parts[name]
+		if holds, err := o.holdsStill(ctx, &p.neighbor); err != nil || !holds { // since it was read, long ago
+			if err != nil {
+				return false, err
+			}
+			released = true
+			continue
+		}
 		if applied, err := o.applyFor(ctx, conn, &p.holder, p.resources, false); err != nil || !applied {
 			if err != nil {
 				return false, err
 			}
 			continue
 		}
-		now, err := o.run.engine.recordOf(ctx, &p.neighbor)
+		holds, err := o.holdsStill(ctx, &p.neighbor)
 		if err != nil {
-			return false, storeTrouble(err)
+			return false, err
 		}
-		if !now.Holds {
-			o.task.others.forget(&p.neighbor)
-			released = true
-		}
+		released = released || !holds
 	}
 	return released, nil
+}
+
+// holdsStill reports whether a holder holds its objects now. What is known of one that does not is read again.
+func (o *op) holdsStill(ctx context.Context, n *neighbor) (bool, error) {
+	now, err := o.run.engine.recordOf(ctx, n)
+	if err != nil {
+		return false, storeTrouble(err)
+	}
+	if !now.Holds {
+		o.task.others.forget(n)
+	}
+	return now.Holds, nil
 }
 
 // storeTrouble is an error of the store in a call to a cluster. It does not wrap the error: a timeout of the

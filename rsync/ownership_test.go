@@ -358,3 +358,34 @@ func TestDeleteOfManyClusters(t *testing.T) {
 		})
 	}
 }
+
+// TestHolderEndsWhileClusterIsDead: a Terminate has found that another context holds an object, and waits for a
+// dead cluster. The other context is detached, terminated, and deleted meanwhile. The object is deleted too.
+func TestHolderEndsWhileClusterIsDead(t *testing.T) {
+	for _, value := range []string{"1", "2"} {
+		for name, remove := range map[string]bool{"terminated": false, "deleted": true} {
+			t.Run(fmt.Sprintf("%s, it has x=%s", name, value), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newScene(t, nil, rsync.Options{})
+					s.create("a", "web@c1 x=1 y=1")
+					s.create("other", "base@c1 x="+value)
+					s.done(s.engine.Instantiate(t.Context(), "a"))
+					s.done(s.engine.Instantiate(t.Context(), "other"))
+					c := s.clusters.Cluster("edge", "c1")
+					c.SetMode(fake.Unreachable)
+					ref := s.ref(s.engine.Terminate(t.Context(), "a"))
+					time.Sleep(time.Minute)
+					s.must(s.engine.Detach(t.Context(), "other", edge("c1")[0]))
+					s.done(s.engine.Terminate(t.Context(), "other"))
+					if remove {
+						s.must(s.engine.Delete(t.Context(), "other"))
+					}
+					c.SetMode(fake.Works)
+					s.done(ref, nil)
+					time.Sleep(time.Hour) // the cleanup of the other one
+					s.shows("c1", "")
+				})
+			})
+		}
+	}
+}

@@ -166,9 +166,11 @@ var rules = []ruletest.Rule{
 	{Name: "a manifest that is refused keeps nothing from being terminated", Test: "TestHandOverIsRefused", Edits: edits{
 		{"ownership.go", "	if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {\n		err = nil\n", "	if err == nil {\n		err = nil\n"}}},
 	{Name: "nothing is handed over to who has ended", Test: "TestHolderEndsWhileHandedOver", Edits: edits{
-		{"ownership.go", "		if !now.Holds {\n", "		if !now.Holds && now.Version == 0 {\n"}}},
+		{"ownership.go", "	return now.Holds, nil\n", "	return true, nil\n"}}},
+	{Name: "also if it has ended long ago", Test: "TestHolderEndsWhileClusterIsDead", Edits: edits{
+		{"ownership.go", "p.neighbor); err != nil || !holds { //", "p.neighbor); err != nil || false && !holds { //"}}},
 	{Name: "and then to the next holder", Test: "TestNextHolderKeepsObject", Edits: edits{
-		{"ownership.go", "			o.task.others.forget(&p.neighbor)\n			released = true\n", "			for _, r := range p.resources {\n				delete(o.task.left, r.Object)\n			}\n"}}},
+		{"ownership.go", "		released = released || !holds\n", "			for _, r := range p.resources[:len(p.resources)*map[bool]int{false: 1}[holds]] {\n				delete(o.task.left, r.Object)\n			}\n"}}},
 	{Name: "Diff takes no context for a holder that the update replaces", Test: "TestDiffOfReplacedContexts", Edits: edits{
 		{"diff_plan.go", "return r.Holds && !slices.Contains(p.replaced, n.id)", "return r.Holds"}}},
 	{Name: "and takes the one that the update leads to for one", Test: "TestDiffLeavesNamespaces", Edits: edits{
