@@ -15,9 +15,10 @@ import (
 )
 
 // Approve opens a gate of a rollout. The group then begins, or the rollout continues after the
-// group. A gate can be opened before the rollout reaches it. To approve again is no error. Approve
-// returns ErrNotFound for an event that is unknown or has no rollout, ErrInvalidInput for a gate
-// that the rollout does not have, and ErrInvalidState after the event has ended.
+// group. A gate can be opened before the rollout reaches it. To approve again writes nothing and is
+// no error, also after the event has ended. Approve returns ErrNotFound for an event that is unknown
+// or has no rollout, ErrInvalidInput for a gate that the rollout does not have, and ErrInvalidState
+// after the event has ended, if the gate was not opened.
 func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) error {
 	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
 		gates := []Gate{} // of the group
@@ -85,12 +86,20 @@ func (e *Engine) rolloutRecord(ctx context.Context, ref EventRef) (kv store.KeyV
 	return kv, record, err
 }
 
-// changeRollout changes the record of a rollout, and wakes the engine that owns the context.
+// changeRollout changes the record of a rollout, and wakes the engine that owns the context. A change that was
+// made before, as by a call whose answer was lost, is no error, also after the end of the event.
 func (e *Engine) changeRollout(ctx context.Context, ref EventRef, change func(*rolloutRecord) error) error {
 	for range conflictLimit {
 		kv, record, err := e.rolloutRecord(ctx, ref)
 		if err != nil {
 			return err
+		}
+		if err := change(&record); err != nil {
+			return err
+		}
+		text := encode(record)
+		if bytes.Equal(text, kv.Value) {
+			return nil
 		}
 		element, err := e.store.Get(ctx, elementKey(ref.AppContextID, ref.Seq))
 		if err != nil {
@@ -100,11 +109,8 @@ func (e *Engine) changeRollout(ctx context.Context, ref EventRef, change func(*r
 		if json.Unmarshal(element.Value, &event) == nil && event.Status.Final() {
 			return fmt.Errorf("event %d of app context %q is %s: %w", ref.Seq, ref.AppContextID, event.Status, ErrInvalidState)
 		}
-		if err := change(&record); err != nil {
-			return err
-		}
 		result, err := e.txn(ctx, []store.Compare{store.Unchanged(kv), store.Unchanged(element)},
-			[]store.Op{store.Put(kv.Key, encode(record)), putActive(ref.AppContextID)})
+			[]store.Op{store.Put(kv.Key, text), putActive(ref.AppContextID)})
 		if err != nil || result.Succeeded {
 			return err
 		}

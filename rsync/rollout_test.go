@@ -271,8 +271,17 @@ func TestRolloutApproval(t *testing.T) {
 		approve("c", rsync.AfterGroup)
 		s.done(ref, nil)
 		s.state("v1", rsync.Updated)
-		if err := s.engine.Approve(s.t.Context(), ref, rsync.Approval{Group: "a", Gate: rsync.BeforeGroup}); !errors.Is(err, rsync.ErrInvalidState) {
-			s.t.Errorf("an approval of a rollout that is done returned %v", err)
+		before, err := s.engine.Status(s.t.Context(), "v2")
+		s.must(err)
+		approve("a", rsync.BeforeGroup) // a call whose answer was lost is repeated
+		s.must(s.engine.Resume(s.t.Context(), ref))
+		after, err := s.engine.Status(s.t.Context(), "v2")
+		s.must(err)
+		if after.Revision != before.Revision {
+			s.t.Errorf("calls that change nothing wrote %d transactions", after.Revision-before.Revision)
+		}
+		if err := s.engine.Abort(s.t.Context(), ref); !errors.Is(err, rsync.ErrInvalidState) {
+			s.t.Errorf("an abort of a rollout that is done returned %v", err)
 		}
 	})
 }
