@@ -6,6 +6,7 @@ package rsync
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -146,6 +147,11 @@ func (r *run) move(t *task) {
 	}
 	if t.at == len(t.phases) && t.failure != nil {
 		t.fail(t.failure.reason, t.failure.message)
+		return
+	}
+	if t.cut == ReasonDeadline && t.failure == nil {
+		limit := fmt.Sprintf("it took longer than %s", w.rollout.record.ProgressDeadline)
+		t.fail(ReasonDeadline, cmp.Or(t.message, limit))
 		return
 	}
 	if t.at == len(t.phases) {

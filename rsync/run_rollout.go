@@ -4,6 +4,7 @@
 package rsync
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -142,7 +143,7 @@ func (r *run) admit(ctx context.Context) error {
 	}
 	for _, c := range o.verdict.begin {
 		c.begin(now)
-		o.expiring = append(o.expiring, c)
+		o.expires(c)
 		for _, t := range c.tasks {
 			if t.end == "" {
 				t.dirty = true
@@ -172,6 +173,14 @@ func (o *rollout) deadline(begun time.Time) time.Time {
 		return time.Time{}
 	}
 	return begun.Add(o.record.ProgressDeadline)
+}
+
+// expires notes that a cluster has begun. The clock may have been set back since others did.
+func (o *rollout) expires(c *orderCluster) {
+	at, _ := slices.BinarySearchFunc(o.expiring, c.since, func(other *orderCluster, since time.Time) int {
+		return cmp.Or(other.since.Compare(since), -1)
+	})
+	o.expiring = slices.Insert(o.expiring, at, c)
 }
 
 // expire ends the waits on clusters after their deadline. It returns the next deadline.
