@@ -58,7 +58,7 @@ package rsync
 //	probe        - the session's key alone, no record              the session's key again, after a refused write
 //	status       -                                                 statuses, of as many apps on clusters as have ended
 //	admit        rollout unchanged                                 statuses of the clusters that begin
-//	finish       for a rollout its value unchanged; (tail          element, record, (no active record, no Owner)
+//	finish       for a rollout its value unchanged; (tail          element, record, rollout, (no active record, no Owner)
 //	             unchanged)
 //	finish of a  tail and latch of from, and of each context that  the same, and in each of those: element UpdateDelete, tail,
 //	first phase  failed before, unchanged                          active record

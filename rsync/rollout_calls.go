@@ -180,14 +180,15 @@ func (e *Engine) RolloutStatus(ctx context.Context, ref EventRef) (*RolloutStatu
 	if element == nil {
 		return nil, fmt.Errorf("event %d of app context %q: %w", ref.Seq, ref.AppContextID, ErrNotFound)
 	}
-	o := newOrder(record, img.head.clusters())
-	img.addTo(o, ref.Seq)
 	out := &RolloutStatus{
 		Ref: ref, Rollout: record.Rollout, Status: element.Status, Paused: record.Paused, Aborted: record.Aborted, Approved: record.Approved,
 	}
-	for _, g := range o.groups {
-		out.Groups = append(out.Groups, g.status())
+	if out.Groups = record.Ended; element.Status.Final() && len(out.Groups) > 0 {
+		return out, nil
 	}
+	o := newOrder(record, img.head.clusters())
+	img.addTo(o, ref.Seq)
+	out.Groups = o.statuses()
 	if !element.Status.Final() {
 		out.Waiting = o.decide(e.now()).waits
 	}

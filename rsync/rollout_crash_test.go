@@ -6,6 +6,7 @@ package rsync_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,4 +170,37 @@ func TestAbortBeforeEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNoWayBackBehindTerminate: a Terminate of the context in use is queued, and has not begun, when a rollout
+// from it fails. It is not undone.
+func TestNoWayBackBehindTerminate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var queued, released atomic.Bool
+		s, start := rolloutBetween(t, func(s *scene, ops []store.Op) storetest.Verdict {
+			for _, o := range ops {
+				value := string(o.Value)
+				switch {
+				case strings.HasPrefix(o.Key, "/context/v2/status/") && strings.Contains(value, `"Failed"`) && !queued.Swap(true):
+					s.ref(s.engine.Terminate(context.Background(), "v1"))
+				case strings.HasPrefix(o.Key, "/context/v1/queue/0") && strings.Contains(value, `"Terminate"`) && !released.Load():
+					return storetest.FailBefore
+				}
+			}
+			return storetest.Pass
+		})
+		start()
+		s.create("v1", fleet(2, "1"))
+		s.create("v2", fleet(2, "2"))
+		s.done(s.engine.Instantiate(t.Context(), "v1"))
+		failing(s.clusters.Cluster("edge", "c1"), fake.Apply)
+		ref := s.ref(s.engine.Update(t.Context(), "v1", "v2", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", RollbackOnFailure: true})))
+		s.fails(rsync.ReasonRefused, ref, nil)
+		released.Store(true)
+		time.Sleep(10 * time.Minute)
+		s.state("v1", rsync.Terminated)
+		if back := s.rollback(ref); back != nil {
+			t.Errorf("the rollout queued %+v", back)
+		}
+	})
 }

@@ -19,6 +19,8 @@ type rolloutRecord struct {
 	Paused   bool       `json:"paused,omitempty"`
 	Aborted  bool       `json:"aborted,omitempty"`
 	Approved []Approval `json:"approved,omitempty"`
+	// Ended is how far the groups were at the end of the event. Later events overwrite the statuses of apps.
+	Ended []RolloutGroupStatus `json:"ended,omitempty"`
 }
 
 // order decides which clusters of a rollout begin. All decisions follow from the stored record and
@@ -179,6 +181,15 @@ func (g *orderGroup) status() RolloutGroupStatus {
 		Name: g.Name, Clusters: len(g.clusters),
 		InProgress: g.count[clusterInProgress], Failed: g.count[clusterFailed], Succeeded: g.count[clusterSucceeded],
 	}
+}
+
+// statuses returns those of the groups.
+func (o *order) statuses() []RolloutGroupStatus {
+	var out []RolloutGroupStatus
+	for _, g := range o.groups {
+		out = append(out, g.status())
+	}
+	return out
 }
 
 // verdict is what an order decides at an instant.

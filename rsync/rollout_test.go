@@ -458,6 +458,22 @@ func TestRolloutSkipsWhatStays(t *testing.T) {
 	})
 }
 
+// TestRolloutStatusAfterLaterEvents: the status of a rollout stays when later events have run, also its own way
+// back.
+func TestRolloutStatusAfterLaterEvents(t *testing.T) {
+	rolloutTest(t, 3, func(s *scene) {
+		failing(s.clusters.Cluster("edge", "c2"), fake.Apply)
+		ref := s.ref(s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", RollbackOnFailure: true})))
+		s.fails(rsync.ReasonRefused, ref, nil)
+		s.done(*s.rollback(ref), nil)
+		s.done(s.engine.Read(t.Context(), "v1"))
+		got := s.waits(ref, "").Groups
+		if want := "[{ 3 0 1 1}]"; fmt.Sprint(got) != want {
+			t.Errorf("the groups are %v, want %s", got, want)
+		}
+	})
+}
+
 // TestRolloutIsForgotten: a rollout is kept as long as its event.
 func TestRolloutIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

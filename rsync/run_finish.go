@@ -6,8 +6,10 @@ package rsync
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -97,6 +99,8 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	if w.rollout != nil { // an Abort that was accepted ends the event
 		compares = append(compares, store.Unchanged(w.rollout.kv))
+		w.rollout.record.Ended = w.rollout.statuses()
+		ops = append(ops, store.Put(w.rollout.kv.Key, encode(w.rollout.record)))
 	}
 	if e.Status == Done && e.Event.removes() {
 		ops = append(ops, store.Delete(linksKey(r.id)))
@@ -127,7 +131,7 @@ func (r *run) finish(ctx context.Context) error {
 }
 
 // rollBack queues the way back from a rollout that failed: an Update to the context that is in use, or a
-// Terminate where none was. It queues nothing where there is no way back, or the other context is stopped.
+// Terminate where none was. It queues nothing where there is no way back, or a Terminate waits there.
 func (r *run) rollBack(ctx context.Context, e *Element) (compares []store.Compare, ops []store.Op, err error) {
 	id, back := r.id, Element{Event: Terminate}
 	if e.Event == Update {
@@ -142,6 +146,26 @@ func (r *run) rollBack(ctx context.Context, e *Element) (compares []store.Compar
 	} else if !r.img.record.Fresh {
 		return nil, nil, nil
 	}
-	compares, ops, e.Rollback, err = r.queueIn(ctx, id, back)
-	return compares, ops, err
+	compares, ops, ref, err := r.queueIn(ctx, id, back)
+	if err != nil {
+		return nil, nil, err
+	}
+	// Read after the tail, which is a condition: a Terminate that comes later changes that.
+	if terminates, err := r.terminates(ctx, id); err != nil || terminates {
+		return nil, nil, err
+	}
+	e.Rollback = ref
+	return compares, ops, nil
+}
+
+// terminates reports whether a Terminate waits in a queue or is in progress there.
+func (r *run) terminates(ctx context.Context, id string) (bool, error) {
+	result, err := r.engine.store.Range(ctx, queueKey(id))
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(result.KVs, func(kv store.KeyValue) bool {
+		var e Element
+		return json.Unmarshal(kv.Value, &e) == nil && e.Event == Terminate && !e.Status.Final()
+	}), nil
 }

@@ -75,7 +75,7 @@ type Change struct {
 	Cluster  *ClusterStatus
 	// Observed is valid until the state changes.
 	Observed *Observation
-	// Rollout is the number of an event after its rollout was paused, resumed, approved or aborted.
+	// Rollout is the number of an event after its rollout was paused, resumed, approved or aborted, or has ended.
 	Rollout uint64
 	// Deleted is true for the last change, after which the context does not exist.
 	Deleted bool
