@@ -119,26 +119,6 @@
 //	certificate_reloads_total{result}         counter    certificates read from changed files
 //	certificate_expiry_timestamp_seconds      gauge      when the certificate ends
 //
-// # Coming from Karmada's webhook package
-//
-// Code for github.com/karmada-io/karmada/pkg/webhook/interpreter finds [Handler], [Request], [Response], [Succeeded],
-// [Denied] and [Errored] here; req.Object.Raw, req.DesiredReplicas, res.Replicas and the other fields are the same.
-//
-//   - NewWebhook(handler, decoder) and server.Register(path, webhook) become [Register], or [NewHandler] for the webhook
-//     server of controller-runtime. There is no decoder to make: [Request].Decode.
-//   - ValidationResponse(successful, message) becomes [Succeeded] or [Denied].
-//   - PatchResponseFromRaw(original, current) becomes [PatchResponse]. Decoding into a Go type and encoding it again
-//     loses what the type does not know: a [HandlerFor] does not.
-//   - Karmada's server answers everything with the HTTP status 200. This one does so for every request that it can read.
-//   - A patch without operations is sent as [], with its type, which every version of Karmada accepts.
-//
-// # From the Explore proposal
-//
-// What the proposal leaves open is done so:
-//
-//   - A failed request is an HTTP status other than 2xx, with a metav1.Status that has the reason, and the request's UID in
-//     details.uid.
-//   - ExploreRetaining needs the object on the cluster: it comes in request.observedObject, as in Interpret.
-//   - replicaRequirements may be absent.
-//   - Dependencies have names. Selectors are Interpret's.
+// KARMADA.md has the steps for code that uses Karmada's webhook package, and the decisions where the
+// Explore proposal leaves details open.
 package interpreter

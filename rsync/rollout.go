@@ -84,8 +84,8 @@ type Approval struct {
 	Gate  Gate   `json:"gate"`
 }
 
-// RolloutStatus is the progress of a rollout. Later events of the context overwrite the counts of
-// Groups, which then fall to 0.
+// RolloutStatus is the progress of a rollout. After the end of the event, Groups has the counts of
+// that time.
 type RolloutStatus struct {
 	Ref     EventRef
 	Rollout Rollout
