@@ -200,6 +200,9 @@ func New(opts Options) (*Reconciler, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.Inventory == nil {
+		opts.Inventory = opts.Client
+	}
 	opts.use(opts.Policies)
 	return &Reconciler{
 		opts: opts, tracker: tracker, applier: appliedwork.NewApplier(tracker), pruner: appliedwork.NewPruner(tracker),
@@ -232,7 +235,7 @@ func (r *Reconciler) SetupWithManager(m manager.Manager) error {
 
 // Reconcile applies, prunes or tears down one AppliedWork, as its [Want] requires.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	raw, err := r.opts.Client.Resource(v1alpha1.GroupVersionResource).Get(ctx, request.Name, metav1.GetOptions{})
+	raw, err := r.opts.Inventory.Resource(v1alpha1.GroupVersionResource).Get(ctx, request.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !appliedwork.IsTypeNotServed(err) {
 		return reconcile.Result{}, r.watch(&v1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: request.Name}}, nil)
 	}

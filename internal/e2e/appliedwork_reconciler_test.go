@@ -17,8 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -193,5 +195,41 @@ func checkExample(t *testing.T, g *ground) {
 		if !strings.Contains(string(out), line) {
 			t.Errorf("there is no %q in\n%s", line, out)
 		}
+	}
+}
+
+// withoutInventory is a client of a user who may not read AppliedWorks.
+type withoutInventory struct {
+	dynamic.Interface
+	t *testing.T
+}
+
+func (w withoutInventory) Resource(r schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	if r.Resource == v1alpha1.GroupVersionResource.Resource {
+		w.t.Errorf("the client for objects was asked for %s", r)
+	}
+	return w.Interface.Resource(r)
+}
+
+// checkReconcilerInventory: with Options.Inventory, a reconciler does not ask the other client for AppliedWorks.
+func checkReconcilerInventory(t *testing.T, g *ground) {
+	g.create(namespaceOf("reconciler-inventory"))
+	a := configMapOf("reconciler-inventory", "a", "1")
+	r, err := reconciler.New(reconciler.Options{
+		NoAudit: true, Owns: func(w *v1alpha1.AppliedWork) bool { return w.Name == "reconciler-inventory" },
+		Options: appliedwork.Options{
+			Client: withoutInventory{g.admin, t}, Inventory: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()),
+		},
+		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
+			return reconciler.Want{Objects: objects(a)}, nil
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.plain(nil).ensure(t, "reconciler-inventory")
+	request := ctrl.Request{NamespacedName: types.NamespacedName{Name: "reconciler-inventory"}}
+	if _, err := r.Reconcile(t.Context(), request); err != nil || g.get(a) == nil {
+		t.Errorf("nothing was applied: %v", err)
 	}
 }

@@ -43,6 +43,7 @@ func TestAppliedWork(t *testing.T) {
 		check{"Escalation", checkEscalation}, check{"OrphanOfShared", checkOrphanOfShared},
 		check{"NamespaceContent", checkNamespaceContent}, check{"NamespaceDependents", checkNamespaceDependents},
 		check{"OwnersWithoutCount", checkOwnersWithoutCount}, check{"OnlyRead", checkOnlyRead}, check{"LargeApplySet", checkLargeApplySet},
+		check{"ReconcilerInventory", checkReconcilerInventory},
 		check{"NamespaceUnreadable", checkNamespaceUnreadable}, check{"BlockedResync", checkBlockedResync},
 		check{"KeptWithoutAgent", checkKeptWithoutAgent}, check{"ReleasedOnce", checkReleasedOnce},
 		check{"KeptAtTheEnd", checkKeptAtTheEnd}, check{"RepeatedCreate", checkRepeatedCreate},
