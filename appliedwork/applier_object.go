@@ -188,7 +188,8 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 	return nil
 }
 
-// mayRecreate reports whether an object may be deleted and created again: it is owned by us alone, and does not stay.
+// mayRecreate reports whether an object may be deleted and created again: it is owned by us alone,
+// and does not stay.
 func (r *applyRun) mayRecreate(item *applyItem) bool {
 	if !item.options.Recreate || !IsOwnedBy(item.live, r.work.UID) || item.adopted || isContainer(item.change.Key) {
 		return false

@@ -61,8 +61,9 @@ func (r *applyRun) record(ctx context.Context) error {
 	return err
 }
 
-// findKeepers looks for objects that the policies name, or that the work has dropped, and that stay in a Namespace or under a CRD
-// of the call. Where an object cannot be read, the owner references of its Namespace and its CRD stay as they are.
+// findKeepers looks for objects that the policies name, or that the work has dropped, and that stay
+// in a Namespace or under a CRD of the call. Where an object cannot be read, the owner references
+// of its Namespace and its CRD stay as they are.
 func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 	desired := map[Key]bool{}
 	var containers []*applyItem

@@ -23,7 +23,8 @@ const (
 	listFrom = 50
 	// listFactor bounds what a list may read that nobody asked for, as a multiple of what was asked for.
 	listFactor = 2
-	// maxOthers is how many objects that nobody asked for are in memory at a time: each of them may have 1.5 MiB.
+	// maxOthers is how many objects that nobody asked for are in memory at a time: each of them may
+	// have 1.5 MiB.
 	maxOthers = 10
 	pageSize  = 500
 	// blindPage is the size of a page of whole objects of others.
@@ -150,8 +151,9 @@ func (c *cluster) list(ctx context.Context, targets []target, indices []int, res
 	return rest
 }
 
-// pages returns the sizes of pages, up to the last object that is asked for, none of which has many objects of others. It is nil when
-// that would be too many pages. What does not exist it takes out of asked.
+// pages returns the sizes of pages, up to the last object that is asked for, none of which has many
+// objects of others. It is nil when that would be too many pages. What does not exist it takes out
+// of asked.
 func (c *cluster) pages(ctx context.Context, t target, asked map[string]bool) []int64 {
 	namespace := t.namespace
 	if !t.mapping.namespaced {

@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// TestListsHaveFewOthers: objects of others, which may be large, are few in each page that is read, and the objects of the work are
-// not read one by one.
+// TestListsHaveFewOthers: objects of others, which may be large, are few in each page that is read,
+// and the objects of the work are not read one by one.
 func TestListsHaveFewOthers(t *testing.T) {
 	const ours = 120
 	for _, c := range []struct {
@@ -88,7 +88,8 @@ func TestListsHaveFewOthers(t *testing.T) {
 	}
 }
 
-// TestManyRules: what an apply without changes allocates for an object does not grow with the number of rules.
+// TestManyRules: what an apply without changes allocates for an object does not grow with the
+// number of rules.
 func TestManyRules(t *testing.T) {
 	const n = 300
 	tracker, work := newTracker(t, newFakeAPI(), nil)

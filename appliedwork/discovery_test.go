@@ -132,7 +132,8 @@ func TestGroupThatIsAway(t *testing.T) {
 	}
 }
 
-// TestVersionThatIsAway: the objects of a version whose server does not answer are not known, also if other versions of the group are.
+// TestVersionThatIsAway: the objects of a version whose server does not answer are not known, also
+// if other versions of the group are.
 func TestVersionThatIsAway(t *testing.T) {
 	api := newFakeAPI()
 	api.kinds["mix.example.com/v1"] = &metav1.APIResourceList{}

@@ -116,7 +116,8 @@ func TestLoweredLimit(t *testing.T) {
 	}
 }
 
-// TestTooManyShards: a number of shards that no apply has written is an error, and not that many requests.
+// TestTooManyShards: a number of shards that no apply has written is an error, and not that many
+// requests.
 func TestTooManyShards(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)

@@ -243,14 +243,18 @@ func (k *kinds) groupsNow(ctx context.Context) (groupsAnswer, error) {
 
 type resourceLists = map[schema.GroupVersion]*metav1.APIResourceList
 
-// aggregated is what client-go's DiscoveryClient has beside [Discovery]: most servers say all that they serve in two answers,
-// where there is one for each version of each group otherwise. Only this says of which versions no server answers.
+// aggregated is what client-go's DiscoveryClient has beside [Discovery]: most servers say all that
+// they serve in two answers, where there is one for each version of each group otherwise. Only this
+// says of which versions no server answers.
 type aggregated interface {
-	GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList, resourceLists, map[schema.GroupVersion]error, error)
+	GroupsAndMaybeResourcesWithContext(ctx context.Context) (
+		*metav1.APIGroupList, resourceLists, map[schema.GroupVersion]error, error,
+	)
 }
 
-// askGroups asks the server for all groups. It returns the resources that came with them, of some versions or of none, and keeps them
-// if wanted. That something is not among these is no proof that it is not served.
+// askGroups asks the server for all groups. It returns the resources that came with them, of some
+// versions or of none, and keeps them if wanted. That something is not among these is no proof that
+// it is not served.
 func (k *kinds) askGroups(ctx context.Context, keep bool) (resources resourceLists, err error) {
 	err = k.ask(ctx, allGroups, func() (func(), error) {
 		answer := groupsAnswer{groups: map[string]metav1.APIGroup{}, at: k.clock.Now()}

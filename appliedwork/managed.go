@@ -164,11 +164,13 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 	return m, nil
 }
 
-// hasReferences reports whether the owner references of a manifest are a list of objects, or there are none.
+// hasReferences reports whether the owner references of a manifest are a list of objects, or there
+// are none.
 func hasReferences(m *unstructured.Unstructured) bool {
 	value, ok, _ := unstructured.NestedFieldNoCopy(m.Object, "metadata", "ownerReferences")
 	list, isList := value.([]any)
-	return !ok || isList && !slices.ContainsFunc(list, func(item any) bool { _, isObject := item.(map[string]any); return !isObject })
+	isOther := func(item any) bool { _, isObject := item.(map[string]any); return !isObject }
+	return !ok || isList && !slices.ContainsFunc(list, isOther)
 }
 
 // mark sets what says whose an object is.

@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// withoutNulls returns a manifest without the nulls that templates write into fields that Apply reads. They mean what they mean to
-// the API server: a field that is null is no field, and a text that is null is empty. The manifest that is given stays as it is.
+// withoutNulls returns a manifest without the nulls that templates write into fields that Apply
+// reads. They mean what they mean to the API server: a field that is null is no field, and a text
+// that is null is empty. The manifest that is given stays as it is.
 func withoutNulls(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	if obj == nil || obj.Object == nil {
 		return obj

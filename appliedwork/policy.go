@@ -96,12 +96,16 @@ func byKey[V any](m map[Key]V, key Key) (value V, ok bool) {
 // orphans yields the objects that are named one by one to be left: each with a resource or a kind.
 func (p Policies) orphans(yield func(v1alpha1.ResourceIdentifier) bool) {
 	for _, rule := range p.Orphans {
-		if !yield(v1alpha1.ResourceIdentifier{Group: rule.Group, Resource: rule.Resource, Namespace: rule.Namespace, Name: rule.Name}) {
+		if !yield(v1alpha1.ResourceIdentifier{
+			Group: rule.Group, Resource: rule.Resource, Namespace: rule.Namespace, Name: rule.Name,
+		}) {
 			return
 		}
 	}
 	for key, policy := range p.ByKey {
-		if policy == PolicyOrphan && !yield(v1alpha1.ResourceIdentifier{Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name}) {
+		if policy == PolicyOrphan && !yield(v1alpha1.ResourceIdentifier{
+			Group: key.Group, Kind: key.Kind, Namespace: key.Namespace, Name: key.Name,
+		}) {
 			return
 		}
 	}

@@ -60,9 +60,10 @@ func checkWork(work *v1alpha1.AppliedWork) error {
 	return nil
 }
 
-// load reads an inventory. Shards have numbers from 1 and names that follow from the AppliedWork, so that they are found
-// whatever was lost: at least as many are read as the AppliedWork says, and on until one does not exist. Of those that it says, no
-// more may be missing than a crash can leave.
+// load reads an inventory. Shards have numbers from 1 and names that follow from the AppliedWork,
+// so that they are found whatever was lost: at least as many are read as the AppliedWork says, and
+// on until one does not exist. Of those that it says, no more may be missing than a crash can
+// leave.
 func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*inventory, error) {
 	if err := checkWork(work); err != nil {
 		return nil, err
@@ -88,8 +89,9 @@ func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*invent
 		}
 		if s == nil { // announced, and not written before a crash, or deleted by somebody
 			if missing++; missing > t.opts.MaxShards {
-				return nil, fmt.Errorf("AppliedWork %s has %d shards according to its annotation %s and its status, and more than %d of them do not exist: "+
-					"correct the annotation and status.shards", work.Name, shardsOf(main.work), v1alpha1.AnnotationShards, t.opts.MaxShards)
+				return nil, fmt.Errorf("AppliedWork %s announces %d shards, and more than %d of them do not exist: "+
+					"correct the annotation %s and status.shards",
+					work.Name, shardsOf(main.work), t.opts.MaxShards, v1alpha1.AnnotationShards)
 			}
 			s = newShard(main.work, n)
 		} else if !IsOwnedBy(s.work, main.work.UID) && s.work.Labels[v1alpha1.LabelShardOf] != string(main.work.UID) {

@@ -64,7 +64,8 @@
 //     [reconcile.TerminalError] ends the retries, and one watcher is never reconciled twice at once.
 //   - With [Options].EnableCache, [DynamicWatcher].QueryBatch reads what a watcher depends on and watches what was read. The first
 //     read of an object that no watcher watches is consistent. A batch that fails changes nothing.
-//   - No watch begins at a state that is older than what it has delivered, or than the version of [DynamicWatcher].AddWatcherAt.
+//   - No watch begins at a state that is older than what it has delivered, or than the version of
+//     [DynamicWatcher].AddWatcherAt.
 //
 // # Cost and limits
 //

@@ -124,8 +124,9 @@ func (a *watch) open(ctx context.Context) (stream.Stream, error) {
 	return s, err
 }
 
-// beginning returns the resource version at which a stream begins whose source has received all up to a version, or does not know one.
-// Where it has delivered something, or queries read it, any version could be too old.
+// beginning returns the resource version at which a stream begins whose source has received all up
+// to a version, or does not know one. Where it has delivered something, or queries read it, any
+// version could be too old.
 func (w *Watcher) beginning(version string, delivered bool) string {
 	if version == "" && !delivered && !w.options.EnableCache {
 		return stream.AnyVersion

@@ -162,7 +162,8 @@ func TestAddWatcherAt(t *testing.T) {
 	}
 }
 
-// TestWatchIsNotOlder: a watch begins at a state that is not older than what its watchers have seen, or what it has delivered.
+// TestWatchIsNotOlder: a watch begins at a state that is not older than what its watchers have
+// seen, or what it has delivered.
 func TestWatchIsNotOlder(t *testing.T) {
 	asked := func(x *fixture) (versions []string) {
 		for _, r := range x.api.Requests() {
@@ -209,7 +210,8 @@ func TestWatchIsNotOlder(t *testing.T) {
 	}
 }
 
-// TestSeenBeforeTheWatch: an object that a watcher has seen, and that the watch of another watcher has not delivered yet, is not deleted.
+// TestSeenBeforeTheWatch: an object that a watcher has seen, and that the watch of another watcher
+// has not delivered yet, is not deleted.
 func TestSeenBeforeTheWatch(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.faulty("watch", fakeapi.Fault{Lag: time.Second})

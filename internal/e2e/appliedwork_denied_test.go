@@ -330,7 +330,7 @@ func checkAPIAway(t *testing.T, g *ground) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if report.Unread["away.example.com"] == nil {
+		if report.Unread["away.example.com/v1"] == nil {
 			return fmt.Errorf("%v", report.Unread)
 		}
 		return nil

@@ -296,7 +296,8 @@ func checkOwnInventory(t *testing.T, g *ground) {
 	}
 }
 
-// checkNullFields: fields without a value, as templates have them, are what the API server makes of them.
+// checkNullFields: fields without a value, as templates have them, are what the API server makes of
+// them.
 func checkNullFields(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "null-fields")

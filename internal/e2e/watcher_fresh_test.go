@@ -91,8 +91,9 @@ func TestWatcherFreshQueries(t *testing.T) {
 	}
 }
 
-// TestWatcherSeenVersions: a watcher that has just written an object, and begins to watch at the version of that, is not reconciled,
-// also through another API server. A version that no server has reached, as after a restore, is of no use and does no harm.
+// TestWatcherSeenVersions: a watcher that has just written an object, and begins to watch at the
+// version of that, is not reconciled, also through another API server. A version that no server has
+// reached, as after a restore, is of no use and does no harm.
 func TestWatcherSeenVersions(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Start(t, kube.Options{})

@@ -65,9 +65,10 @@ type Stream interface {
 
 // Opener opens streams. It is safe for concurrent use.
 type Opener interface {
-	// Open begins a watch. With a resourceVersion the stream's beginning is not older than that; with AnyVersion it is what any
-	// server has in its cache, and with "" what there is now. The stream ends with ctx. The error is a StatusError where the server refused, and
-	// errors.Is(err, ErrConnection) where it was not reached.
+	// Open begins a watch. With a resourceVersion the stream's beginning is not older than that; with
+	// AnyVersion it is what any server has in its cache, and with "" what there is now. The stream
+	// ends with ctx. The error is a StatusError where the server refused, and errors.Is(err,
+	// ErrConnection) where it was not reached.
 	Open(ctx context.Context, t Target, resourceVersion string) (Stream, error)
 }
 
