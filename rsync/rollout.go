@@ -239,14 +239,26 @@ func (r *Rollout) validateGroups(h *head) (map[appcontext.ClusterID]int, error) 
 			group[c] = i
 		}
 	}
-	open := rolloutRecord{Rollout: *r}
-	for _, g := range r.Groups {
-		open.Approved = append(open.Approved, Approval{g.Name, BeforeGroup}, Approval{g.Name, AfterGroup})
-	}
-	if size := len(encode(open)); size > maxRollout {
+	if size := r.size(); size > maxRollout {
 		return nil, invalidRollout("Groups", "a rollout of %d bytes with all approvals: the limit is %d", size, maxRollout)
 	}
 	return group, nil
+}
+
+// size is the size of the record at the end of the rollout.
+func (r *Rollout) size() int {
+	record := rolloutRecord{Rollout: *r}
+	for _, g := range r.Groups {
+		if g.ApproveBefore {
+			record.Approved = append(record.Approved, Approval{g.Name, BeforeGroup})
+		}
+		if g.ApproveAfter {
+			record.Approved = append(record.Approved, Approval{g.Name, AfterGroup})
+		}
+		n := len(g.Clusters)
+		record.Ended = append(record.Ended, RolloutGroupStatus{g.Name, n, n, n, n})
+	}
+	return len(encode(record))
 }
 
 // validateOrder refuses a rollout in which an app waits for an app on another cluster that cannot begin
