@@ -13,7 +13,7 @@ import (
 )
 
 // An event that applies may delete hooks by their policies, long after its begin, and no other context waits
-// for that. So it reads the records of other contexts before each such call, and again after the call. If
+// for that. So it reads the records of other contexts before each such call, and again in the next phase. If
 // another context holds a deleted hook by then, the engine applies the manifest of that context.
 
 // findHoldersNow finds the objects that a phase must leave which deletes hooks by their policies, or waits
@@ -66,7 +66,7 @@ func (o *op) leaveHooks(ctx context.Context, conn connector.Connector) error {
 	return nil
 }
 
-// deleteOwn deletes resources, and looks for other contexts that hold them since.
+// deleteOwn deletes resources. Where those are hooks, the next phase looks for contexts that hold them since.
 func (o *op) deleteOwn(ctx context.Context, conn connector.Connector, batch connector.Batch) error {
 	if o.task.event.removes() {
 		return conn.Delete(ctx, batch)
@@ -77,8 +77,5 @@ func (o *op) deleteOwn(ctx context.Context, conn connector.Connector, batch conn
 	for i := range batch.Resources {
 		o.task.deleted[batch.Resources[i].Object] = true
 	}
-	if err := conn.Delete(ctx, batch); err != nil {
-		return err
-	}
-	return o.leaveHooks(ctx, conn)
+	return conn.Delete(ctx, batch)
 }

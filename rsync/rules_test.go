@@ -256,7 +256,7 @@ var rules = []ruletest.Rule{
 	{Name: "also what another context holds since", Test: "TestLatePoliciesLeaveObjectsOfOthers", Edits: edits{
 		{"ownership_hooks.go", "&others{}, func(", "t.others, func("}}},
 	{Name: "and what it begins to hold during the call", Test: "TestLatePoliciesLeaveObjectsOfOthers", Edits: edits{
-		{"ownership_hooks.go", "	return o.leaveHooks(ctx, conn)\n", "	return nil\n"}}},
+		{"ownership_hooks.go", "!o.task.deleted[r.Object]", "o.phase.verb == goneVerb"}}},
 	{Name: "but not hooks of a context that the update replaces", Test: "TestBeforeHookCreationWaits", Edits: edits{
 		{"ownership_hooks.go", "		return r.Holds && !slices.Contains(own.Previous, n.id)\n", "		return r.Holds && !slices.Contains(own.Previous[:0], n.id)\n"}}},
 	{Name: "no context holds a hook that is deleted when it has succeeded", Test: "TestHookThatIsDeletedIsNotHeld", Edits: edits{
