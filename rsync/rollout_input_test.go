@@ -34,7 +34,7 @@ func TestRolloutInput(t *testing.T) {
 		`Rollout.Groups[0].Name: must be set`:                                                                group(rsync.RolloutGroup{}),
 		`Rollout.Groups[0].Name: must have 253 bytes at most`:                                                group(rsync.RolloutGroup{Name: strings.Repeat("x", 254)}),
 		`Rollout.Groups[0].Name: "\xff": must be UTF-8`:                                                      group(rsync.RolloutGroup{Name: "\xff"}),
-		`Rollout.Groups: a rollout of 602025 bytes with all approvals: the limit is 524288`:                  manyGates(),
+		`Rollout.Groups: a rollout of 822535 bytes with all approvals: the limit is 524288`:                  manyGates(),
 		`Rollout.Groups[0].Wait: -1s: must not be negative`:                                                  group(rsync.RolloutGroup{Name: "a", Wait: -time.Second}),
 		`Rollout.Groups[0].MaxConcurrency: "101%": must be a number from 1, or a percentage from 1% to 100%`: group(rsync.RolloutGroup{Name: "a", MaxConcurrency: "101%"}),
 		`Rollout.Groups[0].MaxFailures: "x%": must be a number from 0, or a percentage from 0% to 100%`:      group(rsync.RolloutGroup{Name: "a", MaxFailures: "x%"}),
