@@ -25,7 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-var seeds = flag.Uint64("interpreter.seeds", 0, "seeds of TestUnknownFieldsStayWithTheirElement, 1000 by default")
+var seeds = flag.Uint64("interpreter.seeds", 0, "seeds of TestUnknownFieldsStayWithTheirElement, 300 by default")
 
 // listKeys are the keys of the lists in testdata/unknown-*.json.
 var listKeys = losslesstest.Keys{
@@ -73,7 +73,7 @@ func editObjects[T metav1.Object](t *testing.T) {
 	}
 	n := *seeds
 	if n == 0 {
-		n = 1000
+		n = 300
 	}
 	uncertain, failed := 0, 0
 	for seed := range n / 4 {

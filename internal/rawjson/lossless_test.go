@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-var seeds = flag.Uint64("rawjson.seeds", 0, "seeds of TestUnknownFieldsStayWithTheirElement, 3000 by default")
+var seeds = flag.Uint64("rawjson.seeds", 0, "seeds of TestUnknownFieldsStayWithTheirElement, 1000 by default")
 
 // shapes has lists of all shapes.
 type shapes struct {
@@ -122,7 +122,7 @@ func fill(random *rand.Rand, v reflect.Value, depth int) {
 func TestUnknownFieldsStayWithTheirElement(t *testing.T) {
 	n := *seeds
 	if n == 0 {
-		n = 3000
+		n = 1000
 	}
 	uncertain, failed := 0, 0
 	for seed := range n {
