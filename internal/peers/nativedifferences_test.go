@@ -62,6 +62,10 @@ var differences = []difference{
 		"here: no controller updates them",
 	},
 	{
+		"no generation", "unhealthy when the status has an observedGeneration", "the observedGeneration does not count",
+		"here: the object is a manifest with the status from a cluster, where its generation is not known",
+	},
+	{
 		"old budget", "the generation of a PodDisruptionBudget does not count", "unhealthy until it is observed",
 		"here: its numbers are those of the older budget",
 	},

@@ -36,6 +36,7 @@
 // # Details
 //
 //   - Replicas that are not set are 1, as for the API server.
+//   - The observedGeneration of a status counts only for an object with a generation, not for a manifest.
 //   - [PodRequests] counts what a pod requests as the scheduler does: init containers, sidecars, requests of the pod as a
 //     whole, overhead, and limits that stand in for requests.
 //   - The status of workloads comes with their generation and with the one of [TemplateGenerationAnnotation]. With these

@@ -51,6 +51,7 @@ func TestHealth(t *testing.T) {
 		want           bool
 	}{
 		{"rolled out", "kind: Deployment, metadata: {generation: 2}, spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 2, availableReplicas: 2}", true},
+		{"manifest with a status", "kind: Deployment, spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 2, availableReplicas: 2}", true},
 		{"not observed", "kind: Deployment, metadata: {generation: 3}, spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 2, availableReplicas: 2}", false},
 		{"old pods are left", "kind: Deployment, spec: {replicas: 2}, status: {replicas: 3, updatedReplicas: 2, availableReplicas: 3}", false},
 		{"nil replicas are one", "kind: Deployment, spec: {}, status: {}", false},

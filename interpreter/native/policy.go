@@ -39,7 +39,7 @@ func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
 			return err
 		},
 		Health: func(_ context.Context, b object) (bool, error) {
-			return b.Status.ObservedGeneration == b.Generation && b.Status.CurrentHealthy >= b.Status.DesiredHealthy, nil
+			return isObserved(b.Status.ObservedGeneration, b.Generation) && b.Status.CurrentHealthy >= b.Status.DesiredHealthy, nil
 		},
 	}
 }
@@ -72,7 +72,7 @@ func autoscaler() interpreter.HandlerFor[*autoscalingv2.HorizontalPodAutoscaler]
 // autoscalerHealthy: the controller can reach the scale and the metrics. Where the target has no replicas, scaling is
 // off on purpose.
 func autoscalerHealthy(h *autoscalingv2.HorizontalPodAutoscaler) bool {
-	if h.Status.ObservedGeneration != nil && *h.Status.ObservedGeneration != h.Generation {
+	if h.Status.ObservedGeneration != nil && !isObserved(*h.Status.ObservedGeneration, h.Generation) {
 		return false
 	}
 	able := false

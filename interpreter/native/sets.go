@@ -22,7 +22,7 @@ func daemonSet() interpreter.HandlerFor[*appsv1.DaemonSet] {
 		Health: func(_ context.Context, d object) (bool, error) {
 			s := &d.Status
 			updated := d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType || s.UpdatedNumberScheduled >= s.DesiredNumberScheduled
-			return s.ObservedGeneration == d.Generation && updated &&
+			return isObserved(s.ObservedGeneration, d.Generation) && updated &&
 				s.NumberAvailable >= max(s.DesiredNumberScheduled, s.UpdatedNumberScheduled), nil
 		},
 	}
@@ -53,7 +53,7 @@ func replicaSet() interpreter.HandlerFor[*appsv1.ReplicaSet] {
 	})
 	h.Aggregate = aggregateReplicaSet
 	h.Health = func(_ context.Context, r *appsv1.ReplicaSet) (bool, error) {
-		return r.Status.ObservedGeneration == r.Generation && r.Status.AvailableReplicas >= orOne(r.Spec.Replicas), nil
+		return isObserved(r.Status.ObservedGeneration, r.Generation) && r.Status.AvailableReplicas >= orOne(r.Spec.Replicas), nil
 	}
 	return h
 }

@@ -72,6 +72,12 @@ func reflectStatus(kind statusKind, r *interpreter.Request) interpreter.Response
 	return out
 }
 
+// isObserved reports whether a status is about the newest object. An object without a generation is a
+// manifest with the status from a cluster: its generation there is not known.
+func isObserved(observed, generation int64) bool {
+	return observed == generation || generation == 0
+}
+
 // withGenerations adds members at the end of a status.
 func withGenerations(status []byte, g generations) []byte {
 	out := bytes.Clone(bytes.TrimRight(status[:len(status)-1], " \t\r\n"))

@@ -69,7 +69,7 @@ func deploymentHealthy(d *appsv1.Deployment) bool {
 		}
 	}
 	// As kubectl rollout status: all replicas are of the newest template, no older ones are left, and all available.
-	return s.ObservedGeneration == d.Generation && s.UpdatedReplicas >= orOne(d.Spec.Replicas) &&
+	return isObserved(s.ObservedGeneration, d.Generation) && s.UpdatedReplicas >= orOne(d.Spec.Replicas) &&
 		s.Replicas <= s.UpdatedReplicas && s.AvailableReplicas >= s.UpdatedReplicas
 }
 
@@ -144,7 +144,7 @@ func statefulSetDependencies(s *appsv1.StatefulSet) []interpreter.DependentObjec
 
 func statefulSetHealthy(s *appsv1.StatefulSet) bool {
 	replicas := orOne(s.Spec.Replicas)
-	if s.Status.ObservedGeneration != s.Generation || s.Status.AvailableReplicas < max(replicas, s.Status.UpdatedReplicas) {
+	if !isObserved(s.Status.ObservedGeneration, s.Generation) || s.Status.AvailableReplicas < max(replicas, s.Status.UpdatedReplicas) {
 		return false
 	}
 	if s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
