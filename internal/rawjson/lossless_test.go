@@ -153,7 +153,7 @@ func TestUnknownFieldsStayWithTheirElement(t *testing.T) {
 		}
 	}
 	t.Logf("%d edits: %d are uncertain, %d failed", n, uncertain, failed)
-	if failed == 0 || failed > int(n/3) {
+	if n >= 100 && (failed == 0 || failed > int(n/3)) { // make fuzz may have few seeds
 		t.Errorf("%d of %d edits failed", failed, n)
 	}
 }
