@@ -120,6 +120,7 @@ func TestInterpreterAggregates(t *testing.T) {
 	}
 	var specs map[string]struct {
 		Resource string
+		Cluster  bool // it has no namespace
 		Spec     map[string]any
 	}
 	if err := yaml.UnmarshalStrict(text, &specs); err != nil {
@@ -139,7 +140,11 @@ func TestInterpreterAggregates(t *testing.T) {
 			t.Fatalf("there is no spec of a %s", object.GetKind())
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			resources := client.Resource(object.GroupVersionKind().GroupVersion().WithResource(spec.Resource)).Namespace("default")
+			namespace := "default"
+			if spec.Cluster {
+				namespace = ""
+			}
+			resources := client.Resource(object.GroupVersionKind().GroupVersion().WithResource(spec.Resource)).Namespace(namespace)
 			created := object.DeepCopy()
 			created.SetName(fmt.Sprintf("aggregates-%d", i))
 			created.Object["spec"] = spec.Spec
