@@ -24,13 +24,28 @@ func (c *Cluster) StartReplica() *rest.Config {
 	if err != nil {
 		c.t.Fatalf("kube: %v", err)
 	}
+	args := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	config, err := c.startReplica(args)
+	for range 2 {
+		if err == nil || !strings.Contains(err.Error(), "address already in use") {
+			break // another process of the tests can take the port between its choice and its use
+		}
+		config, err = c.startReplica(args)
+	}
+	if err != nil {
+		c.t.Fatalf("kube: start a replica of the API server: %v", err)
+	}
+	return config
+}
+
+// startReplica starts a program with the arguments of an API server, but on another port.
+func (c *Cluster) startReplica(args []string) (*rest.Config, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		c.t.Fatalf("kube: %v", err)
+		return nil, err
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	_ = listener.Close()
-	args := strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
 	for i, arg := range args {
 		if strings.HasPrefix(arg, "--secure-port=") {
 			args[i] = fmt.Sprintf("--secure-port=%d", port)
@@ -38,19 +53,15 @@ func (c *Cluster) StartReplica() *rest.Config {
 	}
 	replica, err := daemon.Start(args[0], args[1:]...)
 	if err != nil {
-		c.t.Fatalf("kube: start a replica of the API server: %v", err)
+		return nil, err
 	}
 	c.t.Cleanup(replica.Stop)
 	config := c.Config()
 	config.Host = fmt.Sprintf("127.0.0.1:%d", port)
 	client := discovery.NewDiscoveryClientForConfigOrDie(config).RESTClient()
-	err = replica.WaitReady(startLimit, func() error {
+	return config, replica.WaitReady(startLimit, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		return client.Get().AbsPath("/readyz").Do(ctx).Error()
 	})
-	if err != nil {
-		c.t.Fatalf("kube: %v", err)
-	}
-	return config
 }
