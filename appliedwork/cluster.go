@@ -151,7 +151,7 @@ func (c *cluster) list(ctx context.Context, targets []target, indices []int, res
 	return rest
 }
 
-// pages returns the sizes of pages, up to the last object that is asked for, none of which has many
+// pages returns the sizes of pages, up to the last object that is asked for, each with few
 // objects of others. It is nil when that would be too many pages. What does not exist it takes out
 // of asked.
 func (c *cluster) pages(ctx context.Context, t target, asked map[string]bool) []int64 {

@@ -54,7 +54,7 @@ type versionAnswer struct {
 
 type groupsAnswer struct {
 	groups map[string]metav1.APIGroup
-	away   []schema.GroupVersion // of which no server answers; without a version, all of the group
+	away   []schema.GroupVersion // no server answers for them; without a version, the whole group
 	at     time.Time
 }
 
@@ -243,9 +243,9 @@ func (k *kinds) groupsNow(ctx context.Context) (groupsAnswer, error) {
 
 type resourceLists = map[schema.GroupVersion]*metav1.APIResourceList
 
-// aggregated is what client-go's DiscoveryClient has beside [Discovery]: most servers say all that
+// aggregated is the rest of client-go's DiscoveryClient: most servers report all that
 // they serve in two answers, where there is one for each version of each group otherwise. Only this
-// says of which versions no server answers.
+// reports the versions for which no server answers.
 type aggregated interface {
 	GroupsAndMaybeResourcesWithContext(ctx context.Context) (
 		*metav1.APIGroupList, resourceLists, map[schema.GroupVersion]error, error,
@@ -282,7 +282,7 @@ func (k *kinds) askGroups(ctx context.Context, keep bool) (resources resourceLis
 			k.groups = answer
 			if keep {
 				resources = came
-				for gv, r := range came { // of no time: too old to say what is not there
+				for gv, r := range came { // of no time: too old to prove that a version is absent
 					k.versions[gv] = versionAnswer{resources: r.APIResources}
 				}
 			}

@@ -56,7 +56,7 @@ func (s *scene) end(work *v1alpha1.AppliedWork, policies appliedwork.Policies) {
 	s.fail = nil
 }
 
-// TestSafeEnd is about two AppliedWorks with the same objects, one of which ends.
+// TestSafeEnd is about two AppliedWorks with the same objects, while one of them ends.
 func TestSafeEnd(t *testing.T) {
 	a := manifest("a", "1")
 	ns := object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`)

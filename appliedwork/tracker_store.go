@@ -61,8 +61,8 @@ func checkWork(work *v1alpha1.AppliedWork) error {
 }
 
 // load reads an inventory. Shards have numbers from 1 and names that follow from the AppliedWork,
-// so that they are found whatever was lost: at least as many are read as the AppliedWork says, and
-// on until one does not exist. Of those that it says, no more may be missing than a crash can
+// so that they are found whatever was lost: at least the announced number is read, and
+// on until one does not exist. Of the announced ones, no more may be missing than a crash can
 // leave.
 func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*inventory, error) {
 	if err := checkWork(work); err != nil {

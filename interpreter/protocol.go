@@ -107,10 +107,11 @@ func EncodeResponse(p Protocol, r *Response) ([]byte, error) {
 	return json.Marshal(v1alpha1.ExploreReview{TypeMeta: p.typeMeta(), Response: exploreResponse(&r.ResourceInterpreterResponse)})
 }
 
-// DecodeResponse reads the answer to a request: its protocol, kind, version and UID must be those of the request. It accepts
-// what Karmada's server sends and Karmada's caller accepts: an answer without kind and apiVersion, and a failure without
-// UID. It ignores the labelSelector of a dependency with a name, and duplicate dependencies. Every error is an
-// [*AnswerError]. The fields of the operation are checked by [Query].Answer.
+// DecodeResponse reads the answer to a request. Its protocol, kind, version and UID must be those of
+// the request. It also accepts the answers of Karmada's server, as Karmada's caller does: an answer
+// without kind and apiVersion, and a failure without UID. It ignores the labelSelector of a
+// dependency with a name, and duplicate dependencies. Every error is an [*AnswerError].
+// [Query].Answer checks the fields of the operation.
 func DecodeResponse(request *Request, body []byte) (*Response, error) {
 	envelope, err := readEnvelope(body, request.Protocol)
 	if err != nil {
@@ -133,7 +134,8 @@ func DecodeResponse(request *Request, body []byte) (*Response, error) {
 	if err != nil {
 		return nil, &AnswerError{Problem: Malformed, Field: "response", Detail: "cannot be decoded", Err: err}
 	}
-	if r.UID != request.UID && (r.UID != "" || r.Successful) { // an error about a request that could not be read has no UID
+	// A server that could not read the request answers with a failure without UID.
+	if r.UID != request.UID && (r.UID != "" || r.Successful) {
 		return nil, &AnswerError{Problem: WrongUID, Field: "response.uid", Detail: fmt.Sprintf("is %q, but the request's was %q", r.UID, request.UID)}
 	}
 	for i := range r.Dependencies {
@@ -163,8 +165,8 @@ func (e envelope) uid(part string) types.UID {
 	return types.UID(uid)
 }
 
-// readEnvelope also returns what it found where it returns an error. Kind and apiVersion may be missing where the protocol
-// is expected.
+// readEnvelope also returns the parts that it found if it returns an error. Kind and apiVersion may
+// be missing if a protocol is expected.
 func readEnvelope(body []byte, expected Protocol) (envelope, error) {
 	var e envelope
 	if len(body) == 0 {

@@ -34,7 +34,7 @@ func (o *op) findHoldersNow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.phase.verb == deleteVerb { // what was left then is not waited for later
+	if o.phase.verb == deleteVerb { // an object that was left then is not waited for later
 		maps.DeleteFunc(t.left, func(object appcontext.Object, _ holder) bool { return objects[object] })
 	}
 	if t.left == nil {

@@ -46,7 +46,7 @@ func (r *remnant) contextID(id string) string {
 	return id
 }
 
-// createRemnant detaches a cluster from a context whose apps may have objects there.
+// createRemnant detaches a cluster from a context with apps that may have objects there.
 func (e *Engine) createRemnant(
 	ctx context.Context, img *image, apps []headApp, next detachedCluster, compares []store.Compare, ops []store.Op,
 ) error {

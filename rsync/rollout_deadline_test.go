@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 )
 
-// TestRolloutDeadlineOfSlowRequests: a cluster whose requests make progress until after the deadline has failed.
+// TestRolloutDeadlineOfSlowRequests: a cluster with requests that make progress until after the deadline has failed.
 func TestRolloutDeadlineOfSlowRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -53,7 +53,7 @@ func TestRolloutDeadlineWithoutEngine(t *testing.T) {
 	})
 }
 
-// setClock is the clock of a host whose time is set.
+// setClock is a clock that can be set.
 type setClock struct {
 	clock.RealClock
 	offset atomic.Int64

@@ -62,7 +62,7 @@ func timeRollout(t *testing.T, n int) time.Duration {
 	return best
 }
 
-// TestRolloutFleet: a rollout over 1,000 clusters, of which some refuse and some do not answer, keeps within
+// TestRolloutFleet: a rollout over 1,000 clusters, some of them refusing or silent, keeps within
 // its limits, and goes on to its end or stops when too many have failed.
 func TestRolloutFleet(t *testing.T) {
 	const n = 1000

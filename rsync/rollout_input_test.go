@@ -124,7 +124,7 @@ func TestRolloutCallsInput(t *testing.T) {
 	})
 }
 
-// manyGates returns a rollout whose groups fit in the store, but not with their approvals.
+// manyGates returns a rollout with groups that fit in the store, but not with their approvals.
 func manyGates() rsync.Rollout {
 	r := rsync.Rollout{}
 	for i := range 700 {

@@ -41,7 +41,7 @@
 //   - An error of [Desired] deletes nothing.
 //   - A work is pruned only when all its objects are applied, unless [Options].PruneIncomplete
 //     is set.
-//   - Objects that were adopted stay when the work ends, unless [Options].Policies say
+//   - Objects that were adopted stay when the work ends, unless [Options].Policies decide
 //     otherwise.
 //   - A Namespace stays while it contains objects that no AppliedWork has applied, unless
 //     [Options].Policies say otherwise. It is checked again after [Options].Resync, or when the

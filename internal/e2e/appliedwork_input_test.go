@@ -274,7 +274,7 @@ func checkCRDAgain(t *testing.T, g *ground) {
 	}
 }
 
-// checkOwnInventory: a work whose manifests include its own AppliedWork, or a shard of it, does not own itself.
+// checkOwnInventory: a work does not own its own AppliedWork or a shard of it.
 func checkOwnInventory(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "own-inventory")

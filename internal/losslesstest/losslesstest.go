@@ -31,7 +31,7 @@ type Case struct {
 	Before []byte // the object as its type encodes it
 	After  []byte // Before with the edits
 	// Certain is true if unknown fields cannot be lost or move: nothing is both removed and added
-	// in a list whose keys are not unique.
+	// in a list without unique keys.
 	Certain bool
 
 	t             reflect.Type

@@ -408,7 +408,7 @@ func TestKarmadaVectors(t *testing.T) {
 		body := &recorder{header: http.Header{}}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(v["request"]))
 		r.Header.Set("Content-Type", "application/json")
-		theirserver.NewWebhook(says{*answer.Response}, theirserver.NewDecoder(runtime.NewScheme())).ServeHTTP(body, r)
+		theirserver.NewWebhook(fixedResponse{*answer.Response}, theirserver.NewDecoder(runtime.NewScheme())).ServeHTTP(body, r)
 		sent := bytes.TrimSpace(body.body.Bytes())
 		if diff := cmp.Diff(decoded(t, sent), decoded(t, v["answer"])); diff != "" && !*updateVectors {
 			t.Errorf("%s: (-Karmada +testdata)\n%s", v["operation"], diff)
@@ -438,13 +438,13 @@ func decoded(t *testing.T, text []byte) (out any) {
 	return out
 }
 
-// says is a handler of Karmada's package with one response.
-type says struct {
+// fixedResponse is a handler of Karmada's package with one response.
+type fixedResponse struct {
 	response configv1alpha1.ResourceInterpreterResponse
 }
 
-func (s says) InjectDecoder(*theirserver.Decoder) {}
+func (f fixedResponse) InjectDecoder(*theirserver.Decoder) {}
 
-func (s says) Handle(context.Context, theirserver.Request) theirserver.Response {
-	return theirserver.Response{ResourceInterpreterResponse: s.response}
+func (f fixedResponse) Handle(context.Context, theirserver.Request) theirserver.Response {
+	return theirserver.Response{ResourceInterpreterResponse: f.response}
 }

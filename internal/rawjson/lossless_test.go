@@ -72,7 +72,7 @@ var keys = losslesstest.Keys{
 	reflect.TypeFor[endpoint](): {"port", "protocol"},
 }
 
-// fill sets a value and what is below it to random values.
+// fill sets a value and its fields and elements to random values.
 func fill(random *rand.Rand, v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.Pointer:

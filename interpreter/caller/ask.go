@@ -14,24 +14,32 @@ import (
 
 func (c *Caller) ask() interpreter.Ask { return interpreter.Ask{Interpreter: c} }
 
-// Replicas returns the replicas that an object declares, and the requirements of one, which may be nil. The errors of this
-// method and of the other operations are those of [Caller.Interpret].
-func (c *Caller) Replicas(ctx context.Context, object *unstructured.Unstructured) (int32, *interpreter.ReplicaRequirements, error) {
+// Replicas returns the replicas that an object declares, and the requirements of one, which may be
+// nil. The errors of this method and of the other operations are those of [Caller.Interpret].
+func (c *Caller) Replicas(
+	ctx context.Context, object *unstructured.Unstructured,
+) (int32, *interpreter.ReplicaRequirements, error) {
 	return c.ask().Replicas(ctx, object)
 }
 
 // Components returns the parts of an object with several pod templates.
-func (c *Caller) Components(ctx context.Context, object *unstructured.Unstructured) ([]interpreter.Component, error) {
+func (c *Caller) Components(
+	ctx context.Context, object *unstructured.Unstructured,
+) ([]interpreter.Component, error) {
 	return c.ask().Components(ctx, object)
 }
 
 // Revise returns the object with another number of replicas.
-func (c *Caller) Revise(ctx context.Context, object *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
+func (c *Caller) Revise(
+	ctx context.Context, object *unstructured.Unstructured, replicas int32,
+) (*unstructured.Unstructured, error) {
 	return c.ask().Revise(ctx, object, replicas)
 }
 
 // Retain returns the desired object with the fields that controllers of the cluster have set in the observed one.
-func (c *Caller) Retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (c *Caller) Retain(
+	ctx context.Context, desired, observed *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	return c.ask().Retain(ctx, desired, observed)
 }
 
@@ -43,7 +51,9 @@ func (c *Caller) AggregateStatus(
 }
 
 // Dependencies returns the objects that must go where the object goes.
-func (c *Caller) Dependencies(ctx context.Context, object *unstructured.Unstructured) ([]interpreter.DependentObjectReference, error) {
+func (c *Caller) Dependencies(
+	ctx context.Context, object *unstructured.Unstructured,
+) ([]interpreter.DependentObjectReference, error) {
 	return c.ask().Dependencies(ctx, object)
 }
 

@@ -97,7 +97,10 @@ func (c *Caller) exchange(ctx context.Context, w *webhook, body []byte) attempt 
 
 func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 	var sent atomic.Bool
-	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }, WroteHeaderField: func(string, []string) { sent.Store(true) }}
+	trace := &httptrace.ClientTrace{
+		WroteHeaders:     func() { sent.Store(true) },
+		WroteHeaderField: func(string, []string) { sent.Store(true) },
+	}
 	request, err := c.request(httptrace.WithClientTrace(ctx, trace), w, body)
 	if err != nil {
 		return attempt{reason: Configuration, err: err}
@@ -118,7 +121,8 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 		_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // keeps the connection usable
 		after, asked := retryAfter(response.Header)
 		again := code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable && asked
-		return attempt{code: code, reason: Status, err: fmt.Errorf("HTTP %d %s", code, http.StatusText(code)), again: again, after: after}
+		err := fmt.Errorf("HTTP %d %s", code, http.StatusText(code))
+		return attempt{code: code, reason: Status, err: err, again: again, after: after}
 	}
 	limit := c.options.MaxBytes
 	answer, err := io.ReadAll(io.LimitReader(response.Body, limit+1))

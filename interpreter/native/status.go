@@ -20,7 +20,7 @@ import (
 // generation of its own object that is. With it the generations of clusters can be compared with that of the object.
 const TemplateGenerationAnnotation = "resourcetemplate.karmada.io/generation"
 
-// replacedStatus is HandlerFor.DropUncertain of kinds whose aggregated status has lists without a
+// replacedStatus is HandlerFor.DropUncertain of kinds with aggregated lists without a
 // unique key. The elements from the clusters replace the elements of such a list.
 const replacedStatus = true
 

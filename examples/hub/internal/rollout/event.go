@@ -30,7 +30,7 @@ func (e *event) from() int {
 	return number
 }
 
-// leads reports whether an event is for what is wanted.
+// leads reports whether an event leads to the wanted revision.
 func (w *worker) leads(e event, r *record) bool {
 	id := ContextID(w.application, r.Wanted)
 	switch e.Event {

@@ -64,7 +64,7 @@ func (c *client) rollout(ctx context.Context) error {
 	return c.showRollout(ctx, ref)
 }
 
-// lastRollout returns the event of a context whose rollout is in progress, or the last one that had a rollout.
+// lastRollout returns the event with the rollout in progress, or the last event that had a rollout.
 func (c *client) lastRollout(ctx context.Context, id string) (ref rsync.EventRef, err error) {
 	status, err := c.engine.Status(ctx, id)
 	if err != nil {
