@@ -270,14 +270,21 @@ func TestPatience(t *testing.T) {
 	f.has("c2", "")
 }
 
-// TestRefused: a revision that a cluster refuses can be rolled back, and is tried again.
-func TestRefused(t *testing.T) {
+// refused returns a manager with an application on c1, which refuses everything from now on.
+func refused(t *testing.T, content string) (*fixture, *fake.Cluster) {
+	t.Helper()
 	f := newFixture(t)
 	f.start()
-	f.Set("shop", f.target("a=0 b=0", "c1"))
+	f.Set("shop", f.target(content, "c1"))
 	f.settle()
 	c1 := f.clusters.Cluster(document.Provider, "c1")
 	c1.SetMode(fake.Refusing)
+	return f, c1
+}
+
+// TestRefused: a revision that a cluster refuses can be rolled back, and is tried again.
+func TestRefused(t *testing.T) {
+	f, c1 := refused(t, "a=0 b=0")
 	f.Set("shop", f.target("a=1 c=1", "c1"))
 	f.until("it has failed", func() bool {
 		s, _ := f.Status("shop")
@@ -325,12 +332,7 @@ func TestKilled(t *testing.T) {
 
 // TestKilledAfterResume: a failed rollout that was resumed begins again in the next process.
 func TestKilledAfterResume(t *testing.T) {
-	f := newFixture(t)
-	f.start()
-	f.Set("shop", f.target("a=0", "c1"))
-	f.settle()
-	c1 := f.clusters.Cluster(document.Provider, "c1")
-	c1.SetMode(fake.Refusing)
+	f, c1 := refused(t, "a=0")
 	target := f.target("a=1", "c1")
 	target.Rollout = &rsync.Rollout{ProgressDeadline: time.Second}
 	f.Set("shop", target)
