@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/spokewire/sdk-go/internal/alloctest"
+	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 

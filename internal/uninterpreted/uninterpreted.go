@@ -1,0 +1,11 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package uninterpreted has one error that several feature packages export, since they do not
+// import each other.
+package uninterpreted
+
+import "errors"
+
+// Err is interpreter.ErrNotInterpreted and kube.ErrNotInterpreted.
+var Err = errors.New("not interpreted")
