@@ -17,20 +17,20 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// Interpreter answers questions about objects: a caller of webhooks, the native kinds, a chain of them, or a handler in
-// the same process ([FromHandler]).
+// Interpreter answers queries about objects. Packages customization, customization/kinds, lua, native
+// and caller have implementations, and [FromHandler] makes one of a handler in the same process.
 //
-// Interpret may be called from any goroutine. It never changes what the query holds. Its error is [ErrNotInterpreted]
-// where it has no answer to this kind of question.
+// Interpret may be called from any goroutine. It never changes the values of the query. Its error is
+// [ErrNotInterpreted] if it has no answer for the kind of the object and the operation.
 type Interpreter interface {
 	Interpret(ctx context.Context, q Query) (Answer, error)
 }
 
 // Query is a question about an object.
 type Query struct {
-	// Operation is what is asked.
+	// Operation is the operation.
 	Operation Operation
-	// Object is what it is asked about. Required, with apiVersion and kind.
+	// Object is the object of the query. Required, with apiVersion and kind.
 	Object *unstructured.Unstructured
 	// Observed is the object on the cluster. Required for Retain.
 	Observed *unstructured.Unstructured
@@ -40,7 +40,7 @@ type Query struct {
 	Statuses []AggregatedStatusItem
 }
 
-// Answer is what an [Interpreter] says. What is set depends on the operation.
+// Answer is the result of [Interpreter].Interpret. The operation decides which fields are set.
 type Answer struct {
 	// Replicas and Requirements answer InterpretReplica. Requirements may be nil.
 	Replicas     int32
@@ -95,8 +95,8 @@ func (q *Query) Request(p Protocol, uid types.UID) (*Request, error) {
 	return r, nil
 }
 
-// Answer checks a response to the query, and applies its patch to a copy of the object. The error is an [*AnswerError]
-// for a response that cannot be used, and a [*RefusedError] for one that says that the request failed.
+// Answer checks a response to the query, and applies its patch to a copy of the object. The error is
+// an [*AnswerError] for an invalid response, and a [*RefusedError] for a failed request.
 func (q *Query) Answer(p Protocol, r *Response) (Answer, error) {
 	if err := r.check(p, q.Operation); err != nil {
 		return Answer{}, err
@@ -125,8 +125,8 @@ func (q *Query) Answer(p Protocol, r *Response) (Answer, error) {
 	return a, nil
 }
 
-// FromHandler returns a handler of the same process as an [Interpreter]. What the handler answers with the code 501 is
-// [ErrNotInterpreted].
+// FromHandler returns a handler of the same process as an [Interpreter]. A response with the code 501
+// becomes [ErrNotInterpreted].
 func FromHandler(h Handler) Interpreter { return inProcess{h} }
 
 type inProcess struct{ handler Handler }

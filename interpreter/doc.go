@@ -1,19 +1,26 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package interpreter is for resource interpreter webhooks. A multi-cluster control plane asks such a webhook how to read
-// a resource that it does not know: how many replicas it has and what they require, whether it is healthy, what its
-// status is, on what it depends; and how to change it: to another number of replicas, to keep what a cluster has set, to
-// aggregate the statuses of clusters.
+// Package interpreter lets a multi-cluster control plane handle resources of unknown kinds. An
+// [Interpreter] reads an object: its replicas and their requirements, its components, health,
+// status and dependencies. It also changes an object: to another number of replicas, to the fields
+// that a cluster has set, or to the aggregated status of clusters. It is the common interface of
+// these packages:
 //
-// A webhook is a server with a handler for a Go type:
+//	customization        kinds that YAML files describe, in CEL
+//	customization/kinds  the kinds of widely used projects
+//	lua                  Karmada's customizations
+//	native               built-in kinds
+//	caller               webhooks, and chains of interpreters
+//
+// This package has the server of a webhook, with a handler for a Go type:
 //
 //	server, err := interpreter.NewServer(interpreter.ServerOptions{CertDir: "/certs"})
 //	if err != nil {
 //		return err
 //	}
 //	err = interpreter.Register(server, "/interpret-workload", interpreter.HandlerFor[*Workload]{
-//		Replica: func(ctx context.Context, w *Workload) (int32, *interpreter.ReplicaRequirements, error) {
+//		Replica: func(_ context.Context, w *Workload) (int32, *interpreter.ReplicaRequirements, error) {
 //			return w.Spec.Replicas, nil, nil
 //		},
 //		Revise: func(ctx context.Context, w *Workload, replicas int32) error {
@@ -27,14 +34,14 @@
 //	…
 //	return server.Start(ctx)
 //
-// [NewHandler] makes an http.Handler for any other server. Package caller is the other side, which finds and calls
-// webhooks; package native has the built-in kinds; package interpretertest tests handlers with cases in YAML.
+// [NewHandler] makes an http.Handler for any other server. [FromHandler] uses a handler without a
+// server. Package interpretertest has test cases.
 //
 // # Two protocols
 //
-// A server speaks both protocols of package v1alpha1 at every path: Explore, of the proposal, and Interpret, which Karmada
-// ships. A handler does not see a difference: requests have the names of Interpret, and the answer goes out in the
-// protocol of its request.
+// A server speaks both protocols of package v1alpha1 at every path: Explore, of the proposal, and
+// Interpret, which Karmada ships. A handler does not see a difference: requests have the names of
+// Interpret, and the answer is in the protocol of its request.
 //
 //	Interpret              Explore                     function of HandlerFor
 //	InterpretReplica       ExploreReplica              Replica
@@ -49,15 +56,16 @@
 //
 // # Guarantees
 //
-//   - Fields that a Go type does not know survive every change, also in elements of lists, or the request fails: see
-//     Unknown fields. What was not changed is not in the patch.
+//   - Fields that a Go type does not know survive every change, also in elements of lists, or the
+//     request fails: see Unknown fields. The patch has only changes.
 //   - The server rejects an invalid request with 429, 408, 405, 415, 413 or 400 and a reason.
 //     However a handler ends, also by a panic, the caller gets an answer with the UID of its
 //     request.
-//   - An answer that a caller could not use is not sent: without the field that the operation asks for, with a negative
-//     number, with the same name twice. The caller is told, and the log says which handler.
+//   - An answer without the field of the operation, with a negative number or with the same name
+//     twice is not sent. The caller receives an error, and the log names the handler.
 //   - The server never logs the content of objects.
-//   - Certificates are read again when they change. One that cannot be used leaves the one before in place.
+//   - Certificates are read again when they change. If the new certificate is invalid, the earlier
+//     one stays in use.
 //
 // # Unknown fields
 //
@@ -70,22 +78,22 @@
 //     adds or removes none of them.
 //  3. If the remaining elements can only be new, they have no unknown fields. If they can only be
 //     removed, their unknown fields are removed with them.
-//  4. Otherwise an element may be changed or replaced, and the lists do not show which. This is also
-//     true for a single changed element. If it had unknown fields, the request fails with the code
+//  4. Otherwise an element may be changed or replaced, and the lists do not show which. This is
+//     also true for a single changed element. If it had unknown fields, the request fails with the code
 //     500 and the path of the element. [HandlerFor].DropUncertain removes the fields instead. The
 //     rule is the same for a list that the type encodes with another number of elements.
 //
 // The key is the field in the patchMergeKey tag of the list, as in the types of Kubernetes. For a
 // list without the tag, it is the first of these fields that an element has: name, key, type,
-// mountPath, devicePath, containerPort, port, ip, uid, topologyKey, clusterName, path, hostname. The
-// keys containerPort and port include the protocol, which defaults to TCP; topologyKey includes
-// whenUnsatisfiable, and status includes reason.
+// mountPath, devicePath, containerPort, port, ip, uid, topologyKey, clusterName, path, hostname.
+// The keys containerPort and port include the protocol, which defaults to TCP; topologyKey includes
+// whenUnsatisfiable, and status, which only a tag names, includes reason.
 //
 // # Limits
 //
 // A body has at most 8 MiB ([ServerOptions].MaxBytes), a JSON Patch 10,000 operations, a quantity
-// 128 characters and an exponent of three digits. What a patch adds to and removes from lists,
-// times the elements of the object, is at most 2^28.
+// 128 characters and an exponent of three digits. The product of list changes and elements of the
+// object is at most 2^28.
 //
 // A server answers 100 requests at the same time (MaxConcurrent), and others with 429. A request
 // counts when its body has arrived, so slow callers do not block others. All bodies together take
@@ -107,18 +115,9 @@
 // internal/e2e/hostile). A pod with a limit of 512 MiB and GOMEMLIMIT=400MiB has room for handlers
 // that need more.
 //
-// # Operation
-//
-// A server answers /healthz, and /readyz until it stops. With [ServerOptions].MetricsRegisterer there are, with the prefix
-// spokewire_interpreter_server_:
-//
-//	requests_total{handler,operation,code}    counter    requests; the operation is "none" for invalid, rejected
-//	                                                     (429) and late (408) requests
-//	request_seconds{handler}                  histogram  time that requests took
-//	requests_in_flight{handler}               gauge      requests that are being read or answered
-//	certificate_reloads_total{result}         counter    certificates read from changed files
-//	certificate_expiry_timestamp_seconds      gauge      when the certificate ends
-//
-// KARMADA.md has the steps for code that uses Karmada's webhook package, and the decisions where the
-// Explore proposal leaves details open.
+// A server answers /healthz, and /readyz until it stops. [ServerOptions].MetricsRegisterer lists
+// its metrics. KARMADA.md has the steps for code that uses Karmada's webhook package, and the
+// decisions where the Explore proposal leaves details open.
 package interpreter
+
+//go:generate go run ./internal/kindstable

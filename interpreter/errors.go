@@ -9,28 +9,30 @@ import (
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/internal/uninterpreted"
 )
 
-// What goes wrong without details, for errors.Is.
+// Errors without details, for errors.Is.
 var (
-	// ErrNotInterpreted: an [Interpreter] has no answer for this kind of object and this operation, so another one may be
-	// asked.
-	ErrNotInterpreted = errors.New("nobody interprets this")
+	// ErrNotInterpreted: an [Interpreter] has no answer for the kind of the object and the operation.
+	// A chain asks its next interpreter. It is also kube.ErrNotInterpreted of package rsync/connector/kube.
+	ErrNotInterpreted = uninterpreted.Err
 	// ErrServerStarted: a [Server] is started, so nothing can be registered and it cannot be started again.
 	ErrServerStarted = errors.New("the server was started already")
 )
 
-// RequestError says what is wrong with a request.
+// RequestError describes an invalid request.
 type RequestError struct {
-	// Code is the HTTP status that it is answered with.
+	// Code is the HTTP status of the answer.
 	Code int
-	// UID is that of the request, where it could be read.
+	// UID is that of the request, if it could be read.
 	UID types.UID
-	// Field is the part of the request that is wrong, empty where it is the request as a whole.
+	// Field is the invalid part of the request, or empty for the request as a whole.
 	Field string
-	// Problem says what is wrong, and what to do.
+	// Problem is the mistake, and what to do.
 	Problem string
-	// Err is the cause, where there is one.
+	// Err is the cause, or nil.
 	Err error
 }
 
@@ -54,7 +56,7 @@ func notImplemented(operation Operation, who string) *RequestError {
 		Problem: fmt.Sprintf("%s is not implemented by %s", operation, who)}
 }
 
-// AnswerProblem tells apart what is wrong with an answer.
+// AnswerProblem is the kind of mistake in an answer.
 type AnswerProblem string
 
 // The values of [AnswerProblem].
@@ -63,15 +65,15 @@ const (
 	NoResponse AnswerProblem = "NoResponse"
 	// WrongUID: the answer is to another request.
 	WrongUID AnswerProblem = "WrongUID"
-	// MissingField: the answer lacks what the operation asks for.
+	// MissingField: the answer lacks a field that the operation requires.
 	MissingField AnswerProblem = "MissingField"
-	// InvalidField: what the answer has cannot be: a negative number, the same thing twice.
+	// InvalidField: the answer has a negative number, or the same name twice.
 	InvalidField AnswerProblem = "InvalidField"
-	// InvalidPatch: the answer's patch has no type, or another one, or cannot be applied.
+	// InvalidPatch: the answer's patch has no type, or an unknown one, or cannot be applied.
 	InvalidPatch AnswerProblem = "InvalidPatch"
 	// IdentityChanged: the answer's patch makes another object of the object.
 	IdentityChanged AnswerProblem = "IdentityChanged"
-	// NoStatus: the answer says that the request failed, and not why.
+	// NoStatus: the request failed, and the answer has no reason.
 	NoStatus AnswerProblem = "NoStatus"
 	// Malformed: the answer is not a review of the protocol.
 	Malformed AnswerProblem = "Malformed"
@@ -79,14 +81,14 @@ const (
 	TooLarge AnswerProblem = "TooLarge"
 )
 
-// AnswerError says what is wrong with an answer.
+// AnswerError describes an invalid answer.
 type AnswerError struct {
 	Problem AnswerProblem
-	// Field is the part of the answer that is wrong.
+	// Field is the invalid part of the answer.
 	Field string
-	// Detail says what is wrong with it.
+	// Detail is the mistake.
 	Detail string
-	// Err is the cause, where there is one.
+	// Err is the cause, or nil.
 	Err error
 }
 
@@ -102,11 +104,11 @@ func (e *AnswerError) Error() string {
 // Unwrap returns the cause.
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// RefusedError is a well-formed answer that says the request failed.
+// RefusedError is a valid answer to a request that failed.
 type RefusedError struct {
 	// Code is like an HTTP status.
 	Code int32
-	// Message is the webhook's.
+	// Message is the message of the webhook.
 	Message string
 }
 

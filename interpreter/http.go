@@ -81,12 +81,18 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 // NewHandler returns an HTTP handler that answers requests of both protocols with h, in the protocol of each request. It
 // goes into any mux, and into controller-runtime's webhook server.
 //
-// What is no request is answered with an HTTP status and a metav1.Status that says what is wrong: 429 where too many
-// others are being answered or their bodies take too much memory, 408 where the body does not arrive in time, 405 unless
-// the method is POST, 415 unless the content is application/json and not compressed, 413 for a body over the limit, and 400
-// for one that is no request of either protocol. A request that fails is answered with successful false in the Interpret
-// protocol, and with an HTTP status in Explore, which has no other way. The request's UID is in every answer, where it could
-// be read.
+// The answer to an invalid request is a metav1.Status with the reason, and one of these HTTP
+// statuses:
+//
+//	400  the body is no request of either protocol
+//	405  the method is not POST
+//	408  the body did not arrive in time
+//	413  the body is over the limit
+//	415  the content is not application/json, or is compressed
+//	429  too many requests are being answered, or their bodies take too much memory
+//
+// The answer to a request that fails has successful false in the Interpret protocol, and an HTTP
+// status in Explore. Every answer has the UID of its request, if it could be read.
 func NewHandler(h Handler, options HandlerOptions) http.Handler {
 	options = options.withDefaults()
 	return &endpoint{handler: h, options: options, metrics: newHandlerMetrics(options.MetricsRegisterer), places: newPlaces(options.MaxConcurrent),

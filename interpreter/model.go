@@ -24,20 +24,21 @@ type (
 	DependentObjectReference = v1alpha1.DependentObjectReference
 	// AggregatedStatusItem is the status of an object on one cluster.
 	AggregatedStatusItem = v1alpha1.AggregatedStatusItem
-	// Operation is what is asked, in both protocols by the names of Interpret.
+	// Operation is an operation, in both protocols by the name in Interpret.
 	Operation = v1alpha1.InterpreterOperation
 )
 
-// Request is what a handler is asked, whichever protocol it came by. Its fields are those of the Interpret protocol.
+// Request is the request of either protocol to a handler. Its fields are those of the Interpret
+// protocol.
 type Request struct {
-	// Protocol is how the request came. The server answers in the same.
+	// Protocol is the protocol of the request. The server answers in the same.
 	Protocol Protocol
 
 	v1alpha1.ResourceInterpreterRequest
 }
 
-// Decode decodes the object that is asked about. Fields of the JSON text are compared exactly with
-// those of the type, and what the type does not know is passed over. It fails if there is no
+// Decode decodes the object of the query. Fields of the JSON text are compared exactly with those of
+// the type, and unknown fields are ignored. It fails if there is no
 // object, if the object does not fit the type, or if it would take more than 64 MiB of memory, or 8
 // times its text if that is more. The error is a [*RequestError].
 func (r *Request) Decode(object any) error {
@@ -58,7 +59,7 @@ func decodeObject(field string, raw []byte, object any) error {
 		return err
 	}
 	if _, ok := object.(*unstructured.Unstructured); ok && kindOf(raw) == "" {
-		// Its own error repeats the object, with all that is in it.
+		// The error of Unstructured quotes the object.
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "has no kind"}
 	}
 	if err := rawjson.Decode(raw, object); err != nil {
@@ -79,19 +80,19 @@ func checkObject(field string, raw []byte) error {
 	return nil
 }
 
-// kindOf returns what an object says of its kind.
+// kindOf returns the kind of an object.
 func kindOf(raw []byte) string {
 	kind, _ := rawjson.Text(rawjson.Member(raw, "kind"))
 	return kind
 }
 
-// Response is what a handler answers. Its fields are those of the Interpret protocol; the server sets UID.
+// Response is the answer of a handler. Its fields are those of the Interpret protocol; the server sets UID.
 type Response struct {
 	v1alpha1.ResourceInterpreterResponse
 }
 
-// Succeeded returns a response that says so. The fields that the operation wants are to be set in it. The reason is for
-// people, and may be empty.
+// Succeeded returns a successful response, without the fields that the operation requires. The
+// reason is for people, and may be empty.
 func Succeeded(reason string) Response {
 	r := Response{}
 	r.Successful = true
@@ -106,8 +107,8 @@ func Denied(reason string) Response {
 	return Errored(http.StatusForbidden, errors.New(reason))
 }
 
-// Errored returns a response that says why a request failed. The code is like an HTTP status of 400 to 599; others
-// become 500. In the Explore protocol it is the HTTP status of the answer.
+// Errored returns the response to a request that failed. The code is like an HTTP status of 400 to
+// 599; others become 500. In the Explore protocol it is the HTTP status of the answer.
 func Errored(code int32, err error) Response {
 	if code < 400 || code > 599 {
 		code = http.StatusInternalServerError

@@ -39,7 +39,7 @@ func TestOperations(t *testing.T) {
 	for i := range cases {
 		seen[cases[i].Operation] = true
 		if cases[i].Operation == v1alpha1.InterpretComponent { // has no form there
-			cases[i].Want = interpretertest.Want{Error: "nobody interprets this"}
+			cases[i].Want = interpretertest.Want{Error: "not interpreted"}
 		}
 	}
 	if len(seen) != len(v1alpha1.InterpreterOperations()) {

@@ -39,7 +39,15 @@ type ServerOptions struct {
 	// ShutdownTimeout is how long the end of Start waits for requests that are being answered. Defaults to 10 s.
 	ShutdownTimeout time.Duration
 
-	// MetricsRegisterer takes the metrics. Nil means none.
+	// MetricsRegisterer takes the metrics, with the prefix spokewire_interpreter_server_. Nil means
+	// none.
+	//
+	//	requests_total{handler,operation,code}  counter    requests; the operation is "none" for
+	//	                                                   invalid, rejected (429) and late (408) ones
+	//	request_seconds{handler}                histogram  time that requests took
+	//	requests_in_flight{handler}             gauge      requests that are being read or answered
+	//	certificate_reloads_total{result}       counter    certificates read from changed files
+	//	certificate_expiry_timestamp_seconds    gauge      when the certificate ends
 	MetricsRegisterer prometheus.Registerer
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/internal/testing/metertest"
 	"github.com/spokewire/sdk-go/interpreter"
 )
 

@@ -72,9 +72,9 @@ func probe(w http.ResponseWriter, ok bool) {
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// Register has a server answer requests at a path with a handler; one that ends with / has all paths below it too. It fails
-// where the path is none, or taken, or the handler cannot work, or the server is started ([ErrServerStarted]); Start
-// returns the same error, so that nothing is lost where it is not looked at.
+// Register adds a handler at a path. A path that ends with / includes all paths below it. Register
+// returns an error if the path is invalid or taken, the handler is invalid, or the server has started
+// ([ErrServerStarted]). Start returns the same error.
 func Register(s *Server, path string, h Handler) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/internal/testing/metertest"
 	"github.com/spokewire/sdk-go/interpreter"
 )
 

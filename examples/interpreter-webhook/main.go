@@ -3,11 +3,16 @@
 
 // Command interpreter-webhook shows both sides of resource interpreter webhooks.
 //
-//	go run ./examples/interpreter-webhook explain FILE        what is known of each object of a YAML file
-//	go run ./examples/interpreter-webhook serve --certs DIR   a webhook for the custom resource Workload
+//	go run ./examples/interpreter-webhook explain FILE        print the interpretation of each object of a YAML file
+//	go run ./examples/interpreter-webhook serve --certs DIR   serve a webhook for the custom resource Workload
 //
-// Explain runs the webhook in its own process, behind TLS on the loopback, and asks it about Workloads; built-in kinds it
-// knows itself. It needs no cluster.
+// Explain runs the webhook in its own process, behind TLS on the loopback, and asks it about
+// Workloads. Explain also knows the built-in kinds and those of package
+// interpreter/customization/kinds. It needs no cluster. Files with customizations, in CEL (package
+// interpreter/customization) or Karmada's in Lua (package interpreter/lua), add kinds or replace
+// answers:
+//
+//	go run ./examples/interpreter-webhook explain --customizations FILE OBJECTS
 package main
 
 import (
@@ -18,8 +23,10 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
+	"github.com/spokewire/sdk-go/examples/internal/customizations"
 	"github.com/spokewire/sdk-go/examples/interpreter-webhook/internal/explain"
 	"github.com/spokewire/sdk-go/examples/interpreter-webhook/internal/workload"
 	"github.com/spokewire/sdk-go/interpreter"
@@ -37,9 +44,15 @@ func main() {
 
 const usage = `Usage: go run ./examples/interpreter-webhook COMMAND
 
-  explain FILE         say what a control plane learns of each object of a YAML file
+  explain FILE         print replicas, components, health, status and dependencies of each object of one YAML
+                       file, each with the interpreter that answered; - is no answer, none is an empty list
+      --customizations PATH
+                       use the customizations in PATH, a YAML file or a folder of them, before the webhook;
+                       more than once for more
   serve --certs DIR    serve the webhook with tls.crt and tls.key of DIR, at --addr HOST:PORT (default :9443)
-  --help               show this`
+  --help               show this
+
+Exit status: 0, or 1 after an error, also of an interpreter`
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
@@ -47,10 +60,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if len(args) == 0 {
-		return fmt.Errorf("%s", usage)
+		return fmt.Errorf("a command is required\n%s", usage)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	flags.Usage = func() {} // what is wrong is said once, by main
+	flags.Usage = func() {} // main prints the error
 	switch args[0] {
 	case "serve":
 		certs, addr := flags.String("certs", "", "folder of tls.crt and tls.key"), flags.String("addr", ":9443", "where to listen")
@@ -59,13 +72,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return serve(ctx, interpreter.ServerOptions{Addr: *addr, CertDir: *certs})
 	case "explain":
+		var paths []string
+		flags.Func(strings.TrimPrefix(customizations.Flag, "--"), "a file or folder", func(path string) error {
+			paths = append(paths, path)
+			return nil
+		})
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}
 		if flags.NArg() != 1 {
-			return fmt.Errorf("%s", usage)
+			return fmt.Errorf("explain needs one FILE, got %d\n%s", flags.NArg(), usage)
 		}
-		return explain.File(ctx, flags.Arg(0), out)
+		return explain.File(ctx, flags.Arg(0), paths, out)
 	}
 	return fmt.Errorf("there is no %q\n%s", args[0], usage)
 }

@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/spokewire/sdk-go/internal/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,21 +25,21 @@ func TestExplain(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `Workload prod/web
-  replicas      3, each cpu=250m memory=64Mi
-  healthy       false
-  status        {"readyReplicas":2}
-  depends on    ConfigMap settings
-  depends on    ServiceAccount web
+  replicas      3, each cpu=250m memory=64Mi (webhook)
+  healthy       false (webhook)
+  status        {"readyReplicas":2} (webhook)
+  dependency    ConfigMap settings (webhook)
+  dependency    ServiceAccount web (webhook)
 Deployment prod/api
-  replicas      1
-  healthy       true
-  status        {"availableReplicas":1,"replicas":1,"updatedReplicas":1}
-  depends on    Secret api-tls
+  replicas      1 (native)
+  healthy       true (native)
+  status        {"availableReplicas":1,"replicas":1,"updatedReplicas":1} (native)
+  dependency    Secret api-tls (native)
 ConfigMap prod/settings
   replicas      -
   healthy       -
   status        -
-  dependencies  -
+  dependency    -
 `
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -49,7 +49,9 @@ ConfigMap prod/settings
 // TestExplainFiles: what can be in a file, and what is said of it.
 func TestExplainFiles(t *testing.T) {
 	const service = "{apiVersion: v1, kind: Service, metadata: {name: s}}\n"
-	const explained = "Service s\n  replicas      -\n  healthy       true\n  status        {}\n  dependencies  -\n"
+	const explained = "Service s\n  replicas      -\n  healthy       true (native)\n  status        {} (native)\n  dependency    -\n"
+	const misfit = "error: refused (400): request.object does not fit *v1.Deployment: json: cannot unmarshal string " +
+		"into Go struct field DeploymentSpec.spec.replicas of type int32\n"
 	file := filepath.Join(t.TempDir(), "f.yaml")
 	for _, test := range []struct{ reason, content, want, err string }{
 		{"documents", "---\n# only a comment\n---\n" + service + "---\n" + service, explained + explained, ""},
@@ -64,7 +66,8 @@ func TestExplainFiles(t *testing.T) {
 		{"no kind in a list", "{apiVersion: v1, kind: List, items: [{apiVersion: v1}]}", "", file + ", document 1: items[0] has no kind or no apiVersion"},
 		{"no list", "{apiVersion: v1, kind: List, items: 5}", "", file + ", document 1: the items of the List are no list"},
 		{"what does not fit", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: three}}\n---\n" + service,
-			"Deployment d\n  error         refused (400): request.object does not fit *v1.Deployment: json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32\n" + explained,
+			"Deployment d\n  replicas      " + misfit + "  healthy       " + misfit + "  status        {} (native)\n  dependency    " +
+				misfit + explained,
 			file + ": 1 of 2 objects cannot be explained"},
 	} {
 		if err := os.WriteFile(file, []byte(test.content), 0o600); err != nil {
@@ -89,9 +92,12 @@ func TestServe(t *testing.T) {
 	if err := run(ctx, []string{"serve", "--certs", folder, "--addr", "127.0.0.1:0"}, nil); err != nil {
 		t.Error(err)
 	}
-	for _, args := range [][]string{nil, {"dance"}, {"explain"}, {"serve"}} {
-		if err := run(t.Context(), args, nil); err == nil {
-			t.Errorf("%s: there is no error", strings.Join(args, " "))
+	for args, want := range map[string]string{
+		"": "a command is required\n", "dance": "there is no \"dance\"\n", "explain": "explain needs one FILE, got 0\n",
+		"explain a.yaml b.yaml": "explain needs one FILE, got 2\n", "serve": "",
+	} {
+		if err := run(t.Context(), strings.Fields(args), nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", args, err, want)
 		}
 	}
 }

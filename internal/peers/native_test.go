@@ -311,8 +311,8 @@ func text(value any) string {
 	return string(raw)
 }
 
-// TestKarmadaKinds compares the kinds and operations that are answered.
-func TestKarmadaKinds(t *testing.T) {
+// TestKarmadaNativeKinds compares the kinds and operations that are answered.
+func TestKarmadaNativeKinds(t *testing.T) {
 	karmada, native := theirs.NewDefaultInterpreter(), ours.New()
 	kinds := []schema.GroupVersionKind{{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceImport"}}
 	for gvk := range scheme.Scheme.AllKnownTypes() {

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/spokewire/sdk-go/internal/alloctest"
 	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
 
 // TestQuantities: a quantity with which nobody can count is an error at once, wherever it stands; what only looks like one

@@ -11,8 +11,8 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/losslesstest"
 	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/testing/losslesstest"
 )
 
 var seeds = flag.Uint64("rawjson.seeds", 0, "seeds of TestUnknownFieldsStayWithTheirElement, 1000 by default")

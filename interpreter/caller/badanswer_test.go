@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/spokewire/sdk-go/internal/alloctest"
+	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/interpretertest"

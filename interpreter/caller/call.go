@@ -19,7 +19,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
@@ -50,6 +52,9 @@ func (c *Caller) call(ctx context.Context, w *webhook, q *interpreter.Query) (in
 		case ctx.Err() != nil:
 			return failed(Timeout, 0, fmt.Errorf("no answer in %v: %w", w.timeout, a.err))
 		}
+		if w.protocol == interpreter.Explore && a.code == http.StatusNotImplemented {
+			a.reason = NotImplemented // an answer of Explore has the code in the HTTP status
+		}
 		return failed(a.reason, a.code, a.err)
 	}
 	response, err := interpreter.DecodeResponse(request, a.body)
@@ -73,7 +78,7 @@ type attempt struct {
 	after  time.Duration // from Retry-After
 }
 
-// exchange sends a request, again where nobody has looked at it. It does not wait for longer than ctx allows.
+// exchange sends a request, again if the server has not handled it. It does not wait for longer than ctx allows.
 func (c *Caller) exchange(ctx context.Context, w *webhook, body []byte) attempt {
 	delay := c.options.RetryDelay
 	for n := 0; ; n++ {
@@ -81,15 +86,13 @@ func (c *Caller) exchange(ctx context.Context, w *webhook, body []byte) attempt 
 		if a.err == nil || !a.again || n >= c.options.Retries {
 			return a
 		}
-		wait := max(delay, a.after)
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		pause := max(delay, a.after)
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause {
 			return a
 		}
 		c.metrics.retried(w)
-		select {
-		case <-ctx.Done():
+		if wait.Sleep(ctx, clock.RealClock{}, pause) != nil {
 			return a
-		case <-time.After(wait):
 		}
 		delay *= 2
 	}
@@ -153,7 +156,7 @@ func retryAfter(h http.Header) (time.Duration, bool) {
 
 func (c *Caller) request(ctx context.Context, w *webhook, body []byte) (*http.Request, error) {
 	target := *w.target
-	// The server need not go on when nobody waits.
+	// The server may stop when the caller has stopped waiting.
 	if deadline, ok := ctx.Deadline(); ok {
 		seconds := max(1, int((time.Until(deadline)+time.Second-1)/time.Second))
 		target.RawQuery = "timeout=" + strconv.Itoa(seconds) + "s"

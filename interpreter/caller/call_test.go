@@ -23,11 +23,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/spokewire/sdk-go/internal/certtest"
-	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/metertest"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/caller"
-	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
 // wait holds a request until its caller has gone, which a server sees only after it has read the body.
@@ -347,22 +346,4 @@ func TestConnections(t *testing.T) {
 		"spokewire_interpreter_caller_webhooks protocol=Interpret":                                                    1,
 		"spokewire_interpreter_caller_invalid_configurations":                                                         0,
 	})
-}
-
-func TestChain(t *testing.T) {
-	never := configured(t, caller.Options{}, caller.Configurations{})
-	_, err := caller.Chain(never).Health(t.Context(), object())
-	if !errors.Is(err, interpreter.ErrNotInterpreted) || err.Error() != "nobody interprets this: InterpretHealth of Workload" {
-		t.Error(err)
-	}
-	server, ca := serve(t, http.NotFoundHandler())
-	fails := configured(t, caller.Options{}, inter(interpreting("c", at(server.URL, ca))))
-	if _, err := caller.Chain(never, fails, never).Health(t.Context(), object()); errors.Is(err, interpreter.ErrNotInterpreted) || reason(t, err).Reason != caller.Status {
-		t.Errorf("a failure ends the chain: %v", err)
-	}
-	_, err = fails.Interpret(t.Context(), interpreter.Query{Operation: v1alpha1.InterpretHealth})
-	var wrong *interpreter.RequestError
-	if !errors.As(err, &wrong) || err.Error() != "Query.Object is nil, or has no kind or apiVersion" {
-		t.Errorf("without an object: %v", err)
-	}
 }

@@ -164,9 +164,10 @@ func (c *Caller) rulesets(configurations Configurations, clients func(clientKey,
 // Interpret implements [interpreter.Interpreter]: it calls the first webhook, by configuration/webhook, that has a rule for
 // the object and the operation. The errors are
 //
-//   - [interpreter.ErrNotInterpreted] where there is none, and where the call failed and the webhook's failure policy is
-//     Ignore: then the error is the [*CallError] too;
-//   - a [*CallError] where the call failed;
+//   - [interpreter.ErrNotInterpreted] if no webhook has such a rule;
+//   - [interpreter.ErrNotInterpreted] and a [*CallError] if the webhook answered with code 501, and
+//     if the call failed and the failure policy is Ignore;
+//   - a [*CallError] if the call failed otherwise;
 //   - an [*interpreter.RequestError] where there is one, and the query is wrong;
 //   - [ErrNotReady] where the configurations are not known yet;
 //   - an error of Options.Mapper, other than that it does not know the kind.
@@ -186,11 +187,16 @@ func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interprete
 	answer, err := c.call(ctx, w, &q)
 	done(err)
 	var failed *CallError
-	if errors.As(err, &failed) && w.ignore && failed.Reason != Canceled {
+	switch {
+	case !errors.As(err, &failed):
+		return answer, err
+	case failed.Reason == NotImplemented:
+	case w.ignore && failed.Reason != Canceled:
 		klog.FromContext(ctx).V(1).Info("A failed call is ignored", "webhook", w.id, "operation", q.Operation, "reason", failed.Reason)
-		return interpreter.Answer{}, fmt.Errorf("%w: %w", interpreter.ErrNotInterpreted, err)
+	default:
+		return answer, err
 	}
-	return answer, err
+	return interpreter.Answer{}, fmt.Errorf("%w: %w", interpreter.ErrNotInterpreted, err)
 }
 
 // Match returns the name, configuration/webhook, of the webhook that Interpret calls, or "" where there is none. It does
@@ -260,8 +266,8 @@ func (c *Caller) Start(ctx context.Context) error {
 	return c.follow(ctx)
 }
 
-// Close closes idle connections and ends the metrics, for callers that are used without Start. Calls are possible
-// afterwards, and connect anew.
+// Close closes idle connections and ends the metrics, for callers that are used without Start. Later
+// calls connect again.
 func (c *Caller) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

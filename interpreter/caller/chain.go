@@ -6,7 +6,8 @@ package caller
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spokewire/sdk-go/interpreter"
 )
@@ -17,15 +18,21 @@ type Chained struct {
 	list []interpreter.Interpreter
 }
 
-// Chain returns an interpreter that asks others in order, until one has an answer or an error other than
-// [interpreter.ErrNotInterpreted]: such as Chain(caller, native.New()). It may be called from any goroutine, if they may.
+// Chain returns an interpreter that asks others in order until one has an answer. Put your own
+// interpreters first, and kinds.New() last, because its default answers every custom resource:
+//
+//	caller.Chain(inCEL, inLua, webhooks, native.New(), kinds.New())
+//
+// Any error other than [interpreter.ErrNotInterpreted] ends the chain. A chain may be used from any
+// goroutine, if its interpreters may.
 func Chain(list ...interpreter.Interpreter) *Chained {
 	c := &Chained{list: list}
 	c.Ask = interpreter.Ask{Interpreter: c}
 	return c
 }
 
-// Interpret implements [interpreter.Interpreter]. Where nobody has an answer, the error says why not, of each that did.
+// Interpret implements [interpreter.Interpreter]. If no interpreter has an answer, the error is
+// [interpreter.ErrNotInterpreted] with the reasons of all.
 func (c *Chained) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
 	var reasons []error
 	for _, i := range c.list {
@@ -33,16 +40,45 @@ func (c *Chained) Interpret(ctx context.Context, q interpreter.Query) (interpret
 		if err == nil || !errors.Is(err, interpreter.ErrNotInterpreted) {
 			return answer, err
 		}
-		if err != interpreter.ErrNotInterpreted { //nolint:errorlint // the bare sentinel has nothing to tell
+		inner, chained := err.(*noAnswer) //nolint:errorlint // of a chain in this one
+		switch {
+		case chained:
+			reasons = append(reasons, inner.reasons...)
+		case err != interpreter.ErrNotInterpreted: //nolint:errorlint // the bare sentinel is no reason
 			reasons = append(reasons, err)
 		}
-	}
-	if len(reasons) > 0 {
-		return interpreter.Answer{}, errors.Join(reasons...)
 	}
 	kind := ""
 	if q.Object != nil {
 		kind = q.Object.GetKind()
 	}
-	return interpreter.Answer{}, fmt.Errorf("%w: %s of %s", interpreter.ErrNotInterpreted, q.Operation, kind)
+	return interpreter.Answer{}, &noAnswer{operation: q.Operation, kind: kind, reasons: reasons}
 }
+
+// noAnswer is the error of a chain without an answer.
+type noAnswer struct {
+	operation interpreter.Operation
+	kind      string
+	reasons   []error
+}
+
+// Error returns each reason once. They name operation and kind.
+func (e *noAnswer) Error() string {
+	prefix := interpreter.ErrNotInterpreted.Error() + ": "
+	var texts []string
+	for _, err := range e.reasons {
+		if text := strings.TrimPrefix(err.Error(), prefix); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 0 {
+		return prefix + string(e.operation) + " of " + e.kind
+	}
+	return prefix + strings.Join(texts, "; ")
+}
+
+// Is reports that the error is [interpreter.ErrNotInterpreted].
+func (e *noAnswer) Is(target error) bool { return target == interpreter.ErrNotInterpreted }
+
+// Unwrap returns the reasons.
+func (e *noAnswer) Unwrap() []error { return e.reasons }

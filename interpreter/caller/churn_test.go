@@ -20,8 +20,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
-	"github.com/spokewire/sdk-go/internal/alloctest"
-	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/internal/testing/alloctest"
+	"github.com/spokewire/sdk-go/internal/testing/metertest"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )

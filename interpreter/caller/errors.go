@@ -6,6 +6,7 @@ package caller
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/spokewire/sdk-go/interpreter"
@@ -38,9 +39,13 @@ const (
 	Canceled Reason = "Canceled"
 	// Status: the server answered with an HTTP status other than 2xx.
 	Status Reason = "Status"
-	// Refused: the webhook says that the request failed.
+	// Refused: the webhook answered that the request failed.
 	Refused Reason = "Refused"
-	// Request: the question cannot be put in the webhook's protocol.
+	// NotImplemented: the webhook answered with code 501, since it does not implement the operation
+	// for the kind. The error is interpreter.ErrNotInterpreted too, as that of
+	// [interpreter.FromHandler].
+	NotImplemented Reason = "NotImplemented"
+	// Request: the operation does not exist in the webhook's protocol.
 	Request Reason = "Request"
 )
 
@@ -51,11 +56,11 @@ const maxText = 1024
 type CallError struct {
 	// Webhook is configuration/webhook.
 	Webhook string
-	// Operation is what was asked.
+	// Operation is the operation of the query.
 	Operation interpreter.Operation
 	// Reason is why it failed.
 	Reason Reason
-	// Code is the HTTP status, or the code of an answer that refuses; 0 where there was neither.
+	// Code is the HTTP status, or the code of a failed answer, or 0.
 	Code int
 	// Err is the cause. Its text may be as long as an answer.
 	Err error
@@ -77,6 +82,9 @@ func (e *CallError) Unwrap() error { return e.Err }
 func answerReason(err error) (Reason, int) {
 	var refused *interpreter.RefusedError
 	if errors.As(err, &refused) {
+		if refused.Code == http.StatusNotImplemented {
+			return NotImplemented, int(refused.Code)
+		}
 		return Refused, int(refused.Code)
 	}
 	var answer *interpreter.AnswerError

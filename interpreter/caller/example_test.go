@@ -65,7 +65,7 @@ func ExampleChain() {
 	// Output:
 	// Pool 4 <nil>
 	// Deployment 1 <nil>
-	// ConfigMap 0 nobody interprets this: InterpretReplica of ConfigMap is not native
+	// ConfigMap 0 not interpreted: InterpretReplica of ConfigMap is not native
 }
 
 // A caller with a client follows the configurations of a cluster after Start; without one they are set.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
@@ -28,20 +29,14 @@ const missingInterval = 10 * time.Second
 
 // follow runs an informer for each protocol, and makes a new index when one of them has news.
 func (c *Caller) follow(ctx context.Context) error {
-	news := make(chan struct{}, 1)
-	tell := func() {
-		select {
-		case news <- struct{}{}:
-		default: // they are told already
-		}
-	}
+	news := wait.NewSignal()
 	exploring, interpreting := c.informer(v1alpha1.ExploringWebhookConfigurations), c.informer(v1alpha1.InterpreterWebhookConfigurations)
 	var group sync.WaitGroup
 	defer group.Wait()
 	var synced []cache.InformerSynced
 	for _, informer := range []cache.SharedIndexInformer{exploring, interpreting} {
 		handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { tell() }, UpdateFunc: func(any, any) { tell() }, DeleteFunc: func(any) { tell() },
+			AddFunc: func(any) { news.Set() }, UpdateFunc: func(any, any) { news.Set() }, DeleteFunc: func(any) { news.Set() },
 		})
 		if err != nil {
 			return err // the informer has ended before it began, which it has not
@@ -53,7 +48,7 @@ func (c *Caller) follow(ctx context.Context) error {
 		return nil
 	}
 	r := reader{caller: c}
-	tell()
+	news.Set()
 	for first := true; ; first = false {
 		select {
 		case <-ctx.Done():

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 
-	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/internal/testing/metertest"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )

@@ -109,7 +109,7 @@ func (m *metrics) begin(w *webhook, operation interpreter.Operation) func(error)
 func (m *metrics) retried(w *webhook) { m.retries.WithLabelValues(w.id).Inc() }
 
 // forget ends the series of webhooks that are gone: names come and go with configurations. A call that is under way begins
-// its series anew.
+// its series again.
 func (m *metrics) forget(before, now *index) {
 	if before == nil {
 		return

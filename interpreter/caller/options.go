@@ -44,9 +44,9 @@ type Options struct {
 	// a name that a proxy resolves.
 	AllowedAddresses []netip.Prefix
 
-	// Credentials, if it is set, returns what a server is shown, by host, in lower case, and port, always both, such as
-	// "hook.prod.svc:443". It is asked for each connection and each call. Without it, and for servers for which it returns nothing, calls are
-	// anonymous: a token that goes to each server in a configuration is no secret.
+	// Credentials returns the credentials for a server, host:port in lower case, such as
+	// "hook.prod.svc:443". It is called for each connection and each call. Defaults to anonymous
+	// calls: a token that goes to each server in a configuration is no secret.
 	Credentials func(server string) Credentials
 	// RootCAs are trusted where a configuration has no CA bundle. Defaults to those of the system.
 	RootCAs *x509.CertPool
@@ -72,7 +72,8 @@ type Options struct {
 	MetricsRegisterer prometheus.Registerer
 }
 
-// Credentials is what a server is shown. Files are read for each connection or call, so they may be replaced.
+// Credentials are the credentials for a server. Files are read for each connection or call, so they
+// may be replaced.
 type Credentials struct {
 	// BearerToken, or the content of BearerTokenFile, is sent with each call.
 	BearerToken, BearerTokenFile string

@@ -51,7 +51,7 @@ type Want struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Load reads the cases of a file. A field that there is not, or a case without name, operation or object, is an error.
+// Load reads the cases of a file. An unknown field, or a case without name, operation or object, is an error.
 func Load(path string) ([]Case, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {

@@ -6,7 +6,7 @@ package interpretertest
 import (
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
 // Certificate returns a folder for [interpreter.ServerOptions].CertDir and the CA bundle for the clientConfig of a webhook

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package interpretertest tests interpreters: handlers, webhooks behind a URL, the native kinds, and other people's
-// servers and callers.
+// Package interpretertest tests interpreters: customizations, handlers, webhooks behind a URL, and
+// servers and callers in any language.
 //
 // # Cases
 //
-// A case is a question and the answer that it must have, as a YAML document. A file has any number of them:
+// A case is a YAML document with a query and its answer. A file has any number of them:
 //
 //	name: replicas
-//	reason: what is not set is 1
+//	reason: replicas default to 1
 //	operation: InterpretReplica
 //	object:
 //	  apiVersion: example.com/v1
@@ -25,15 +25,16 @@
 //	want:
 //	  object: …
 //
-// observed is the object on the cluster, for Retain, and statuses are what to aggregate. What is wanted is one of
-// replicas (with requirements), components, object, dependencies, status, healthy, and error: a part of the text of an
-// error. Each case is a subtest:
+// observed is the object on the cluster, for Retain, and statuses are the statuses to aggregate.
+// want has one of replicas (with requirements), components, object, dependencies, status, healthy,
+// and error: a part of the text of an error. Each case is a subtest:
 //
 //	func TestWorkload(t *testing.T) {
 //		interpretertest.RunFile(t, interpreter.FromHandler(handler), "testdata/workload.yaml")
 //	}
 //
-// [URL] is a target that asks a webhook over TLS, in one of the protocols; native.New() and a caller are targets too.
+// Every [interpreter.Interpreter] is a target, such as customization.New(…), lua.New(…) or a chain.
+// [URL] is a target that asks a webhook over TLS, in one of the protocols.
 //
 // A test can start the webhook itself, with a certificate for the test:
 //
@@ -42,6 +43,6 @@
 //
 // # Conformance
 //
-// [CheckServer] holds a webhook against both protocols, whatever it is written in: the requests that must be refused, and
-// the form of answers. [CheckCaller] holds a caller against a server that answers as none should.
+// [CheckServer] tests a webhook, in any language, against both protocols: the requests that it must
+// reject, and the form of answers. [CheckCaller] tests a caller with invalid answers.
 package interpretertest

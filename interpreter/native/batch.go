@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 )
 
 func job() interpreter.HandlerFor[*batchv1.Job] {
@@ -94,16 +95,9 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-// earlier and later return the one of two times that is set, or that comes first or last.
+// earlier returns the one of two times that is set, or that comes first.
 func earlier(a, b *metav1.Time) *metav1.Time {
 	if a == nil || b != nil && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b *metav1.Time) *metav1.Time {
-	if a == nil || b != nil && a.Before(b) {
 		return b
 	}
 	return a
@@ -118,8 +112,8 @@ func cronJob() interpreter.HandlerFor[*batchv1.CronJob] {
 			var sum batchv1.CronJobStatus
 			_, err := eachStatus(items, func(_ string, s *batchv1.CronJobStatus) {
 				sum.Active = append(sum.Active, s.Active...)
-				sum.LastScheduleTime = later(sum.LastScheduleTime, s.LastScheduleTime)
-				sum.LastSuccessfulTime = later(sum.LastSuccessfulTime, s.LastSuccessfulTime)
+				sum.LastScheduleTime = aggregate.Later(sum.LastScheduleTime, s.LastScheduleTime)
+				sum.LastSuccessfulTime = aggregate.Later(sum.LastSuccessfulTime, s.LastSuccessfulTime)
 			})
 			if err == nil {
 				c.Status = sum

@@ -1,78 +1,74 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package native interprets the built-in kinds of Kubernetes without a webhook: an [Interpreter] for the end of a
-// chain, after the webhooks.
+// Package native interprets the built-in kinds of Kubernetes without a webhook. In a chain it comes
+// after customizations and webhooks, and before package customization/kinds:
 //
-//	answers := caller.Chain(webhooks, native.New())
+//	answers := caller.Chain(own, webhooks, native.New(), kinds.New())
 //	replicas, requirements, err := answers.Replicas(ctx, deployment)
 //
-// Its functions are pure: the same object gives the same answer, in the same order. They take any input: what does not
-// fit its type is an error. They change what they are asked to change and keep every other field, known or not.
+// Its functions are pure: the same object gives the same answer, in the same order. An object that
+// does not fit its type is an error. Other fields stay unchanged, also unknown ones.
 //
-// # What is answered
+// # Kinds
 //
-//	kind                      replicas  revise  retain  aggregate  dependencies  status  health  prune
-//	Deployment                x         x       x       x          x             x       x       x
-//	StatefulSet               x         x       x       x          x             x       x       x
-//	ReplicaSet                x         x       x       x          x             x       x       x
-//	DaemonSet                                           x          x             x       x       x
-//	Job                       x         x       x       x          x             x       x       x
-//	CronJob                                             x          x             x       x       x
-//	Pod                       x                 x       x          x             x       x       x
-//	Service                                     x       x                        x       x       x
-//	Ingress                                             x          x             x       x       x
-//	PersistentVolume                            x       x                        x       x       x
-//	PersistentVolumeClaim                       x       x                        x       x       x
-//	PodDisruptionBudget                                 x                        x       x       x
-//	HorizontalPodAutoscaler                             x                        x       x       x
-//	ServiceAccount                              x                  x                             x
-//	Secret                                      x                                                x
+// KINDS.md of package interpreter has the kinds and their operations, and [Interpreter.Supports]
+// reports them.
 //
-// InterpretComponent is for objects with several pod templates, of which there are none here. It is not answered with
-// the one template of a workload either: control planes ask for components first, and do not divide the replicas of what
-// has them.
+// InterpretComponent is for objects with several pod templates, and no built-in kind has them. It
+// is not answered with the one template of a workload either: control planes ask for components
+// first, and do not divide the replicas of objects with components.
 //
 // # Details
 //
 //   - Replicas that are not set are 1, as for the API server.
-//   - The observedGeneration of a status counts only for an object with a generation, not for a manifest.
-//   - [PodRequests] counts what a pod requests as the scheduler does: init containers, sidecars, requests of the pod as a
-//     whole, overhead, and limits that stand in for requests.
-//   - The status of workloads comes with their generation and with the one of [TemplateGenerationAnnotation]. With these
-//     an aggregated observedGeneration advances when each cluster has observed the newest object, and not before.
-//   - A Job is healthy when it is complete, running or suspended, and not failed. A CronJob is, unless its last run has
-//     neither succeeded nor is under way. A PersistentVolume is when it is available or bound, a HorizontalPodAutoscaler
-//     when it can scale and reads its metrics.
+//   - The observedGeneration of a status counts only for an object with a generation, not for a
+//     manifest.
+//   - [PodRequests] counts the requests of a pod as the scheduler does: init containers, sidecars,
+//     requests of the pod as a whole, overhead, and limits in place of requests.
+//   - The status of workloads includes their generation and the one of
+//     [TemplateGenerationAnnotation]. With these an aggregated observedGeneration advances when
+//     each cluster has observed the newest object, and not before.
+//   - A Job is healthy if it is complete, running or suspended, and not failed.
+//   - A CronJob is healthy if its last run succeeded or is running.
+//   - A PersistentVolume is healthy if it is available or bound.
+//   - A HorizontalPodAutoscaler is healthy if it can scale and reads its metrics.
 //   - The label [RetainReplicasLabel] leaves replicas to an autoscaler of the cluster.
 //
 // # Aggregated statuses
 //
-// Numbers are sums, times the first start and the last end, phases the one that tells the most (a pod that failed on one
-// cluster has failed), addresses those of all clusters. Conditions are aggregated by type:
+// Numbers are sums. Times are the first start and the last end. The phase is the most important
+// one: a pod that failed on one cluster has failed. Addresses are those of all clusters. Conditions
+// are aggregated by type:
 //
-//	Available, Progressing, Suspended, Ready and the other conditions of pods,    True where they are on all clusters,
-//	AbleToScale, ScalingActive, ScaledToZero, Unused                              False where they are on one
-//	ReplicaFailure, DisruptionTarget, DisruptionAllowed, ScalingLimited,          True where they are on one cluster
+//	Available, Progressing, Suspended, Ready       True if True on all clusters,
+//	and the other conditions of pods,              False if False on one
+//	AbleToScale, ScalingActive, ScaledToZero,
+//	Unused
+//	ReplicaFailure, DisruptionTarget,              True if True on one cluster
+//	DisruptionAllowed, ScalingLimited,
 //	resizes and changes of pods and volumes
-//	Complete, SuccessCriteriaMet                                                  True where they are on all clusters
-//	FailureTarget                                                                 True where the Job fails on one cluster,
-//	Failed                                                                        and this, when it has ended on all
-//	others                                                                        what all clusters say
+//	Complete, SuccessCriteriaMet                   True if True on all clusters
+//	FailureTarget                                  True if the Job fails on one cluster
+//	Failed                                         True if the Job has failed on one cluster
+//	                                               and ended on all
+//	others                                         the common value
 //
-// All else is Unknown. Reason and message are those of the clusters that decide, and say which these are; the time of the
-// transition stays while the status does. Where clusters report no conditions, those of the object stay. Conditions of a
-// Service stay as they are.
+// Otherwise the status of a condition is Unknown. Reason and message are those of the clusters that
+// decide, with their names. The time of the transition changes with the status. If clusters report
+// no conditions, those of the object stay. Conditions of a Service stay as they are.
 //
-// A cluster that has not reported counts as not ready. Pods, claims and volumes are Pending. Conditions are False where
-// another cluster decides so, and otherwise Unknown. The observedGeneration is less than the generation.
+// A cluster that has not reported counts as not ready. Pods, claims and volumes are Pending.
+// Conditions are False if another cluster decides so, and otherwise Unknown. The observedGeneration
+// is less than the generation.
 //
-// The status of a Job is one that the API server takes: it allows nothing but what the Job's own controller could do. No
-// counter goes down, the time of the start stays, and what has ended stays ended, whatever clusters are added.
+// The API server accepts the aggregated status of a Job: counters never decrease, the start time
+// stays, and an ended Job stays ended when clusters are added.
 //
 // # Pruned objects
 //
-// Prune removes the status, the finalizers and owners, and the metadata that the API server sets. It also removes:
+// Prune removes the status, the finalizers and owners, and the metadata that the API server sets.
+// It also removes:
 //
 //	Deployment             the annotations of its revisions
 //	Job                    ttlSecondsAfterFinished, and the generated labels and selector

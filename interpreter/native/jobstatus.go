@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 )
 
 // aggregateJob makes a status that the API server takes: it allows to a job only what its own controller could do. No
@@ -31,7 +32,7 @@ func aggregateJob(_ context.Context, j *batchv1.Job, items []interpreter.Aggrega
 		sum.Ready = plus(sum.Ready, s.Ready)
 		sum.Terminating = plus(sum.Terminating, s.Terminating)
 		sum.StartTime = earlier(sum.StartTime, s.StartTime)
-		sum.CompletionTime = later(sum.CompletionTime, s.CompletionTime)
+		sum.CompletionTime = aggregate.Later(sum.CompletionTime, s.CompletionTime)
 		ends.add(cluster, s.Conditions)
 	})
 	if err != nil {
@@ -90,7 +91,7 @@ func (e *jobEnds) add(cluster string, list []batchv1.JobCondition) {
 }
 
 func reportOf(cluster string, c *batchv1.JobCondition) report {
-	return report{cluster, condition{Type: string(c.Type), Status: c.Status, LastProbeTime: c.LastProbeTime,
+	return report{Cluster: cluster, Condition: condition{Type: string(c.Type), Status: c.Status, LastProbeTime: c.LastProbeTime,
 		LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message}}
 }
 
@@ -98,7 +99,7 @@ func reportOf(cluster string, c *batchv1.JobCondition) report {
 // each other.
 func (e *jobEnds) conclude(before, sum *batchv1.JobStatus, clusters int) error {
 	sum.Conditions = slices.DeleteFunc(slices.Clone(sum.Conditions), func(c batchv1.JobCondition) bool {
-		return conditionRules[string(c.Type)] == terminalRule
+		return conditionRules[string(c.Type)] == aggregate.Separate
 	})
 	toFail, toSucceed := jobCondition(before.Conditions, batchv1.JobFailureTarget), jobCondition(before.Conditions, batchv1.JobSuccessCriteriaMet)
 	over := sum.Active == 0 && deref(sum.Terminating) == 0 && sum.StartTime != nil
@@ -110,7 +111,7 @@ func (e *jobEnds) conclude(before, sum *batchv1.JobStatus, clusters int) error {
 	case toSucceed != nil, clusters > 0 && len(e.succeeding) == clusters:
 		complete := over && completed != nil && e.complete == clusters
 		if complete {
-			sum.CompletionTime = later(completed, sum.StartTime)
+			sum.CompletionTime = aggregate.Later(completed, sum.StartTime)
 		}
 		return conclusion(sum, toSucceed, e.succeeding, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete, complete)
 	}
@@ -120,15 +121,15 @@ func (e *jobEnds) conclude(before, sum *batchv1.JobStatus, clusters int) error {
 // conclusion adds the condition that announces the end, as it was if it was there, and where it is over, the one of the
 // end itself.
 func conclusion(sum *batchv1.JobStatus, announced *batchv1.JobCondition, reports []report, target, end batchv1.JobConditionType, over bool) error {
-	slices.SortStableFunc(reports, func(a, b report) int { return cmp.Compare(a.cluster, b.cluster) })
-	added := []condition{merged(string(target), corev1.ConditionTrue, reports, nil)}
+	slices.SortStableFunc(reports, func(a, b report) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	added := []condition{aggregate.Merged(string(target), corev1.ConditionTrue, reports, nil)}
 	if announced != nil {
-		added[0] = reportOf("", announced).condition
+		added[0] = reportOf("", announced).Condition
 	}
 	if over {
 		last := added[0]
 		last.Type = string(end)
-		last.LastTransitionTime = merged("", "", reports, nil).LastTransitionTime
+		last.LastTransitionTime = aggregate.Merged("", "", reports, nil).LastTransitionTime
 		added = append(added, last)
 	}
 	list, err := convert[batchv1.JobCondition](added)

@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/http/httptest"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -111,34 +110,6 @@ func TestHealth(t *testing.T) {
 		u.SetAPIVersion(versions[u.GetKind()])
 		if got, err := n.Health(t.Context(), u); err != nil || got != test.want {
 			t.Errorf("%s: {%s} is healthy: %v (%v), want %v", test.reason, test.object, got, err, test.want)
-		}
-	}
-}
-
-// TestTable holds the table of the package doc against what there is.
-func TestTable(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	operations := []interpreter.Operation{v1alpha1.InterpretReplica, v1alpha1.ReviseReplica, v1alpha1.Retain, v1alpha1.AggregateStatus,
-		v1alpha1.InterpretDependency, v1alpha1.InterpretStatus, v1alpha1.InterpretHealth, v1alpha1.Prune}
-	columns := []int{26, 36, 44, 52, 63, 77, 85, 93} // where they begin, behind the comment sign and the tab
-	n := native.New()
-	for _, gvk := range n.Kinds() {
-		row := fmt.Sprintf("%-26s", gvk.Kind)
-		for i, o := range operations {
-			mark := " "
-			if n.Supports(gvk, o) {
-				mark = "x"
-			}
-			row = fmt.Sprintf("%-*s", columns[i], row) + mark
-		}
-		if row = "//\t" + strings.TrimRight(row, " ") + "\n"; !strings.Contains(string(doc), row) {
-			t.Errorf("the package doc lacks the row\n%s", row)
-		}
-		if n.Supports(gvk, v1alpha1.InterpretComponent) {
-			t.Errorf("%s has one pod template or none", gvk.Kind)
 		}
 	}
 }

@@ -22,8 +22,9 @@ func Requirements(spec *corev1.PodSpec, namespace string) *interpreter.ReplicaRe
 	return r
 }
 
-// Dependencies returns the ConfigMaps, Secrets, PersistentVolumeClaims and the ServiceAccount that a pod refers to, each
-// once and sorted. The ServiceAccount called default is in every namespace, and none.
+// Dependencies returns the ConfigMaps, Secrets, PersistentVolumeClaims and the ServiceAccount that
+// a pod refers to, each once and sorted. The ServiceAccount called default is omitted: every
+// namespace has it.
 func Dependencies(spec *corev1.PodSpec, namespace string) []interpreter.DependentObjectReference {
 	r := references{namespace: namespace}
 	for i := range spec.Volumes {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 )
 
 func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
@@ -52,7 +53,7 @@ func autoscaler() interpreter.HandlerFor[*autoscalingv2.HorizontalPodAutoscaler]
 			_, err := eachStatus(items, func(_ string, s *autoscalingv2.HorizontalPodAutoscalerStatus) {
 				count(&sum.CurrentReplicas, s.CurrentReplicas)
 				count(&sum.DesiredReplicas, s.DesiredReplicas)
-				sum.LastScaleTime = later(sum.LastScaleTime, s.LastScaleTime)
+				sum.LastScaleTime = aggregate.Later(sum.LastScaleTime, s.LastScaleTime)
 			})
 			if err != nil {
 				return err

@@ -13,26 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 )
 
 // pruner removes the fields that the API server and the controllers of the control plane have set.
 // It reads objects without their Go types, which would keep unknown fields of the status.
 var pruner = interpreter.HandlerFor[*unstructured.Unstructured]{Prune: prune}
-
-// serverFields are set by the API server, or mean something in the control plane only.
-var serverFields = [][]string{
-	{"metadata", "uid"},
-	{"metadata", "resourceVersion"},
-	{"metadata", "generation"},
-	{"metadata", "selfLink"},
-	{"metadata", "creationTimestamp"},
-	{"metadata", "deletionTimestamp"},
-	{"metadata", "deletionGracePeriodSeconds"},
-	{"metadata", "managedFields"},
-	{"metadata", "ownerReferences"},
-	{"metadata", "finalizers"},
-	{"status"},
-}
 
 // controllerFields are set by the controllers of one kind.
 var controllerFields = map[string][][]string{
@@ -55,7 +41,7 @@ var (
 )
 
 func prune(_ context.Context, u *unstructured.Unstructured) error {
-	for _, path := range slices.Concat(serverFields, controllerFields[u.GetKind()]) {
+	for _, path := range slices.Concat(aggregate.ServerFields(), controllerFields[u.GetKind()]) {
 		unstructured.RemoveNestedField(u.Object, path...)
 	}
 	switch u.GetKind() {

@@ -10,10 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// PodRequests returns what a pod requests, as the scheduler counts it: the sum of its containers, or what its greatest
-// init container needs, with sidecars (init containers that restart) beside what runs at the same time; requests of the
-// pod as a whole in place of that sum; and its overhead. A limit without a request is one: the API server sets it in a
-// pod, but not in the template of a workload.
+// PodRequests returns the requests of a pod, as the scheduler counts them. They are the sum of its
+// containers, or the greatest init container if that is more. Sidecars, which are init containers
+// that restart, are added to both. Requests of the pod as a whole replace the sum. The overhead is
+// added. A limit without a request counts as the request: the API server sets it in a pod, but not
+// in the template of a workload.
 func PodRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	requests := corev1.ResourceList{}
 	for i := range spec.Containers {
@@ -41,7 +42,8 @@ func PodRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	return requests
 }
 
-// requested returns the requests of a container with the limits that stand in for those that are missing.
+// requested returns the requests of a container with the limits that stand in for those that are
+// missing.
 func requested(r *corev1.ResourceRequirements) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	maps.Copy(out, r.Limits)
@@ -49,8 +51,9 @@ func requested(r *corev1.ResourceRequirements) corev1.ResourceList {
 	return out
 }
 
-// requestAsWhole replaces the sum over containers by what the pod requests as a whole. Its limits stand in for what
-// neither the pod nor any container requests; huge pages cannot be less than their limit.
+// requestAsWhole replaces the sum over containers by what the pod requests as a whole. Its limits
+// stand in for what neither the pod nor any container requests; huge pages cannot be less than
+// their limit.
 func requestAsWhole(requests corev1.ResourceList, whole *corev1.ResourceRequirements) {
 	for name, limit := range whole.Limits {
 		if _, there := requests[name]; podLevel(name) && (!there || hugePages(name)) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spokewire/sdk-go/internal/rawjson"
 	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 )
 
 // TemplateGenerationAnnotation is where a control plane notes, on the object that it applies to a cluster, which
@@ -34,11 +35,7 @@ const (
 )
 
 // generations are added to a status, so that who aggregates statuses knows whether they are about the newest object.
-type generations struct {
-	Generation                 int64 `json:"generation,omitempty"`
-	ResourceTemplateGeneration int64 `json:"resourceTemplateGeneration,omitempty"`
-	ObservedGeneration         int64 `json:"observedGeneration,omitempty"`
-}
+type generations = aggregate.Generations
 
 // reflectStatus takes the status as it stands in the object, so that nothing of it is lost.
 func reflectStatus(kind statusKind, r *interpreter.Request) interpreter.Response {
@@ -119,24 +116,14 @@ func count(sum *int32, n int32) {
 	*sum = int32(max(math.MinInt32, min(math.MaxInt32, int64(*sum)+int64(n))))
 }
 
-// observed returns the generation that all clusters have observed: that of the object, where each of
-// them has the newest object and has observed it, and otherwise what it was. A cluster that has not
-// reported has not observed the newest object.
+// observed returns the generation that all clusters have observed.
 func observed(generation, before int64, items []interpreter.AggregatedStatusItem) (int64, error) {
-	current := 0
-	n, err := eachStatus(items, func(_ string, g *generations) {
-		// A greater generation is that of an earlier object of the same name.
-		if g.ResourceTemplateGeneration == generation && g.ObservedGeneration >= g.Generation {
-			current++
-		}
-	})
-	switch {
-	case err != nil || current == len(items):
+	reported := make([]generations, 0, len(items))
+	_, err := eachStatus(items, func(_ string, g *generations) { reported = append(reported, *g) })
+	if err != nil {
 		return generation, err
-	case n < len(items):
-		return min(before, max(0, generation-1)), nil
 	}
-	return before, nil
+	return aggregate.Observed(generation, before, len(items), reported), nil
 }
 
 // aggregateCommon makes what statuses of kinds with a generation have in common.

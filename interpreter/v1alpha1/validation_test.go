@@ -15,8 +15,8 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/spokewire/sdk-go/internal/alloctest"
-	"github.com/spokewire/sdk-go/internal/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/alloctest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 

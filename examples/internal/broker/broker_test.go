@@ -11,7 +11,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/examples/internal/broker"
-	"github.com/spokewire/sdk-go/internal/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
 func TestCheck(t *testing.T) {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain prints what is known of objects: replicas, health, status and dependencies.
+// Package explain prints the replicas, components, health, status and dependencies of objects, as
+// interpreters report them.
 package explain
 
 import (
@@ -15,17 +16,25 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/spokewire/sdk-go/examples/internal/customizations"
+	"github.com/spokewire/sdk-go/examples/internal/objectfile"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
-// File explains each object of a YAML file. Its error says what is wrong with the file, or that an object could not be
-// explained.
-func File(ctx context.Context, path string, out io.Writer) error {
-	objects, err := read(path)
+// File explains each object of a YAML file, with customizations of other files. It returns an error
+// for an invalid file, or an object that an interpreter failed on.
+func File(ctx context.Context, path string, customized []string, out io.Writer) error {
+	own, err := customizations.Open(customized...)
+	if err != nil {
+		return err
+	}
+	objects, err := objectfile.Read(path)
 	if err != nil {
 		return err
 	}
@@ -34,11 +43,14 @@ func File(ctx context.Context, path string, out io.Writer) error {
 		return err
 	}
 	defer stop()
-	answers := caller.Chain(webhooks, native.New())
+	e := &explainer{out: out}
+	e.chain = caller.Chain( // the default of kinds comes last
+		named{own, "customization", e}, named{webhooks, "webhook", e},
+		named{native.New(), "native", e}, named{kinds.New(), "kinds", e},
+	)
 	failed := 0
 	for _, object := range objects {
-		if err := explain(ctx, answers, object, out); err != nil {
-			fmt.Fprintf(out, "  %-13s %v\n", "error", err)
+		if !e.explain(ctx, object) {
 			failed++
 		}
 	}
@@ -48,55 +60,91 @@ func File(ctx context.Context, path string, out io.Writer) error {
 	return nil
 }
 
-// explain prints a line for each answer, until one fails.
-func explain(ctx context.Context, answers *caller.Chained, object *unstructured.Unstructured, out io.Writer) error {
-	fmt.Fprintf(out, "%s %s\n", object.GetKind(), strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/"))
-	line := func(name, text string, err error) error {
-		if errors.Is(err, interpreter.ErrNotInterpreted) {
-			text, err = "-", nil
+// explainer prints answers.
+type explainer struct {
+	out    io.Writer
+	chain  *caller.Chained
+	source string // the interpreter that has answered last
+	failed bool
+}
+
+// named is an interpreter of the chain that notes that it has answered.
+type named struct {
+	interpreter.Interpreter
+	name string
+	e    *explainer
+}
+
+func (n named) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
+	answer, err := n.Interpreter.Interpret(ctx, q)
+	if err == nil {
+		n.e.source = n.name
+	}
+	return answer, err
+}
+
+// line prints an answer or an error.
+func (e *explainer) line(name, text string, err error) {
+	switch {
+	case errors.Is(err, interpreter.ErrNotInterpreted):
+		text = "-"
+	case err != nil:
+		text, e.failed = "error: "+err.Error(), true
+	default:
+		text += " (" + e.source + ")"
+	}
+	fmt.Fprintf(e.out, "  %-13s %s\n", name, text)
+}
+
+// explain prints each answer about an object. It reports whether there was no error.
+func (e *explainer) explain(ctx context.Context, object *unstructured.Unstructured) bool {
+	e.failed = false
+	fmt.Fprintf(e.out, "%s %s\n", object.GetKind(), strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/"))
+	replicas, requirements, err := e.chain.Replicas(ctx, object)
+	text := fmt.Sprint(replicas)
+	if requirements != nil {
+		text += requests(requirements.ResourceRequest)
+	}
+	e.line("replicas", text, err)
+	components, err := e.chain.Components(ctx, object)
+	if err != nil && !errors.Is(err, interpreter.ErrNotInterpreted) {
+		e.line("component", "", err)
+	}
+	for _, c := range components {
+		text := fmt.Sprintf("%s %d", c.Name, c.Replicas)
+		if c.ReplicaRequirements != nil {
+			text += requests(c.ReplicaRequirements.ResourceRequest)
 		}
-		if err == nil {
-			fmt.Fprintf(out, "  %-13s %s\n", name, text)
-		}
-		return err
+		e.line("component", text, nil)
 	}
-	replicas, requirements, err := answers.Replicas(ctx, object)
-	if err := line("replicas", fmt.Sprint(replicas)+requests(requirements), err); err != nil {
-		return err
-	}
-	healthy, err := answers.Health(ctx, object)
-	if err := line("healthy", fmt.Sprint(healthy), err); err != nil {
-		return err
-	}
-	status, err := answers.Status(ctx, object)
-	text := ""
+	healthy, err := e.chain.Health(ctx, object)
+	e.line("healthy", fmt.Sprint(healthy), err)
+	status, err := e.chain.Status(ctx, object)
 	if err == nil {
 		var compact bytes.Buffer
 		err = json.Compact(&compact, status.Raw)
 		text = compact.String()
 	}
-	if err := line("status", text, err); err != nil {
-		return err
-	}
-	dependencies, err := answers.Dependencies(ctx, object)
+	e.line("status", text, err)
+	dependencies, err := e.chain.Dependencies(ctx, object)
 	if err != nil || len(dependencies) == 0 {
-		return line("dependencies", "none", err)
+		e.line("dependency", "none", err)
 	}
 	for _, d := range dependencies {
-		fmt.Fprintf(out, "  %-13s %s %s\n", "depends on", d.Kind, d.Name)
+		e.line("dependency", d.Kind+" "+d.Name, nil)
 	}
-	return nil
+	return !e.failed
 }
 
 // requests is what each replica requests.
-func requests(r *interpreter.ReplicaRequirements) string {
-	if r == nil || len(r.ResourceRequest) == 0 {
-		return ""
-	}
+func requests(list corev1.ResourceList) string {
 	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(r.ResourceRequest)) {
-		quantity := r.ResourceRequest[name]
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		quantity := list[name]
 		parts = append(parts, fmt.Sprintf("%s=%s", name, quantity.String()))
+	}
+	if len(parts) == 0 {
+		return ""
 	}
 	return ", each " + strings.Join(parts, " ")
 }

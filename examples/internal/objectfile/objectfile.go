@@ -1,9 +1,11 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package explain
+// Package objectfile reads objects of any kind from YAML files.
+package objectfile
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -13,8 +15,11 @@ import (
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
-// read returns the objects of a file: those of each of its YAML documents, and of lists in them.
-func read(path string) ([]*unstructured.Unstructured, error) {
+// ErrEmpty is wrapped by the error for a file without objects.
+var ErrEmpty = errors.New("has no objects")
+
+// Read returns the objects of a file: those of each of its YAML documents, and of lists in them.
+func Read(path string) ([]*unstructured.Unstructured, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -31,7 +36,7 @@ func read(path string) ([]*unstructured.Unstructured, error) {
 		}
 	}
 	if len(objects) == 0 {
-		return nil, fmt.Errorf("%s has no objects", path)
+		return nil, fmt.Errorf("%s %w", path, ErrEmpty)
 	}
 	return objects, nil
 }

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package customizations reads files with customizations of kinds: those of package
+// interpreter/customization, in CEL, and Karmada's, in Lua.
+package customizations
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spokewire/sdk-go/examples/internal/objectfile"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/customization"
+	"github.com/spokewire/sdk-go/interpreter/lua"
+)
+
+// Flag is the name of the flag for the paths.
+const Flag = "--customizations"
+
+// Interpreter interprets the kinds of customizations: those in CEL first.
+type Interpreter struct {
+	*caller.Chained
+	// Kinds are the targets of the customizations.
+	Kinds []schema.GroupVersionKind
+}
+
+// Open returns an interpreter of the customizations in files, and in the .yaml, .yml and .json
+// files of folders. A file has customizations in CEL or in Lua, not both.
+func Open(paths ...string) (*Interpreter, error) {
+	var inCEL []customization.File
+	var inLua []lua.File
+	for _, path := range paths {
+		files, err := filesOf(path)
+		if err != nil {
+			return nil, mistake(path, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, mistake(file, err)
+			}
+			switch ofKarmada, err := isKarmadas(file); {
+			case err != nil:
+				return nil, mistake(file, err)
+			case ofKarmada:
+				inLua = append(inLua, lua.File{Name: file, Text: text})
+			default:
+				inCEL = append(inCEL, customization.File{Name: file, Text: text})
+			}
+		}
+	}
+	first, err := customization.New(inCEL...)
+	if err != nil {
+		return nil, err
+	}
+	second, err := lua.New(lua.Options{}, inLua...)
+	if err != nil {
+		return nil, err
+	}
+	return &Interpreter{Chained: caller.Chain(first, second), Kinds: append(first.Kinds(), second.Kinds()...)}, nil
+}
+
+// Report prints the number of kinds and the first of them, if there are any.
+func (i *Interpreter) Report(say func(format string, args ...any)) {
+	if len(i.Kinds) == 0 {
+		return
+	}
+	const most = 10
+	var names []string
+	for _, gvk := range i.Kinds[:min(most, len(i.Kinds))] {
+		names = append(names, gvk.GroupVersion().String()+" "+gvk.Kind)
+	}
+	if len(i.Kinds) > most {
+		names = append(names, "…")
+	}
+	say("customizations of %d kinds: %s", len(i.Kinds), strings.Join(names, ", "))
+}
+
+// mistake returns an error of the command line. It has the path once.
+func mistake(path string, err error) error {
+	var inner *fs.PathError
+	if errors.As(err, &inner) {
+		err = inner.Err
+	}
+	return fmt.Errorf("%s %s: %w", Flag, path, err)
+}
+
+// filesOf returns a file, or the files of a folder in the order of their names.
+func filesOf(path string) ([]string, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) && !e.IsDir() {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("the folder has no .yaml, .yml or .json files")
+	}
+	return files, nil
+}
+
+// isKarmadas reports whether a file has customizations in Lua. The loader of those in CEL reports
+// text that is no YAML, with its line.
+func isKarmadas(file string) (bool, error) {
+	objects, err := objectfile.Read(file)
+	if errors.Is(err, objectfile.ErrEmpty) {
+		return false, errors.New("the file has no customizations")
+	}
+	inLua, inCEL := false, false
+	for _, o := range objects {
+		inLua = inLua || strings.HasPrefix(o.GetKind(), "ResourceInterpreterCustomization") // or a list of them
+		inCEL = inCEL || o.GetKind() == customization.Kind
+	}
+	if inLua && inCEL {
+		return false, errors.New("the file has customizations in CEL and in Lua: put them into two files")
+	}
+	return inLua, nil
+}

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestExplainCustomized: kinds that only customizations know, in CEL and in Lua, of a folder and of
+// files.
+func TestExplainCustomized(t *testing.T) {
+	const certificate = `Certificate prod/shop
+  replicas      -
+  healthy       false (customization)
+  status        {"conditions":[{"reason":"Issuing","status":"False","type":"Ready"}]} (kinds)
+  dependency    Secret shop-tls (customization)
+`
+	const machine = `Machine prod/press
+  replicas      2 (customization)
+  component     press 2 (customization)
+  component     belt 1 (customization)
+  healthy       true (customization)
+  status        {"running":2} (kinds)
+  dependency    -
+`
+	const unknown = `Machine prod/press
+  replicas      -
+  healthy       -
+  status        {"running":2} (kinds)
+  dependency    -
+`
+	const folder = "testdata/customizations"
+	for _, test := range []struct {
+		paths []string
+		want  string
+	}{
+		{[]string{folder}, certificate + machine},
+		{[]string{folder + "/machines.yaml", folder + "/certificates.yaml"}, certificate + machine},
+		{[]string{folder + "/certificates.yaml"}, certificate + unknown},
+	} {
+		args := []string{"explain"}
+		for _, path := range test.paths {
+			args = append(args, "--customizations", path)
+		}
+		var out bytes.Buffer
+		if err := run(t.Context(), append(args, "testdata/customized.yaml"), &out); err != nil ||
+			out.String() != test.want {
+			t.Errorf("%q: %v\n%s\nwant\n%s", test.paths, err, &out, test.want)
+		}
+	}
+}
+
+// TestExplainKinds: the kinds of widely used projects need no customization, and the default reads
+// the conditions of others.
+func TestExplainKinds(t *testing.T) {
+	const want = `Rollout prod/web
+  replicas      2, each cpu=100m (kinds)
+  healthy       false (kinds)
+  status        {"generation":3,"observedGeneration":"3","phase":"Paused"} (kinds)
+  dependency    ConfigMap settings (kinds)
+  dependency    Service web-stable (kinds)
+HelmRepository prod/charts
+  replicas      -
+  healthy       true (kinds)
+  status        {"conditions":[{"status":"True","type":"Ready"}]} (kinds)
+  dependency    -
+Deployment prod/api
+  replicas      1 (native)
+  healthy       false (native)
+  status        {} (native)
+  dependency    none (native)
+`
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"explain", "testdata/kinds.yaml"}, &out); err != nil || out.String() != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, &out, want)
+	}
+}
+
+// TestExplainBadCustomization: an error names the file, and the place in it.
+func TestExplainBadCustomization(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "c.yaml")
+	for _, test := range []struct{ reason, content, path, want string }{
+		{"no file", "", filepath.Join(folder, "other.yaml"), "no such file or directory"},
+		{"an empty folder", "", t.TempDir(), "has no .yaml, .yml or .json files"},
+		{"CEL", "apiVersion: config.karmada.io/v1alpha1\nkind: InterpreterCustomization\nmetadata: {name: c}\nspec:\n" +
+			"  targets: [{apiVersion: v1, kind: A}]\n  health: object.spec +\n", file, file + ":6:"},
+		{"Lua", "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata: {name: c}\nspec:\n" +
+			"  target: {apiVersion: v1, kind: A}\n  customizations:\n    healthInterpretation: {luaScript: \"function InterpretHealth(\"}\n", file, file + ": "},
+		{"another kind", "apiVersion: v1\nkind: ConfigMap\n", folder, file + ":2:7: kind: "},
+		{"no YAML", "a: [", folder, file + ":1:"},
+	} {
+		if err := os.WriteFile(file, []byte(test.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := run(t.Context(), []string{"explain", "--customizations", test.path, "testdata/customized.yaml"}, nil)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.reason, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package customization
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/internal/bound"
+	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
+)
+
+const (
+	// perCondition and perAggregate are the steps to read a condition and to make one.
+	perCondition, perAggregate = 96, 320
+	// notObserved is the reason of a condition that is not about the newest object.
+	notObserved = "NotObserved"
+)
+
+// good are types of conditions that are good when they are True, in all projects that have them.
+// Those that end in Ready are, too.
+var good = map[string]bool{
+	"Accepted": true, "Available": true, "Established": true, "Healthy": true, "Installed": true, "Programmed": true,
+	"ResolvedRefs": true, "Succeeded": true, "Synced": true,
+}
+
+// ruleOf returns the rule of a type that is not in the list of an expression. Whether another type is
+// good when it is True is unknown: clusters have to agree.
+func ruleOf(kind string) aggregate.Rule {
+	if good[kind] || strings.HasSuffix(kind, "Ready") && kind != "NotReady" {
+		return aggregate.OnAll
+	}
+	return aggregate.Agree
+}
+
+// reported is a condition in a status.
+type reported struct {
+	aggregate.Condition
+	fields ref.Val
+}
+
+// conditionsOf returns the conditions in the status of an item or of the object, the first of each
+// type.
+func conditionsOf(steps *bound.Steps, object ref.Val) ([]reported, error) {
+	list := lookup(object, []string{"status", "conditions"})
+	if list == nil {
+		return nil, nil
+	}
+	if _, ok := list.(traits.Lister); !ok {
+		return nil, noConditions(object, fmt.Errorf("got %s, expected a list", typeOf(list)))
+	}
+	var out []reported
+	seen := map[string]bool{}
+	err := each(steps, list, func(element ref.Val) error {
+		c, err := readCondition(element)
+		if err != nil {
+			return noConditions(object, err)
+		}
+		if !seen[c.Type] {
+			out = append(out, reported{c, element})
+		}
+		seen[c.Type] = true
+		return steps.Take("conditions", perCondition+len(c.Message)/perByte)
+	})
+	return out, err
+}
+
+func noConditions(object ref.Val, err error) error {
+	if cluster := text(object, "clusterName"); cluster != "" {
+		return fmt.Errorf("status.conditions of cluster %q are no conditions: %w", cluster, err)
+	}
+	return fmt.Errorf("status.conditions are no conditions: %w", err)
+}
+
+func readCondition(element ref.Val) (aggregate.Condition, error) {
+	if _, ok := unwrap(element).(traits.Mapper); !ok {
+		return aggregate.Condition{}, errors.New("an element is no object")
+	}
+	var failed error
+	read := func(name string) string {
+		v := lookup(element, []string{name})
+		s, ok := v.(types.String)
+		if v != nil && !ok {
+			failed = fmt.Errorf("%s: got %s, expected a string", name, typeOf(v))
+		}
+		return string(s)
+	}
+	readTime := func(name string) metav1.Time {
+		s := read(name)
+		if s == "" {
+			return metav1.Time{}
+		}
+		t, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			failed = fmt.Errorf("%s is no time", name)
+		}
+		return metav1.NewTime(t)
+	}
+	c := aggregate.Condition{
+		Type:               read("type"),
+		Status:             corev1.ConditionStatus(read("status")),
+		ObservedGeneration: integer(element, "observedGeneration"),
+		LastProbeTime:      readTime("lastProbeTime"),
+		LastUpdateTime:     readTime("lastUpdateTime"),
+		LastTransitionTime: readTime("lastTransitionTime"),
+		Reason:             read("reason"),
+		Message:            read("message"),
+	}
+	return c, failed
+}
+
+// reportsOf returns the conditions that a cluster reports of an object. A condition that is about an
+// earlier generation, of the object or on the cluster, is Unknown.
+func reportsOf(steps *bound.Steps, generation int64, item ref.Val) ([]reported, error) {
+	conditions, err := conditionsOf(steps, item)
+	if err != nil {
+		return nil, err
+	}
+	template := integer(item, "status", "resourceTemplateGeneration")
+	newest, observed := integer(item, "status", "generation"), integer(item, "status", "observedGeneration")
+	earlier := generation != 0 && template != 0 && template != generation || observed != 0 && observed < newest
+	for i := range conditions {
+		if c := &conditions[i]; earlier || c.ObservedGeneration != 0 && c.ObservedGeneration < newest {
+			c.Status, c.Reason = corev1.ConditionUnknown, notObserved
+			c.Message = strings.TrimSuffix("earlier generation: "+c.Message, ": ")
+		}
+	}
+	return conditions, nil
+}
+
+func aggregateConditions(steps *bound.Steps, args []ref.Val) (any, error) {
+	bad := map[string]bool{}
+	err := each(steps, args[2], func(kind ref.Val) error {
+		name, _ := kind.(types.String)
+		bad[string(name)] = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	generation := integer(args[0], "metadata", "generation")
+	clusters, silent := 0, 0
+	var last []reported // of the last cluster
+	reports := map[string][]aggregate.Report{}
+	generations := map[string]int64{} // of the types with an observed generation
+	err = each(steps, args[1], func(item ref.Val) error {
+		clusters++
+		if lookup(item, []string{"status"}) == nil {
+			silent++
+		}
+		cluster := text(item, "clusterName")
+		if last, err = reportsOf(steps, generation, item); err != nil {
+			return err
+		}
+		for _, c := range last {
+			if c.ObservedGeneration != 0 {
+				generations[c.Type] = cmp.Or(generation, c.ObservedGeneration)
+			}
+			reports[c.Type] = append(reports[c.Type], aggregate.Report{Cluster: cluster, Condition: c.Condition})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	read, err := conditionsOf(steps, args[0])
+	if err != nil {
+		return nil, err
+	}
+	before := make([]aggregate.Condition, len(read))
+	for i, c := range read {
+		before[i] = c.Condition
+	}
+	for _, list := range reports {
+		slices.SortStableFunc(list, func(a, b aggregate.Report) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	}
+	// Each type compares its reports with the earlier conditions.
+	if err := steps.Take("aggregateConditions", (len(reports)+len(before))*(perAggregate+len(before))); err != nil {
+		return nil, err
+	}
+	out := aggregate.Conditions(before, reports, clusters, silent, func(kind string) (aggregate.Rule, bool) {
+		if bad[kind] {
+			return aggregate.OnOne, true
+		}
+		return ruleOf(kind), true
+	})
+	// The schema of most kinds requires a time, which a condition that is not reported has not.
+	for i := range out {
+		c := &out[i]
+		c.ObservedGeneration = generations[c.Type]
+		if c.LastTransitionTime.IsZero() {
+			for _, r := range reports[c.Type] {
+				c.LastTransitionTime = *aggregate.Later(&c.LastTransitionTime, &r.LastTransitionTime)
+			}
+		}
+	}
+	if clusters == 1 && silent == 0 {
+		return ofOneCluster(steps, last, out)
+	}
+	return generic[[]any](out)
+}
+
+// ofOneCluster returns the conditions of a cluster with all their fields, for the only cluster of an
+// object.
+func ofOneCluster(steps *bound.Steps, conditions []reported, merged []aggregate.Condition) (any, error) {
+	byType := make(map[string]aggregate.Condition, len(merged))
+	for _, c := range merged {
+		byType[c.Type] = c
+	}
+	out := make([]any, len(conditions))
+	for i, c := range conditions {
+		m := byType[c.Type]
+		m.Status, m.Reason, m.Message = c.Status, c.Reason, c.Message
+		fields, err := plainFields(steps, c.fields)
+		if err != nil {
+			return nil, err
+		}
+		changed, err := generic[map[string]any](m)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = fields
+		mergeInto(fields, changed)
+	}
+	return out, nil
+}

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kinds_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
+	"github.com/spokewire/sdk-go/interpreter/interpretertest"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// projects are the files of this test in testdata.
+var projects = []string{
+	"argoproj.io-rollouts", "cert-manager.io", "crossplane.io", "default", "gateway.networking.k8s.io", "keda.sh",
+	"serving.knative.dev",
+}
+
+// TestCloudNativeProjects: the cases of Argo Rollouts, cert-manager, Crossplane, Gateway API, KEDA
+// and Knative, and of the default.
+func TestCloudNativeProjects(t *testing.T) {
+	all := kinds.New()
+	for _, name := range projects {
+		t.Run(name, func(t *testing.T) { interpretertest.RunFile(t, all, "testdata/"+name+".yaml") })
+	}
+}
+
+// TestEveryAnswerHasACase: for each kind in a case there is a case of each operation that is
+// answered.
+func TestEveryAnswerHasACase(t *testing.T) {
+	all := kinds.New()
+	asked := map[string]map[interpreter.Operation]bool{}
+	objects := map[string]*unstructured.Unstructured{}
+	for _, name := range projects {
+		cases, err := interpretertest.Load("testdata/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cases {
+			u := &unstructured.Unstructured{Object: c.Object}
+			kind := u.GroupVersionKind().GroupKind().String()
+			if name == "crossplane.io" && u.GroupVersionKind().Group != "pkg.crossplane.io" &&
+				u.GroupVersionKind().Group != "apiextensions.crossplane.io" {
+				kind = "any of Crossplane"
+			}
+			if asked[kind] == nil {
+				asked[kind] = map[interpreter.Operation]bool{}
+			}
+			asked[kind][c.Operation], objects[kind] = true, u
+		}
+	}
+	if len(asked) < 25 {
+		t.Errorf("%d kinds have cases", len(asked))
+	}
+	inherited := []interpreter.Operation{
+		v1alpha1.InterpretStatus,
+		v1alpha1.AggregateStatus,
+		v1alpha1.Retain,
+		v1alpha1.InterpretDependency,
+		v1alpha1.InterpretHealth,
+	}
+	for _, kind := range slices.Sorted(maps.Keys(asked)) {
+		for _, operation := range []interpreter.Operation{
+			v1alpha1.InterpretReplica, v1alpha1.InterpretComponent, v1alpha1.ReviseReplica, v1alpha1.Retain,
+			v1alpha1.AggregateStatus, v1alpha1.InterpretDependency, v1alpha1.InterpretStatus, v1alpha1.InterpretHealth, v1alpha1.Prune,
+		} {
+			gvk := objects[kind].GroupVersionKind()
+			fromPattern := slices.Contains(inherited, operation) && len(asked[kind]) < 4
+			if all.Supports(gvk, operation) && !asked[kind][operation] && !fromPattern {
+				t.Errorf("%s of %s has no case", operation, kind)
+			}
+		}
+	}
+}
+
+// TestManyClusters: the statuses of 50 clusters are aggregated within the limits of an evaluation,
+// with the race detector too.
+func TestManyClusters(t *testing.T) {
+	all := kinds.New()
+	for _, name := range projects {
+		cases, err := interpretertest.Load("testdata/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cases {
+			if c.Operation != v1alpha1.AggregateStatus || c.Want.Error != "" {
+				continue
+			}
+			t.Run(name+"/"+c.Name, func(t *testing.T) {
+				object := &unstructured.Unstructured{Object: plain(t, c.Object)}
+				statuses := make([]interpreter.AggregatedStatusItem, 50)
+				for i := range statuses {
+					statuses[i] = c.Statuses[i%len(c.Statuses)]
+					statuses[i].ClusterName = fmt.Sprintf("cluster-%d", i)
+				}
+				if _, err := all.AggregateStatus(t.Context(), object, statuses); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// plain returns an object with the numbers of an API server.
+func plain(t *testing.T, object map[string]any) map[string]any {
+	t.Helper()
+	raw, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(raw); err != nil {
+		t.Fatal(err)
+	}
+	return u.Object
+}
+
+// TestDefaultAgreesWithKstatus: for random statuses, the default is healthy where kstatus is
+// Current, and not healthy where kstatus is InProgress, Failed or Terminating. There is no answer
+// only where kstatus is Current without one of its conditions.
+func TestDefaultAgreesWithKstatus(t *testing.T) {
+	all := kinds.New()
+	counts := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w"},
+		}}
+		if rapid.Bool().Draw(t, "has a generation") {
+			object.SetGeneration(rapid.Int64Range(1, 3).Draw(t, "generation"))
+		}
+		if rapid.IntRange(0, 9).Draw(t, "deleted") == 0 {
+			unstructuredSet(t, object, "2026-03-01T00:00:00Z", "metadata", "deletionTimestamp")
+		}
+		if rapid.Bool().Draw(t, "has an observed generation") {
+			unstructuredSet(
+				t,
+				object,
+				rapid.Int64Range(1, 3).Draw(t, "observed generation"),
+				"status",
+				"observedGeneration",
+			)
+		}
+		known := false
+		var conditions []any
+		for range rapid.IntRange(0, 4).Draw(t, "conditions") {
+			kind := rapid.SampledFrom([]string{"Ready", "Ready", "Reconciling", "Stalled", "Stalled", "Available", ""}).
+				Draw(t, "type")
+			value := rapid.SampledFrom([]string{"True", "True", "True", "False", "Unknown", "Maybe", ""}).
+				Draw(t, "status")
+			c := map[string]any{}
+			if kind != "" {
+				c["type"] = kind
+			}
+			if value != "" {
+				c["status"] = value
+			}
+			conditions = append(conditions, c)
+			known = known || kind == "Reconciling" || kind == "Stalled" ||
+				kind == "Ready" && slices.Contains([]string{"True", "False", "Unknown"}, value)
+		}
+		if conditions != nil || rapid.Bool().Draw(t, "has conditions") {
+			unstructuredSet(t, object, conditions, "status", "conditions")
+		}
+		computed, err := status.Compute(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		current := computed.Status == status.CurrentStatus
+		healthy, err := all.Health(t.Context(), object)
+		switch {
+		case errors.Is(err, interpreter.ErrNotInterpreted):
+			if !current || known {
+				t.Fatalf("there is no answer, and kstatus is %s", computed.Status)
+			}
+			counts["none"]++
+		case err != nil:
+			t.Fatal(err)
+		case healthy != current || healthy && !known:
+			t.Fatalf("healthy is %t, and kstatus is %s", healthy, computed.Status)
+		default:
+			counts[string(computed.Status)]++
+		}
+	})
+	for _, answer := range []string{"none", "Current", "InProgress", "Failed", "Terminating"} {
+		if counts[answer] == 0 {
+			t.Errorf("no object had the answer %s: %v", answer, counts)
+		}
+	}
+}
+
+func unstructuredSet(t *rapid.T, object *unstructured.Unstructured, value any, path ...string) {
+	if list, ok := value.([]any); ok {
+		value = runtime.DeepCopyJSONValue(list)
+	}
+	if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
+		t.Fatal(err)
+	}
+}

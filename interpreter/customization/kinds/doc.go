@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kinds interprets the custom resources of widely used projects, in the process and without
+// a webhook: an [Interpreter] for a chain.
+//
+//	answers := caller.Chain(own, webhooks, native.New(), kinds.New())
+//	healthy, err := answers.Health(ctx, cloneSet)
+//
+// The page interpreter/KINDS.md lists the kinds and their operations. Each file of the package has
+// the customizations of an API group, in CEL: see package customization. To change an answer, put
+// an interpreter with your own customization before this one.
+//
+// The kinds that Karmada interprets with scripts are answered as those scripts do. KARMADA.md lists
+// the differences.
+//
+// # Default
+//
+// Every other kind has a default: Supports is true for the health, the status and the aggregated
+// status of any kind, also of a Secret. Therefore put this interpreter last, after your own
+// customizations, webhooks and package native.
+//
+// The health is that of kstatus (sigs.k8s.io/cli-utils): false while the object is being deleted,
+// while status.observedGeneration is not the generation, and while the condition Reconciling or
+// Stalled is True. Otherwise the condition Ready decides. There is no answer for an object without
+// any of these conditions. For kstatus such an object is Current, but it may be of a kind without a
+// status, or its controller may not have run yet. The result is then
+// [interpreter.ErrNotInterpreted].
+//
+// The status is reflected as a whole. The aggregated status of one cluster is that of the cluster,
+// with the generation of the object. Of several clusters, it has the conditions and the observed
+// generation.
+//
+// # Differences between the projects
+//
+//   - A Rollout of Argo that is paused is not healthy: it waits for a person or for time.
+//   - A Gateway is healthy if all its listeners are valid. A route is healthy if it has parents, and
+//     all of them accept all its rules.
+//   - An object that is being deleted is not healthy, except of the kinds that Karmada interprets.
+//   - A managed resource of Crossplane is healthy if it is Ready, and Synced with its generation. A
+//     composite resource has the answers of Crossplane if its group is one of crossplane.io or
+//     upbound.io, and otherwise the default.
+//   - KEDA reports no observed generation. After a change, the health may be that of the earlier
+//     object for a moment.
+//   - Secrets of a ClusterIssuer are dependencies in the namespace cert-manager, and those of a
+//     ClusterTriggerAuthentication in the namespace keda. These are the namespaces of the usual
+//     installations. For other ones, put a customization of your own before this interpreter.
+//   - Objects that a controller makes on each cluster are no dependencies, for instance the Secret of
+//     a Certificate. Gateways and GatewayClasses are not dependencies either: they belong to the
+//     operators of a cluster.
+//
+// # Limits
+//
+// The first question compiles all expressions, once in a process: it takes about 0.2 s and
+// allocates 36 MB. The limits of an evaluation are those of package customization. They are enough
+// to aggregate four conditions of 1,000 clusters, or a Gateway with 10 listeners on 200 clusters.
+package kinds

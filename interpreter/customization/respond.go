@@ -1,0 +1,370 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package customization
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/spokewire/sdk-go/internal/bound"
+	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+)
+
+// operation is an operation with its expressions: two for InterpretReplica, one for the others.
+type operation struct {
+	name        interpreter.Operation
+	expressions []*expression
+}
+
+// evaluation is the evaluation of an operation for a request.
+type evaluation struct {
+	request *interpreter.Request
+	object  *unstructured.Unstructured
+	steps   bound.Steps
+}
+
+// respond answers a request. The error is an [*Error], a [*interpreter.RequestError] or that of the
+// context, or wraps [interpreter.ErrNotInterpreted].
+func (o *operation) respond(ctx context.Context, r *interpreter.Request) (interpreter.Response, error) {
+	v := &evaluation{request: r, object: &unstructured.Unstructured{}}
+	if err := r.Decode(v.object); err != nil {
+		return interpreter.Response{}, err
+	}
+	variables, err := v.variables()
+	if err != nil {
+		return interpreter.Response{}, err
+	}
+	response := interpreter.Succeeded("")
+	for _, e := range o.expressions {
+		result, err := e.evaluate(ctx, &v.steps, variables)
+		if err == nil && result == nil {
+			if e.field.name == "requirements" {
+				continue
+			}
+			return interpreter.Response{}, fmt.Errorf("%w: the result of spec.%s of customization %s has no value",
+				interpreter.ErrNotInterpreted, e.field.name, e.name)
+		}
+		if err == nil {
+			err = v.answer(e.field.name, result, &response)
+		}
+		if err != nil {
+			return interpreter.Response{}, o.failed(ctx, e, v.object, err)
+		}
+	}
+	return response, nil
+}
+
+// failed returns the error for a failed expression, or that of the context if the caller has gone.
+func (o *operation) failed(ctx context.Context, e *expression, of *unstructured.Unstructured, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	failed := e.failed(err)
+	failed.Operation, failed.Object = o.name, objectName(of)
+	return failed
+}
+
+// objectName is Kind namespace/name.
+func objectName(u *unstructured.Unstructured) string {
+	if u.GetNamespace() == "" {
+		return u.GetKind() + " " + u.GetName()
+	}
+	return u.GetKind() + " " + u.GetNamespace() + "/" + u.GetName()
+}
+
+func (v *evaluation) variables() (map[string]any, error) {
+	out := map[string]any{"object": v.object.Object}
+	switch v.request.Operation {
+	case v1alpha1.ReviseReplica:
+		if v.request.DesiredReplicas == nil || *v.request.DesiredReplicas < 0 {
+			return nil, &interpreter.RequestError{Code: http.StatusBadRequest, Field: "request.replicas",
+				Problem: "is missing or negative"}
+		}
+		out["replicas"] = int64(*v.request.DesiredReplicas)
+	case v1alpha1.Retain:
+		var observed unstructured.Unstructured
+		if err := v.request.DecodeObserved(&observed); err != nil {
+			return nil, err
+		}
+		out["observed"] = observed.Object
+	case v1alpha1.AggregateStatus:
+		items, statuses, err := v.items()
+		if err != nil {
+			return nil, err
+		}
+		out["items"], out["statuses"] = items, statuses
+	}
+	return out, nil
+}
+
+// items returns the items of the request, and the statuses in them.
+func (v *evaluation) items() (items, statuses []any, err error) {
+	items, statuses = []any{}, []any{}
+	for i, item := range v.request.AggregatedStatus {
+		out := map[string]any{
+			"clusterName": item.ClusterName, "applied": item.Applied, "appliedMessage": item.AppliedMessage,
+			"health": string(item.Health),
+		}
+		items = append(items, out)
+		if item.Status == nil || rawjson.KindOf(item.Status.Raw) != rawjson.Object {
+			continue // the cluster has not reported, as in package native
+		}
+		var status map[string]any
+		if err := rawjson.Decode(item.Status.Raw, &status); err != nil {
+			return nil, nil, &interpreter.RequestError{Code: http.StatusBadRequest,
+				Field:   fmt.Sprintf("request.aggregatedStatus[%d]", i),
+				Problem: fmt.Sprintf("of cluster %q cannot be decoded", item.ClusterName), Err: err}
+		}
+		out["status"] = status
+		statuses = append(statuses, status)
+	}
+	return items, statuses, nil
+}
+
+// answer puts the result of a field into the response.
+func (v *evaluation) answer(name string, result ref.Val, to *interpreter.Response) error {
+	switch name {
+	case "health":
+		healthy, ok := result.(types.Bool)
+		if !ok {
+			return mistype(boolean, result)
+		}
+		to.Healthy = new(bool(healthy))
+		return nil
+	case "replicas":
+		n, err := replicas(result)
+		to.Replicas = &n
+		return err
+	case "components", "dependencies":
+		if _, ok := result.(traits.Lister); !ok {
+			return mistype(list, result)
+		}
+	default:
+		if _, ok := result.(traits.Mapper); !ok {
+			return mistype(object, result)
+		}
+	}
+	out, err := plain(&v.steps, result)
+	if err != nil {
+		return fmt.Errorf("the result: %w", err)
+	}
+	switch name {
+	case "requirements":
+		return v.requirements(out, to)
+	case "components":
+		return v.components(out, to)
+	case "dependencies":
+		return v.dependencies(out, to)
+	case "status":
+		raw, err := json.Marshal(out)
+		to.RawStatus = &runtime.RawExtension{Raw: raw}
+		return err
+	case "aggregate": // null removes the earlier status, so that nothing of it is merged
+		return v.patched(to, map[string]any{"status": nil}, map[string]any{"status": out})
+	case "prune":
+		return v.patched(to, pruning(), out.(map[string]any))
+	}
+	return v.patched(to, out.(map[string]any))
+}
+
+func mistype(want result, got ref.Val) error {
+	return mistyped(want, typeOf(got))
+}
+
+func mistyped(want result, got string) error {
+	return fmt.Errorf("the result: got %s, expected %s", got, want)
+}
+
+func fit(err error) error {
+	if err != nil {
+		return fmt.Errorf("the result: %w", err)
+	}
+	return nil
+}
+
+// checked returns the error for a result that does not pass the checks of all answers. It names
+// the part of the result, and not that of the response.
+func checked(err error) error {
+	var answer *interpreter.AnswerError
+	if !errors.As(err, &answer) {
+		return err
+	}
+	field := strings.TrimPrefix(answer.Field, "response.")
+	for _, list := range []string{"components", "dependencies"} {
+		field = strings.TrimPrefix(field, list)
+	}
+	// The cause quotes a value of the result.
+	return fmt.Errorf("the result: %s %s", field, strings.TrimSuffix(answer.Detail, ": the operation asks for it"))
+}
+
+func replicas(result ref.Val) (int32, error) {
+	var n int64
+	switch v := result.(type) {
+	case types.Int:
+		n = int64(v)
+	case types.Uint:
+		n = int64(min(v, math.MaxInt64))
+	case types.Double: // numbers of JSON may be written as 1.0
+		if n = int64(v); types.Double(n) != v {
+			return 0, mistype(number, result)
+		}
+	default:
+		return 0, mistype(number, result)
+	}
+	if n < 0 || n > math.MaxInt32 {
+		return 0, fmt.Errorf("the result: an int must be from 0 to %d", math.MaxInt32)
+	}
+	return int32(n), nil
+}
+
+func (v *evaluation) requirements(out any, to *interpreter.Response) error {
+	r := &interpreter.ReplicaRequirements{}
+	if err := fit(decode(out, r, "resourceRequest, nodeClaim, priorityClassName, namespace")); err != nil {
+		return err
+	}
+	r.Namespace = cmp.Or(r.Namespace, v.object.GetNamespace())
+	to.ReplicaRequirements = r
+	return notNegative("", r.ResourceRequest)
+}
+
+func (v *evaluation) components(out any, to *interpreter.Response) error {
+	if err := fit(decode(out, &to.Components, "name, replicas, replicaRequirements")); err != nil {
+		return err
+	}
+	for i, c := range to.Components {
+		if c.ReplicaRequirements == nil {
+			continue
+		}
+		field := fmt.Sprintf("[%d].replicaRequirements.", i)
+		if err := notNegative(field, c.ReplicaRequirements.ResourceRequest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notNegative is an error if a request is negative. The path is that of the requirements.
+func notNegative(path string, requests corev1.ResourceList) error {
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		if q := requests[name]; q.Sign() < 0 {
+			return fmt.Errorf("the result: %sresourceRequest.%s is negative", path, name)
+		}
+	}
+	return nil
+}
+
+// dependencies sorts the dependencies, and removes repeated ones.
+func (v *evaluation) dependencies(out any, to *interpreter.Response) error {
+	var found []interpreter.DependentObjectReference
+	if err := fit(decode(out, &found, "apiVersion, kind, namespace, name, labelSelector")); err != nil {
+		return err
+	}
+	keys := make(map[*interpreter.DependentObjectReference]string, len(found))
+	sorted := make([]*interpreter.DependentObjectReference, len(found))
+	for i := range found {
+		key, err := json.Marshal(&found[i])
+		if err != nil {
+			return err
+		}
+		sorted[i] = &found[i]
+		keys[sorted[i]] = string(key)
+	}
+	compare := func(a, b *interpreter.DependentObjectReference) int {
+		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name), cmp.Compare(keys[a], keys[b]))
+	}
+	slices.SortFunc(sorted, compare)
+	sorted = slices.CompactFunc(sorted, func(a,
+		b *interpreter.DependentObjectReference) bool {
+		return compare(a, b) == 0
+	})
+	for _, d := range sorted {
+		to.Dependencies = append(to.Dependencies, *d)
+	}
+	return nil
+}
+
+// pruning is the merge patch that removes status and the fields of the API server.
+func pruning() map[string]any {
+	out := map[string]any{}
+	for _, path := range aggregate.ServerFields() {
+		_ = put(out, path, nil) // no path begins with another
+	}
+	return out
+}
+
+// patched makes the patch of the response from merge patches of the object.
+func (v *evaluation) patched(to *interpreter.Response, patches ...map[string]any) error {
+	changed := v.request.Object.Raw
+	for _, patch := range patches {
+		if err := v.sameIdentity(patch); err != nil {
+			return err
+		}
+		var err error
+		if changed, err = mergeRaw(changed, patch); err != nil {
+			return err
+		}
+	}
+	if len(changed) > interpreter.MaxBytes {
+		return fmt.Errorf("the result makes an object of %d bytes, more than %d", len(changed), interpreter.MaxBytes)
+	}
+	response := interpreter.PatchResponse(v.request.Object.Raw, changed)
+	if !response.Successful {
+		return errors.New(response.Status.Message)
+	}
+	to.Patch, to.PatchType = response.Patch, response.PatchType
+	return nil
+}
+
+// sameIdentity is an error if a patch makes another object of the object. What is packed for a
+// cluster has no UID yet, so Prune may remove it.
+func (v *evaluation) sameIdentity(patch map[string]any) error {
+	metadata, named := patch["metadata"]
+	fields, ok := metadata.(map[string]any)
+	if named && !ok {
+		return errors.New("the result replaces metadata: name the fields to change")
+	}
+	for _, name := range []string{"spec", "status"} { // these are objects in all kinds
+		if _, ok := patch[name].(map[string]any); !ok && patch[name] != nil {
+			return fmt.Errorf("the result: %s: got %s, expected an object", name, typeOf(value(patch[name])))
+		}
+	}
+	for _, f := range []struct {
+		in           map[string]any
+		name, before string
+	}{
+		{patch, "apiVersion", v.object.GetAPIVersion()},
+		{patch, "kind", v.object.GetKind()},
+		{fields, "name", v.object.GetName()},
+		{fields, "namespace", v.object.GetNamespace()},
+		{fields, "uid", string(v.object.GetUID())},
+	} {
+		change, named := f.in[f.name]
+		after, isText := change.(string)
+		removed := change == nil && (f.before == "" || f.name == "uid" && v.request.Operation == v1alpha1.Prune)
+		if named && !removed && !(isText && after == f.before) {
+			return fmt.Errorf("the result changes the %s of the object: it would be another object", f.name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package aggregate makes one status of those of clusters, for the interpreters of this module.
+package aggregate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Rule makes the condition of an object from those of clusters.
+type Rule int
+
+// The rules.
+const (
+	Agree    Rule = iota // the status on all clusters, and Unknown where they differ
+	OnAll                // True where it is on all clusters, False where it is on one
+	OnOne                // True where it is on one cluster
+	Separate             // not by itself: [Conditions] leaves the type out
+)
+
+// Condition has the fields that conditions of all kinds have. [Conditions] sets no observed
+// generation: that of a cluster belongs to another object.
+type Condition struct {
+	Type               string                 `json:"type"`
+	Status             corev1.ConditionStatus `json:"status"`
+	ObservedGeneration int64                  `json:"observedGeneration,omitempty"`
+	LastProbeTime      metav1.Time            `json:"lastProbeTime,omitzero"`
+	LastUpdateTime     metav1.Time            `json:"lastUpdateTime,omitzero"`
+	LastTransitionTime metav1.Time            `json:"lastTransitionTime,omitzero"`
+	Reason             string                 `json:"reason,omitempty"`
+	Message            string                 `json:"message,omitempty"`
+}
+
+// Report is a condition on a cluster.
+type Report struct {
+	Cluster string
+	Condition
+}
+
+// Conditions makes conditions of those that clusters report, sorted by type. The reports of a type
+// are sorted by cluster. Function rule returns the rule of a type and whether the type is known. A
+// type that is not reported any more is gone, but for one that is not known: it may be the control
+// plane's own. While a cluster has not reported a status, known types are not gone but Unknown. The
+// number of such clusters is silent. Conditions may add to reports.
+func Conditions(
+	before []Condition, reports map[string][]Report, clusters, silent int, rule func(kind string) (Rule, bool),
+) []Condition {
+	out := map[string]Condition{}
+	for _, c := range before {
+		if _, known := rule(c.Type); !known {
+			out[c.Type] = c
+		} else if silent > 0 && reports[c.Type] == nil {
+			reports[c.Type] = []Report{}
+		}
+	}
+	for kind, list := range reports {
+		if by, _ := rule(kind); by != Separate {
+			status, deciding := decide(by, list, clusters, silent)
+			out[kind] = Merged(kind, status, deciding, before)
+		}
+	}
+	return slices.SortedFunc(maps.Values(out), func(a, b Condition) int { return cmp.Compare(a.Type, b.Type) })
+}
+
+// decide returns the status, and the reports that decide it. There are no such reports if clusters
+// are silent. Where clusters do not agree, the fewest come first: a message has no room for all.
+func decide(rule Rule, reports []Report, clusters, silent int) (corev1.ConditionStatus, []Report) {
+	var yes, no, unknown []Report
+	for _, r := range reports {
+		switch r.Status {
+		case corev1.ConditionTrue:
+			yes = append(yes, r)
+		case corev1.ConditionFalse:
+			no = append(no, r)
+		default:
+			unknown = append(unknown, r)
+		}
+	}
+	switch rule {
+	case OnAll:
+		if len(no) > 0 {
+			return corev1.ConditionFalse, no
+		}
+		if len(yes) < clusters {
+			return corev1.ConditionUnknown, unknown
+		}
+		return corev1.ConditionTrue, yes
+	case OnOne: // such a condition is not there where it does not hold
+		if len(yes) > 0 {
+			return corev1.ConditionTrue, yes
+		}
+		if len(unknown)+silent > 0 {
+			return corev1.ConditionUnknown, unknown
+		}
+		return corev1.ConditionFalse, no
+	}
+	if len(yes) == clusters {
+		return corev1.ConditionTrue, yes
+	}
+	if len(no) == clusters {
+		return corev1.ConditionFalse, no
+	}
+	groups := [][]Report{no, unknown, yes}
+	slices.SortStableFunc(groups, func(a, b []Report) int {
+		if len(a) != len(b) || len(a) == 0 {
+			return cmp.Compare(len(a), len(b))
+		}
+		return cmp.Compare(a[0].Cluster, b[0].Cluster)
+	})
+	return corev1.ConditionUnknown, slices.Concat(groups...)
+}
+
+// Merged is the condition that some reports make. Its time of transition stays while its status
+// does. Without a report that decides, the earlier time stays too: the schemas of most kinds
+// require one.
+func Merged(kind string, status corev1.ConditionStatus, deciding []Report, before []Condition) Condition {
+	c := Condition{Type: kind, Status: status, Reason: reason(deciding), Message: message(deciding)}
+	for _, r := range deciding {
+		c.LastProbeTime = *Later(&c.LastProbeTime, &r.LastProbeTime)
+		c.LastUpdateTime = *Later(&c.LastUpdateTime, &r.LastUpdateTime)
+		c.LastTransitionTime = *Later(&c.LastTransitionTime, &r.LastTransitionTime)
+	}
+	for _, b := range before {
+		if b.Type == kind && (b.Status == status || len(deciding) == 0) {
+			c.LastTransitionTime = b.LastTransitionTime
+		}
+	}
+	return c
+}
+
+const (
+	// rolledOut is the reason of a Deployment that no longer progresses. Tools take it for the end,
+	// so that it is told only where all clusters report it.
+	rolledOut = "NewReplicaSetAvailable"
+	// notReported is the reason of a condition that some clusters do not have.
+	notReported = "NotReported"
+)
+
+// reason is the first that there is, the one of the end last.
+func reason(reports []Report) string {
+	if len(reports) == 0 {
+		return notReported
+	}
+	out := ""
+	for _, r := range reports {
+		if out == "" || out == rolledOut {
+			out = cmp.Or(r.Reason, out)
+		}
+	}
+	return out
+}
+
+// A message names so many clusters, and quotes so many bytes of the message of each.
+const (
+	clustersInMessage = 10
+	bytesOfEach       = 256
+)
+
+// message has each message of the clusters once.
+func message(reports []Report) string {
+	if len(reports) == 0 {
+		return "Not all clusters report it"
+	}
+	var said []string
+	who := map[string][]string{}
+	for _, r := range reports[:min(len(reports), clustersInMessage)] {
+		text := r.Message
+		if len(text) > bytesOfEach {
+			text = strings.ToValidUTF8(text[:bytesOfEach], "") + "…"
+		}
+		if who[text] == nil {
+			said = append(said, text)
+		}
+		if names := who[text]; len(names) == 0 || names[len(names)-1] != r.Cluster {
+			who[text] = append(names, r.Cluster)
+		}
+	}
+	for i, text := range said {
+		said[i] = strings.TrimSuffix(strings.Join(who[text], ", ")+": "+text, ": ")
+	}
+	out := strings.Join(said, "; ")
+	if more := len(reports) - clustersInMessage; more > 0 {
+		out += fmt.Sprintf("; and %d more", more)
+	}
+	return out
+}

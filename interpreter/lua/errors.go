@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/spokewire/sdk-go/interpreter"
+)
+
+// Error is returned for a customization that cannot be loaded, and for a script that fails. Its
+// text has no values of objects, unless the script puts them into a message.
+type Error struct {
+	// File is the name of the file.
+	File string
+	// Line and Column are in the script of Field, from 1, or in the file if Field is empty. They
+	// are 0 if unknown: the compiler and running scripts have no column.
+	Line, Column int
+	// Name is the metadata.name of the customization.
+	Name string
+	// Field is the path of the field with the mistake.
+	Field string
+	// Operation is the operation of the script. Object is the kind, namespace and name of the
+	// object of the query. It is empty for an error of [New] or [Interpreter.Set].
+	Operation interpreter.Operation
+	Object    string
+	// Err is the mistake.
+	Err error
+}
+
+// Error returns all that is known:
+//
+//	FILE: ResourceInterpreterCustomization NAME: FIELD:LINE:COLUMN: OPERATION of OBJECT: mistake
+func (e *Error) Error() string {
+	place := ""
+	if e.Line > 0 {
+		place += fmt.Sprintf(":%d", e.Line)
+	}
+	if e.Column > 0 {
+		place += fmt.Sprintf(":%d", e.Column)
+	}
+	parts := []string{e.File, "", e.Field, string(e.Operation), e.Err.Error()}
+	if e.Name != "" {
+		parts[1] = kind + " " + e.Name
+	}
+	if e.Field == "" {
+		parts[0] += place
+	} else {
+		parts[2] += place
+	}
+	if e.Object != "" {
+		parts[3] += " of " + e.Object
+	}
+	var s []string
+	for _, part := range parts {
+		if part != "" {
+			s = append(s, part)
+		}
+	}
+	return strings.Join(s, ": ")
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+func (s *script) fail(err error) *Error {
+	return &Error{File: s.file, Name: s.name, Operation: s.operation.name, Field: s.operation.path(), Err: err}
+}
+
+// about adds the object of a query to an error of its script.
+func about(request *interpreter.Request, err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.Object = request.Kind.Kind + " " + strings.TrimPrefix(request.Namespace+"/"+request.Name, "/")
+	}
+	return err
+}
+
+// runError returns the error for a script that has failed, with its line.
+func (s *script) runError(m *meter, err error) *Error {
+	e := s.fail(err)
+	var raised *glua.ApiError
+	if !errors.As(err, &raised) {
+		return e
+	}
+	message := "error of type " + raised.Object.Type().String()
+	if glua.LVCanConvToString(raised.Object) {
+		message = m.lines(glua.LVAsString(raised.Object))
+	}
+	if rest, ok := strings.CutPrefix(message, chunkName+":"); ok {
+		if line, text, ok := strings.Cut(rest, ":"); ok {
+			if n, err := strconv.Atoi(line); err == nil {
+				e.Line, message = n, strings.TrimPrefix(text, " ")
+			}
+		}
+	}
+	e.Err = errors.New(shorten(message))
+	if m.err != nil {
+		e.Err = m.err // which errors.Is compares with errors of the context
+	}
+	return e
+}
+
+// shorten bounds a message that a script has made.
+func shorten(message string) string {
+	const longest = 1000
+	if len(message) <= longest {
+		return message
+	}
+	return strings.ToValidUTF8(message[:longest], "") + "…"
+}

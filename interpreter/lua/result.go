@@ -1,0 +1,349 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package lua
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"github.com/spokewire/sdk-go/internal/rawjson"
+)
+
+// maxDepth is the limit of tables in tables of a result. Package encoding/json reads no deeper
+// text.
+const maxDepth = 10_000
+
+// emptyKind has a bit for each kind of the empty values at a path.
+type emptyKind byte
+
+const (
+	emptyObject emptyKind = 1 << iota
+	emptyList
+)
+
+// statusPart is the part of a result that is a status.
+type statusPart byte
+
+const (
+	noStatus       statusPart = iota
+	statusOfObject            // the member status
+	onlyStatus                // all
+)
+
+// encoder converts a result to values that package encoding/json encodes.
+//
+// An empty table can be an object or a list. A table that was made of JSON keeps its kind. For a
+// table that the script has made, the empty values at the same path of the arguments decide, as in
+// Karmada. An element of a list has the path of its list. A table without such a value is left out.
+// In a status all empty tables are left out.
+type encoder struct {
+	meter   *meter
+	status  statusPart
+	empties map[string]emptyKind
+	exact   map[float64]any  // large numbers of the arguments and the script, which Lua may not represent exactly
+	unclear map[float64]bool // several of them have the same number
+	inside  map[*glua.LTable]bool
+	path    []byte // of the members: a NUL and the name for each
+}
+
+// newEncoder returns an encoder with the arguments of a call.
+func newEncoder(m *meter, status statusPart, arguments ...any) (*encoder, error) {
+	e := &encoder{
+		meter: m, status: status, empties: map[string]emptyKind{},
+		exact: map[float64]any{}, unclear: map[float64]bool{}, inside: map[*glua.LTable]bool{},
+	}
+	for _, value := range append(arguments, m.constants...) {
+		if err := e.learn(value); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func (e *encoder) learn(value any) error {
+	note := func(kind emptyKind) error {
+		if !e.meter.charge(memberCost + len(e.path)) {
+			return e.meter.err
+		}
+		e.empties[string(e.path)] |= kind
+		return nil
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		if len(v) == 0 {
+			return note(emptyObject)
+		}
+		before := len(e.path)
+		for name, member := range v {
+			e.path = append(append(e.path, 0), name...)
+			if err := e.learn(member); err != nil {
+				return err
+			}
+			e.path = e.path[:before]
+		}
+	case []any:
+		if len(v) == 0 {
+			return note(emptyList)
+		}
+		for _, element := range v {
+			if err := e.learn(element); err != nil {
+				return err
+			}
+		}
+	case int64:
+		if v > maxExact || v < -maxExact {
+			return e.learnNumber(float64(v), v)
+		}
+	case float64:
+		switch {
+		case math.Abs(v) <= maxExact || v != math.Trunc(v):
+		case math.Abs(v) < 1<<63:
+			return e.learnNumber(v, int64(v))
+		default:
+			return e.learnNumber(v, v)
+		}
+	}
+	return nil
+}
+
+func (e *encoder) learnNumber(n float64, v any) error {
+	if !e.meter.charge(memberCost) {
+		return e.meter.err
+	}
+	if other, ok := e.exact[n]; ok && other != v {
+		e.unclear[n] = true
+	}
+	e.exact[n] = v
+	return nil
+}
+
+// encode returns a result as it is decoded from JSON. An omitted value is false. The value that was
+// at the same path before the call tells a large number from others that are the same in Lua.
+func (e *encoder) encode(value glua.LValue, was any) (out any, there bool, err error) {
+	if !e.meter.spend(1) || !e.meter.charge(stringCost) {
+		return nil, false, e.meter.err
+	}
+	switch v := value.(type) {
+	case glua.LBool:
+		return bool(v), true, nil
+	case glua.LString:
+		if !e.meter.charge(len(v)) {
+			return nil, false, e.meter.err
+		}
+		return string(v), true, nil
+	case glua.LNumber:
+		out, err = e.number(float64(v), was)
+		return out, err == nil, err
+	case *glua.LTable:
+		return e.table(v, was)
+	}
+	return nil, false, fmt.Errorf("a %s is no JSON value", value.Type())
+}
+
+func (e *encoder) number(n float64, was any) (any, error) {
+	if math.IsNaN(n) || math.IsInf(n, 0) {
+		return nil, fmt.Errorf("%v is no JSON value", n)
+	}
+	switch v := was.(type) {
+	case int64:
+		if float64(v) == n {
+			return v, nil
+		}
+	case float64:
+		if v == n {
+			return v, nil
+		}
+	}
+	if i, ok := whole(n); ok {
+		return i, nil
+	}
+	if e.unclear[n] {
+		return nil, fmt.Errorf(
+			"several integers of the arguments or the script are %v in Lua: the script must not return them", n)
+	}
+	if v, ok := e.exact[n]; ok {
+		return v, nil
+	}
+	if n == math.Trunc(n) && math.Abs(n) < 1<<63 {
+		return int64(n), nil
+	}
+	return n, nil
+}
+
+func (e *encoder) table(t *glua.LTable, was any) (any, bool, error) {
+	if e.inside[t] {
+		return nil, false, errors.New("a table contains itself")
+	}
+	if len(e.inside) >= maxDepth {
+		return nil, false, fmt.Errorf("the result has more than %d tables in tables", maxDepth)
+	}
+	e.inside[t] = true
+	defer delete(e.inside, t)
+	key, _ := t.Next(glua.LNil)
+	switch key.Type() {
+	case glua.LTNil:
+		out, there := e.empty(t)
+		return out, there, nil
+	case glua.LTNumber:
+		elements, _ := was.([]any)
+		return e.list(t, elements)
+	case glua.LTString:
+		members, _ := was.(map[string]any)
+		return e.members(t, members)
+	}
+	return nil, false, fmt.Errorf("a table has a key of type %s", key.Type())
+}
+
+func (e *encoder) empty(t *glua.LTable) (any, bool) {
+	kind := e.empties[string(e.path)]
+	switch {
+	case e.inStatus():
+		return nil, false
+	case t.Metatable == e.meter.object, t.Metatable != e.meter.list && kind&emptyObject != 0:
+		return map[string]any{}, true
+	case t.Metatable == e.meter.list, kind == emptyList:
+		return []any{}, true
+	}
+	return nil, false
+}
+
+func (e *encoder) inStatus() bool {
+	rest, ok := strings.CutPrefix(string(e.path), "\x00status")
+	return e.status == onlyStatus || e.status == statusOfObject && ok && (rest == "" || rest[0] == 0)
+}
+
+func (e *encoder) list(t *glua.LTable, was []any) (any, bool, error) {
+	n := t.Len()
+	if !e.meter.charge(elementCost * n) {
+		return nil, false, e.meter.err
+	}
+	out := make([]any, 0, n)
+	expected := glua.LNumber(1)
+	for key, value := t.Next(glua.LNil); key != glua.LNil; key, value = t.Next(key) {
+		if key.Type() != glua.LTNumber {
+			return nil, false, errors.New("a table has both elements and members")
+		}
+		if key != expected {
+			return nil, false, errors.New("a list has gaps")
+		}
+		var before any
+		if i := int(expected) - 1; i < len(was) {
+			before = was[i]
+		}
+		expected++
+		element, there, err := e.encode(value, before)
+		if err != nil {
+			return nil, false, at("["+key.String()+"]", err)
+		}
+		if there {
+			out = append(out, element)
+		}
+	}
+	return out, true, nil
+}
+
+func (e *encoder) members(t *glua.LTable, was map[string]any) (any, bool, error) {
+	out := map[string]any{}
+	before := len(e.path)
+	for key, value := t.Next(glua.LNil); key != glua.LNil; key, value = t.Next(key) {
+		name, ok := key.(glua.LString)
+		if !ok {
+			return nil, false, errors.New("a table has both elements and members")
+		}
+		if !e.meter.charge(memberCost + len(name)) {
+			return nil, false, e.meter.err
+		}
+		e.path = append(append(e.path, 0), name...)
+		member, there, err := e.encode(value, was[string(name)])
+		e.path = e.path[:before]
+		if err != nil {
+			return nil, false, at("."+shorten(string(name)), err)
+		}
+		if there {
+			out[string(name)] = member
+		}
+	}
+	return out, true, nil
+}
+
+// pathError is an error in a value of a result.
+type pathError struct {
+	path string
+	err  error
+}
+
+func (e *pathError) Error() string { return "result" + e.path + ": " + e.err.Error() }
+func (e *pathError) Unwrap() error { return e.err }
+
+// at adds a part to the path of an error.
+func at(part string, err error) error {
+	const longest = 1000
+	var inner *pathError
+	if !errors.As(err, &inner) {
+		return &pathError{path: part, err: err}
+	}
+	if len(inner.path) < longest {
+		inner.path = part + inner.path
+	}
+	return inner
+}
+
+// decode converts a table to a value of a Go type, which is a struct or a list.
+func (m *meter) decode(t *glua.LTable, into any) error {
+	raw, err := m.encode(t, reflect.TypeOf(into).Elem().Kind() == reflect.Struct, noStatus, nil)
+	if err != nil {
+		return err
+	}
+	// A small value of the text can be a large struct, such as a container.
+	const valueCost = 1 << 10
+	if !m.charge(valueCost * rawjson.Count(raw, m.limits.memory/valueCost+1)) {
+		return m.err
+	}
+	return rawjson.Decode(raw, into)
+}
+
+// encode returns a table as JSON. The table itself is an object or a list if it is empty. The value
+// that was at the place of the result may be nil.
+func (m *meter) encode(t *glua.LTable, object bool, status statusPart, was any, arguments ...any) ([]byte, error) {
+	e, err := newEncoder(m, status, arguments...)
+	if err != nil {
+		return nil, err
+	}
+	value, _, err := e.encode(t, was)
+	if err != nil {
+		return nil, err
+	}
+	if key, _ := t.Next(glua.LNil); key == glua.LNil {
+		if value = any([]any{}); object {
+			value = map[string]any{}
+		}
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	if !m.charge(len(raw)) {
+		return nil, m.err
+	}
+	return raw, nil
+}
+
+// integer returns a result that is a number of 32 bits.
+func integer(value glua.LValue) (int32, error) {
+	n, ok := value.(glua.LNumber)
+	if !ok {
+		return 0, fmt.Errorf("got %s, expected a number%s", typeName(value), missing(value))
+	}
+	i, ok := whole(float64(n))
+	if !ok || i < 0 || i > math.MaxInt32 {
+		return 0, fmt.Errorf("got %s, expected an integer from 0 to %d", n, math.MaxInt32)
+	}
+	return int32(i), nil
+}
