@@ -16,6 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 const (
@@ -217,13 +220,5 @@ const attempts = 12
 
 // pause waits a little, longer with each attempt, so that writers who collided do not do so again.
 func pause(ctx context.Context, attempt int) error {
-	limit := 10 * time.Millisecond << min(attempt, 5)
-	timer := time.NewTimer(rand.N(limit))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return wait.Sleep(ctx, clock.RealClock{}, rand.N(10*time.Millisecond<<min(attempt, 5)))
 }

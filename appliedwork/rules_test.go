@@ -6,7 +6,7 @@ package appliedwork_test
 import (
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/ruletest"
+	"github.com/spokewire/sdk-go/internal/testing/ruletest"
 )
 
 // rules are what keeps AppliedWork safe, with the test that fails without each; see rules_removed_test.go.

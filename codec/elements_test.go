@@ -13,7 +13,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/codec"
-	"github.com/spokewire/sdk-go/internal/alloctest"
+	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
 
 // TestManyElements: an event of 8 MiB with elements of two bytes does not take a multiple of its

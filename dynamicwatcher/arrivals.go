@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // arrival waits for a kind that the server does not have. It implements [watchSource] for the kind's CRD, which it watches by
@@ -18,7 +19,7 @@ type arrival struct {
 	watch
 	kind    schema.GroupVersionKind
 	there   chan struct{} // closed when the kind exists
-	changed chan struct{} // receives after a change of the CRD
+	changed wait.Signal   // the CRD
 
 	// The watcher's mutex guards what follows.
 	waiting map[*watch]context.Context
@@ -45,7 +46,10 @@ func (w *Watcher) arrivalFor(ctx context.Context, user *watch) *arrival {
 	defer w.mu.Unlock()
 	a := w.arrivals[user.gvk]
 	if a == nil {
-		a = &arrival{kind: user.gvk, there: make(chan struct{}), changed: make(chan struct{}, 1), waiting: map[*watch]context.Context{}}
+		a = &arrival{
+			kind: user.gvk, there: make(chan struct{}), changed: wait.NewSignal(),
+			waiting: map[*watch]context.Context{},
+		}
 		w.arrivals[user.gvk] = a
 		ctx := a.startLocked(w, a, schema.GroupVersionKind{})
 		w.group.Go(func() { a.await(ctx) })
@@ -111,10 +115,7 @@ func (a *arrival) takeLocked(e stream.Event) error {
 	switch e.Type {
 	case stream.Added, stream.Modified:
 		a.exists, a.came = true, a.came || !e.Deleting
-		select {
-		case a.changed <- struct{}{}:
-		default:
-		}
+		a.changed.Set()
 	case stream.Deleted:
 		gone = a.came
 		a.exists, a.came = false, false

@@ -17,7 +17,7 @@ import (
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
-	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
 // few is so few that tests can have many more.

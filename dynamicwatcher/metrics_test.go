@@ -15,7 +15,7 @@ import (
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
-	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
 // TestMetrics follows the metrics through what they count.

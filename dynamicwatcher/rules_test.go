@@ -6,7 +6,7 @@ package dynamicwatcher_test
 import (
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/ruletest"
+	"github.com/spokewire/sdk-go/internal/testing/ruletest"
 )
 
 type edits = []ruletest.Edit
@@ -45,7 +45,7 @@ var rules = []ruletest.Rule{
 	{Name: "a deleted kind is looked up", Test: "TestKindGoesAndComesBack", Edits: edits{
 		{"watch.go", "errors.Is(err, errScope):\n		return lookUp", "errors.Is(err, errScope):\n		return retry"}}},
 	{Name: "a change of the CRD looks up the kind at once", Test: "TestKindComes", Edits: edits{
-		{"arrivals.go", "		case a.changed <- struct{}{}:\n", ""}}},
+		{"arrivals.go", "		a.changed.Set()\n", ""}}},
 	{Name: "watches that wait for a kind share the watch on its CRD", Test: "TestKindComes", Edits: edits{
 		{"arrivals.go", "		w.arrivals[user.gvk] = a\n", ""}}},
 	{Name: "a new kind is not given the second that the server asks for", Test: "TestKindThatSettles", Edits: edits{

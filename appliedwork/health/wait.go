@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -16,9 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/internal/observe"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 const (
@@ -277,13 +278,5 @@ func (g *group) see(name string, obj *unstructured.Unstructured) {
 
 // pause waits for a time that doubles with each attempt, or returns false when ctx ends.
 func pause(ctx context.Context, attempt int) bool {
-	limit := min(minPause<<min(attempt, 10), maxPause)
-	timer := time.NewTimer(limit/2 + rand.N(limit/2))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(minPause, maxPause, attempt)) == nil
 }

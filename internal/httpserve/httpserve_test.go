@@ -21,8 +21,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/httpserve"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

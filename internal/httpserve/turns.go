@@ -17,6 +17,9 @@ import (
 const (
 	// maxHandled is how many requests are handled at a time, from the end of the body to the begin of the answer.
 	maxHandled = 16
+	// largeBody is the size from which bodies are handled one at a time, so that large ones do not
+	// keep small ones waiting.
+	largeBody = 64 << 10
 	// bodiesMemory is the limit for the bodies of all requests.
 	bodiesMemory = 32 << 20
 )
@@ -30,7 +33,8 @@ func withTurns(next http.Handler, maxBody int64) http.Handler {
 	if maxBody == 0 {
 		return next
 	}
-	all, handled := bodies.New(maxBody, bodiesMemory), turns.New(maxHandled)
+	// A client gets up to three quarters of the turns, so that of four no two requests get three.
+	all, handled, large := bodies.New(maxBody, bodiesMemory), turns.New(maxHandled), turns.New(4)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
 			buffer := all.Borrow(r.RemoteAddr)
@@ -40,6 +44,13 @@ func withTurns(next http.Handler, maxBody int64) http.Handler {
 				err = io.EOF
 			}
 			r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(buffer.Data), failing{err}))
+			if len(buffer.Data) > largeBody {
+				end, err := large.Take(r.Context(), connlimit.Address(r.RemoteAddr), 3)
+				if err != nil {
+					return // as below
+				}
+				defer end()
+			}
 		}
 		end, err := handled.Take(r.Context(), connlimit.Address(r.RemoteAddr), 1)
 		if err != nil {

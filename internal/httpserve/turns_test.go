@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,4 +84,38 @@ func TestTurns(t *testing.T) {
 	if n := most.Load(); n != 12 {
 		t.Errorf("%d requests of a client at a time, want 12", n)
 	}
+}
+
+// TestLargeBodiesTakeTurns: requests with large bodies are handled one at a time, and keep no small
+// ones out.
+func TestLargeBodiesTakeTurns(t *testing.T) {
+	begun, release := make(chan struct{}, 20), make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/held", func(http.ResponseWriter, *http.Request) {
+		begun <- struct{}{}
+		<-release
+	})
+	mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {})
+	url := "http://" + start(t, httpserve.Options{Handler: mux, MaxBody: 1 << 20})
+	post := func(path string, size int) {
+		response, err := http.Post(url+path, "", strings.NewReader(strings.Repeat("x", size)))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = response.Body.Close()
+	}
+	var large sync.WaitGroup
+	for range 20 {
+		large.Go(func() { post("/held", 100_000) })
+	}
+	<-begun
+	for range 3 {
+		post("/", 50_000)
+	}
+	if n := len(begun); n > 0 {
+		t.Errorf("%d more large bodies are handled at the same time", n)
+	}
+	close(release)
+	large.Wait()
 }

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spokewire/sdk-go/internal/daemon"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 	"go.uber.org/goleak"
 
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // notAuthorized is the reason code of MQTT 5 for what an ACL forbids.

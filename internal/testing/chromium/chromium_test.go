@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/spokewire/sdk-go/internal/chromium"
+	"github.com/spokewire/sdk-go/internal/testing/chromium"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

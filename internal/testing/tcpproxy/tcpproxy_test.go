@@ -16,7 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/spokewire/sdk-go/internal/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -28,8 +28,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/certtest"
-	"github.com/spokewire/sdk-go/internal/daemon"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // Options configures a Server. The zero value has a branch main with one file, and lets everybody in.

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/spokewire/sdk-go/internal/daemon"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spokewire/sdk-go/internal/daemon"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 const (

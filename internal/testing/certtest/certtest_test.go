@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spokewire/sdk-go/internal/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
 // TestHandshake: both ends accept what one authority has issued, and nothing else.
