@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/internal/quietlog"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // Handler is what an [Engine] serves: the protocol of a source or an agent. The engine calls its methods
@@ -262,7 +263,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		if errors.As(err, &permanent) {
 			pause = slowest()
 		}
-		e.sleep(ctx, pause)
+		_ = wait.Sleep(ctx, e.options.Clock, pause)
 	}
 	e.unsent.Flush(e.logger(ctx))
 	if n := e.outbox.pending(); n > 0 {
@@ -273,15 +274,6 @@ func (e *Engine) Start(ctx context.Context) error {
 	defer e.mu.Unlock()
 	e.stopped, e.since = true, e.options.Clock.Now()
 	return nil
-}
-
-func (e *Engine) sleep(ctx context.Context, d time.Duration) {
-	timer := e.options.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	}
 }
 
 func (e *Engine) connect(ctx context.Context) (Conn, error) {

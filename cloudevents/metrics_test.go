@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/spokewire/sdk-go/cloudevents"
-	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
 // withMetrics is withRig with a registry.

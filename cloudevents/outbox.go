@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/utils/buffer"
 	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // Lane is the queue that an [Item] waits in.
@@ -109,12 +111,12 @@ type outbox struct {
 	// broken is whether a request of the connection was given up: it was not the one that got ready.
 	broken  bool
 	metrics *metrics
-	// wake has room for one token: there is something to send, or the outbox became idle.
-	wake chan struct{}
+	// wake is set when there is something to send, or the outbox became idle.
+	wake wait.Signal
 }
 
 func newOutbox(c clock.PassiveClock) *outbox {
-	return &outbox{clock: c, live: map[Item]*liveState{}, told: map[Item]struct{}{}, wake: make(chan struct{}, 1)}
+	return &outbox{clock: c, live: map[Item]*liveState{}, told: map[Item]struct{}{}, wake: wait.NewSignal()}
 }
 
 // add queues an item. While offline, items of Control and Bulk are given up at once.
@@ -151,12 +153,7 @@ func (o *outbox) push(lane Lane, it Item) {
 	o.waiting[lane]++
 }
 
-func (o *outbox) signal() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
-}
+func (o *outbox) signal() { o.wake.Set() }
 
 // next takes the item whose turn it is.
 func (o *outbox) next() (turn, bool) {

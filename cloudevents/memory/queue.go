@@ -3,7 +3,11 @@
 
 package memory
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/spokewire/sdk-go/internal/wait"
+)
 
 // queue hands items from many goroutines to one. It grows as needed: a channel would take the memory of its
 // whole capacity for each connection.
@@ -11,10 +15,10 @@ type queue[T any] struct {
 	mu     sync.Mutex
 	items  []T
 	closed bool
-	wake   chan struct{} // holds a token while there may be items
+	wake   wait.Signal // there may be items
 }
 
-func newQueue[T any]() *queue[T] { return &queue[T]{wake: make(chan struct{}, 1)} }
+func newQueue[T any]() *queue[T] { return &queue[T]{wake: wait.NewSignal()} }
 
 // push adds an item. It returns false when the queue was closed.
 func (q *queue[T]) push(item T) bool {
@@ -25,10 +29,7 @@ func (q *queue[T]) push(item T) bool {
 	}
 	q.items = append(q.items, item)
 	if len(q.items) == 1 {
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+		q.wake.Set()
 	}
 	return true
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 
-	"github.com/spokewire/sdk-go/internal/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
 // TestPairReplacedAtOnce: certificate and key are in a folder that is replaced as a whole, as Kubernetes replaces a

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
-	"github.com/spokewire/sdk-go/internal/alloctest"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/alloctest"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // message returns a PUBLISH with QoS 1, and properties that are n times the user property "a",

@@ -12,6 +12,7 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 const (
@@ -37,7 +38,7 @@ const (
 
 // inbox is the queue between paho's reading goroutine and the receiver.
 type inbox struct {
-	wake  chan struct{}   // holds a token while there may be something to take
+	wake  wait.Signal     // there may be something to take
 	ended <-chan struct{} // closed when the connection is to end: reading does not wait any more
 
 	mu           sync.Mutex
@@ -52,7 +53,7 @@ type inbox struct {
 }
 
 func newInbox(ended <-chan struct{}) *inbox {
-	return &inbox{wake: make(chan struct{}, 1), ended: ended}
+	return &inbox{wake: wait.NewSignal(), ended: ended}
 }
 
 // size estimates the memory of a message.
@@ -148,10 +149,7 @@ func (q *inbox) add(p *packets.Publish) {
 	q.waiting = append(q.waiting, p)
 	q.bytes += size(p)
 	if len(q.waiting) == 1 {
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+		q.wake.Set()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // patience is how long a check waits for what must happen before it fails.
@@ -29,7 +30,7 @@ type client struct {
 	mu       sync.Mutex
 	received []cloudevents.Message
 	refused  []string // topics
-	changed  chan struct{}
+	changed  wait.Broadcast
 	busy     atomic.Bool // Receive or Refuse is running
 }
 
@@ -53,7 +54,7 @@ func (s *suite) connectWith(t *testing.T, o clientOptions, filters ...string) *c
 	if o.transport == nil {
 		o.transport = s.claimed(t)
 	}
-	c := &client{t: t, changed: make(chan struct{})}
+	c := &client{t: t}
 	binary := s.binary
 	if o.binary != nil {
 		binary = *o.binary
@@ -113,8 +114,7 @@ func (c *client) record(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change()
-	close(c.changed)
-	c.changed = make(chan struct{})
+	c.changed.Wake()
 }
 
 // await returns when the condition holds for what was received and refused so far.
@@ -124,7 +124,7 @@ func (c *client) await(what string, condition func(received []cloudevents.Messag
 	defer timeout.Stop()
 	for {
 		c.mu.Lock()
-		received, refused, changed := c.received, c.refused, c.changed
+		received, refused, changed := c.received, c.refused, c.changed.Next()
 		c.mu.Unlock()
 		if condition(received, refused) {
 			return received
@@ -258,8 +258,8 @@ func root(t *testing.T) string {
 	return "/" + name + "-" + uuid.NewString()
 }
 
-// wait waits for a channel to be closed.
-func wait(t *testing.T, what string, c <-chan struct{}) {
+// awaitClosed waits for a channel to be closed.
+func awaitClosed(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:

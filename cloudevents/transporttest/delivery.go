@@ -225,9 +225,9 @@ func (s *suite) ackAfterReceive(t *testing.T) {
 	})
 	publisher := s.connect(t)
 	publisher.publish(topic, numbered("", 5)...)
-	wait(t, "the message in whose Receive the crash comes", entered)
+	awaitClosed(t, "the message in whose Receive the crash comes", entered)
 	cutter.Cut(t)
-	wait(t, "the end of the connection", first.conn.Done())
+	awaitClosed(t, "the end of the connection", first.conn.Done())
 	close(crashed)
 	if err := first.conn.Close(); err != nil {
 		t.Errorf("Close: %v", err)
@@ -265,7 +265,7 @@ func (s *suite) commits(t *testing.T) {
 		},
 	}, topic)
 	receiver.publish(topic, numbered("", count)...)
-	wait(t, "the Commit of what was received", all)
+	awaitClosed(t, "the Commit of what was received", all)
 	if err := receiver.conn.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
@@ -291,7 +291,7 @@ func (s *suite) ackAfterCommit(t *testing.T) {
 	reason := errors.New("the disk is full")
 	first := open(func(context.Context) error { return reason })
 	s.connect(t).publish(topic, numbered("", 3)...)
-	wait(t, "the end of the connection", first.conn.Done())
+	awaitClosed(t, "the end of the connection", first.conn.Done())
 	if err := first.conn.Err(); !errors.Is(err, reason) {
 		t.Errorf("the connection ended with %v, want the error of Commit", err)
 	}

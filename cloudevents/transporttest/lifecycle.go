@@ -153,20 +153,20 @@ func (s *suite) closesWhileReceiving(t *testing.T) {
 		<-leave
 	}}, topic)
 	s.connect(t).publish(topic, numbered("", 10)...)
-	wait(t, "the first message", entered)
+	awaitClosed(t, "the first message", entered)
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		_ = c.conn.Close()
 	}()
-	wait(t, "the end of the connection", c.conn.Done())
+	awaitClosed(t, "the end of the connection", c.conn.Done())
 	select {
 	case <-closed:
 		t.Error("Close returned while Receive was running")
 	case <-time.After(10 * time.Millisecond):
 	}
 	close(leave)
-	wait(t, "the return of Close", closed)
+	awaitClosed(t, "the return of Close", closed)
 	if got := len(c.snapshot()); got != 1 {
 		t.Errorf("Receive was called %d times, want only the call that was running at Close", got)
 	}

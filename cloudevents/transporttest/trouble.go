@@ -29,7 +29,7 @@ func (s *suite) linkCut(t *testing.T) {
 	topic := root(t)
 	c := s.connectWith(t, clientOptions{transport: transport}, topic)
 	cutter.Cut(t)
-	wait(t, "the end of the connection", c.conn.Done())
+	awaitClosed(t, "the end of the connection", c.conn.Done())
 	if err := c.conn.Err(); err == nil {
 		t.Error("Err is nil after the link was cut")
 	}
@@ -77,7 +77,7 @@ func (s *suite) doneOnce(t *testing.T) {
 		c.await("some messages", func(r []cloudevents.Message, _ []string) bool { return len(r) > 20*round })
 		cutter.Cut(t)
 		group.Wait()
-		wait(t, "the end of the connection", c.conn.Done())
+		awaitClosed(t, "the end of the connection", c.conn.Done())
 		for i, a := range accepted {
 			if err := a.await(t)[0]; err != nil && !errors.Is(err, cloudevents.ErrConnectionLost) {
 				t.Errorf("message %d: done got %v, want nil or cloudevents.ErrConnectionLost", i, err)
@@ -149,5 +149,5 @@ func (s *suite) closeFrozen(t *testing.T) {
 	if took := time.Since(start); took > 3*time.Second {
 		t.Errorf("Close took %v with a broker that does not answer", took)
 	}
-	wait(t, "Publish to return after Close", ended)
+	awaitClosed(t, "Publish to return after Close", ended)
 }

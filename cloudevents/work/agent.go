@@ -9,16 +9,20 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/klog/v2"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/internal/quietlog"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // Agent serves the works of one cluster: it shows the works that the sources send, and reports the statuses
@@ -32,9 +36,9 @@ type Agent struct {
 	presence  *presence
 	ids       *idSequence
 	clientset workclientset.Interface
-	store     *store.Store[*agentWork]
-	journal   *journal // nil without a Store
-	metrics   *metrics // nil where nobody wants them
+	cache     *cache.Cache[*agentWork]
+	journal   *journal.Journal // nil without a Store
+	metrics   *metrics         // nil without a registerer
 	refusals  *quietlog.Log
 	requests  *requestQueue
 	session   string        // of this process
@@ -42,7 +46,7 @@ type Agent struct {
 	stopped   chan struct{} // closed when Start has returned
 	asks      atomic.Int64  // how often all sources were asked
 
-	// The store's lock guards what follows.
+	// The cache's lock guards what follows.
 	sources map[string]*agentSource
 	covered []string                // sources whose works an earlier process has received
 	waiting map[string][]*agentWork // by name: works that another source's work is in the way of
@@ -98,14 +102,16 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		options: options,
 		traits:  options.Profile.Traits(),
 		ids:     newIDSequence(),
-		store:   store.New[*agentWork](options.Clock, hold, store.Limits{Bytes: options.WatchCacheBytes, Age: options.WatchCacheTTL}),
+		cache: cache.New[*agentWork](options.Clock, hold, cache.Limits{
+			Bytes: options.WatchCacheBytes, Age: options.WatchCacheTTL,
+		}),
 		session: uuid.NewString(),
 		synced:  make(chan struct{}),
 		stopped: make(chan struct{}),
 		sources: map[string]*agentSource{},
 		waiting: map[string][]*agentWork{},
 		sync:    syncState{answers: map[string]*syncAnswer{}},
-		own:     ownRequests{wake: make(chan struct{}, 1)},
+		own:     ownRequests{wake: wait.NewSignal()},
 		logger:  klog.Background(),
 
 		refusals: quietlog.New("Refused an event", "topic", options.Clock),
@@ -117,7 +123,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 	a.requests = newRequestQueue(a.budget, a.take,
 		func(m cloudevents.Message, err error) { a.refuse(m.Topic, err, refusalReason(err), 1) })
 	a.presence = newPresence(presence{
-		lock: a.store, profile: options.Profile, clock: options.Clock, ids: a.ids,
+		lock: a.cache, profile: options.Profile, clock: options.Clock, ids: a.ids,
 		header:  codec.Header{Cluster: options.ClusterName, Agent: options.AgentID},
 		self:    protocol.Process{Session: a.session},
 		changed: func() {},
@@ -129,7 +135,10 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		if err := a.load(context.Background()); err != nil {
 			return nil, fmt.Errorf("work.NewAgent: AgentOptions.Store: %w", err)
 		}
-		a.journal = newJournal(options.Store, a.store, (*agentMeta)(a), options.Clock, nil, options.DrainTimeout)
+		a.journal = journal.New(journal.Options{
+			Store: options.Store, Lock: a.cache, Meta: (*agentMeta)(a), Clock: options.Clock, DrainTimeout: options.DrainTimeout,
+			Wrote: func(began time.Time, err error) { a.metrics.wrote(began, err) },
+		})
 		a.keepMeta()
 	}
 	if err := a.measure(); err != nil {
@@ -141,7 +150,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 		Optional: a.presence.filters(), Denied: a.presence.refused,
 		Binary:       a.traits.Binary,
 		Handler:      (*agentHandler)(a),
-		Commit:       a.journal.commit(),
+		Commit:       a.journal.Commit(),
 		QPS:          options.QPS,
 		Burst:        options.Burst,
 		DrainTimeout: options.DrainTimeout,
@@ -155,7 +164,7 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 	}
 	a.engine = engine
 	a.presence.use(engine)
-	a.clientset = newClientset(a)
+	a.clientset = clientset.New(&agentBackend{a, clientset.Reader[*agentWork]{Store: a.cache}})
 	return a, nil
 }
 
@@ -167,18 +176,18 @@ func (a *Agent) Clientset() workclientset.Interface { return a.clientset }
 // Start connects and serves until ctx ends, and ends as [Source.Start] does. A second call returns
 // [cloudevents.ErrStarted].
 func (a *Agent) Start(ctx context.Context) error {
-	a.store.Lock()
+	a.cache.Lock()
 	if a.started {
-		a.store.Unlock()
+		a.cache.Unlock()
 		return cloudevents.ErrStarted
 	}
 	a.logger = klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName)
 	a.started = true
 	a.presence.started(a.options.Clock.Now(), a.logger)
 	a.logUnserved()
-	a.store.Unlock()
-	err := start(ctx, a.engine, a.store, a.journal, a.presence,
-		func(ctx context.Context) { a.journal.run(ctx, a.options.Clock) },
+	a.cache.Unlock()
+	err := start(ctx, a.engine, a.cache, a.journal, a.presence,
+		a.journal.Run,
 		every(a.options.Clock, resyncInterval(a.options.ResyncInterval), a.resyncPeers),
 		a.runRequests)
 	if err == nil {
@@ -200,12 +209,12 @@ func (a *Agent) Ready() <-chan struct{} { return a.engine.Ready() }
 // cluster is connected. For probes use [Agent.Livez] and [Agent.Readyz].
 func (a *Agent) Healthy() error { return errors.Join(a.serving(), a.rival(false)) }
 
-func (a *Agent) serving() error { return errors.Join(a.engine.Healthy(), a.journal.healthy()) }
+func (a *Agent) serving() error { return errors.Join(a.engine.Healthy(), a.journal.Healthy()) }
 
 // rival returns an error while another agent of this cluster is connected. outranked has it of a newer one only.
 func (a *Agent) rival(outranked bool) error {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	if outranked && !a.presence.outranked() {
 		return nil
 	}
@@ -213,7 +222,7 @@ func (a *Agent) rival(outranked bool) error {
 	return a.presence.describe(effect, effect)
 }
 
-// source returns what is known of a source. The store's lock is held.
+// source returns what is known of a source. The cache's lock is held.
 func (a *Agent) source(name string) *agentSource {
 	s := a.sources[name]
 	if s == nil {
@@ -234,7 +243,7 @@ func (a *Agent) sourceOf(name string) (*agentSource, error) {
 
 // forgetUnused drops the records of sources that never had a work here.
 func (a *Agent) forgetUnused() {
-	if a.store.Held() {
+	if a.cache.Held() {
 		return
 	}
 	for name, s := range a.sources {
@@ -252,7 +261,7 @@ func (a *Agent) serves(source string) bool {
 	return a.options.Sources == nil || slices.Contains(a.options.Sources, source)
 }
 
-// logUnserved tells of works that the Store has of sources which are not served any more. The store's lock is held.
+// logUnserved tells of works that the Store has of sources which are not served any more. The cache's lock is held.
 func (a *Agent) logUnserved() {
 	for name, s := range a.sources {
 		held := 0
@@ -270,8 +279,8 @@ func (a *Agent) logUnserved() {
 // ends reports whether a source's message can end works that came when it was served, as a deletion or a request for
 // lists: somebody has to clean up after them, and they keep their names from others.
 func (a *Agent) ends(m codec.Message) bool {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	s := a.sources[m.Head().Source]
 	if s == nil {
 		return false
@@ -302,4 +311,16 @@ func stateOf(w *agentWork) protocol.AgentWork {
 	}
 	view.Finalizers = w.relearned || w.Object != nil && len(w.Object.Finalizers) > 0
 	return view
+}
+
+// TraceParent returns the W3C traceparent of the write at the source that a work shows; see
+// [SourceOptions].TraceParent. A controller that reconciles the work can continue that trace. It is
+// empty where there is none, and not kept over a restart.
+func (a *Agent) TraceParent(name string) string {
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	if w := a.cache.Get(a.options.ClusterName, name); w != nil {
+		return w.trace.heard
+	}
+	return ""
 }

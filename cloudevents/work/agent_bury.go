@@ -31,7 +31,7 @@ func (w *agentWork) buryAs(last *workv1.ManifestWork) {
 			meta.ManagedFields = nil
 			w.lastMeta = &meta
 		}
-		a.store.Remove(w, last)
+		a.cache.Remove(w, last)
 	}
 	w.stopWaiting()
 	w.setRefused(0)
@@ -61,7 +61,7 @@ func (w *agentWork) stopWaiting() {
 
 // serveWaiting creates the first work that waits for a name, if the name is free now.
 func (a *Agent) serveWaiting(name string) {
-	for len(a.waiting[name]) > 0 && a.store.Get(a.options.ClusterName, name) == nil {
+	for len(a.waiting[name]) > 0 && a.cache.Get(a.options.ClusterName, name) == nil {
 		w := a.waiting[name][0]
 		spec := ownSpec(w.next)
 		w.stopWaiting()

@@ -37,9 +37,6 @@ func (a *Agent) measure() error {
 		synced:  m.set.Desc("synced", "Whether the initial sync is over, so that lists and informers have what there is."),
 	}
 	a.metrics = m
-	if a.journal != nil {
-		a.journal.metrics = m
-	}
 	return m.register(func(out chan<- prometheus.Metric) { a.collect(m, own, out) })
 }
 
@@ -58,11 +55,11 @@ func specOutcome(act protocol.AgentAction) string {
 	return specIgnored
 }
 
-// collect takes the store's lock once.
+// collect takes the cache's lock once.
 func (a *Agent) collect(m *metrics, own *agentSizes, out chan<- prometheus.Metric) {
 	works := map[string]int{"held": 0, "deleting": 0, "tombstone": 0, "waiting": 0, "rejected": 0}
 	degraded := 0
-	a.store.Lock()
+	a.cache.Lock()
 	for _, s := range a.sources {
 		for _, w := range s.works {
 			switch {
@@ -82,10 +79,10 @@ func (a *Agent) collect(m *metrics, own *agentSizes, out chan<- prometheus.Metri
 			}
 		}
 	}
-	sources, synced := len(a.sources), !a.store.Held()
-	now := sizes{store: a.store.Stats(), works: works, degraded: degraded, unsaved: a.journal.unsaved()}
-	a.store.Unlock()
-	m.collect(out, a.options.Outbox, now)
+	sources, synced := len(a.sources), !a.cache.Held()
+	now := sizes{store: a.cache.Stats(), works: works, degraded: degraded, unsaved: a.journal.UnsavedLocked()}
+	a.cache.Unlock()
+	m.collect(out, int(a.options.Outbox), now)
 	out <- meter.Gauge(own.sources, float64(sources))
 	out <- meter.Gauge(own.synced, meter.Bool(synced))
 }

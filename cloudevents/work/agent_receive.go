@@ -11,6 +11,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -73,8 +74,8 @@ func (h *agentHandler) Refused(topic string, err error) {
 
 // refuse counts and logs messages that cannot be used.
 func (a *Agent) refuse(topic string, err error, reason string, n int) {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	a.refuseLocked(topic, err, reason, n)
 }
 
@@ -85,8 +86,8 @@ func (a *Agent) refuseLocked(topic string, err error, reason string, n int) {
 
 func (a *Agent) receive(m codec.Message) error {
 	if p, ok := m.(*codec.Presence); ok {
-		a.store.Lock()
-		defer a.store.Unlock()
+		a.cache.Lock()
+		defer a.cache.Unlock()
 		return a.presence.heard(p)
 	}
 	head := m.Head()
@@ -100,8 +101,8 @@ func (a *Agent) receive(m codec.Message) error {
 	default:
 		return unusable(refusedCluster, "the event is for cluster %q", head.Cluster)
 	}
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	switch m := m.(type) {
 	case *codec.Spec:
 		return a.onSpec(m)
@@ -119,7 +120,7 @@ func (a *Agent) work(source, id string) *agentWork {
 	return nil
 }
 
-// onSpec does what the protocol's table says. The store's lock is held.
+// onSpec does what the protocol's table says. The cache's lock is held.
 func (a *Agent) onSpec(m *codec.Spec) error {
 	strict := m.UID == ""
 	n := shown{version: m.Version, seq: m.StatusSeq}
@@ -222,10 +223,10 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 
 // newErrors returns what the schema has against a spec that an object is to have, nil where that has it already.
 func (w *agentWork) newErrors(spec *codec.Spec) error {
-	if w.Object == nil || sameSpec(&w.Object.Spec, &spec.Work.Spec) {
+	if w.Object == nil || clientset.SameSpec(&w.Object.Spec, &spec.Work.Spec) {
 		return nil // create decides
 	}
-	return brief(specErrors(&spec.Work.Spec))
+	return clientset.Brief(clientset.SpecErrors(&spec.Work.Spec))
 }
 
 // invalid counts and logs a spec that the schema forbids.

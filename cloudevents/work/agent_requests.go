@@ -14,6 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 const (
@@ -33,12 +34,12 @@ const (
 
 // ownRequests are what an agent sends by itself. The agent's mutex guards them.
 type ownRequests struct {
-	due      time.Time     // when run wakes up
-	askDue   time.Time     // zero: nothing is asked or confirmed
-	gathered int           // confirmations
-	recent   []recentSpec  // in the order of their due times
-	digestAt time.Time     // zero before the first connection
-	wake     chan struct{} // has room for one token: something is due earlier
+	due      time.Time    // when run wakes up
+	askDue   time.Time    // zero: nothing is asked or confirmed
+	gathered int          // confirmations
+	recent   []recentSpec // in the order of their due times
+	digestAt time.Time    // zero before the first connection
+	wake     wait.Signal  // something is due earlier
 }
 
 // recentSpec is a work whose version no status has confirmed yet.
@@ -68,8 +69,8 @@ func (a *Agent) runRequests(ctx context.Context) {
 
 // sendDue sends what is due, and returns the time until something else is.
 func (a *Agent) sendDue() time.Duration {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	now := a.options.Clock.Now()
 	a.confirmRecentLocked(now)
 	if r := &a.own; !r.askDue.IsZero() && isDue(r.askDue, now, askDelay) {
@@ -89,30 +90,13 @@ func (a *Agent) sendDue() time.Duration {
 	return next.Sub(now)
 }
 
-// isDue reports whether a time has come that was at most so far ahead when it was set. A clock that was set back since
-// does not put it off.
-func isDue(at, now time.Time, most time.Duration) bool { return !now.Before(at) || at.Sub(now) > most }
-
-// earliest returns the earliest of times that are not zero.
-func earliest(t time.Time, others ...time.Time) time.Time {
-	for _, other := range others {
-		if !other.IsZero() && other.Before(t) {
-			t = other
-		}
-	}
-	return t
-}
-
 // wakeLocked has run wake up no later than at a time.
 func (a *Agent) wakeLocked(at time.Time) {
 	if !at.Before(a.own.due) {
 		return
 	}
 	a.own.due = at
-	select {
-	case a.own.wake <- struct{}{}:
-	default:
-	}
+	a.own.wake.Set()
 }
 
 // ask gathers a request for a work that only its source can tell the truth about: what it was at a version or after.
@@ -286,8 +270,8 @@ func (a *Agent) sendDigest(s *agentSource, buckets int) {
 
 // resyncPeers compares all works with sources that know no digests, or with all, where the options say so.
 func (a *Agent) resyncPeers() {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	if a.traits.Strict || a.options.ResyncInterval > 0 {
 		a.resyncLocked()
 		return

@@ -16,8 +16,8 @@ import (
 // resync sends all sources the list of what the agent has. On the first connection it is empty, which asks
 // for everything.
 func (a *Agent) resync() {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	a.resyncLocked()
 }
 
@@ -123,7 +123,7 @@ type charged struct {
 
 func (c *charged) Settled(error) { c.size = c.account.set(c.size, 0) }
 
-// onHashes answers a source's request for statuses, and its end markers. The store's lock is held.
+// onHashes answers a source's request for statuses, and its end markers. The cache's lock is held.
 func (a *Agent) onHashes(m *codec.StatusResync) error {
 	a.metrics.list(received, len(m.Entries))
 	s := a.sources[m.Source]
@@ -209,7 +209,7 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 		return
 	}
 	entries := s.entries(nil, m.Part)
-	waits := a.store.Held() && !a.sync.answers[s.name].complete()
+	waits := a.cache.Held() && !a.sync.answers[s.name].complete()
 	if m.Scope == codec.ScopeLists && len(entries) == 0 && !waits && m.Part.IsZero() {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -45,28 +46,28 @@ type storedAgentWork struct {
 }
 
 var (
-	_ kept = &agentWork{}
-	_ kept = &agentMeta{}
+	_ journal.Record = &agentWork{}
+	_ journal.Record = &agentMeta{}
 )
 
-// keep notes that the record of a work has changed. The store's lock is held, as with all that follows.
+// keep notes that the record of a work has changed. The cache's lock is held, as with all that follows.
 func (a *Agent) keep(w *agentWork) {
 	if a.journal == nil {
 		return
 	}
 	w.unsaved = true
-	a.journal.mark(workKey(w.source.name, w.id), w)
+	a.journal.MarkLocked(journal.WorkKey(w.source.name, w.id), w)
 }
 
 func (a *Agent) keepMeta() {
 	if a.journal != nil {
-		a.journal.mark(keyMeta, (*agentMeta)(a))
+		a.journal.MarkLocked(journal.KeyMeta, (*agentMeta)(a))
 	}
 }
 
 // put shows a new state of a work.
 func (a *Agent) put(w *agentWork, obj *workv1.ManifestWork) {
-	a.store.Put(w, obj)
+	a.cache.Put(w, obj)
 	a.keep(w)
 }
 
@@ -79,7 +80,7 @@ func (a *Agent) send(w *agentWork) {
 	a.engine.Enqueue(cloudevents.Live, w)
 }
 
-func (w *agentWork) record() any {
+func (w *agentWork) Content() any {
 	if w.source.works[w.id] != w {
 		return nil
 	}
@@ -96,7 +97,7 @@ func (w *agentWork) record() any {
 }
 
 // saved lets out what waited for the record to be durable.
-func (w *agentWork) saved() {
+func (w *agentWork) Saved() {
 	w.unsaved = false
 	if w.toSend {
 		w.toSend = false
@@ -107,10 +108,10 @@ func (w *agentWork) saved() {
 // agentMeta is the agent as the record of what it knows beside works.
 type agentMeta Agent
 
-func (m *agentMeta) record() any {
+func (m *agentMeta) Content() any {
 	out := (*Agent)(m).ownMeta()
-	out.ResourceVersion = m.store.LastVersion()
-	if m.store.Held() {
+	out.ResourceVersion = m.cache.LastVersion()
+	if m.cache.Held() {
 		out.Synced, out.Sources = len(m.covered) > 0, m.covered
 	} else {
 		out.Synced, out.Sources = true, m.options.Sources
@@ -118,16 +119,18 @@ func (m *agentMeta) record() any {
 	return &out
 }
 
-func (m *agentMeta) saved() {}
+func (m *agentMeta) Saved() {}
 
-func (a *Agent) ownMeta() storedMeta {
-	return storedMeta{Format: storeFormat, Kind: "agent", Name: a.options.ClusterName, Profile: a.options.Profile.Name()}
+func (a *Agent) ownMeta() journal.Meta {
+	return journal.Meta{
+		Format: journal.Format, Kind: "agent", Name: a.options.ClusterName, Profile: a.options.Profile.Name(),
+	}
 }
 
 // load takes over what an earlier process has left in the store.
 func (a *Agent) load(ctx context.Context) error {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	err := a.options.Store.Load(ctx, func(key string, value []byte) error {
 		if err := a.loadRecord(key, value); err != nil {
 			return fmt.Errorf("record %q of the store: %w", key, err)
@@ -145,15 +148,15 @@ func (a *Agent) load(ctx context.Context) error {
 }
 
 func (a *Agent) loadRecord(key string, value []byte) error {
-	if key == keyMeta {
-		var m storedMeta
+	if key == journal.KeyMeta {
+		var m journal.Meta
 		if err := json.Unmarshal(value, &m); err != nil {
 			return err
 		}
-		if err := m.check(a.ownMeta()); err != nil {
+		if err := m.Check(a.ownMeta()); err != nil {
 			return err
 		}
-		a.store.Begin(m.ResourceVersion)
+		a.cache.Begin(m.ResourceVersion)
 		a.covered = m.Sources
 		added := slices.ContainsFunc(a.options.Sources, func(source string) bool { return !slices.Contains(m.Sources, source) })
 		if m.Synced && !added {
@@ -161,9 +164,9 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 		}
 		return nil
 	}
-	source, id, ok := parseKey(prefixWork, key)
+	source, id, ok := journal.ParseKey(journal.PrefixWork, key)
 	if !ok {
-		return errUnknownRecord
+		return journal.ErrUnknownRecord
 	}
 	var stored storedAgentWork
 	if err := json.Unmarshal(value, &stored); err != nil {
@@ -194,7 +197,7 @@ func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 	defer w.account()
 	switch {
 	case stored.Object != nil:
-		a.store.Restore(w, stored.Object)
+		a.cache.Restore(w, stored.Object)
 	case w.state == protocol.Grave:
 		a.dig(w)
 	case w.next != nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// strictStatus adds what travels in a strict profile. The store's lock is held.
+// strictStatus adds what travels in a strict profile. The cache's lock is held.
 func (w *agentWork) strictStatus(s *codec.Status) {
 	if s.SequenceID == 0 { // nothing was published before, and the format requires one
 		w.advance()

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/codec"
 )
 
@@ -102,8 +103,8 @@ func (a *Agent) beginSyncLocked(resyncID string) {
 
 // startSync lets the quiet time of the initial sync begin: from now on the broker has the lists.
 func (a *Agent) startSync() {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	now := a.options.Clock.Now()
 	a.sync.began = now
 	for _, answer := range a.sync.answers {
@@ -148,7 +149,7 @@ func (a *Agent) awaitLocked(source string, answer *syncAnswer) {
 // delay the next list to a source that marks the end of its answers.
 func (a *Agent) progressLocked(source, resyncID string, isNew bool) {
 	answer := a.sync.answers[source]
-	if answer == nil || answer.done && !a.store.Held() || resyncID == "" && a.endsAnswers(source) {
+	if answer == nil || answer.done && !a.cache.Held() || resyncID == "" && a.endsAnswers(source) {
 		return
 	}
 	answer.progress = a.options.Clock.Now()
@@ -161,10 +162,10 @@ func (a *Agent) progressLocked(source, resyncID string, isNew bool) {
 	}
 }
 
-// endSync lets lists and watches go on without waiting. The store's lock is held.
+// endSync lets lists and watches go on without waiting. The cache's lock is held.
 func (a *Agent) endSync() {
-	if a.store.Held() {
-		a.store.Release()
+	if a.cache.Held() {
+		a.cache.Release()
 		close(a.synced)
 		a.keepMeta()
 	}
@@ -182,7 +183,7 @@ func (a *Agent) quiet() time.Duration {
 // all have come. It returns when it is to be called again.
 func (a *Agent) pursueLocked(now time.Time) time.Time {
 	var next time.Time
-	held, named := a.store.Held(), len(a.options.Sources) > 0
+	held, named := a.cache.Held(), len(a.options.Sources) > 0
 	if held && !a.asked() {
 		return now.Add(a.quiet())
 	}
@@ -308,13 +309,13 @@ func (a *Agent) waitSynced(ctx context.Context) error {
 	default:
 	}
 	var late <-chan time.Time
-	a.store.Lock()
-	if !a.started && a.store.Held() {
+	a.cache.Lock()
+	if !a.started && a.cache.Held() {
 		timer := a.options.Clock.NewTimer(a.quiet())
 		defer timer.Stop()
 		late = timer.C()
 	}
-	a.store.Unlock()
+	a.cache.Unlock()
 	for {
 		select {
 		case <-a.synced:
@@ -324,9 +325,9 @@ func (a *Agent) waitSynced(ctx context.Context) error {
 		case <-ctx.Done():
 			return a.notSynced(ctx.Err())
 		case <-late:
-			a.store.Lock()
+			a.cache.Lock()
 			started := a.started
-			a.store.Unlock()
+			a.cache.Unlock()
 			if !started {
 				return apierrors.NewServiceUnavailable("the agent is not started, so it has received no works")
 			}
@@ -337,13 +338,13 @@ func (a *Agent) waitSynced(ctx context.Context) error {
 
 // notSynced returns the error of a call whose context ended before the initial sync.
 func (a *Agent) notSynced(cause error) error {
-	return &contextError{apierrors.NewTimeoutError(a.syncProblem()+": "+cause.Error(), 1), cause}
+	return clientset.Timeout(a.syncProblem()+": "+cause.Error(), 1, cause)
 }
 
 // syncProblem tells why the initial sync has not ended.
 func (a *Agent) syncProblem() string {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	problem := "the initial sync has not ended"
 	missing, refused := a.missingLocked(a.options.Clock.Now())
 	if len(missing) > 0 {

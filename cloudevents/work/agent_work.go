@@ -19,16 +19,17 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
 	"github.com/spokewire/sdk-go/codec"
 )
 
 // agentWork is an agent's record of one work. Without an object it is a grave, or a work whose spec could not
 // be decoded or whose name is taken.
 type agentWork struct {
-	store.Entry
+	cache.Entry
 	agent  *Agent
 	source *agentSource
 	id     string
@@ -77,7 +78,7 @@ type agentWork struct {
 	answering atomic.Bool
 }
 
-// publish puts the work into the outbox with a status newer than any before. The store's lock is held.
+// publish puts the work into the outbox with a status newer than any before. The cache's lock is held.
 func (w *agentWork) publish() {
 	w.advance()
 	w.hash = ""
@@ -171,8 +172,8 @@ func (w *agentWork) Settled(err error) {
 	if err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {
 		return
 	}
-	w.agent.store.Lock()
-	defer w.agent.store.Unlock()
+	w.agent.cache.Lock()
+	defer w.agent.cache.Unlock()
 	if w.shrunk {
 		return // not even the short form goes out: the engine has logged it
 	}
@@ -187,15 +188,15 @@ func (w *agentWork) Settled(err error) {
 
 func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.Message, error) {
 	a := w.agent
-	a.store.Lock()
+	a.cache.Lock()
 	if w.source.works[w.id] != w {
-		a.store.Unlock()
+		a.cache.Unlock()
 		return cloudevents.Message{}, nil // an expired grave
 	}
 	w.heal(boundsOf(a.traits, a.options.Clock))
 	if w.unsaved { // store first, then publish
 		w.toSend = true
-		a.store.Unlock()
+		a.cache.Unlock()
 		return cloudevents.Message{}, nil
 	}
 	status := codec.Status{
@@ -218,7 +219,7 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 	if a.traits.Strict {
 		w.strictStatus(&status)
 	}
-	a.store.Unlock()
+	a.cache.Unlock()
 	return encode(a.options.Profile, &status)
 }
 
@@ -235,7 +236,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 		w.rejectEmpty("nothing was applied")
 		return
 	}
-	if err := brief(specErrors(&spec.Work.Spec)); err != nil && spec.DeletionTimestamp == nil {
+	if err := clientset.Brief(clientset.SpecErrors(&spec.Work.Spec)); err != nil && spec.DeletionTimestamp == nil {
 		w.invalid(err)
 		w.reject("InvalidSpec", "the spec is invalid, and nothing was applied: "+err.Error())
 		return
@@ -249,7 +250,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 		w.reject("InvalidSpec", "the name is none of a Kubernetes object: nothing was applied")
 		return
 	}
-	if other := a.store.Get(a.options.ClusterName, w.name); other != nil {
+	if other := a.cache.Get(a.options.ClusterName, w.name); other != nil {
 		if spec.DeletionTimestamp != nil {
 			w.bury() // the name is another's, so there is nothing of this work to clean up
 			return
@@ -349,8 +350,8 @@ func (w *agentWork) take(spec *codec.Spec) {
 	had, ahead := w.problem != nil, w.ahead
 	w.problem, w.created = nil, spec.Work.CreationTimestamp
 	obj := *w.Object
-	keepEqualManifests(&obj.Spec, &spec.Work.Spec)
-	equal := sameSpec(&obj.Spec, &spec.Work.Spec)
+	clientset.KeepEqualManifests(&obj.Spec, &spec.Work.Spec)
+	equal := clientset.SameSpec(&obj.Spec, &spec.Work.Spec)
 	if !equal {
 		obj.Spec = spec.Work.Spec
 		detachFrom(&w.Object.Spec, &obj.Spec)
@@ -360,7 +361,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 	obj.Annotations = mergeKeys(obj.Annotations, w.annotations, spec.Work.Annotations)
 	obj.OwnerReferences = spec.Work.OwnerReferences
 	w.labels, w.annotations = spec.Work.Labels, spec.Work.Annotations
-	if !equal || obj.Generation != w.Object.Generation || !sameMetadata(&obj, w.Object) {
+	if !equal || obj.Generation != w.Object.Generation || !clientset.SameMetadata(&obj, w.Object) {
 		w.agent.put(w, &obj)
 	}
 	// In a strict profile an empty status is one, and would replace what the source has.
@@ -433,4 +434,23 @@ func withCondition(status workv1.ManifestWorkStatus, c metav1.Condition) workv1.
 	}
 	status.Conditions = append(conditions, c)
 	return status
+}
+
+// traces are the traceparents of a work at its agent.
+type traces struct {
+	heard string // of the spec
+	said  string // of the last write of a status, where that has one
+}
+
+// reported is the traceparent of a status.
+func (t *traces) reported() string {
+	if t.said != "" {
+		return t.said
+	}
+	return t.heard
+}
+
+// follow takes that of a new spec.
+func (t *traces) follow(traceParent string) {
+	*t = traces{heard: validTrace(traceParent)}
 }

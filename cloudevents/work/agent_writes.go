@@ -10,72 +10,70 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/watch"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
 	"github.com/spokewire/sdk-go/codec"
 )
 
-var _ role = &Agent{}
+var _ clientset.Backend = &agentBackend{}
 
-func (a *Agent) supports(verb string, _ subresource) error {
+// agentBackend answers the clientset of an agent.
+type agentBackend struct {
+	*Agent
+	clientset.Reader[*agentWork]
+}
+
+func (a *agentBackend) Supports(verb string, _ clientset.Subresource) error {
 	switch verb {
 	case "create", "delete", "deletecollection":
-		return apierrors.NewMethodNotSupported(resource, verb)
+		return apierrors.NewMethodNotSupported(clientset.Resource, verb)
 	}
 	return nil
 }
 
-func (a *Agent) object(namespace, name string) *workv1.ManifestWork {
-	return object(a.store, namespace, name)
-}
-
-// list waits for the initial sync: a work that no source was heard of yet must not look
+// List waits for the initial sync: a work that no source was heard of yet must not look
 // as if it were gone.
-func (a *Agent) list(ctx context.Context, q *store.Query) (store.Page, error) {
+func (a *agentBackend) List(ctx context.Context, q *cache.Query) (cache.Page, error) {
 	if err := a.waitSynced(ctx); err != nil {
-		return store.Page{}, err
+		return cache.Page{}, err
 	}
-	return a.store.List(q)
+	return a.cache.List(q)
 }
 
-// heard waits for the initial sync, as list does.
-func (a *Agent) heard(ctx context.Context) error { return a.waitSynced(ctx) }
+// WaitSynced waits for the initial sync, as list does.
+func (a *agentBackend) WaitSynced(ctx context.Context) error { return a.waitSynced(ctx) }
 
-// certain has nothing to ask: an agent's works are its own.
-func (a *Agent) certain(context.Context) (bool, error) { return false, nil }
+// Refresh has nothing to ask: an agent's works are its own.
+func (a *agentBackend) Refresh(context.Context) (bool, error) { return false, nil }
 
-func (a *Agent) reached(version uint64) error { return reached(a.store, version) }
-
-func (a *Agent) watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error) {
-	return watchStore(ctx, a.store, o)
+func (a *agentBackend) Create(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, error) {
+	return nil, apierrors.NewMethodNotSupported(clientset.Resource, "create")
 }
 
-func (a *Agent) create(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, error) {
-	return nil, apierrors.NewMethodNotSupported(resource, "create")
+func (a *agentBackend) Remove(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, bool, error) {
+	return nil, false, apierrors.NewMethodNotSupported(clientset.Resource, "delete")
 }
 
-func (a *Agent) remove(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, bool, error) {
-	return nil, false, apierrors.NewMethodNotSupported(resource, "delete")
-}
-
-// admit keeps the spec, which belongs to the source; of metadata an agent may change finalizers, labels and
+// Admit keeps the spec, which belongs to the source; of metadata an agent may change finalizers, labels and
 // annotations.
-func (a *Agent) admit(current, next *workv1.ManifestWork, sub subresource, invalid field.ErrorList) error {
-	if sub == statusPart {
+func (a *agentBackend) Admit(
+	current, next *workv1.ManifestWork, sub clientset.Subresource, invalid field.ErrorList,
+) error {
+	if sub == clientset.StatusPart {
 		status, said := next.Status, next.TypeMeta
 		*next = *current
 		next.Status = status
-		if err := validateStatus(next, said, invalid); err != nil {
+		if err := clientset.ValidateStatus(next, said, invalid); err != nil {
 			return err
 		}
 		return a.fits(next)
 	}
-	carryOver(current, next)
+	clientset.CarryOver(current, next)
 	next.Status = current.Status
-	if !sameSpec(&current.Spec, &next.Spec) {
+	if !clientset.SameSpec(&current.Spec, &next.Spec) {
 		invalid = append(invalid, field.Forbidden(
 			field.NewPath("spec"), "the spec belongs to the work's source: an agent cannot change it"))
 	}
@@ -83,35 +81,37 @@ func (a *Agent) admit(current, next *workv1.ManifestWork, sub subresource, inval
 		invalid = append(invalid, field.Forbidden(
 			field.NewPath("metadata", "ownerReferences"), "the owners belong to the work's source: an agent cannot change them"))
 	}
-	return validateChange(current, next, false, invalid)
+	return clientset.ValidateChange(current, next, false, invalid)
 }
 
-// commit replaces an object.
-func (a *Agent) commit(ctx context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
+// Commit replaces an object.
+func (a *agentBackend) Commit(
+	ctx context.Context, current, next *workv1.ManifestWork,
+) (*workv1.ManifestWork, bool, error) {
 	out, ok, err := a.commitOne(current, next, traceOf(ctx, a.options.TraceParent))
 	if ok && err == nil {
-		err = a.journal.durable(ctx)
+		err = durable(ctx, a.journal)
 	}
 	return out, ok, err
 }
 
-func (a *Agent) durable(ctx context.Context) error { return a.journal.durable(ctx) }
+func (a *agentBackend) WaitDurable(ctx context.Context) error { return durable(ctx, a.journal) }
 
 // commitOne stores a change. A status is published; metadata stays on the cluster. The last finalizer of a work
 // in deletion takes the object with it, and the source is told.
 func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, bool, error) {
 	published := !sameStatus(&current.Status, &next.Status)
-	a.store.Lock()
-	defer a.store.Unlock()
-	w := a.store.Get(next.Namespace, next.Name)
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	w := a.cache.Get(next.Namespace, next.Name)
 	if w == nil || w.Object != current {
 		return nil, false, nil
 	}
-	if a.store.Sealed() {
+	if a.cache.Sealed() {
 		return nil, false, errStopped
 	}
 	if published {
-		if err := a.metrics.write(room(a.engine, a.options.Outbox, w)); err != nil {
+		if err := a.metrics.write(room(a.engine, w, a.options.Outbox.limit(), a.options.Outbox != Disabled)); err != nil {
 			return nil, false, err
 		}
 	}
@@ -138,10 +138,10 @@ func (a *Agent) fits(obj *workv1.ManifestWork) error {
 	if limit == 0 || 2*roughStatusSize(&obj.Status)+4096 < limit {
 		return nil
 	}
-	a.store.Lock()
-	w := a.store.Get(obj.Namespace, obj.Name)
+	a.cache.Lock()
+	w := a.cache.Get(obj.Namespace, obj.Name)
 	if w == nil {
-		a.store.Unlock()
+		a.cache.Unlock()
 		return nil // the commit finds out
 	}
 	status := codec.Status{
@@ -154,7 +154,7 @@ func (a *Agent) fits(obj *workv1.ManifestWork) error {
 		Metadata:   &obj.ObjectMeta,
 		Status:     &obj.Status,
 	}
-	a.store.Unlock()
+	a.cache.Unlock()
 	m, err := encode(a.options.Profile, &status)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())

@@ -59,6 +59,29 @@ func TestRestoredBackup(t *testing.T) {
 	})
 }
 
+// TestRestoredBackupIsFoundAtOnce: a source asks also clusters that it does not know what they hold, as
+// soon as it is connected.
+func TestRestoredBackupIsFoundAtOnce(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		h := s.source(work.SourceOptions{Store: store})
+		for _, cluster := range []string{"cluster1", "cluster2"} {
+			s.agent(work.AgentOptions{ClusterName: cluster})
+		}
+		h.complete()
+		h.create("cluster1", newWork("before", "1"))
+		s.settle()
+		backup := s.copyOf(store)
+		h.create("cluster2", newWork("after", "1"))
+		s.settle()
+		h.kill()
+
+		h = s.source(work.SourceOptions{Store: backup})
+		s.settle()
+		expectProbes(s.t, "restored", h, "the store is older than what 1 clusters hold (cluster2 is the first)", "", "")
+	})
+}
+
 // TestRestoredBackupDeclaredAtStart: a program that declares its inventory complete at each start
 // deletes nothing that a restored Store lacks. A call after the source has detected the backup
 // counts.

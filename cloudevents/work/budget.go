@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 	"github.com/spokewire/sdk-go/codec"
 )
 
@@ -158,162 +158,6 @@ func conditionsSize(conditions []metav1.Condition) (size int) {
 	return size
 }
 
-// account charges the cluster for a record as it is now: a tombstone, the status of an object, or nothing once it is
-// removed. The source's mutex is held.
-func (w *sourceWork) account() {
-	a, size, own := &w.cluster.account, int64(0), false
-	if w.source.works[workID{w.cluster.name, w.id}] == w {
-		if own = w.Object != nil; own {
-			size = statusSize(&w.Object.Status)
-		} else {
-			size = w.tombstoneSize()
-		}
-	}
-	if !own {
-		delete(w.cluster.delivery.refused, w)
-	}
-	w.charged = a.set(w.charged, size)
-	switch {
-	case own && !w.own:
-		a.allow(workAllowance)
-	case !own && w.own:
-		a.allow(-workAllowance)
-	}
-	w.own = own
-}
-
-func (w *sourceWork) tombstoneSize() int64 { return int64(tombstoneCost + 2*len(w.id) + len(w.name)) }
-
-// admit refuses a status that is too large, that the CRD's schema forbids, or for which the cluster has no bytes left.
-func (w *sourceWork) admit(status *workv1.ManifestWorkStatus) error {
-	o := &w.source.options
-	size := statusSize(status)
-	delete(w.cluster.delivery.refused, w)
-	if size > int64(o.MaxStatusBytes) {
-		return unusable(refusedBudget, "the status of work %s/%s has %d bytes, SourceOptions.MaxStatusBytes is %d",
-			w.cluster.name, w.name, size, o.MaxStatusBytes)
-	}
-	// The schema takes longer to check than the size.
-	if err := brief(statusErrors(status)); err != nil {
-		return unusable(refusedSchema, "the status of work %s/%s is invalid: %w", w.cluster.name, w.name, err)
-	}
-	if !w.cluster.account.charge(size - w.charged) {
-		w.source.refusedLocked(w, size)
-		return unusable(refusedBudget, "the status of work %s/%s has %d bytes: %w",
-			w.cluster.name, w.name, size, w.cluster.account.errFull())
-	}
-	w.charged = size
-	return nil
-}
-
-// account charges the source for the record as it is now. The agent's mutex is held.
-func (w *agentWork) account() {
-	size, before := int64(0), w.charged
-	if w.source.works[w.id] == w {
-		size = w.size()
-	}
-	if w.charged = w.source.account.set(before, size); size < before {
-		w.agent.roomLocked()
-	}
-}
-
-// admit charges the source for a spec that w is to have, as its next one or at once. A spec that
-// exceeds the bounds loses its content, and the record reports that. It is an error where there is
-// no room for the report either.
-func (w *agentWork) admit(spec *codec.Spec, next bool) error {
-	size := recordSize(w.id, spec.Name) + specSize(spec)
-	if next {
-		size = w.size() - specSize(w.next) + specSize(spec)
-	}
-	if w.source.account.chargeSpec(size - w.charged) {
-		less := size < w.charged
-		w.charged = size
-		w.setRefused(0)
-		if less {
-			w.agent.roomLocked()
-		}
-		if spec.Work != nil {
-			detach(&spec.Work.Spec)
-		}
-		return nil
-	}
-	err := unusable(refusedBudget, "work %s of source %s has %d bytes: %w",
-		spec.Name, w.source.name, size, w.source.account.errFull())
-	report := max(recordSize(w.id, spec.Name)+reportCost, w.charged)
-	if next || spec.Work == nil || spec.DeletionTimestamp != nil || !w.source.account.chargeExcept(report-w.charged, reportReserve) {
-		return err
-	}
-	w.charged = report
-	w.setRefused(size)
-	spec.Work = nil
-	w.agent.refuseLocked("", err, refusedBudget, 1)
-	return nil
-}
-
-// refusal returns why a spec was refused.
-func (w *agentWork) refusal() string {
-	return fmt.Sprintf("the work has %d bytes: %v", w.refused, w.source.account.errFull())
-}
-
-// setRefused notes the size of a spec that was refused; 0 is for none.
-func (w *agentWork) setRefused(size int64) {
-	s := w.source
-	had := len(s.refused)
-	w.refused = size
-	switch {
-	case size == 0:
-		delete(s.refused, w)
-	case s.refused == nil:
-		s.refused = map[*agentWork]bool{w: false}
-	default:
-		s.refused[w] = false
-	}
-	w.agent.refused += len(s.refused) - had
-}
-
-// roomLocked asks for refused specs soon: there may be room for some.
-func (a *Agent) roomLocked() {
-	if a.refused > 0 {
-		a.gatherLocked(askDelay)
-	}
-}
-
-// findRoomLocked chooses the refused specs that there is room for now. Lists and digests show an
-// earlier version of their works, so that the source sends them.
-func (a *Agent) findRoomLocked() {
-	if a.refused == 0 {
-		return
-	}
-	for _, s := range a.sources {
-		peer, all := s.account.freeForSpecs()
-		free := min(peer, all)
-		for w := range s.refused {
-			more := w.refused - w.charged
-			fits := more <= free
-			if s.refused[w] = fits; fits {
-				free -= more
-			}
-		}
-	}
-}
-
-// size estimates the memory that the source makes the agent keep for a work. Statuses do not count:
-// the agent's user writes them.
-func (w *agentWork) size() int64 {
-	size := recordSize(w.id, w.name) + specSize(w.next)
-	if w.Object != nil {
-		meta := metav1.ObjectMeta{Labels: w.labels, Annotations: w.annotations, OwnerReferences: w.Object.OwnerReferences}
-		size += int64(store.SpecSize(&meta, &w.Object.Spec))
-	}
-	if w.lastMeta != nil {
-		size += int64(store.MetaSize(w.lastMeta))
-	}
-	if w.problem != nil {
-		size += int64(len(w.problem.Message))
-	}
-	return size
-}
-
 // recordSize estimates the memory of an agent's record without specs.
 func recordSize(id, name string) int64 { return int64(recordCost + 2*len(id) + len(name)) }
 
@@ -322,7 +166,7 @@ func specSize(s *codec.Spec) int64 {
 	if s == nil || s.Work == nil {
 		return 0
 	}
-	return int64(store.SpecSize(&s.Work.ObjectMeta, &s.Work.Spec))
+	return int64(cache.SpecSize(&s.Work.ObjectMeta, &s.Work.Spec))
 }
 
 // copyLimit is the size of manifests up to which the codec has copied them.

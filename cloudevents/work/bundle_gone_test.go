@@ -89,42 +89,6 @@ func TestBundleGoneWorkForgotten(t *testing.T) {
 	})
 }
 
-// TestBundleListOfLeaving: an agent's list tells the version of the spec that waits for the end of
-// a deletion, not that of the deletion: a source that counts anew may have come to the latter with
-// a spec that was lost.
-func TestBundleListOfLeaving(t *testing.T) {
-	inScene(t, func(s *scene) {
-		h, l := s.source(bundleSource), &link{Transport: s.bus.Transport()}
-		options := bundleAgent
-		options.ClusterName = "cluster1"
-		a := s.agentOn(l, options)
-		h.create("cluster1", newWork("app", "1"))
-		s.settle()
-		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
-		h.delete("cluster1", "app")
-		s.settle()
-		h.kill()
-		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
-			if strings.Contains(m.Event.Type(), ".spec.") { // a status would tell what the agent has
-				deliver(m)
-			}
-		})
-		h = s.source(bundleSource)
-		h.create("cluster1", newWork("app", "2"))
-		s.settle()
-		l.setCut(true)
-		h.setValue("cluster1", "app", "3")
-		s.settle()
-		l.setCut(false)
-		s.settle()
-		a.setFinalizers("app")
-		s.settle()
-		if got := valueOf(t, a.get("app")); got != "3" {
-			t.Errorf("the agent has value %q", got)
-		}
-	})
-}
-
 // TestBundleForgotten: a source that gave up on a deletion asks anew what agents have, since only
 // that tells it to delete the work when the cluster comes back before the source does.
 func TestBundleForgotten(t *testing.T) {

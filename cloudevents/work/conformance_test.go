@@ -16,7 +16,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/internal/conformance"
+	"github.com/spokewire/sdk-go/internal/testing/conformance"
 )
 
 // difference is a line that a source or agent gives where the API server gives another.

@@ -9,14 +9,16 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 )
 
 // Remembered is how many sources, works (those that are gone included) and places in the order of the gone an
 // agent keeps.
 func Remembered(a *Agent) (sources, works, places int) {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	for _, s := range a.sources {
 		works += len(s.works)
 	}
@@ -25,15 +27,15 @@ func Remembered(a *Agent) (sources, works, places int) {
 
 // SetMaxInbox sets how many bytes of events of a replica may wait for the writer.
 func SetMaxInbox(s *Source, n int) {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	s.replica.most = n
 }
 
 // Orphans is how many works a source has of clusters that it does not know.
 func Orphans(s *Source) (n int) {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	for _, w := range s.works {
 		if s.clusters[w.cluster.name] != w.cluster {
 			n++
@@ -44,36 +46,36 @@ func Orphans(s *Source) (n int) {
 
 // KeptRecords returns what the Store of a source or an agent must hold now, by key.
 func (s *Source) KeptRecords() map[string]string {
-	s.store.Lock()
-	defer s.store.Unlock()
-	out := map[string]string{keyMeta: encodeKept((*sourceMeta)(s))}
+	s.cache.Lock()
+	defer s.cache.Unlock()
+	out := map[string]string{journal.KeyMeta: encodeKept((*sourceMeta)(s))}
 	for _, c := range s.clusters {
-		if c.record() != nil {
-			out[prefixCluster+c.name] = encodeKept(c)
+		if c.Content() != nil {
+			out[journal.PrefixCluster+c.name] = encodeKept(c)
 		}
 		for id, r := range c.reported.byID {
 			if r.past {
-				out[pastKey(c.name, id)] = encodeKept(pastWork{c, id})
+				out[journal.PastKey(c.name, id)] = encodeKept(pastWork{c, id})
 			}
 		}
 	}
 	for _, f := range s.forgotten.byName {
-		out[prefixCluster+f.name] = encodeKept(f)
+		out[journal.PrefixCluster+f.name] = encodeKept(f)
 	}
 	for _, w := range s.works {
-		out[workKey(w.cluster.name, w.id)] = encodeKept(w)
+		out[journal.WorkKey(w.cluster.name, w.id)] = encodeKept(w)
 	}
 	return out
 }
 
 // KeptRecords is as that of a source.
 func (a *Agent) KeptRecords() map[string]string {
-	a.store.Lock()
-	defer a.store.Unlock()
-	out := map[string]string{keyMeta: encodeKept((*agentMeta)(a))}
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	out := map[string]string{journal.KeyMeta: encodeKept((*agentMeta)(a))}
 	for _, s := range a.sources {
 		for _, w := range s.works {
-			out[workKey(s.name, w.id)] = encodeKept(w)
+			out[journal.WorkKey(s.name, w.id)] = encodeKept(w)
 		}
 	}
 	return out
@@ -81,18 +83,18 @@ func (a *Agent) KeptRecords() map[string]string {
 
 // Records returns what the journal would encode now, outside the lock and so maybe later.
 func (a *Agent) Records() (records []any) {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	for _, s := range a.sources {
 		for _, w := range s.works {
-			records = append(records, w.record())
+			records = append(records, w.Content())
 		}
 	}
 	return records
 }
 
-func encodeKept(k kept) string {
-	value, err := encodeRecord(k.record())
+func encodeKept(k journal.Record) string {
+	value, err := journal.Encode(k.Content())
 	if err != nil {
 		panic(err)
 	}
@@ -102,8 +104,8 @@ func encodeKept(k kept) string {
 // RememberedBySource is how many works, tombstones, lists under way and places in the order of tombstones a source
 // keeps.
 func RememberedBySource(s *Source) (works, tombstones, lists, places int) {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	for _, c := range s.clusters {
 		tombstones += len(c.tombstones)
 		lists += len(c.lists)
@@ -121,8 +123,8 @@ type Record struct {
 
 // AgentRecords returns an agent's records by resource ID.
 func AgentRecords(a *Agent) map[string]Record {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	out := map[string]Record{}
 	for _, s := range a.sources {
 		for _, w := range s.works {
@@ -137,8 +139,8 @@ func AgentRecords(a *Agent) map[string]Record {
 
 // SourceRecords returns a source's records by resource ID.
 func SourceRecords(s *Source) map[string]Record {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	out := map[string]Record{}
 	for _, w := range s.works {
 		out[w.id] = Record{UID: string(w.uid), Version: w.version, Leaving: w.deleting}
@@ -148,8 +150,8 @@ func SourceRecords(s *Source) map[string]Record {
 
 // Rivals is how many other processes with its ID a source remembers.
 func Rivals(s *Source) int {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	return len(s.presence.rivals)
 }
 
@@ -197,8 +199,8 @@ func BudgetOfNothing(a *Agent) int64 {
 
 // CountedOf returns how many bytes an agent counts for the works of a source, and how many it would count again.
 func CountedOf(a *Agent, source string) (counted, again int64) {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	for _, w := range a.source(source).works {
 		counted += w.charged
 		again += w.size()
@@ -209,8 +211,8 @@ func CountedOf(a *Agent, source string) (counted, again int64) {
 // CheckBudget returns an error where what an agent counts is not the sum of what its sources make
 // it keep. Nothing may be queued.
 func CheckBudget(a *Agent) error {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	total, refusals := int64(0), 0
 	for name, s := range a.sources {
 		refusals += len(s.refused)
@@ -246,8 +248,8 @@ func CheckBudget(a *Agent) error {
 
 // HeldOf returns the names of the works that an agent has of a source, refused ones included.
 func HeldOf(a *Agent, source string) (names []string) {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	for _, w := range a.source(source).works {
 		if w.state != protocol.Grave {
 			names = append(names, w.name)
@@ -258,8 +260,8 @@ func HeldOf(a *Agent, source string) (names []string) {
 
 // ResyncOf returns the resync ID of the list that all sources of an agent got last.
 func ResyncOf(a *Agent) string {
-	a.store.Lock()
-	defer a.store.Unlock()
+	a.cache.Lock()
+	defer a.cache.Unlock()
 	return a.sync.resyncID
 }
 
@@ -268,8 +270,8 @@ func SessionOf(a *Agent) string { return a.session }
 
 // RefusedStatuses returns how many statuses a source is to request again.
 func RefusedStatuses(s *Source) (n int) {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	for _, c := range s.clusters {
 		n += len(c.delivery.refused)
 	}
@@ -280,6 +282,10 @@ func RefusedStatuses(s *Source) (n int) {
 const ComparesAtOnce = comparesAtOnce
 
 // SpecError and StatusError return the error of a peer's object.
-func SpecError(spec *workv1.ManifestWorkSpec) error { return brief(specErrors(spec)) }
+func SpecError(spec *workv1.ManifestWorkSpec) error {
+	return clientset.Brief(clientset.SpecErrors(spec))
+}
 
-func StatusError(status *workv1.ManifestWorkStatus) error { return brief(statusErrors(status)) }
+func StatusError(status *workv1.ManifestWorkStatus) error {
+	return clientset.Brief(clientset.StatusErrors(status))
+}

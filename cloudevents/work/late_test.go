@@ -4,6 +4,7 @@
 package work_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,6 +124,60 @@ func lateSpec(t *testing.T, early bool) {
 		}
 		if names := a.names(); len(names) > 0 {
 			t.Errorf("the late spec has revived %v", names)
+		}
+	})
+}
+
+// recreatedDuringCleanUp returns an agent that cleans up a work, and has received a new one of the
+// same name from the next process of the source.
+func (s *scene) recreatedDuringCleanUp() *spoke {
+	s.t.Helper()
+	a, first := s.agent(work.AgentOptions{}), s.source(work.SourceOptions{})
+	s.settle()
+	first.create("cluster1", newWork("app", "1"))
+	s.settle()
+	a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+	first.delete("cluster1", "app")
+	s.settle()
+	first.kill()
+	s.source(work.SourceOptions{}).create("cluster1", newWork("app", "2"))
+	s.settle()
+	return a
+}
+
+// TestCreatedDuringCleanUp: an agent that receives a new work while it cleans up the deleted work
+// of the same name creates the new one after the clean-up. It does not need the source for that
+// again.
+func TestCreatedDuringCleanUp(t *testing.T) {
+	inScene(t, func(s *scene) {
+		a := s.recreatedDuringCleanUp()
+		s.bus.Disconnect()
+		a.setFinalizers("app")
+		s.settle()
+		if names := a.names(); !slices.Equal(names, []string{"app"}) {
+			t.Errorf("works after the clean-up: %v, want app", names)
+		}
+	})
+}
+
+// TestListDuringCleanUp: while an agent cleans up a deleted work, its list shows the version of the
+// new work of the same name that waits, so the source does not send that again.
+func TestListDuringCleanUp(t *testing.T) {
+	inScene(t, func(s *scene) {
+		s.recreatedDuringCleanUp()
+		specs := 0
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if decoded, err := codec.ManifestWork.Decode(m.Topic, m.Event); err == nil {
+				if _, ok := decoded.(*codec.Spec); ok {
+					specs++
+				}
+			}
+			deliver(m)
+		})
+		s.reconnect()
+		s.bus.Intercept(nil)
+		if specs > 0 {
+			t.Errorf("the source sent %d specs that the agent has", specs)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/cloudevents"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/internal/meter"
 )
@@ -90,7 +90,7 @@ type metrics struct {
 	limit, watchers, watchersClosed *prometheus.Desc
 	works, degraded, unsaved        *prometheus.Desc
 
-	// The store's lock guards what follows.
+	// The cache's lock guards what follows.
 	clock clock.PassiveClock
 	began time.Time // of the last resync
 	round int       // how many there were
@@ -196,7 +196,7 @@ func (m *metrics) became(outcome string) {
 	}
 }
 
-// resyncBegan starts the time of a resync. The store's lock is held.
+// resyncBegan starts the time of a resync. The cache's lock is held.
 func (m *metrics) resyncBegan() {
 	if m == nil {
 		return
@@ -214,7 +214,7 @@ func (m *metrics) diverged() {
 }
 
 // answered takes the time when a peer has answered in full, once in each resync: last is the one that the peer has
-// answered last. The store's lock is held.
+// answered last. The cache's lock is held.
 func (m *metrics) answered(last *int) {
 	if m == nil || *last == m.round {
 		return
@@ -250,15 +250,15 @@ func (m *metrics) wrote(began time.Time, err error) {
 
 // sizes are those that sources and agents have both.
 type sizes struct {
-	store             store.Stats
+	store             cache.Stats
 	works             map[string]int
 	degraded, unsaved int
 }
 
 // collect sends the sizes.
-func (m *metrics) collect(out chan<- prometheus.Metric, o Outbox, now sizes) {
+func (m *metrics) collect(out chan<- prometheus.Metric, outbox int, now sizes) {
 	s := now.store
-	out <- meter.Gauge(m.limit, float64(max(o, 0)))
+	out <- meter.Gauge(m.limit, float64(max(outbox, 0)))
 	out <- meter.Gauge(m.watchers, float64(s.Watchers))
 	out <- meter.Total(m.watchersClosed, s.Slow, "slow")
 	out <- meter.Total(m.watchersClosed, s.Expired, "expired")

@@ -23,7 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
-	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
 // TestMetricsOfWorks: what a hub and its agent count while works come, are reported on and go.
@@ -376,7 +376,7 @@ func TestMetricsRegistration(t *testing.T) {
 	}
 }
 
-// BenchmarkScrape is what Prometheus costs a source: the store's lock is held for most of it.
+// BenchmarkScrape is what Prometheus costs a source: the cache's lock is held for most of it.
 func BenchmarkScrape(b *testing.B) {
 	for _, size := range []int{1, 1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {

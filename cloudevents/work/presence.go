@@ -17,6 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 const (
@@ -40,7 +41,7 @@ const (
 )
 
 // presence finds other processes with the same ID: rivals. It is nil where replicas share the ID on
-// purpose. The store's lock guards it.
+// purpose. The cache's lock guards it.
 type presence struct {
 	lock     sync.Locker
 	profile  codec.Profile
@@ -60,7 +61,7 @@ type presence struct {
 	published time.Time
 	online    bool
 	check     presenceCheck
-	wake      chan struct{}
+	wake      wait.Signal
 }
 
 // presenceCheck is a search for rivals: the process publishes its presence, receives it, and waits
@@ -82,7 +83,7 @@ type publishedPresence struct {
 
 func (c *presenceCheck) underWay() bool { return c.begun != c.ended }
 
-// begin begins a check. The store's lock is held, as with all that follows.
+// begin begins a check. The cache's lock is held, as with all that follows.
 func (p *presence) begin() {
 	c := &p.check
 	*c = presenceCheck{begun: c.begun + 1, ended: c.begun, beganAt: p.clock.Now()}
@@ -117,7 +118,7 @@ func (p *presence) echo(id string) {
 }
 
 func newPresence(p presence) *presence {
-	p.rivals, p.wake, p.logger = map[protocol.Process]time.Time{}, make(chan struct{}, 1), klog.Background()
+	p.rivals, p.wake, p.logger = map[protocol.Process]time.Time{}, wait.NewSignal(), klog.Background()
 	return &p
 }
 
@@ -194,12 +195,7 @@ func (p *presence) publish() {
 	p.engine.Enqueue(cloudevents.Control, &presenceEvent{presence: p})
 }
 
-func (p *presence) wakeUp() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
+func (p *presence) wakeUp() { p.wake.Set() }
 
 // heard takes the presence of a process with this ID, this one included.
 func (p *presence) heard(m *codec.Presence) error {
@@ -387,7 +383,7 @@ func (p *presence) deaf(now time.Time) bool {
 	return true
 }
 
-// leave publishes that this process ends, after all that waits. The store's lock is not held.
+// leave publishes that this process ends, after all that waits. The cache's lock is not held.
 func (p *presence) leave() {
 	if p == nil || !p.engine.Connected() {
 		return

@@ -13,9 +13,9 @@ import (
 // it back, and would lose what waits in the outbox. Before Start it returns nil. Like [Source.Readyz] it is a
 // healthz.Checker of controller-runtime.
 func (s *Source) Livez(*http.Request) error {
-	s.store.Lock()
-	closed := s.store.Closed()
-	s.store.Unlock()
+	s.cache.Lock()
+	closed := s.cache.Closed()
+	s.cache.Unlock()
 	return live(closed, s.Healthy())
 }
 
@@ -32,9 +32,9 @@ func (s *Source) Readyz(*http.Request) error {
 
 // Livez is a check for a liveness probe, as [Source.Livez].
 func (a *Agent) Livez(*http.Request) error {
-	a.store.Lock()
-	closed := a.store.Closed()
-	a.store.Unlock()
+	a.cache.Lock()
+	closed := a.cache.Closed()
+	a.cache.Unlock()
 	return live(closed, a.Healthy())
 }
 
@@ -51,25 +51,5 @@ func (a *Agent) Readyz(*http.Request) error {
 		return nil
 	default:
 		return errors.New(a.syncProblem())
-	}
-}
-
-// live returns the error of a client that has stopped. Before Start, which a manager may call late, there is none.
-func live(closed bool, health error) error {
-	if closed {
-		return health
-	}
-	return nil
-}
-
-func inReadiness(health error, ready <-chan struct{}) error {
-	if health != nil {
-		return health
-	}
-	select {
-	case <-ready:
-		return nil
-	default:
-		return errors.New("connected, but the broker has not acknowledged the first requests yet")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/internal/conformance"
+	"github.com/spokewire/sdk-go/internal/testing/conformance"
 )
 
 // TestRivals runs the bodies that the end-to-end tests run on a real API server: whoever is faster, what they say

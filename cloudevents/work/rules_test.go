@@ -6,7 +6,7 @@ package work_test
 import (
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/ruletest"
+	"github.com/spokewire/sdk-go/internal/testing/ruletest"
 )
 
 type edits = []ruletest.Edit
@@ -29,10 +29,10 @@ var rules = []ruletest.Rule{
 		{agentTable, "if w.State == Unknown {", "if w.State == Unknown || w.State == Grave {"}}},
 	{Name: "a new spec does not cancel the clean-up", Edits: edits{
 		{agentTable, "return KeepNext", "return Take"}}},
-	{Name: "the spec that comes during the clean-up is created after it", Edits: edits{
+	{Name: "the spec that comes during the clean-up is created after it", Test: "TestCreatedDuringCleanUp", Edits: edits{
 		{agentTable, "return KeepNext", "return Ignore"}}},
 	{Name: "an equal spec is not applied again", Edits: edits{
-		{"agent_work.go", "equal := sameSpec(&obj.Spec, &spec.Work.Spec)", "equal := false"}}},
+		{"agent_work.go", "equal := clientset.SameSpec(&obj.Spec, &spec.Work.Spec)", "equal := false"}}},
 	{Name: "an adopted work's status is published", Edits: edits{
 		{"agent_work.go", "if (equal || had || w.ahead != ahead) && (", "if (had || w.ahead != ahead) && ("}}},
 	{Name: "an old event is answered", Edits: edits{
@@ -75,7 +75,7 @@ var rules = []ruletest.Rule{
 	{Name: "a refused spec is taken when it comes again", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
 		{agentTable, "case w.State == Held && w.Refused && !e.Delete:", "case false:"}}},
 	{Name: "a refused spec is confirmed", Test: "TestRefusedSpecsAreNotSentAgain", Edits: edits{
-		{"budget.go", "if next || spec.Work == nil ||", "if true || spec.Work == nil ||"}}},
+		{"agent_budget.go", "if next || spec.Work == nil ||", "if true || spec.Work == nil ||"}}},
 	{Name: "a refused spec that fits is requested", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
 		{"agent_resync.go", "if w.source.refused[w] {", "if false {"}}},
 	{Name: "a lost request for a refused spec is repaired", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
@@ -83,7 +83,7 @@ var rules = []ruletest.Rule{
 	{Name: "a list with a refused spec asks no question", Test: "TestForgottenRefusedSpecIsDeleted", Edits: edits{
 		{"agent_resync.go", "e.Version = max(e.Version-1, 0)", "e.Version = 0"}}},
 	{Name: "only refused specs that fit together are requested", Test: "TestFittingSpecsAreRequested", Edits: edits{
-		{"budget.go", "\t\t\t\tfree -= more\n", ""}}},
+		{"agent_budget.go", "\t\t\t\tfree -= more\n", ""}}},
 	{Name: "specs leave room for reports", Test: "TestRefusalsAreReported", Edits: edits{
 		{"budget.go", "if reserve > 0 {", "if false {"}}},
 	{Name: "no first list without refused works", Test: "TestRefusedSpecsAreNotSentAgain", Edits: edits{
@@ -134,15 +134,15 @@ var rules = []ruletest.Rule{
 		{"source_resync.go", "if m.Scope != codec.ScopeAll || len(l.received) < l.count {", "if m.Scope != codec.ScopeAll {"}}},
 	{Name: "a deleted work is remembered until it is gone", Edits: edits{
 		{"source_problem.go", "\tcase err == nil:\n",
-			"\tcase err == nil:\n\t\tw.source.store.Lock()\n" +
-				"\t\tif w.deleting {\n\t\t\tw.source.finish(w)\n\t\t}\n\t\tw.source.store.Unlock()\n"}}},
+			"\tcase err == nil:\n\t\tw.source.cache.Lock()\n" +
+				"\t\tif w.deleting {\n\t\t\tw.source.finish(w)\n\t\t}\n\t\tw.source.cache.Unlock()\n"}}},
 	{Name: "deletions are sent again", Edits: edits{
 		{"source_resync.go", "!ok && !w.gone && inPart", "!ok && !w.gone && !w.deleting && inPart"},
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      e.V < w.V && !w.Deleting,"},
 		{sourceTable, "again := e.Bundle && (w.Deleting || !w.Reported)", "again := false"}}},
 	{Name: "a request for statuses on each connection", Edits: edits{
 		{"source_resync.go", "\tscope := codec.ScopeLists\n", "\tif !s.traits.Strict {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
-	{Name: "a request for lists on each connection", Edits: edits{
+	{Name: "a request for lists on each connection", Test: "TestRestoredBackupIsFoundAtOnce", Edits: edits{
 		{"source_resync.go", "\tid := uuid.NewString()\n\ts.request(&codec.StatusResync{", "\tid := uuid.NewString()\n\tif scope == codec.ScopeAll {\n\t\ts.request(&codec.StatusResync{"},
 		{"source_resync.go", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})\n\t}"}}},
 	{Name: "only what differs is sent", Test: "TestBundleQuietResync", Edits: edits{
@@ -190,13 +190,13 @@ var rules = []ruletest.Rule{
 		{"internal/protocol/bundle.go", "const Unreported = 1000", "const Unreported = 0"}}},
 	{Name: "a version goes above any status of another work", Test: "TestBundleLateStatus", Edits: edits{
 		{"internal/protocol/bundle.go", "SourceActions{Raise: true}", "SourceActions{Raise: e.V >= w.V}"}}},
-	{Name: "a strict list tells what comes after a deletion", Test: "TestBundleListOfLeaving", Edits: edits{
+	{Name: "a list shows the version that waits for the clean-up", Test: "TestListDuringCleanUp", Edits: edits{
 		{"agent_resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
 	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleForgottenHeld", Edits: edits{
 		{"internal/protocol/bundle.go", "Send:      w.Done,", "Send:      false,"}}},
 	{Name: "events of a strict source are ordered by time", Test: "TestStrictSimulation", Edits: edits{
 		{agentTable, "if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
-	{Name: "unknown works in a strict agent's list are asked about", Test: "TestStrictSimulation", Edits: edits{
+	{Name: "unknown works in a strict agent's list are asked about", Test: "TestUnknownWorkOfStrictAgent", Edits: edits{
 		{sourceTable, "AskStatus: complete && e.Strict}", "AskStatus: false}"}}},
 	{Name: "a strict agent's status of an unknown work is answered", Test: "TestStrictSimulation", Edits: edits{
 		{sourceTable, "Bury: complete && !e.Gone}", "Bury: complete && !e.Gone && !e.Strict}"}}},

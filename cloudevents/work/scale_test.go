@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // What these tests allow is three times what benchmarks are to show, as machines are busy.

@@ -6,9 +6,10 @@ package work
 import (
 	"container/list"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,12 +17,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/internal/quietlog"
 )
@@ -36,19 +38,19 @@ type Source struct {
 	engine    *cloudevents.Engine
 	ids       *idSequence
 	clientset workclientset.Interface
-	store     *store.Store[*sourceWork]
-	journal   *journal  // nil without a Store
-	replica   *replica  // nil without a SharedGroup
-	presence  *presence // nil with one
-	metrics   *metrics  // nil where nobody wants them
+	cache     *cache.Cache[*sourceWork]
+	journal   *journal.Journal // nil without a Store
+	replica   *replica         // nil without a SharedGroup
+	presence  *presence        // nil with one
+	metrics   *metrics         // nil without a registerer
 	refusals  *quietlog.Log
 	strangers *quietlog.Log // works that this source deletes because it does not know them
 	requests  *requestQueue
 	budget    *budget
 	asks      atomic.Int64 // how often all agents were asked
-	alarms    alarms       // guarded by the store's lock, as what follows
+	alarms    alarms       // guarded by the cache's lock, as what follows
 
-	// The store's lock guards what follows.
+	// The cache's lock guards what follows.
 	works     map[workID]*sourceWork // tombstones included
 	clusters  map[string]*sourceCluster
 	complete  bool // the inventory: unknown works may be deleted
@@ -115,10 +117,12 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 	}
 	options = options.withDefaults()
 	s := &Source{
-		options:  options,
-		traits:   options.Profile.Traits(),
-		ids:      newIDSequence(),
-		store:    store.New[*sourceWork](options.Clock, false, store.Limits{Bytes: options.WatchCacheBytes, Age: options.WatchCacheTTL}),
+		options: options,
+		traits:  options.Profile.Traits(),
+		ids:     newIDSequence(),
+		cache: cache.New[*sourceWork](options.Clock, false, cache.Limits{
+			Bytes: options.WatchCacheBytes, Age: options.WatchCacheTTL,
+		}),
 		works:    map[workID]*sourceWork{},
 		clusters: map[string]*sourceCluster{},
 		logger:   klog.Background(),
@@ -136,10 +140,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		if err := s.load(context.Background()); err != nil {
 			return nil, fmt.Errorf("work.NewSource: SourceOptions.Store: %w", err)
 		}
-		s.journal = newJournal(options.Store, s.store, (*sourceMeta)(s), options.Clock, nil, options.DrainTimeout)
-		if shared, ok := options.Store.(SharedStore); ok && options.SharedGroup != "" {
-			s.joinReplicas(shared)
-		}
+		s.journal = journal.New(s.journalOptions())
 		for _, c := range s.clusters {
 			c.reported.sweep(options.Clock.Now())
 		}
@@ -168,7 +169,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 	}
 	s.engine = engine
 	s.presence.use(engine)
-	s.clientset = newClientset(s)
+	s.clientset = clientset.New(&sourceBackend{s, clientset.Reader[*sourceWork]{Store: s.cache}})
 	return s, nil
 }
 
@@ -182,17 +183,17 @@ func (s *Source) Clientset() workclientset.Interface { return s.clientset }
 // publish in that time. Start waits another 5 s for a Store that hangs; then pending writes return
 // errors, and Start logs their number. A second call returns [cloudevents.ErrStarted].
 func (s *Source) Start(ctx context.Context) error {
-	s.store.Lock()
+	s.cache.Lock()
 	if s.started {
-		s.store.Unlock()
+		s.cache.Unlock()
 		return cloudevents.ErrStarted
 	}
 	s.started = true
 	s.logger = klog.FromContext(ctx).WithValues("source", s.options.SourceID)
 	s.presence.started(s.options.Clock.Now(), s.logger)
-	s.store.Unlock()
-	err := start(ctx, s.engine, s.store, s.journal, s.presence,
-		func(ctx context.Context) { s.journal.run(ctx, s.options.Clock) },
+	s.cache.Unlock()
+	err := start(ctx, s.engine, s.cache, s.journal, s.presence,
+		s.journal.Run,
 		s.follow,
 		every(s.options.Clock, resyncInterval(s.options.ResyncInterval), s.resyncPeers),
 		s.runAlarms)
@@ -220,7 +221,7 @@ func (s *Source) Healthy() error {
 
 // serving returns why the source does not serve its clientset's users.
 func (s *Source) serving() error {
-	return errors.Join(s.engine.Healthy(), s.journal.healthy(), s.following())
+	return errors.Join(s.engine.Healthy(), s.journal.Healthy(), s.following())
 }
 
 // InventoryComplete declares that all works of this source are created. Until then the source
@@ -253,8 +254,8 @@ func (s *Source) InventoryComplete(ctx context.Context) error {
 }
 
 func (s *Source) inventoryComplete() (term uint64, err error) {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	if err := s.writable(false); err != nil {
 		return 0, err
 	}
@@ -263,7 +264,7 @@ func (s *Source) inventoryComplete() (term uint64, err error) {
 	return s.term(), nil
 }
 
-// cluster returns what is known of a cluster. The store's lock is held.
+// cluster returns what is known of a cluster. The cache's lock is held.
 func (s *Source) cluster(name string) *sourceCluster {
 	c := s.clusters[name]
 	if c == nil {
@@ -327,7 +328,7 @@ func (c *sourceCluster) shown(modern bool) {
 
 // sourceWork is a source's record of one work: an object, or a tombstone for one that this source never knew.
 type sourceWork struct {
-	store.Entry
+	cache.Entry
 	source  *Source
 	cluster *sourceCluster
 	id      string
@@ -391,53 +392,21 @@ func (w *sourceWork) view() protocol.SourceWork {
 	}
 }
 
-// start runs an engine and what goes with it until ctx ends, and then ends the store's watches. It
-// refuses writes of users before the engine publishes what is left: what a write that was accepted
-// has changed is published or stored.
-func start[R store.Record](
-	ctx context.Context, e *cloudevents.Engine, s *store.Store[R], j *journal, p *presence, more ...func(context.Context),
-) error {
-	defer j.limit(ctx)()
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	defer context.AfterFunc(ctx, func() {
-		s.Lock()
-		s.Seal()
-		s.Unlock()
-		p.leave()
-		stop()
-	})()
-	var group sync.WaitGroup
-	for _, f := range append(more, p.run) {
-		group.Go(func() { f(serving) })
+// TraceParent returns the W3C traceparent of the status that was taken last for a work, which is
+// that of the agent's write, see [AgentOptions].TraceParent, or else that of the spec it is about.
+// It is empty where there is none. It is not kept over a restart.
+func (s *Source) TraceParent(cluster, name string) string {
+	s.cache.Lock()
+	defer s.cache.Unlock()
+	if w := s.cache.Get(cluster, name); w != nil {
+		return w.heard
 	}
-	err := e.Start(serving)
-	stop()
-	group.Wait()
-	if err == nil {
-		j.finish(ctx)
-		s.Lock()
-		s.Close()
-		s.Unlock()
-	}
-	return err
+	return ""
 }
 
-// every returns a loop that calls f at every interval; none, with 0.
-func every(c clock.WithTicker, interval time.Duration, f func()) func(context.Context) {
-	return func(ctx context.Context) {
-		if interval <= 0 {
-			return
-		}
-		ticker := c.NewTicker(interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C():
-				f()
-			}
-		}
-	}
+// SourceID makes the source ID that the enhancement describes for a consumer on a hub cluster: a hash of the
+// hub's URL (the first 8 bytes of its SHA-256, in hex), a dash and the consumer's name.
+func SourceID(hubURL, consumer string) string {
+	sum := sha256.Sum256([]byte(hubURL))
+	return hex.EncodeToString(sum[:8]) + "-" + consumer
 }

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/codec"
 )
 
@@ -24,14 +25,14 @@ func (s *Source) Abandon(ctx context.Context, cluster, name string) error {
 	if err := codec.ValidateName("cluster", cluster); err != nil {
 		return fmt.Errorf("work.Source.Abandon: %w", err)
 	}
-	doubt := &doubt{role: s}
+	refresher := clientset.NewRefresher(s.refresh, false)
 	for {
 		if err := s.lead(ctx); err != nil {
 			return err
 		}
 		term, err := s.abandon(cluster, name)
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			if again, err := doubt.again(ctx); err != nil {
+			if again, err := refresher.Again(ctx); err != nil {
 				return err
 			} else if again {
 				continue
@@ -45,17 +46,18 @@ func (s *Source) Abandon(ctx context.Context, cluster, name string) error {
 }
 
 func (s *Source) abandon(cluster, name string) (term uint64, err error) {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	if err := s.writable(false); err != nil {
 		return 0, err
 	}
-	w := s.store.Get(cluster, name)
+	w := s.cache.Get(cluster, name)
 	switch {
 	case w == nil:
-		return 0, apierrors.NewNotFound(resource, name)
+		return 0, apierrors.NewNotFound(clientset.Resource, name)
 	case !w.deleting:
-		return 0, apierrors.NewConflict(resource, name, errors.New("the work is not being deleted; delete it before you abandon it"))
+		return 0, apierrors.NewConflict(clientset.Resource, name,
+			errors.New("the work is not being deleted; delete it before you abandon it"))
 	}
 	s.finish(w)
 	s.asked = false // the agent may still have it

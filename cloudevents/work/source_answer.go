@@ -19,7 +19,7 @@ type answer struct {
 	sent              atomic.Int64
 	lost              atomic.Bool // some of it was given up with its connection
 
-	// The store's lock guards what follows.
+	// The cache's lock guards what follows.
 	whole  bool          // the list is of all that the agent has
 	part   bool          // it is of a part: nobody waits for the answer
 	over   bool          // nobody waits for the rest
@@ -31,7 +31,7 @@ type answer struct {
 
 // answers are those that a source gives to one cluster, in the order of its lists. However many and long they are, they
 // have one place in the outbox: an event is queued when the one before it has its turn. So clusters take turns, and an
-// answer that nobody waits for any more can be given up. The store's lock guards them.
+// answer that nobody waits for any more can be given up. The cache's lock guards them.
 type answers struct {
 	source  *Source
 	open    []*answer // that have something to queue
@@ -214,7 +214,7 @@ func (a *specAnswer) Settled(err error) {
 }
 
 // park puts the answer off until its work is stored. The end of the answer waits for it: an agent that has heard the
-// end takes what was not in the answer for gone. The store's lock is held.
+// end takes what was not in the answer for gone. The cache's lock is held.
 func (a *specAnswer) park() {
 	a.parked++
 	a.next, a.work.parked = a.work.parked, a
@@ -265,8 +265,8 @@ func (e *endMarker) Message() (cloudevents.Message, error) {
 // for that ask again. A Store has all works that agents can know of, unless it is new and empty.
 func (e *endMarker) due() bool {
 	s := e.source
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	if !e.begun {
 		e.begun = true
 		e.cluster.answers.begun()
@@ -275,7 +275,7 @@ func (e *endMarker) due() bool {
 		e.end = e
 		return false
 	}
-	stored := s.options.Store != nil && (s.restored || s.store.Has(e.cluster.name))
+	stored := s.options.Store != nil && (s.restored || s.cache.Has(e.cluster.name))
 	return e.round == s.round && !e.lost.Load() && (s.complete || stored) && s.inventory(e.cluster).Reliable()
 }
 

@@ -374,10 +374,10 @@ func (s *Source) wakeClusterLocked(c *sourceCluster, at time.Time) {
 func (s *Source) runAlarms(ctx context.Context) {
 	// The queue compares times of its clock, so it has one that nobody sets: Options.Clock may be a wall clock.
 	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[*sourceCluster]{Clock: clock.RealClock{}})
-	s.store.Lock()
+	s.cache.Lock()
 	s.alarms = queue
 	s.wakeAllLocked()
-	s.store.Unlock()
+	s.cache.Unlock()
 	stop := context.AfterFunc(ctx, queue.ShutDown)
 	defer stop()
 	for {
@@ -388,8 +388,8 @@ func (s *Source) runAlarms(ctx context.Context) {
 		s.lookAt(c)
 		queue.Done(c)
 	}
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	s.alarms = nil
 }
 
@@ -415,8 +415,8 @@ func (s *Source) wakeAllLocked() {
 
 // lookAt does what is due for a cluster.
 func (s *Source) lookAt(c *sourceCluster) {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	now := s.options.Clock.Now()
 	if s.clusters[c.name] != c || !s.writing() {
 		c.delivery.alarm = time.Time{}

@@ -48,7 +48,7 @@ func (s *Source) digestLocked(c *sourceCluster, buckets int) protocol.Digest {
 			d.Add(w.id, protocol.Version{V: w.version, UID: string(w.uid)}, w.seq)
 		}
 	}
-	s.store.All(c.name, add)
+	s.cache.All(c.name, add)
 	for _, w := range c.tombstones {
 		add(w)
 	}
@@ -134,7 +134,7 @@ func (s *Source) onHeartbeatLocked(c *sourceCluster, own, theirs protocol.Digest
 // askDigestLocked asks for the sums of buckets. It returns when it is to be called again.
 func (s *Source) askDigestLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery.digest
-	works := s.store.Count(c.name) + len(c.tombstones)
+	works := s.cache.Count(c.name) + len(c.tombstones)
 	if d.last.IsZero() {
 		d.last = now
 	}
@@ -212,12 +212,12 @@ type Cluster struct {
 
 // Clusters returns the clusters that the source has works for or has received messages from, sorted by name.
 func (s *Source) Clusters() []Cluster {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	out := make([]Cluster, 0, len(s.clusters))
 	for name, c := range s.clusters {
 		out = append(out, Cluster{
-			Name: name, LastHeard: c.delivery.heard, Works: s.store.Count(name), Unconfirmed: c.delivery.count,
+			Name: name, LastHeard: c.delivery.heard, Works: s.cache.Count(name), Unconfirmed: c.delivery.count,
 		})
 	}
 	slices.SortFunc(out, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -32,8 +33,8 @@ func (s *Source) Forget(ctx context.Context, cluster string) error {
 }
 
 func (s *Source) forget(cluster string) (term uint64, err error) {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	if err := s.writable(false); err != nil {
 		return 0, err
 	}
@@ -43,7 +44,7 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 		return s.term(), nil
 	}
 	deleting := make([]*sourceWork, 0, len(c.tombstones))
-	s.store.All(cluster, func(w *sourceWork) {
+	s.cache.All(cluster, func(w *sourceWork) {
 		if w.deleting {
 			deleting = append(deleting, w)
 		}
@@ -87,7 +88,7 @@ type forgottenCluster struct {
 	gap     *protocol.Gap
 }
 
-func (f *forgottenCluster) record() any {
+func (f *forgottenCluster) Content() any {
 	if f.source.forgotten.byName[f.name] != f {
 		return nil
 	}
@@ -98,11 +99,11 @@ func (f *forgottenCluster) record() any {
 	return out
 }
 
-func (f *forgottenCluster) saved() {}
+func (f *forgottenCluster) Saved() {}
 
 func (f *forgottenCluster) keep() {
 	if s := f.source; s.journal != nil && s.leading() {
-		s.journal.mark(prefixCluster+f.name, f)
+		s.journal.MarkLocked(journal.PrefixCluster+f.name, f)
 	}
 }
 
@@ -114,7 +115,7 @@ const (
 	maxForgotten  = 2 << 20
 )
 
-// forgottenClusters are those that were forgotten and have not returned. The store's lock guards them.
+// forgottenClusters are those that were forgotten and have not returned. The cache's lock guards them.
 type forgottenClusters struct {
 	byName map[string]*forgottenCluster
 	bytes  int

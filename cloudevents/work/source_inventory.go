@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// inventory returns what is known of the completeness of works, for one cluster. The store's lock is held, as with all
+// inventory returns what is known of the completeness of works, for one cluster. The cache's lock is held, as with all
 // that follows.
 func (s *Source) inventory(c *sourceCluster) protocol.Inventory {
 	_, rival := s.presence.newest()
@@ -129,7 +129,7 @@ func (s *Source) clearSuspects() {
 			s.request(&codec.StatusResync{
 				Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
 				Scope:  codec.ScopeLists,
-				Part:   partOf(ids, protocol.Buckets(s.store.Count(c.name)+len(c.tombstones)+len(ids))),
+				Part:   partOf(ids, protocol.Buckets(s.cache.Count(c.name)+len(c.tombstones)+len(ids))),
 			})
 		default:
 			s.askUnknown(c, ids)
@@ -226,8 +226,8 @@ func (s *Source) declareLocked() {
 
 // doubts returns why the inventory does not count although it is complete.
 func (s *Source) doubts() error {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	n, first := 0, ""
 	for _, c := range s.clusters {
 		if !c.doubted {
@@ -252,8 +252,8 @@ func (s *Source) doubts() error {
 // rival returns an error while another process with this source's ID is connected. outranked has it
 // of a newer one only.
 func (s *Source) rival(outranked bool) error {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	if outranked && !s.presence.outranked() {
 		return nil
 	}
@@ -323,7 +323,7 @@ func (s *Source) detectRivals() {
 		return
 	}
 	s.presence = newPresence(presence{
-		lock: s.store, profile: s.options.Profile, clock: s.options.Clock, ids: s.ids,
+		lock: s.cache, profile: s.options.Profile, clock: s.options.Clock, ids: s.ids,
 		header:   codec.Header{Source: s.options.SourceID},
 		self:     protocol.Process{Session: uuid.NewString()},
 		interval: sourceInterval,

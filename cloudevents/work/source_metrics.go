@@ -43,9 +43,6 @@ func (s *Source) measure() error {
 		events:  m.set.Desc("replica_events_waiting", "Events that wait in the shared Store for the replica that writes."),
 	}
 	s.metrics = m
-	if s.journal != nil {
-		s.journal.metrics = m
-	}
 	return m.register(func(out chan<- prometheus.Metric) { s.collect(m, own, out) })
 }
 
@@ -64,11 +61,11 @@ func outcome(act protocol.SourceActions) string {
 	return statusIgnored
 }
 
-// collect takes the store's lock once.
+// collect takes the cache's lock once.
 func (s *Source) collect(m *metrics, own *sourceSizes, out chan<- prometheus.Metric) {
 	works := map[string]int{"active": 0, "deleting": 0, "tombstone": 0}
 	degraded, unconfirmed := 0, 0
-	s.store.Lock()
+	s.cache.Lock()
 	for _, w := range s.works {
 		switch {
 		case w.Object == nil:
@@ -89,9 +86,9 @@ func (s *Source) collect(m *metrics, own *sourceSizes, out chan<- prometheus.Met
 	if s.replica != nil {
 		events = len(s.replica.inbox)
 	}
-	now := sizes{store: s.store.Stats(), works: works, degraded: degraded, unsaved: s.journal.unsaved()}
-	s.store.Unlock()
-	m.collect(out, s.options.Outbox, now)
+	now := sizes{store: s.cache.Stats(), works: works, degraded: degraded, unsaved: s.journal.UnsavedLocked()}
+	s.cache.Unlock()
+	m.collect(out, int(s.options.Outbox), now)
 	out <- meter.Gauge(own.writing, meter.Bool(writing))
 	out <- meter.Gauge(own.events, float64(events))
 	out <- meter.Gauge(own.unconfirmed, float64(unconfirmed))

@@ -13,6 +13,8 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 )
 
 // mirrored is what a batch says of works.
@@ -68,7 +70,7 @@ func (s *Source) mirror(changes []Change, whole bool) error {
 			return err
 		}
 	}
-	s.journal.discard(isEvent) // nothing of this is news to the store
+	s.journal.DiscardLocked(isEvent) // nothing of this is news to the store
 	return nil
 }
 
@@ -76,12 +78,12 @@ func (s *Source) mirror(changes []Change, whole bool) error {
 func (s *Source) readBatch(changes []Change) (mirrored, error) {
 	var batch mirrored
 	for i, c := range changes {
-		cluster, id, isWork := parseKey(prefixWork, c.Key)
+		cluster, id, isWork := journal.ParseKey(journal.PrefixWork, c.Key)
 		switch {
-		case c.Key == keyMeta:
+		case c.Key == journal.KeyMeta:
 			batch.meta = &changes[i]
 			continue
-		case strings.HasPrefix(c.Key, prefixCluster):
+		case strings.HasPrefix(c.Key, journal.PrefixCluster):
 			batch.clusters = append(batch.clusters, c)
 			continue
 		case !isWork:
@@ -125,7 +127,7 @@ func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
 	old := w.Object
 	again := old != nil && (stored.Object == nil || old.UID != stored.Object.UID)
 	if again {
-		s.store.Remove(w, nil)
+		s.cache.Remove(w, nil)
 	}
 	w.load(stored)
 	s.works[workID{w.cluster.name, w.id}] = w
@@ -136,7 +138,7 @@ func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
 	}
 	s.exhume(w)
 	if again || old == nil || !sameObject(old, stored.Object) {
-		s.store.PutAs(w, stored.Object)
+		s.cache.PutAs(w, stored.Object)
 	}
 }
 
@@ -150,10 +152,10 @@ func sameObject(a, b *workv1.ManifestWork) bool {
 
 // mirrorOther takes over what is not about a work.
 func (s *Source) mirrorOther(c Change) error {
-	name, isCluster := strings.CutPrefix(c.Key, prefixCluster)
-	cluster, id, isPast := parseKey(prefixPast, c.Key)
+	name, isCluster := strings.CutPrefix(c.Key, journal.PrefixCluster)
+	cluster, id, isPast := journal.ParseKey(journal.PrefixPast, c.Key)
 	switch {
-	case strings.HasPrefix(c.Key, prefixInbox):
+	case strings.HasPrefix(c.Key, journal.PrefixInbox):
 		if c.Value != nil {
 			s.replica.remember(c.Key, c.Value)
 		} else {
@@ -168,7 +170,7 @@ func (s *Source) mirrorOther(c Change) error {
 		if c := s.clusters[cluster]; c != nil {
 			c.reported.take(id)
 		}
-	case c.Value == nil || c.Key == keyWriter:
+	case c.Value == nil || c.Key == journal.KeyLeader:
 	default:
 		if err := s.loadOther(c.Key, c.Value); err != nil {
 			return fmt.Errorf("record %q of the store: %w", c.Key, err)

@@ -129,7 +129,7 @@ func (p *problem) uncover(status workv1.ManifestWorkStatus) workv1.ManifestWorkS
 	return status
 }
 
-// setProblem is called with the store's lock held.
+// setProblem is called with the cache's lock held.
 func (w *sourceWork) setProblem(p *problem) {
 	w.problem = p
 	w.troubled.Store(p.unsent())
@@ -153,8 +153,8 @@ func (w *sourceWork) Refused(err error) { w.unpublished(err) }
 
 func (w *sourceWork) unpublished(err error) {
 	s := w.source
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	w.offered = false
 	if w.Object == nil || w.problem.unsent() {
 		return
@@ -171,8 +171,8 @@ func (w *sourceWork) published() {
 		return
 	}
 	s := w.source
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	if w.Object == nil || !w.problem.unsent() || !w.offered {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// send puts a work into the outbox, once it is stored. The store's lock is held.
+// send puts a work into the outbox, once it is stored. The cache's lock is held.
 func (s *Source) send(w *sourceWork) {
 	if w.unsaved {
 		w.toSend = true
@@ -23,7 +23,7 @@ func (s *Source) send(w *sourceWork) {
 
 // put shows a new state of a work.
 func (s *Source) put(w *sourceWork, obj *workv1.ManifestWork) {
-	s.store.Put(w, obj)
+	s.cache.Put(w, obj)
 	s.keep(w)
 }
 
@@ -65,13 +65,13 @@ func (w *sourceWork) Message() (cloudevents.Message, error) {
 // message makes the work's event; an answer adds what it is an answer to.
 func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 	s := w.source
-	s.store.Lock()
+	s.cache.Lock()
 	if a != nil && !a.begun {
 		a.begun = true
 		w.cluster.answers.begun()
 	}
 	if w.Object == nil && !w.deleting || !s.writing() || a != nil && a.round != s.round {
-		s.store.Unlock()
+		s.cache.Unlock()
 		return cloudevents.Message{}, nil
 	}
 	w.heal(boundsOf(s.traits, s.options.Clock))
@@ -81,7 +81,7 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 		} else {
 			w.toSend = true
 		}
-		s.store.Unlock()
+		s.cache.Unlock()
 		return cloudevents.Message{}, nil
 	}
 	spec := codec.Spec{
@@ -105,7 +105,7 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 	}
 	w.offered = true
 	w.sentLocked(spec.Time)
-	s.store.Unlock()
+	s.cache.Unlock()
 	if spec.Work == nil {
 		spec.Work = &workv1.ManifestWork{}
 	}
@@ -117,15 +117,7 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 	return encode(s.options.Profile, &spec)
 }
 
-func encode(profile codec.Profile, m codec.Message) (cloudevents.Message, error) {
-	topic, event, err := profile.Encode(m)
-	if err != nil {
-		return cloudevents.Message{}, err
-	}
-	return cloudevents.Message{Topic: topic, Event: event}, nil
-}
-
-// finish ends the deletion of a work: its agent is done, or was given up. The store's lock is held.
+// finish ends the deletion of a work: its agent is done, or was given up. The cache's lock is held.
 func (s *Source) finish(w *sourceWork) {
 	if w.Object == nil {
 		s.drop(w)
@@ -153,7 +145,7 @@ func (s *Source) drop(w *sourceWork) { s.dropAs(w, nil) }
 
 // dropAs removes the record; last is the state that watches see removed, nil for the current one.
 func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
-	s.store.Remove(w, last)
+	s.cache.Remove(w, last)
 	w.cluster.delivery.unlink(w)
 	w.deleting = false
 	if key := (workID{w.cluster.name, w.id}); s.works[key] == w {

@@ -36,8 +36,8 @@ func (h *sourceHandler) Disconnected() {
 	s := (*Source)(h)
 	s.requests.drop()
 	s.presence.disconnected()
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	s.round++
 	for _, c := range s.clusters {
 		c.dropLists()
@@ -60,8 +60,8 @@ func (h *sourceHandler) Received(m cloudevents.Message) {
 
 // dropped refuses a request that there are no bytes for. If it is a list, its agent is asked for another.
 func (s *Source) dropped(m cloudevents.Message, err error) {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	s.refuseLocked(m.Topic, err, refusalReason(err), 1)
 	name, _ := m.Event.Extensions()["clustername"].(string)
 	if c := s.clusters[name]; c != nil {
@@ -91,8 +91,8 @@ func (h *sourceHandler) Refused(topic string, err error) {
 
 // refuse counts and logs messages that cannot be used.
 func (s *Source) refuse(topic string, err error, reason string, n int) {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	s.refuseLocked(topic, err, reason, n)
 }
 
@@ -101,14 +101,14 @@ func (s *Source) refuseLocked(topic string, err error, reason string, n int) {
 	s.refusals.Error(s.logger, err, reason, topic)
 }
 
-// refuseEntry counts and logs an entry of a list that cannot be used. The store's lock is held.
+// refuseEntry counts and logs an entry of a list that cannot be used. The cache's lock is held.
 func (s *Source) refuseEntry(err error) {
 	s.refuseLocked("", err, refusalReason(err), 1)
 }
 
 func (s *Source) receive(m codec.Message) error {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	return s.receiveLocked(m)
 }
 
@@ -231,7 +231,7 @@ func (s *Source) accept(w *sourceWork, m *codec.Status) error {
 	}
 	obj := *w.Object
 	obj.Status = status
-	s.store.Put(w, &obj)
+	s.cache.Put(w, &obj)
 	return nil
 }
 

@@ -17,7 +17,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // Replicas of a source share their subscriptions and a Store. The broker gives each message to one of them. One writes:
@@ -26,11 +28,6 @@ import (
 // a view that is behind.
 
 const (
-	// keyWriter has the record that says which replica writes. Whose change of it comes last in the store does.
-	keyWriter = "writer"
-	// prefixInbox is for events that wait for the writer, by replica and number.
-	prefixInbox = "inbox/"
-
 	// maxInbox bounds the events of one replica that wait for the writer, in bytes. Beyond, they are dropped: a replica
 	// that begins to write asks for everything that it lacks.
 	maxInbox = 16 << 20
@@ -44,16 +41,16 @@ const (
 type replica struct {
 	id      string
 	store   SharedStore
-	claim   []byte        // the record under keyWriter that is this replica's
+	claim   []byte        // the record under journal.KeyLeader that is this replica's
 	claims  uint64        // how many it has made
 	turn    chan struct{} // holds a token while somebody claims
 	term    uint64        // counts the changes of writes: what was written in one and is not durable in it is lost
 	writes  bool
-	follows bool          // has seen all that was in the store when it began to follow
-	changed chan struct{} // closed and replaced when writes or follows changes
-	ended   chan struct{} // closed when it follows the store no more: from then on it does not begin to write
-	lost    error         // why it cannot follow the store, nil while it can
-	since   time.Time     // when that began
+	follows bool           // has seen all that was in the store when it began to follow
+	changed wait.Broadcast // writes or follows
+	ended   chan struct{}  // closed when it follows the store no more: from then on it does not begin to write
+	lost    error          // why it cannot follow the store, nil while it can
+	since   time.Time      // when that began
 
 	inbox   map[string][]byte // events that wait for the writer, by key
 	sent    uint64            // number of the last event of its own
@@ -62,7 +59,7 @@ type replica struct {
 	dropped int               // how many of its own were dropped since the last that was not
 }
 
-// storedWriter is the record under keyWriter.
+// storedWriter is the record under journal.KeyLeader.
 type storedWriter struct {
 	Replica string `json:"replica"`
 	Claim   uint64 `json:"claim"`
@@ -77,15 +74,15 @@ type storedEvent struct {
 	replica *replica // which counts it as waiting until it is stored, and then as part of the inbox
 }
 
-func (e *storedEvent) record() any { return e }
-func (e *storedEvent) saved()      { e.replica.waiting -= e.size() }
-func (e *storedEvent) size() int   { return inboxCost + len(e.Topic) + len(e.Event) }
+func (e *storedEvent) Content() any { return e }
+func (e *storedEvent) Saved()       { e.replica.waiting -= e.size() }
+func (e *storedEvent) size() int    { return inboxCost + len(e.Topic) + len(e.Event) }
 
 // removed is a record that is gone.
 type removed struct{}
 
-func (removed) record() any { return nil }
-func (removed) saved()      {}
+func (removed) Content() any { return nil }
+func (removed) Saved()       {}
 
 // errNotWriting ends a view of the store that may differ from it: this replica has written to its own.
 var errNotWriting = errors.New("another replica writes now")
@@ -93,25 +90,34 @@ var errNotWriting = errors.New("another replica writes now")
 func newReplica(s SharedStore) *replica {
 	return &replica{
 		id: uuid.NewString(), store: s,
-		turn:    make(chan struct{}, 1),
-		changed: make(chan struct{}),
-		ended:   make(chan struct{}),
-		inbox:   map[string][]byte{},
-		most:    maxInbox,
+		turn:  make(chan struct{}, 1),
+		ended: make(chan struct{}),
+		inbox: map[string][]byte{},
+		most:  maxInbox,
 	}
 }
 
-// joinReplicas makes a source one of several. Batches of who writes are refused once another has claimed that.
-func (s *Source) joinReplicas(shared SharedStore) {
+// journalOptions makes a source with a SharedGroup one of several. Batches of who writes are refused once another has
+// claimed that.
+func (s *Source) journalOptions() journal.Options {
+	options := journal.Options{
+		Store: s.options.Store, Lock: s.cache, Meta: (*sourceMeta)(s), Clock: s.options.Clock,
+		DrainTimeout: s.options.DrainTimeout, Wrote: func(began time.Time, err error) { s.metrics.wrote(began, err) },
+	}
+	shared, ok := s.options.Store.(SharedStore)
+	if !ok || s.options.SharedGroup == "" {
+		return options
+	}
 	r := newReplica(shared)
 	s.replica = r
-	s.journal.writer = func() []byte {
+	options.Leader = func() []byte {
 		if !r.writes {
 			return nil
 		}
 		return r.claim
 	}
-	s.journal.replaced = s.stopWriting
+	options.Replaced = s.stopWriting
+	return options
 }
 
 // writing reports whether this source decides. The works' lock is held.
@@ -130,18 +136,18 @@ func (s *Source) Lead(ctx context.Context) error {
 	if err := s.lead(ctx); err != nil || s.replica == nil {
 		return err
 	}
-	s.store.Lock()
+	s.cache.Lock()
 	term := s.replica.term
 	s.keepMeta() // changes nothing, but goes to the store under the condition that nobody else writes
-	s.store.Unlock()
+	s.cache.Unlock()
 	if err := s.stored(ctx, term); !errors.Is(err, errReplaced) {
 		return err
 	}
 	return s.lead(ctx)
 }
 
-// certain has a replica see what others have written. It reports whether that may be more than it saw before.
-func (s *Source) certain(ctx context.Context) (bool, error) {
+// refresh has a replica see what others have written. It reports whether that may be more than it saw before.
+func (s *Source) refresh(ctx context.Context) (bool, error) {
 	if s.replica == nil {
 		return false, nil
 	}
@@ -154,9 +160,9 @@ func (s *Source) lead(ctx context.Context) error {
 	if r == nil {
 		return ctx.Err()
 	}
-	s.store.Lock()
-	writes, started, sealed := r.writes, s.started, s.store.Sealed()
-	s.store.Unlock()
+	s.cache.Lock()
+	writes, started, sealed := r.writes, s.started, s.cache.Sealed()
+	s.cache.Unlock()
 	switch {
 	case sealed || !writes && r.hasEnded():
 		return errStopped
@@ -189,23 +195,23 @@ func (r *replica) hasEnded() bool {
 func (s *Source) claim(ctx context.Context) error {
 	r := s.replica
 	for {
-		s.store.Lock()
-		writes, follows, changed := r.writes, r.follows, r.changed
+		s.cache.Lock()
+		writes, follows, changed := r.writes, r.follows, r.changed.Next()
 		var claim []byte
 		var err error
 		if !writes && follows && !r.hasEnded() {
 			r.claims++
-			claim, err = encodeRecord(&storedWriter{Replica: r.id, Claim: r.claims})
+			claim, err = journal.Encode(&storedWriter{Replica: r.id, Claim: r.claims})
 			r.claim = claim
 		}
-		s.store.Unlock()
+		s.cache.Unlock()
 		switch {
 		case err != nil:
 			return err
 		case writes:
 			return nil
 		case claim != nil:
-			if err := r.store.Apply(ctx, []Change{{Key: keyWriter, Value: claim}}); err != nil {
+			if err := r.store.Apply(ctx, []Change{{Key: journal.KeyLeader, Value: claim}}); err != nil {
 				return fmt.Errorf("take over the writing: %w", err)
 			}
 		}
@@ -235,19 +241,14 @@ func (s *Source) follow(ctx context.Context) {
 			continue // the content is told anew, and replaces what only this replica knew
 		}
 		s.lose(err)
-		timer := s.options.Clock.NewTimer(followRetry)
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		}
-		timer.Stop()
+		_ = wait.Sleep(ctx, s.options.Clock, followRetry)
 	}
 }
 
 // lose notes why the store cannot be followed.
 func (s *Source) lose(err error) {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	r := s.replica
 	if r.lost == nil {
 		r.since = s.options.Clock.Now()
@@ -261,8 +262,8 @@ func (s *Source) following() error {
 	if s.replica == nil {
 		return nil
 	}
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	if r := s.replica; r.lost != nil {
 		return fmt.Errorf("cannot follow the store since %s, so works may have changed: %w", r.since.UTC().Format(time.RFC3339), r.lost)
 	}
@@ -271,12 +272,12 @@ func (s *Source) following() error {
 
 // followed takes a batch that somebody has applied; whole is whether it is all that the store has.
 func (s *Source) followed(changes []Change, whole bool) error {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	r := s.replica
 	wrote, writes := r.writes, r.writes
 	for _, c := range changes {
-		if c.Key == keyWriter {
+		if c.Key == journal.KeyLeader {
 			writes = r.claim != nil && bytes.Equal(c.Value, r.claim)
 		}
 	}
@@ -308,7 +309,7 @@ func (s *Source) followed(changes []Change, whole bool) error {
 		s.askAnew()
 	}
 	if r.writes || first {
-		r.change()
+		r.changed.Wake()
 	}
 	return nil
 }
@@ -321,19 +322,19 @@ func (s *Source) stopWriting() {
 	s.replica.writes = false
 	s.replica.term++
 	s.giveUpAnswers()
-	unsaved := s.journal.unsaved()
-	s.journal.discard(isEvent)
-	if s.journal.unsaved() < unsaved {
+	unsaved := s.journal.UnsavedLocked()
+	s.journal.DiscardLocked(isEvent)
+	if s.journal.UnsavedLocked() < unsaved {
 		s.leave(&storedEvent{}) // what had come and is acknowledged may be among it: the writer asks for it
 	}
 	s.replica.follows = false
-	s.replica.change()
+	s.replica.changed.Wake()
 }
 
 // beforeAck makes durable what has come, before it is acknowledged. What another replica has to
 // decide on meanwhile is left to that: the connection is as good as before.
 func (s *Source) beforeAck() func(context.Context) error {
-	flush := s.journal.commit()
+	flush := s.journal.Commit()
 	if s.replica == nil {
 		return flush
 	}
@@ -347,14 +348,9 @@ func (s *Source) beforeAck() func(context.Context) error {
 }
 
 // isEvent reports whether a record is an event for the writer, the only thing that others bring to the store.
-func isEvent(k kept) bool {
+func isEvent(k journal.Record) bool {
 	_, ok := k.(*storedEvent)
 	return ok
-}
-
-func (r *replica) change() {
-	close(r.changed)
-	r.changed = make(chan struct{})
 }
 
 // remember notes an event that waits for the writer.
@@ -379,7 +375,7 @@ func (r *replica) clearInbox() {
 	}
 }
 
-func (r *replica) owns(key string) bool { return strings.HasPrefix(key, prefixInbox+r.id+"/") }
+func (r *replica) owns(key string) bool { return strings.HasPrefix(key, journal.PrefixInbox+r.id+"/") }
 
 // askAnew begins a resync if there is a connection; else the next one does.
 func (s *Source) askAnew() {
@@ -392,7 +388,7 @@ func (s *Source) askAnew() {
 func eventsOf(changes []Change) map[string][]byte {
 	events := map[string][]byte{}
 	for _, c := range changes {
-		if strings.HasPrefix(c.Key, prefixInbox) && c.Value != nil {
+		if strings.HasPrefix(c.Key, journal.PrefixInbox) && c.Value != nil {
 			events[c.Key] = c.Value
 		}
 	}
@@ -415,7 +411,7 @@ func (s *Source) workOff(events map[string][]byte) (gap bool) {
 		case topic == "":
 			gap = true
 		}
-		s.journal.mark(key, removed{})
+		s.journal.MarkLocked(key, removed{})
 		s.replica.forget(key)
 	}
 	return gap
@@ -440,8 +436,8 @@ func (s *Source) workOffOne(value []byte) (topic string, err error) {
 
 // tellOfGap has the writer ask for what this replica may have missed while it was not connected.
 func (s *Source) tellOfGap() {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	if r := s.replica; r != nil && !r.writes && r.waiting < r.most {
 		s.leave(&storedEvent{})
 	}
@@ -453,7 +449,7 @@ func (s *Source) leave(e *storedEvent) {
 	r.sent++
 	e.replica = r
 	r.waiting += e.size()
-	s.journal.mark(fmt.Sprintf("%s%s/%020d", prefixInbox, r.id, r.sent), e)
+	s.journal.MarkLocked(fmt.Sprintf("%s%s/%020d", journal.PrefixInbox, r.id, r.sent), e)
 }
 
 // handOver puts an event into the store for the writer. It returns false when this replica writes itself.
@@ -462,8 +458,8 @@ func (s *Source) handOver(m cloudevents.Message) bool {
 		return false
 	}
 	event, err := codec.AppendStructured(nil, m.Event)
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	r := s.replica
 	switch {
 	case r.writes:

@@ -70,8 +70,8 @@ func (s *Source) request(r *codec.StatusResync) {
 // its works sends each cluster the hashes of its statuses, and asks all for their lists, so that clusters
 // that hold works it has forgotten are heard as well.
 func (s *Source) resync() {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	if s.writing() {
 		s.resyncLocked()
 	}
@@ -109,8 +109,8 @@ func (s *Source) resyncLocked() {
 
 // resyncPeers compares all works with agents that know no digests, or with all, where the options say so.
 func (s *Source) resyncPeers() {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	s.expire(s.options.Clock.Now())
 	switch {
 	case !s.writing():
@@ -136,7 +136,7 @@ func (s *Source) sendUnconfirmed(works []*sourceWork) {
 // worksOf returns the records of a cluster, tombstones included.
 func (s *Source) worksOf(c *sourceCluster) []*sourceWork {
 	var works []*sourceWork
-	s.store.All(c.name, func(w *sourceWork) { works = append(works, w) })
+	s.cache.All(c.name, func(w *sourceWork) { works = append(works, w) })
 	for _, w := range c.tombstones {
 		works = append(works, w)
 	}
@@ -206,9 +206,9 @@ type hashList struct {
 
 func (l *hashList) Message() (cloudevents.Message, error) {
 	s := l.source
-	s.store.Lock()
+	s.cache.Lock()
 	if s.outranked {
-		s.store.Unlock()
+		s.cache.Unlock()
 		return cloudevents.Message{}, nil
 	}
 	l.begun = true
@@ -238,7 +238,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 		w.named = s.traits.Strict
 		r.Entries = append(r.Entries, codec.StatusEntry{ResourceID: w.id, Hash: hash, UID: w.uid, StatusSeq: w.seq})
 	}
-	s.store.Unlock()
+	s.cache.Unlock()
 	s.metrics.list(sent, len(r.Entries))
 	return encode(s.options.Profile, r)
 }
@@ -280,7 +280,7 @@ type agentList struct {
 	unknown  []string // of a strict agent
 }
 
-// onList answers an agent's list. The store's lock is held.
+// onList answers an agent's list. The cache's lock is held.
 func (s *Source) onList(m *codec.SpecResync) error {
 	if m.TargetSource != "" && m.TargetSource != s.options.SourceID {
 		return nil

@@ -17,6 +17,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 )
 
@@ -66,41 +67,41 @@ type storedCluster struct {
 }
 
 var (
-	_ kept = &sourceWork{}
-	_ kept = &sourceCluster{}
-	_ kept = &forgottenCluster{}
-	_ kept = pastWork{}
-	_ kept = &sourceMeta{}
+	_ journal.Record = &sourceWork{}
+	_ journal.Record = &sourceCluster{}
+	_ journal.Record = &forgottenCluster{}
+	_ journal.Record = pastWork{}
+	_ journal.Record = &sourceMeta{}
 )
 
-// keep notes that the record of a work has changed. The store's lock is held, as with all that follows.
+// keep notes that the record of a work has changed. The cache's lock is held, as with all that follows.
 func (s *Source) keep(w *sourceWork) {
 	if s.journal == nil || !s.leading() {
 		return
 	}
 	w.unsaved = true
-	s.journal.mark(workKey(w.cluster.name, w.id), w)
+	s.journal.MarkLocked(journal.WorkKey(w.cluster.name, w.id), w)
 }
 
 func (s *Source) keepCluster(c *sourceCluster) {
 	if s.journal != nil && s.leading() {
-		s.journal.mark(prefixCluster+c.name, c)
+		s.journal.MarkLocked(journal.PrefixCluster+c.name, c)
 	}
 }
 
 func (c *sourceCluster) keepPast(id string) {
 	if s := c.source; s.journal != nil && s.leading() {
-		s.journal.mark(pastKey(c.name, id), pastWork{c, id})
+		s.journal.MarkLocked(journal.PastKey(c.name, id), pastWork{c, id})
 	}
 }
 
 func (s *Source) keepMeta() {
 	if s.journal != nil && s.leading() {
-		s.journal.mark(keyMeta, (*sourceMeta)(s))
+		s.journal.MarkLocked(journal.KeyMeta, (*sourceMeta)(s))
 	}
 }
 
-func (w *sourceWork) record() any {
+func (w *sourceWork) Content() any {
 	s := w.source
 	if s.works[workID{w.cluster.name, w.id}] != w {
 		return nil
@@ -123,7 +124,7 @@ func (w *sourceWork) record() any {
 }
 
 // saved lets out what waited for the record to be durable.
-func (w *sourceWork) saved() {
+func (w *sourceWork) Saved() {
 	w.unsaved = false
 	if w.toSend {
 		w.toSend = false
@@ -132,7 +133,7 @@ func (w *sourceWork) saved() {
 	w.resume()
 }
 
-func (c *sourceCluster) record() any {
+func (c *sourceCluster) Content() any {
 	out := &storedCluster{Highest: c.highest, Modern: c.modern, Strict: c.strict, Doubted: c.doubted}
 	if c.gap.Kept() {
 		out.Gap = c.gap
@@ -143,7 +144,7 @@ func (c *sourceCluster) record() any {
 	return out
 }
 
-func (c *sourceCluster) saved() {}
+func (c *sourceCluster) Saved() {}
 
 // pastWork is what is known of a work that is gone, as its record.
 type pastWork struct {
@@ -151,7 +152,7 @@ type pastWork struct {
 	id      string
 }
 
-func (p pastWork) record() any {
+func (p pastWork) Content() any {
 	r := p.cluster.reported.byID[p.id]
 	if !r.past {
 		return nil
@@ -159,7 +160,7 @@ func (p pastWork) record() any {
 	return &storedPast{Version: r.version, Seq: r.seq, At: r.at.UTC()}
 }
 
-func (p pastWork) saved() {}
+func (p pastWork) Saved() {}
 
 func (c *sourceCluster) loadPast(id string, stored *storedPast) {
 	c.reported.saw(id, datedReport{report: report{stored.Version, stored.Seq}, at: stored.At, past: true})
@@ -168,22 +169,24 @@ func (c *sourceCluster) loadPast(id string, stored *storedPast) {
 // sourceMeta is the source as the record of what it knows beside works and clusters.
 type sourceMeta Source
 
-func (m *sourceMeta) record() any {
+func (m *sourceMeta) Content() any {
 	out := (*Source)(m).ownMeta()
-	out.ResourceVersion, out.Complete, out.Asked = m.store.LastVersion(), m.complete, m.asked
+	out.ResourceVersion, out.Complete, out.Asked = m.cache.LastVersion(), m.complete, m.asked
 	return &out
 }
 
-func (m *sourceMeta) saved() {}
+func (m *sourceMeta) Saved() {}
 
-func (s *Source) ownMeta() storedMeta {
-	return storedMeta{Format: storeFormat, Kind: "source", Name: s.options.SourceID, Profile: s.options.Profile.Name()}
+func (s *Source) ownMeta() journal.Meta {
+	return journal.Meta{
+		Format: journal.Format, Kind: "source", Name: s.options.SourceID, Profile: s.options.Profile.Name(),
+	}
 }
 
 // load takes over what an earlier process has left in the store.
 func (s *Source) load(ctx context.Context) error {
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	err := s.options.Store.Load(ctx, func(key string, value []byte) error {
 		if err := s.loadRecord(key, value); err != nil {
 			return fmt.Errorf("record %q of the store: %w", key, err)
@@ -206,7 +209,7 @@ func (s *Source) load(ctx context.Context) error {
 }
 
 func (s *Source) loadRecord(key string, value []byte) error {
-	cluster, id, ok := parseKey(prefixWork, key)
+	cluster, id, ok := journal.ParseKey(journal.PrefixWork, key)
 	if !ok {
 		return s.loadOther(key, value)
 	}
@@ -220,7 +223,7 @@ func (s *Source) loadRecord(key string, value []byte) error {
 	s.works[workID{cluster, id}] = w
 	defer w.account()
 	if stored.Object != nil {
-		s.store.Restore(w, stored.Object)
+		s.cache.Restore(w, stored.Object)
 		return nil
 	}
 	c.tombstones[id] = w // load puts it into their order
@@ -229,19 +232,19 @@ func (s *Source) loadRecord(key string, value []byte) error {
 
 // loadOther takes over a record that is not a work's.
 func (s *Source) loadOther(key string, value []byte) error {
-	name, isCluster := strings.CutPrefix(key, prefixCluster)
-	cluster, id, isPast := parseKey(prefixPast, key)
+	name, isCluster := strings.CutPrefix(key, journal.PrefixCluster)
+	cluster, id, isPast := journal.ParseKey(journal.PrefixPast, key)
 	switch {
-	case key == keyMeta:
-		var m storedMeta
+	case key == journal.KeyMeta:
+		var m journal.Meta
 		if err := json.Unmarshal(value, &m); err != nil {
 			return err
 		}
-		if err := m.check(s.ownMeta()); err != nil {
+		if err := m.Check(s.ownMeta()); err != nil {
 			return err
 		}
 		s.complete, s.asked, s.restored = m.Complete, m.Asked, true
-		s.store.Begin(m.ResourceVersion)
+		s.cache.Begin(m.ResourceVersion)
 	case isCluster:
 		var stored storedCluster
 		if err := json.Unmarshal(value, &stored); err != nil {
@@ -263,9 +266,9 @@ func (s *Source) loadOther(key string, value []byte) error {
 			return err
 		}
 		s.cluster(cluster).loadPast(id, &stored)
-	case key == keyWriter, strings.HasPrefix(key, prefixInbox): // of replicas, which follow the store
+	case key == journal.KeyLeader, strings.HasPrefix(key, journal.PrefixInbox): // of replicas, which follow the store
 	default:
-		return errUnknownRecord
+		return journal.ErrUnknownRecord
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func (w *sourceWork) isOther(m *codec.Status) bool {
 }
 
 // strictSpec makes of a spec what travels in a strict profile. Of finalizers that is the one which says that an agent
-// has something to clean up: a user's own would never be removed on the cluster. The store's lock is held.
+// has something to clean up: a user's own would never be removed on the cluster. The cache's lock is held.
 func (w *sourceWork) strictSpec(spec *codec.Spec) {
 	if w.strict.created {
 		spec.Action = codec.ActionCreate
@@ -112,7 +112,7 @@ func (w *sourceWork) strictSpec(spec *codec.Spec) {
 }
 
 // resyncStrict asks all agents for the statuses of all works, unless it has done so, and tells each cluster which
-// statuses it has. The store's lock is held.
+// statuses it has. The cache's lock is held.
 func (s *Source) resyncStrict() {
 	if !s.asked || len(s.works) == 0 {
 		s.askAll()
@@ -141,8 +141,8 @@ func (a *askedAll) Settled(err error) {
 	if err != nil || a.replaced() {
 		return
 	}
-	a.source.store.Lock()
-	defer a.source.store.Unlock()
+	a.source.cache.Lock()
+	defer a.source.cache.Unlock()
 	a.source.asked = true
 	a.source.keepMeta()
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // unknownAsk requests the statuses of works that a strict agent has and this source does not know:
-// statuses go to the source that a work belongs to. The store's lock guards it until its turn has
+// statuses go to the source that a work belongs to. The cache's lock guards it until its turn has
 // come.
 type unknownAsk struct {
 	source  *Source
@@ -19,7 +19,7 @@ type unknownAsk struct {
 	charged int64               // to the cluster
 }
 
-// askUnknown adds works to the request that waits in the outbox. The store's lock is held.
+// askUnknown adds works to the request that waits in the outbox. The cache's lock is held.
 func (s *Source) askUnknown(c *sourceCluster, ids []string) {
 	if len(ids) == 0 {
 		return
@@ -71,12 +71,12 @@ func (a *unknownAsk) begin() {
 
 func (a *unknownAsk) Message() (cloudevents.Message, error) {
 	s := a.source
-	s.store.Lock()
+	s.cache.Lock()
 	if a.entries == nil {
 		a.begin()
 	}
 	outranked := s.outranked
-	s.store.Unlock()
+	s.cache.Unlock()
 	if outranked || len(a.entries) == 0 {
 		return cloudevents.Message{}, nil
 	}

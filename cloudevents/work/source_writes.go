@@ -5,7 +5,6 @@ package work
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
@@ -15,55 +14,52 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/store"
 	"github.com/spokewire/sdk-go/codec"
 )
 
-var _ role = &Source{}
+var _ clientset.Backend = &sourceBackend{}
 
-// errStopped is what writes get when the process that would deliver them has ended.
-var errStopped = apierrors.NewServiceUnavailable("the client has stopped and delivers no more writes")
+// sourceBackend answers the clientset of a source.
+type sourceBackend struct {
+	*Source
+	clientset.Reader[*sourceWork]
+}
 
-func (s *Source) supports(verb string, sub subresource) error {
-	if sub == statusPart {
-		return apierrors.NewMethodNotSupported(schemaResource("manifestworks/status"), verb)
+func (s *sourceBackend) Supports(verb string, sub clientset.Subresource) error {
+	if sub == clientset.StatusPart {
+		return apierrors.NewMethodNotSupported(clientset.StatusResource, verb)
 	}
 	return nil
 }
 
-func (s *Source) object(namespace, name string) *workv1.ManifestWork {
-	return object(s.store, namespace, name)
-}
-
-// heard does not wait: a source makes its works itself. Those of other replicas are another matter, see certain.
-func (s *Source) heard(context.Context) error { return nil }
-
-func (s *Source) reached(version uint64) error { return reached(s.store, version) }
-
-func (s *Source) list(_ context.Context, q *store.Query) (store.Page, error) { return s.store.List(q) }
+// WaitSynced does not wait: a source makes its works itself. Refresh is for those of other replicas.
+func (s *sourceBackend) WaitSynced(context.Context) error { return nil }
 
 // stored waits until what was written in a term is durable. A replica that another took over from cannot tell.
 func (s *Source) stored(ctx context.Context, term uint64) error {
-	if err := s.journal.durable(ctx); err != nil {
+	if err := durable(ctx, s.journal); err != nil {
 		return err
 	}
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	if s.replica != nil && s.replica.term != term {
 		return errReplaced
 	}
 	return nil
 }
 
-func (s *Source) durable(ctx context.Context) error { return s.journal.durable(ctx) }
+// Refresh implements clientset.Backend.
+func (s *sourceBackend) Refresh(ctx context.Context) (bool, error) { return s.refresh(ctx) }
 
-// term numbers the times in which this replica writes. The store's lock is held.
+// WaitDurable implements clientset.Backend.
+func (s *sourceBackend) WaitDurable(ctx context.Context) error { return durable(ctx, s.journal) }
+
+// term numbers the times in which this replica writes. The cache's lock is held.
 func (s *Source) term() uint64 {
 	if s.replica == nil {
 		return 0
@@ -71,14 +67,11 @@ func (s *Source) term() uint64 {
 	return s.replica.term
 }
 
-// errReplaced is what a write gets that another replica has overtaken.
-var errReplaced = apierrors.NewServiceUnavailable("another replica writes now, and may not have seen this change: read it again")
-
-// writable refuses writes to a source that has stopped, and of a replica that does not write any more. The store's lock
+// writable refuses writes to a source that has stopped, and of a replica that does not write any more. The cache's lock
 // is held.
 func (s *Source) writable(dryRun bool) error {
 	switch {
-	case s.store.Sealed():
+	case s.cache.Sealed():
 		return errStopped
 	case !dryRun && s.outranked:
 		return s.errOutranked()
@@ -88,19 +81,17 @@ func (s *Source) writable(dryRun bool) error {
 	return nil
 }
 
-func (s *Source) watch(ctx context.Context, o store.WatchOptions) (watch.Interface, error) {
-	return watchStore(ctx, s.store, o)
-}
-
-// create adds an object.
-func (s *Source) create(ctx context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, error) {
+// Create adds an object.
+func (s *sourceBackend) Create(
+	ctx context.Context, obj *workv1.ManifestWork, dryRun bool,
+) (*workv1.ManifestWork, error) {
 	if !dryRun {
 		if err := s.lead(ctx); err != nil {
 			return nil, err
 		}
 	}
 	generated := obj.Name == "" && obj.GenerateName != ""
-	taken := &doubt{s, dryRun}
+	refresher := clientset.NewRefresher(s.refresh, dryRun)
 	for attempt := 1; ; attempt++ {
 		if generated {
 			obj.Name = generateName(obj.GenerateName)
@@ -110,7 +101,7 @@ func (s *Source) create(ctx context.Context, obj *workv1.ManifestWork, dryRun bo
 			continue
 		}
 		if apierrors.IsAlreadyExists(err) {
-			if again, err := taken.again(ctx); err != nil {
+			if again, err := refresher.Again(ctx); err != nil {
 				return nil, err
 			} else if again {
 				continue
@@ -138,9 +129,9 @@ func generateName(base string) string {
 // holds of the old incarnation is then replaced, not deleted.
 func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, uint64, error) {
 	if obj.ResourceVersion != "" {
-		return nil, 0, internal("resourceVersion should not be set on objects to be created")
+		return nil, 0, clientset.InternalError("resourceVersion should not be set on objects to be created")
 	}
-	if err := normalize(obj); err != nil {
+	if err := clientset.Normalize(obj); err != nil {
 		return nil, 0, err
 	}
 	now := s.options.Clock.Now()
@@ -151,11 +142,11 @@ func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun
 	obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds = nil, nil
 	obj.Status = workv1.ManifestWorkStatus{}
 	crd.Default(&obj.Spec)
-	if err := validateNew(obj, nil); err != nil {
+	if err := clientset.ValidateNew(obj, nil); err != nil {
 		return nil, 0, err
 	}
 	if err := codec.ValidateName("metadata.namespace", obj.Namespace); err != nil {
-		return nil, 0, apierrors.NewInvalid(kind, obj.Name, field.ErrorList{
+		return nil, 0, apierrors.NewInvalid(clientset.Kind, obj.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "namespace"), obj.Namespace, err.Error())})
 	}
 	id := s.options.Profile.ResourceID(s.options.SourceID, obj.Namespace, obj.Name)
@@ -164,8 +155,8 @@ func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun
 		return nil, 0, err
 	}
 
-	s.store.Lock()
-	defer s.store.Unlock()
+	s.cache.Lock()
+	defer s.cache.Unlock()
 	if err := s.writable(dryRun); err != nil {
 		return nil, 0, err
 	}
@@ -195,9 +186,9 @@ func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun
 
 // exists is the error where a name is taken. With a generateName, another attempt may find one that is not.
 func exists(w *sourceWork, generates bool) error {
-	err := apierrors.NewAlreadyExists(resource, w.name)
+	err := apierrors.NewAlreadyExists(clientset.Resource, w.name)
 	if generates {
-		err = apierrors.NewGenerateNameConflict(resource, w.name, 1)
+		err = apierrors.NewGenerateNameConflict(clientset.Resource, w.name, 1)
 	}
 	if w.deleting {
 		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
@@ -205,45 +196,36 @@ func exists(w *sourceWork, generates bool) error {
 	return err
 }
 
-// room checks that the outbox takes one more work. The store's lock is held.
+// room checks that the outbox takes one more work. The cache's lock is held.
 func (s *Source) room(w *sourceWork) error {
-	return s.metrics.write(room(s.engine, s.options.Outbox, w))
+	return s.metrics.write(room(s.engine, w, s.options.Outbox.limit(), s.options.Outbox != Disabled))
 }
 
-// room returns ServiceUnavailable where nothing may wait for a connection and there is none, TooManyRequests where too
-// much waits.
-func room(e *cloudevents.Engine, outbox Outbox, it cloudevents.Item) error {
-	if outbox == Disabled && !e.Connected() {
-		return apierrors.NewServiceUnavailable("not connected to the broker, and the outbox is disabled")
-	}
-	if limit := outbox.limit(); !e.Admits(it, limit) {
-		return apierrors.NewTooManyRequests(fmt.Sprintf(
-			"%d works wait to be published, which is the limit: the broker is away or too slow", limit), 1)
-	}
-	return nil
-}
-
-// admit keeps the status, which belongs to the agent, and the clean-up finalizer until the agent is done.
-func (s *Source) admit(current, next *workv1.ManifestWork, _ subresource, invalid field.ErrorList) error {
-	carryOver(current, next)
+// Admit keeps the status, which belongs to the agent, and the clean-up finalizer until the agent is done.
+func (s *sourceBackend) Admit(
+	current, next *workv1.ManifestWork, _ clientset.Subresource, invalid field.ErrorList,
+) error {
+	clientset.CarryOver(current, next)
 	next.Status = current.Status
 	if current.DeletionTimestamp != nil && slices.Contains(current.Finalizers, workv1.ManifestWorkFinalizer) &&
 		!slices.Contains(next.Finalizers, workv1.ManifestWorkFinalizer) {
 		next.Finalizers = append(slices.Clone(next.Finalizers), workv1.ManifestWorkFinalizer)
 	}
 	crd.Default(&next.Spec)
-	specChanged := !sameSpec(&current.Spec, &next.Spec)
+	specChanged := !clientset.SameSpec(&current.Spec, &next.Spec)
 	if specChanged {
 		next.Generation++
 	}
-	if err := validateChange(current, next, specChanged, invalid); err != nil {
+	if err := clientset.ValidateChange(current, next, specChanged, invalid); err != nil {
 		return err
 	}
 	return s.fits(s.options.Profile.ResourceID(s.options.SourceID, next.Namespace, next.Name), next)
 }
 
-// commit replaces an object.
-func (s *Source) commit(ctx context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error) {
+// Commit replaces an object.
+func (s *sourceBackend) Commit(
+	ctx context.Context, current, next *workv1.ManifestWork,
+) (*workv1.ManifestWork, bool, error) {
 	if err := s.lead(ctx); err != nil {
 		return nil, false, err
 	}
@@ -258,10 +240,10 @@ func (s *Source) commit(ctx context.Context, current, next *workv1.ManifestWork)
 // being deleted is not published again: nobody will apply it.
 func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, uint64, error) {
 	published := current.DeletionTimestamp == nil &&
-		(next.Generation != current.Generation || !sameMetadata(current, next))
-	s.store.Lock()
-	defer s.store.Unlock()
-	w := s.store.Get(next.Namespace, next.Name)
+		(next.Generation != current.Generation || !clientset.SameMetadata(current, next))
+	s.cache.Lock()
+	defer s.cache.Unlock()
+	w := s.cache.Get(next.Namespace, next.Name)
 	if w == nil || w.Object != current {
 		return nil, 0, nil
 	}
@@ -286,8 +268,10 @@ func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*w
 	return next, s.term(), nil
 }
 
-// remove begins the deletion of an object.
-func (s *Source) remove(ctx context.Context, current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, bool, error) {
+// Remove begins the deletion of an object.
+func (s *sourceBackend) Remove(
+	ctx context.Context, current *workv1.ManifestWork, dryRun bool,
+) (*workv1.ManifestWork, bool, error) {
 	if !dryRun {
 		if err := s.lead(ctx); err != nil {
 			return nil, false, err
@@ -303,9 +287,9 @@ func (s *Source) remove(ctx context.Context, current *workv1.ManifestWork, dryRu
 // removeOne marks the work as deleting and publishes that. It stays until its agent reports it gone: whether an
 // agent holds it cannot be known here.
 func (s *Source) removeOne(current *workv1.ManifestWork, dryRun bool, trace string) (*workv1.ManifestWork, uint64, error) {
-	s.store.Lock()
-	defer s.store.Unlock()
-	w := s.store.Get(current.Namespace, current.Name)
+	s.cache.Lock()
+	defer s.cache.Unlock()
+	w := s.cache.Get(current.Namespace, current.Name)
 	if w == nil || w.Object != current {
 		return nil, 0, nil
 	}

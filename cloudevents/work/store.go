@@ -6,12 +6,13 @@ package work
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // Store keeps what a [Source] or an [Agent] must not forget when its process ends: its works with their statuses,
@@ -42,12 +43,8 @@ type Store interface {
 // MaxKeyLength is the longest key of a record in bytes: room for two names and a resource ID, see package codec.
 const MaxKeyLength = 4096
 
-// Change sets the record of a key, or removes it.
-type Change struct {
-	Key string
-	// Value is the new value; nil removes the record, if there is one.
-	Value []byte
-}
+// Change sets the record of a key, or removes it: Value is nil then, and a Store need not have the record.
+type Change = journal.Change
 
 // SharedStore is a Store that replicas of one source share; see [SourceOptions].SharedGroup.
 type SharedStore interface {
@@ -63,7 +60,7 @@ type SharedStore interface {
 }
 
 // ErrCondition is returned by [SharedStore].ApplyIf when the condition does not hold.
-var ErrCondition = errors.New("a record of the store has another value than the change was made for")
+var ErrCondition = journal.ErrCondition
 
 // MemoryStore is a [SharedStore] that lives as long as the process: for tests, and for replicas within one process.
 type MemoryStore struct {
@@ -82,7 +79,7 @@ func NewMemoryStore() *MemoryStore {
 // memoryFollower is the queue of one call of Follow.
 type memoryFollower struct {
 	batches [][]Change
-	wake    chan struct{} // has room for one token
+	wake    wait.Signal
 }
 
 // Load implements [Store].
@@ -108,7 +105,7 @@ func (s *MemoryStore) Apply(ctx context.Context, changes []Change) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.apply(changes)
+	s.applyLocked(changes)
 	return nil
 }
 
@@ -123,12 +120,12 @@ func (s *MemoryStore) ApplyIf(ctx context.Context, condition Change, changes []C
 	if ok != (condition.Value != nil) || !bytes.Equal(value, condition.Value) {
 		return ErrCondition
 	}
-	s.apply(changes)
+	s.applyLocked(changes)
 	return nil
 }
 
-// apply makes changes and tells followers. The lock is held.
-func (s *MemoryStore) apply(changes []Change) {
+// applyLocked makes changes and tells followers.
+func (s *MemoryStore) applyLocked(changes []Change) {
 	for _, c := range changes {
 		if c.Value == nil {
 			delete(s.records, c.Key)
@@ -144,11 +141,11 @@ func (s *MemoryStore) apply(changes []Change) {
 
 // Follow implements [SharedStore].
 func (s *MemoryStore) Follow(ctx context.Context, f func(changes []Change) error) error {
-	q := &memoryFollower{wake: make(chan struct{}, 1)}
+	q := &memoryFollower{wake: wait.NewSignal()}
 	s.mu.Lock()
 	content := make([]Change, 0, len(s.records))
 	for key, value := range s.records {
-		content = append(content, Change{key, value})
+		content = append(content, Change{Key: key, Value: value})
 	}
 	slices.SortFunc(content, func(a, b Change) int { return strings.Compare(a.Key, b.Key) })
 	q.add(content)
@@ -180,69 +177,8 @@ func (s *MemoryStore) Follow(ctx context.Context, f func(changes []Change) error
 	}
 }
 
-// add queues a batch. The store's lock is held.
+// add queues a batch. The store's mutex is held.
 func (q *memoryFollower) add(batch []Change) {
 	q.batches = append(q.batches, batch)
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Keys of records. Names have no slash, so the first one after the prefix ends a name; resource IDs may be anything.
-const (
-	keyMeta       = "meta"
-	prefixWork    = "work/"
-	prefixPast    = "past/"
-	prefixCluster = "cluster/"
-)
-
-func workKey(owner, id string) string { return prefixWork + owner + "/" + id }
-
-func pastKey(cluster, id string) string { return prefixPast + cluster + "/" + id }
-
-// parseKey splits what workKey or pastKey has made.
-func parseKey(prefix, key string) (owner, id string, ok bool) {
-	rest, ok := strings.CutPrefix(key, prefix)
-	if !ok {
-		return "", "", false
-	}
-	return strings.Cut(rest, "/")
-}
-
-// storedMeta is the record that says whose the store is.
-type storedMeta struct {
-	// Format is 1.
-	Format int `json:"format"`
-	// Kind is "source" or "agent", Name the source's ID or the agent's cluster, Profile the name of the wire format.
-	Kind    string `json:"kind"`
-	Name    string `json:"name"`
-	Profile string `json:"profile"`
-	// ResourceVersion is the last that was given to an object: the next process goes on above it.
-	ResourceVersion uint64 `json:"resourceVersion"`
-	// Complete is the source's inventory, Asked what goes with it in a strict profile.
-	Complete bool `json:"complete,omitempty"`
-	Asked    bool `json:"asked,omitempty"`
-	// Synced is whether the agent has completed an initial sync, Sources are those that it waited for; nil are all.
-	Synced  bool     `json:"synced,omitempty"`
-	Sources []string `json:"sources,omitempty"`
-}
-
-const storeFormat = 1
-
-// errUnknownRecord is for a key that this version does not write.
-var errUnknownRecord = errors.New("a later version wrote it, or something else than a source or an agent")
-
-// check refuses the store of another source or agent.
-func (m *storedMeta) check(want storedMeta) error {
-	switch {
-	case m.Format != want.Format:
-		return fmt.Errorf("the store has format %d, and this version reads format %d", m.Format, want.Format)
-	case m.Kind != want.Kind || m.Name != want.Name:
-		return fmt.Errorf("the store is that of %s %q, not of %s %q: give each its own", m.Kind, m.Name, want.Kind, want.Name)
-	case m.Profile != want.Profile:
-		return fmt.Errorf("the store was written with profile %s, not %s, whose versions are others: begin with an empty one",
-			m.Profile, want.Profile)
-	}
-	return nil
+	q.wake.Set()
 }

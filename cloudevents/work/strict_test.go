@@ -5,6 +5,7 @@ package work_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,40 @@ func TestStrictSpecsByTime(t *testing.T) {
 		s.settle()
 		if got := valueOf(t, a.get("app")); got != "one again" {
 			t.Errorf("created %q", got)
+		}
+	})
+}
+
+// TestUnknownWorkOfStrictAgent: a source with a complete inventory requests the status of an unknown
+// work that a strict agent lists, since only that tells whether the work is the source's. A replica
+// does so at once, because it does not check for other processes before.
+func TestUnknownWorkOfStrictAgent(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{SharedGroup: "hubs", Store: work.NewMemoryStore()})
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		h.complete()
+		s.settle()
+		var requested []string
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if decoded, err := codec.ManifestWork.Decode(m.Topic, m.Event); err == nil {
+				if r, ok := decoded.(*codec.StatusResync); ok {
+					for _, e := range r.Entries {
+						requested = append(requested, e.ResourceID)
+					}
+				}
+			}
+			deliver(m)
+		})
+		unknown := codec.ResourceID("hub", "cluster1", "forgotten")
+		s.sendStrict(&codec.SpecResync{
+			Header: codec.Header{Cluster: "cluster1", Agent: "strict-agent"}, Broadcast: true,
+			Entries: []codec.SpecEntry{{ResourceID: unknown, Version: 1}},
+		})
+		s.settle()
+		s.bus.Intercept(nil)
+		if !slices.Contains(requested, unknown) {
+			t.Errorf("it requested %q, and not %s", requested, unknown)
 		}
 	})
 }

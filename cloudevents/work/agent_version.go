@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+)
+
+// check refuses the numbers that a source shows of a work; w is nil for an unknown one.
+func (a *Agent) check(w *agentWork, id string, n shown) error {
+	b := boundsOf(a.traits, a.options.Clock)
+	if w != nil {
+		w.heal(b)
+	}
+	return n.check(b, b.Own, id)
+}
+
+// heal takes numbers back that are out of bounds: an earlier release accepted them from a source,
+// or the clock was ahead. What the source sends next is then newer. The agent's mutex is held.
+func (w *agentWork) heal(b protocol.Bounds) {
+	if seq, at := b.Heal(w.seq, w.time); seq != w.seq || !at.Equal(w.time) {
+		w.seq, w.time, w.inherited = seq, at, false
+		w.agent.keep(w)
+	}
+	if w.version > b.Own {
+		w.version = 1 // 0 in a list would mean that the agent does not have the work
+		w.agent.keep(w)
+	}
+	if w.next != nil && (w.next.Version > b.Own || w.next.Time.After(b.Time)) {
+		next := *w.next // the journal may be writing the old one
+		next.Version, next.Time = min(next.Version, w.version), w.time
+		w.next = &next
+		w.agent.keep(w)
+	}
+}

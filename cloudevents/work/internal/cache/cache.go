@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cache keeps the ManifestWorks of one source or agent in memory the way an API server's watch cache
+// does: objects by namespace and name, a resourceVersion that grows with every write, a log of the last
+// writes for watches to resume from, and any number of watchers.
+//
+// One lock guards a cache and what its owner knows beside the objects: the owner calls Lock, decides, and
+// calls the methods that change the cache. Objects are snapshots: once handed to the cache they are never
+// changed, so they may be read without the lock and shared with watchers.
+package cache
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// Entry is the cache's part of a record: embed it in the owner's type.
+type Entry struct {
+	// Object is the current snapshot; nil while nothing is shown, as for a tombstone. Only the cache's
+	// methods set it.
+	Object *workv1.ManifestWork
+}
+
+// Slot gives the cache access to its part.
+func (e *Entry) Slot() *Entry { return e }
+
+// Record is what an owner keeps of a work: a pointer to a struct that embeds [Entry].
+type Record interface {
+	comparable
+	Slot() *Entry
+}
+
+// Cache holds the works of one source or agent. Every method requires the lock, but for those of
+// the lock itself and List. For Get, Has, Len, Version, LastVersion, All and Reached the lock for
+// readers is enough: a client that reads in a loop does not keep writers out, who come before
+// readers that come later.
+type Cache[R Record] struct {
+	sync.RWMutex
+
+	clock      clock.WithTicker
+	version    uint64
+	namespaces map[string]map[string]R
+	count      int
+	log        eventLog
+	watchers   map[place]map[*Watcher]struct{} // by what their filters limit to
+	named      int                             // how many watchers limit to a name
+	snapshots  []*snapshot
+	limits     Limits
+	timer      stopper // that forgets what is too old; nil while there is nothing to forget
+	began      time.Time
+	ends       WatchEnds
+	sealed     bool
+	closed     bool
+	// held keeps back the end marker of initial events until Release.
+	held bool
+}
+
+// New returns an empty cache. Its first resourceVersion is the time in microseconds, so that a version from
+// before a restart is too old rather than unknown. With hold, watches that ask for initial events get their
+// end marker only after Release.
+func New[R Record](c clock.WithTicker, hold bool, limits Limits) *Cache[R] {
+	began := c.Now()
+	start := uint64(began.UnixMicro())
+	return &Cache[R]{
+		clock:      c,
+		began:      began,
+		limits:     limits,
+		version:    start,
+		namespaces: map[string]map[string]R{},
+		log:        newEventLog(start),
+		watchers:   map[place]map[*Watcher]struct{}{},
+		held:       hold,
+	}
+}
+
+// Get returns the record that shows an object of this name, or the zero R.
+func (s *Cache[R]) Get(namespace, name string) R { return s.namespaces[namespace][name] }
+
+// Has reports whether a namespace has objects.
+func (s *Cache[R]) Has(namespace string) bool { return len(s.namespaces[namespace]) > 0 }
+
+// Count returns the number of objects of a namespace.
+func (s *Cache[R]) Count(namespace string) int { return len(s.namespaces[namespace]) }
+
+// Len returns the number of objects.
+func (s *Cache[R]) Len() int { return s.count }
+
+// Version returns the resourceVersion of the last write.
+func (s *Cache[R]) Version() string { return strconv.FormatUint(s.version, 10) }
+
+// Put shows obj as the record's object: ADDED if it had none, else MODIFIED. It sets the object's
+// resourceVersion; from then on the object must not be changed.
+func (s *Cache[R]) Put(r R, obj *workv1.ManifestWork) {
+	s.version++
+	obj.ResourceVersion = s.Version()
+	s.show(r, obj)
+}
+
+// PutAs is Put for an object that has its resourceVersion from another replica. Where this cache has gone beyond that,
+// the object is a copy with the next one.
+func (s *Cache[R]) PutAs(r R, obj *workv1.ManifestWork) {
+	version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64)
+	if err != nil || version <= s.version {
+		own := *obj
+		s.Put(r, &own)
+		return
+	}
+	s.version = version
+	s.show(r, obj)
+}
+
+func (s *Cache[R]) show(r R, obj *workv1.ManifestWork) {
+	slot := r.Slot()
+	previous := slot.Object
+	kind := watch.Modified
+	if previous == nil {
+		kind = watch.Added
+		byName := s.namespaces[obj.Namespace]
+		if byName == nil {
+			byName = map[string]R{}
+			s.namespaces[obj.Namespace] = byName
+		}
+		byName[obj.Name] = r
+		s.count++
+	}
+	slot.Object = obj
+	e := event{kind: kind, version: s.version, object: obj, previous: previous, cost: eventBytes}
+	if previous != nil {
+		e.cost += unshared(previous, obj)
+	}
+	s.publish(e)
+}
+
+// Restore shows an object of an earlier process under the resourceVersion that it has. The cache must
+// have no watches yet, and none can resume from an earlier version.
+func (s *Cache[R]) Restore(r R, obj *workv1.ManifestWork) {
+	byName := s.namespaces[obj.Namespace]
+	if byName == nil {
+		byName = map[string]R{}
+		s.namespaces[obj.Namespace] = byName
+	}
+	byName[obj.Name] = r
+	s.count++
+	r.Slot().Object = obj
+	if version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64); err == nil {
+		s.Begin(version)
+	}
+}
+
+// Begin lets resourceVersions go on above one that another process gave.
+func (s *Cache[R]) Begin(version uint64) {
+	if version <= s.version {
+		return
+	}
+	s.version = version
+	if s.log.n == 0 {
+		s.log = newEventLog(version)
+	}
+}
+
+// LastVersion is Version as a number.
+func (s *Cache[R]) LastVersion() uint64 { return s.version }
+
+// Remove takes the record's object away: DELETED, with its last state, which is what the cache has where last
+// is nil.
+func (s *Cache[R]) Remove(r R, last *workv1.ManifestWork) {
+	slot := r.Slot()
+	previous := slot.Object
+	if previous == nil {
+		return
+	}
+	if last == nil {
+		last = previous
+	}
+	byName := s.namespaces[previous.Namespace]
+	delete(byName, previous.Name)
+	if len(byName) == 0 {
+		delete(s.namespaces, previous.Namespace)
+	}
+	s.count--
+	slot.Object = nil
+	s.version++
+	final := *last
+	final.ResourceVersion = s.Version()
+	cost := eventBytes + objectBytes + unshared(previous, &nothing)
+	if last != previous {
+		cost += unshared(last, previous)
+	}
+	s.publish(event{kind: watch.Deleted, version: s.version, object: &final, previous: previous, cost: cost})
+}
+
+// All calls f for each object of a namespace, or of all with "", in no order.
+func (s *Cache[R]) All(namespace string, f func(R)) { s.each(place{namespace: namespace}, f) }
+
+// each calls f for each object of a place, in no order. Objects of a name are looked up, once in each namespace.
+func (s *Cache[R]) each(of place, f func(R)) {
+	if of.namespace != metav1.NamespaceAll {
+		eachIn(s.namespaces[of.namespace], of.name, f)
+		return
+	}
+	for _, byName := range s.namespaces {
+		eachIn(byName, of.name, f)
+	}
+}
+
+func eachIn[R Record](byName map[string]R, name string, f func(R)) {
+	if name != "" {
+		if r, ok := byName[name]; ok {
+			f(r)
+		}
+		return
+	}
+	for _, r := range byName {
+		f(r)
+	}
+}
+
+func (s *Cache[R]) publish(e event) {
+	e.at = s.now()
+	s.log.append(e, mostEvents(s.count), s.limits.Bytes)
+	if len(s.snapshots) > 0 {
+		for _, snap := range s.snapshots {
+			snap.replaced(&e)
+		}
+		s.limitSnapshots()
+	}
+	s.expireAt(e.at)
+	s.offer(&e, place{})
+	s.offer(&e, place{namespace: e.object.Namespace})
+	if s.named > 0 {
+		s.offer(&e, place{name: e.object.Name})
+		s.offer(&e, placeOf(e.object))
+	}
+}
+
+// offer offers a write to the watchers whose filters limit to a place.
+func (s *Cache[R]) offer(e *event, of place) {
+	for w := range s.watchers[of] {
+		w.offer(e)
+	}
+}
+
+// Release lets watches that wait for the end of their initial events have it.
+func (s *Cache[R]) Release() {
+	if !s.held {
+		return
+	}
+	s.held = false
+	for _, watchers := range s.watchers {
+		for w := range watchers {
+			w.release(s.version)
+		}
+	}
+}
+
+// Held reports whether Release is still to come.
+func (s *Cache[R]) Held() bool { return s.held }
+
+// Seal notes that the owner is about to end, and takes no more writes of its users. What is left to do may still change
+// objects.
+func (s *Cache[R]) Seal() { s.sealed = true }
+
+// Sealed reports whether Seal or Close was called.
+func (s *Cache[R]) Sealed() bool { return s.sealed || s.closed }
+
+// Close ends all watches, lets none begin, and forgets the past.
+func (s *Cache[R]) Close() {
+	s.closed = true
+	for _, watchers := range s.watchers {
+		for w := range watchers {
+			w.Stop()
+		}
+	}
+	s.watchers, s.named = map[place]map[*Watcher]struct{}{}, 0
+	s.log, s.snapshots = newEventLog(s.version), nil
+	s.disarm()
+}
+
+// Closed reports whether Close was called.
+func (s *Cache[R]) Closed() bool { return s.closed }
+
+// bookmark queues a bookmark for a watcher behind everything that happened so far.
+func (s *Cache[R]) bookmark(w *Watcher) {
+	s.Lock()
+	defer s.Unlock()
+	if !s.held || !w.markInitialEnd {
+		w.offer(&event{kind: watch.Bookmark, version: s.version, object: bookmarkObject(s.version)})
+	}
+}
+
+// enter puts a watcher on the list.
+func (s *Cache[R]) enter(w *Watcher) {
+	of := w.filter.place()
+	watchers := s.watchers[of]
+	if watchers == nil {
+		watchers = map[*Watcher]struct{}{}
+		s.watchers[of] = watchers
+	}
+	watchers[w] = struct{}{}
+	if of.name != "" {
+		s.named++
+	}
+}
+
+// forget takes a watcher that has ended off the list.
+func (s *Cache[R]) forget(w *Watcher) {
+	s.Lock()
+	defer s.Unlock()
+	of := w.filter.place()
+	watchers := s.watchers[of]
+	if _, ok := watchers[w]; !ok {
+		return
+	}
+	delete(watchers, w)
+	if len(watchers) == 0 {
+		delete(s.watchers, of)
+	}
+	if of.name != "" {
+		s.named--
+	}
+}
+
+// bookmarkInterval is how often a watch with bookmarks gets one, as in the API server.
+const bookmarkInterval = time.Minute

@@ -1,0 +1,258 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// Query is what a list asks for.
+type Query struct {
+	Filter
+	// At is the version of which the list is; 0 for the current one.
+	At uint64
+	// Limit bounds the objects of one page; 0 for none.
+	Limit int
+	// AfterNamespace and AfterName are the last object of the page before; both empty for the first page.
+	AfterNamespace, AfterName string
+}
+
+// Page is the answer: snapshots by namespace and name.
+type Page struct {
+	Objects []*workv1.ManifestWork
+	// Version is what the objects are of.
+	Version uint64
+	// Left is how many objects come after the page, before the filter's selectors were asked; More is whether one of
+	// them is known to pass.
+	Left int
+	More bool
+}
+
+// mostSnapshots is how many lists in pages can go on at once, each with the state that it began with.
+const mostSnapshots = 8
+
+// snapshot is what a place had at a version, in order. The pages of a list are cut from one, so that they fit together
+// and each costs no more than its own objects.
+type snapshot struct {
+	place   place
+	version uint64
+	objects []*workv1.ManifestWork
+	used    atomic.Int64 // the last time, since the cache was made
+	// bytes is roughly how many the snapshot keeps alive that the cache's current objects do not.
+	bytes int
+}
+
+// List answers a query. Unlike the other methods it takes the lock itself, and holds it no longer than it takes to
+// collect the objects: they are sorted and searched without it. It fails with Expired when At is too long ago, and with
+// Timeout when it is in the future.
+func (s *Cache[R]) List(q *Query) (Page, error) {
+	if q.Limit == 0 && q.AfterNamespace == "" && q.AfterName == "" {
+		return s.listWhole(q)
+	}
+	snap, kept, err := s.snapshot(q)
+	if err != nil {
+		return Page{}, err
+	}
+	page := snap.page(q)
+	if page.More && !kept {
+		s.keep(snap)
+	}
+	return page, nil
+}
+
+func (s *Cache[R]) listWhole(q *Query) (Page, error) {
+	page, _, err := s.pageAt(&q.Filter, q.At, false)
+	sortObjects(page.Objects)
+	return page, err
+}
+
+// snapshot returns the one that a page is cut from, and whether it is kept for the next page already.
+func (s *Cache[R]) snapshot(q *Query) (snap *snapshot, kept bool, err error) {
+	page, snap, err := s.pageAt(&Filter{Namespace: q.Namespace, Name: q.Name}, q.At, true)
+	if snap != nil || err != nil {
+		return snap, snap != nil, err
+	}
+	sortObjects(page.Objects)
+	return newSnapshot(q.place(), page.Version, page.Objects), false, nil
+}
+
+// pageAt returns what the filter takes at a version, 0 for the current one, in no order; or, where
+// snapshots are of use, the one of that version. It takes the lock of a writer only where it has to
+// look at the log.
+func (s *Cache[R]) pageAt(f *Filter, version uint64, snapshots bool) (Page, *snapshot, error) {
+	s.RLock()
+	if version == 0 {
+		version = s.version
+	}
+	if snapshots {
+		if snap := s.findSnapshot(f.place(), version); snap != nil {
+			s.RUnlock()
+			return Page{}, snap, nil
+		}
+	}
+	if version == s.version {
+		defer s.RUnlock()
+		return Page{Version: version, Objects: s.collect(f, nil)}, nil, nil
+	}
+	s.RUnlock()
+	s.Lock()
+	defer s.Unlock()
+	objects, err := s.collectAt(f, version)
+	return Page{Version: version, Objects: objects}, nil, err
+}
+
+func newSnapshot(of place, version uint64, objects []*workv1.ManifestWork) *snapshot {
+	const pointerBytes = 8
+	return &snapshot{place: of, version: version, objects: objects, bytes: eventBytes + pointerBytes*cap(objects)}
+}
+
+// findSnapshot returns the snapshot of a place and version, and notes its use. The lock for readers is enough.
+func (s *Cache[R]) findSnapshot(of place, version uint64) *snapshot {
+	now := s.now()
+	for _, snap := range s.snapshots {
+		if snap.place == of && snap.version == version && snap.lastUse() > now-s.limits.Age {
+			snap.used.Store(int64(now))
+			return snap
+		}
+	}
+	return nil
+}
+
+// keep keeps a snapshot for the pages that follow.
+func (s *Cache[R]) keep(snap *snapshot) {
+	s.Lock()
+	defer s.Unlock()
+	events, ok := s.log.since(snap.version)
+	if !ok || s.closed || s.findSnapshot(snap.place, snap.version) != nil {
+		return
+	}
+	for e := range events {
+		snap.replaced(&e)
+	}
+	snap.used.Store(int64(s.now()))
+	s.snapshots = append(s.snapshots, snap)
+	s.limitSnapshots()
+	s.arm()
+}
+
+func (snap *snapshot) lastUse() time.Duration { return time.Duration(snap.used.Load()) }
+
+// replaced counts what a snapshot keeps alive of an object that a write has replaced.
+func (snap *snapshot) replaced(e *event) {
+	if e.previous == nil || !snap.place.has(e.previous) {
+		return
+	}
+	i, found := slices.BinarySearchFunc(snap.objects, e.previous, compareObjects)
+	if !found {
+		return
+	}
+	own, next := snap.objects[i], e.object
+	if e.kind == watch.Deleted {
+		next = &nothing
+	}
+	if own != e.previous {
+		snap.bytes -= unshared(own, e.previous)
+	}
+	snap.bytes += unshared(own, next)
+}
+
+// limitSnapshots forgets the snapshots whose last page is the longest ago while there are too many, or too large ones.
+func (s *Cache[R]) limitSnapshots() {
+	bytes := 0
+	for _, snap := range s.snapshots {
+		bytes += snap.bytes
+	}
+	for len(s.snapshots) > mostSnapshots || bytes > s.limits.Bytes {
+		oldest := slices.MinFunc(s.snapshots, func(a, b *snapshot) int { return cmp.Compare(a.lastUse(), b.lastUse()) })
+		s.snapshots = slices.DeleteFunc(s.snapshots, func(snap *snapshot) bool { return snap == oldest })
+		bytes -= oldest.bytes
+	}
+}
+
+// page cuts one page out. An object beyond it is looked for, so that the last page says that it is.
+func (snap *snapshot) page(q *Query) Page {
+	first, found := slices.BinarySearchFunc(snap.objects, q, func(obj *workv1.ManifestWork, q *Query) int {
+		return cmp.Or(cmp.Compare(obj.Namespace, q.AfterNamespace), cmp.Compare(obj.Name, q.AfterName))
+	})
+	if found {
+		first++
+	}
+	page := Page{Version: snap.version}
+	for i, obj := range snap.objects[first:] {
+		if !q.Matches(obj) {
+			continue
+		}
+		if q.Limit > 0 && len(page.Objects) == q.Limit {
+			page.More, page.Left = true, len(snap.objects)-first-i
+			break
+		}
+		page.Objects = append(page.Objects, obj)
+	}
+	return page
+}
+
+// collect returns the objects that the filter takes, in no order, with some as they were: nil stands for none. The lock
+// is held.
+func (s *Cache[R]) collect(f *Filter, were map[place]*workv1.ManifestWork) []*workv1.ManifestWork {
+	var out []*workv1.ManifestWork
+	if f.Labels == nil && f.Fields == nil && f.Name == "" {
+		n := s.count
+		if f.Namespace != metav1.NamespaceAll {
+			n = len(s.namespaces[f.Namespace])
+		}
+		out = make([]*workv1.ManifestWork, 0, n)
+	}
+	s.each(f.place(), func(r R) {
+		obj := r.Slot().Object
+		if len(were) > 0 {
+			if _, ok := were[placeOf(obj)]; ok {
+				return
+			}
+		}
+		if f.Matches(obj) {
+			out = append(out, obj)
+		}
+	})
+	for _, obj := range were {
+		if obj != nil && f.Matches(obj) {
+			out = append(out, obj)
+		}
+	}
+	return out
+}
+
+// collectAt is collect for a version.
+func (s *Cache[R]) collectAt(f *Filter, version uint64) ([]*workv1.ManifestWork, error) {
+	if err := s.Reached(version); err != nil {
+		return nil, err
+	}
+	s.expire()
+	changed, ok := s.log.before(version, f.place())
+	if !ok {
+		return nil, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
+	}
+	return s.collect(f, changed), nil
+}
+
+// Reached returns the error Timeout for a version from the future.
+func (s *Cache[R]) Reached(version uint64) error {
+	if version > s.version {
+		return tooLargeVersion(version, s.version)
+	}
+	return nil
+}
+
+func sortObjects(objects []*workv1.ManifestWork) { slices.SortFunc(objects, compareObjects) }
+
+func compareObjects(a, b *workv1.ManifestWork) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}

@@ -1,0 +1,321 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/internal/wait"
+)
+
+// WatchOptions says where a watch begins and what it gets.
+type WatchOptions struct {
+	Filter
+	// Resume starts after the write with version Since; otherwise the watch begins with the objects that
+	// exist.
+	Resume bool
+	Since  uint64
+	// Bookmarks asks for one every minute and before the watch ends by itself; MarkInitialEnd for one,
+	// annotated, behind the initial events.
+	Bookmarks, MarkInitialEnd bool
+	// Timeout ends the watch; 0 for none.
+	Timeout time.Duration
+}
+
+// Watcher is one watch. It implements [watch.Interface].
+type Watcher struct {
+	filter         Filter
+	markInitialEnd bool
+	result         chan watch.Event
+	stop           context.CancelFunc
+	wake           wait.Signal
+	ends           *WatchEnds // of the cache
+	most           int        // how many bytes may be pending
+
+	mu      sync.Mutex
+	initial []*workv1.ManifestWork // what the watch begins with; goes out first
+	pending []pendingEvent
+	next    int  // of pending
+	bytes   int  // of pending
+	ended   bool // no more events come; what is pending is still delivered
+}
+
+// pendingEvent is an event that waits for its watcher.
+type pendingEvent struct {
+	watch.Event
+	cost int
+}
+
+var _ watch.Interface = &Watcher{}
+
+// Watch begins a watch that lasts until ctx or the cache ends, or Stop is called. A start that lies too far
+// back gives a watch whose only event is the error Expired, as the API server does.
+func (s *Cache[R]) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) {
+	if s.closed {
+		return nil, apierrors.NewServiceUnavailable("the client of this watch has stopped")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w := &Watcher{
+		filter:         o.Filter,
+		markInitialEnd: o.MarkInitialEnd,
+		result:         make(chan watch.Event),
+		stop:           cancel,
+		wake:           wait.NewSignal(),
+		ends:           &s.ends,
+		most:           s.limits.Bytes,
+	}
+	s.begin(w, o)
+	s.enter(w)
+	var bookmark func()
+	if o.Bookmarks {
+		bookmark = func() { s.bookmark(w) }
+	}
+	go func() {
+		defer close(w.result)
+		defer s.forget(w)
+		defer cancel()
+		w.run(ctx, s.clock, o.Timeout, bookmark)
+	}()
+	return w, nil
+}
+
+// begin queues what the watch starts with.
+func (s *Cache[R]) begin(w *Watcher, o WatchOptions) {
+	if !o.Resume {
+		w.initial = s.collect(&o.Filter, nil)
+		if o.MarkInitialEnd && !s.held {
+			w.release(s.version)
+		}
+		return
+	}
+	if o.Since > s.version {
+		s.ends.Future++
+		w.fail(tooLargeVersion(o.Since, s.version))
+		return
+	}
+	s.expire()
+	events, ok := s.log.since(o.Since)
+	if !ok {
+		s.ends.Expired++
+		w.fail(apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", o.Since, s.log.trimmed)))
+		return
+	}
+	for e := range events {
+		if !w.filter.place().has(e.object) {
+			continue
+		}
+		if out, _, ok := w.filter.translate(&e); ok {
+			w.queue(out, 0) // it has no more than the log
+		}
+	}
+}
+
+// tooLargeVersion is the API server's answer to a version from the future.
+func tooLargeVersion(requested, current uint64) *apierrors.StatusError {
+	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", requested, current), 1)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Type:    metav1.CauseTypeResourceVersionTooLarge,
+		Message: "Too large resource version",
+	}}
+	return err
+}
+
+// ResultChan returns the events. Their objects are the receiver's own, but for the bytes of manifests.
+func (w *Watcher) ResultChan() <-chan watch.Event { return w.result }
+
+// Stop ends the watch; ResultChan is closed soon after.
+func (w *Watcher) Stop() { w.stop() }
+
+// offer queues what the watcher sees of a write. It never blocks. The cache's lock is held. A
+// watcher that has not read for so long that what is pending is over the limit, which what it began
+// with does not count for, gets the error Expired in its place.
+func (w *Watcher) offer(e *event) {
+	out, cost, ok := w.filter.translate(e)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended {
+		return
+	}
+	if w.bytes+cost > w.most {
+		w.initial, w.pending, w.next, w.bytes = nil, nil, 0, 0
+		w.queue(errorEvent(apierrors.NewResourceExpired(
+			fmt.Sprintf("the watch is too slow: the events that were not read keep more than %d bytes", w.most))), 0)
+		w.ended = true
+		w.ends.Slow++
+		return
+	}
+	w.queue(out, cost)
+}
+
+// queue adds an event. The watcher's lock is held, or it has not begun.
+func (w *Watcher) queue(e watch.Event, cost int) {
+	if len(w.pending) == cap(w.pending) && w.next > len(w.pending)/2 { // rather than grow
+		n := copy(w.pending, w.pending[w.next:])
+		clear(w.pending[n:])
+		w.pending, w.next = w.pending[:n], 0
+	}
+	w.pending = append(w.pending, pendingEvent{e, cost})
+	w.bytes += cost
+	w.signal()
+}
+
+// take returns the next event, and whether there is one; ended is whether none comes any more.
+func (w *Watcher) take() (e watch.Event, ok, ended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.initial) > 0 {
+		obj := w.initial[0]
+		w.initial[0] = nil
+		w.initial = w.initial[1:]
+		return watch.Event{Type: watch.Added, Object: obj}, true, false
+	}
+	w.initial = nil
+	if w.next == len(w.pending) {
+		const reused = 64
+		if w.next = 0; cap(w.pending) <= reused {
+			w.pending = w.pending[:0]
+		} else {
+			w.pending = nil
+		}
+		return watch.Event{}, false, w.ended
+	}
+	p := &w.pending[w.next]
+	e = p.Event
+	w.bytes -= p.cost
+	*p = pendingEvent{}
+	w.next++
+	return e, true, false
+}
+
+// release queues the end marker of the initial events, once.
+func (w *Watcher) release(version uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.markInitialEnd || w.ended {
+		return
+	}
+	w.markInitialEnd = false
+	w.queue(watch.Event{Type: watch.Bookmark, Object: initialEndObject(version)}, 0)
+}
+
+// fail queues an error and ends the watch behind it.
+func (w *Watcher) fail(err *apierrors.StatusError) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queue(errorEvent(err), 0)
+	w.ended = true
+}
+
+// end lets what is pending go out and then ends the watch.
+func (w *Watcher) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	w.signal()
+}
+
+func (w *Watcher) signal() { w.wake.Set() }
+
+func errorEvent(err *apierrors.StatusError) watch.Event {
+	status := err.Status()
+	if status.Code == 0 {
+		status.Code = http.StatusInternalServerError
+	}
+	return watch.Event{Type: watch.Error, Object: &status}
+}
+
+// run delivers until the watch ends.
+func (w *Watcher) run(ctx context.Context, c clock.WithTicker, timeout time.Duration, bookmark func()) {
+	var expired <-chan time.Time
+	if timeout > 0 {
+		timer := c.NewTimer(timeout)
+		defer timer.Stop()
+		expired = timer.C()
+	}
+	var minute <-chan time.Time
+	if bookmark != nil {
+		ticker := c.NewTicker(bookmarkInterval)
+		defer ticker.Stop()
+		minute = ticker.C()
+	}
+	w.sortInitial()
+	for {
+		if !w.deliver(ctx) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		case <-minute:
+			bookmark()
+		case <-expired:
+			if bookmark != nil {
+				bookmark()
+			}
+			w.end()
+		}
+	}
+}
+
+// sortInitial orders what the watch begins with, which takes too long for the cache's lock.
+func (w *Watcher) sortInitial() {
+	w.mu.Lock()
+	initial := w.initial
+	w.mu.Unlock()
+	sortObjects(initial) // only this goroutine looks at its elements
+}
+
+// deliver sends all that is pending. It returns false when the watch has ended.
+func (w *Watcher) deliver(ctx context.Context) bool {
+	for {
+		e, ok, ended := w.take()
+		if !ok {
+			return !ended
+		}
+		if !w.send(ctx, e) {
+			return false
+		}
+	}
+}
+
+func (w *Watcher) send(ctx context.Context, e watch.Event) bool {
+	if obj, ok := e.Object.(*workv1.ManifestWork); ok {
+		e.Object = detach(obj)
+	}
+	select {
+	case w.result <- e:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// detach copies an object but for the bytes of its manifests, which are most of it and which nobody writes into. A
+// receiver may do with it what one does with objects from an API server, whether one should or not: transforms of
+// informers edit what they get, and controllers forget to copy.
+func detach(obj *workv1.ManifestWork) *workv1.ManifestWork {
+	out := *obj
+	obj.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	spec := obj.Spec
+	spec.Workload.Manifests = nil
+	spec.DeepCopyInto(&out.Spec)
+	out.Spec.Workload.Manifests = slices.Clone(obj.Spec.Workload.Manifests)
+	obj.Status.DeepCopyInto(&out.Status)
+	return &out
+}

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clientset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
+	"github.com/spokewire/sdk-go/internal/yamldoc"
+)
+
+// configuration is an apply request: what its manager wants an object to be.
+type configuration struct {
+	data    []byte
+	options metav1.PatchOptions
+	sub     Subresource
+	fields  *managedfields.FieldManager
+	// creates is true where the role may create objects, and so change specs.
+	creates bool
+}
+
+// apply merges a configuration into an object, which it creates where there is none.
+func (w *works) apply(
+	ctx context.Context, name string, data []byte, opts metav1.PatchOptions, sub Subresource,
+) (*workv1.ManifestWork, error) {
+	fields, err := crd.FieldManager(string(sub))
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	creates := sub == whole && w.backend.Supports("create", whole) == nil
+	c := &configuration{data: data, options: opts, sub: sub, fields: fields, creates: creates}
+	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, patched: true, applied: true}
+	for range maxCommits {
+		out, err := w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
+			return w.configure(c, current, name)
+		})
+		if !creates || !apierrors.IsNotFound(err) {
+			return out, err
+		}
+		obj, invalid, err := w.configure(c, nil, name)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := parseVersion(obj.ResourceVersion); err != nil {
+			return nil, InternalError("%v", err)
+		}
+		obj.Namespace, obj.ResourceVersion = w.namespace, "" // there is nothing that it could be the version of
+		tidy(&obj.ObjectMeta)
+		if len(invalid) > 0 {
+			return nil, ValidateNew(obj, invalid)
+		}
+		out, err = w.backend.Create(ctx, obj, o.dryRun)
+		if err == nil {
+			return out.DeepCopy(), nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, err
+		}
+	}
+	return nil, conflict(name)
+}
+
+// configure returns what the configuration makes of the current object, nil for none, and what the schema has
+// against that. The spec or status is left as it was then: it need not be one in Go.
+func (w *works) configure(c *configuration, current *workv1.ManifestWork, name string) (*workv1.ManifestWork, field.ErrorList, error) {
+	merged, namesSpec, err := c.merge(current)
+	if err != nil {
+		return nil, nil, err
+	}
+	if current == nil && merged.GetUID() != "" {
+		return nil, nil, apierrors.NewConflict(Resource, name, fmt.Errorf(
+			"uid mismatch: the provided object specified uid %s, and no existing object was found", merged.GetUID()))
+	}
+	if err := w.stays(merged.GetNamespace(), merged.GetName(), name); err != nil {
+		return nil, nil, err
+	}
+	member := "spec"
+	if c.sub == StatusPart {
+		member = "status"
+	}
+	// An agent shows specs as they came, whatever their source let pass: not its business to complete or refuse.
+	kept := member == "spec" && !c.creates && !namesSpec
+	var invalid field.ErrorList
+	if value, ok := merged.Object[member]; ok && !kept {
+		if invalid = crd.Validate(member, value); len(invalid) > 0 {
+			delete(merged.Object, member)
+		}
+	}
+	next, err := crd.Typed(merged, current)
+	if err != nil {
+		return nil, nil, apierrors.NewInternalError(err)
+	}
+	if current == nil {
+		return next, invalid, nil
+	}
+	if kept || len(invalid) > 0 {
+		next.Spec = current.Spec
+	}
+	if len(invalid) > 0 {
+		next.Status = current.Status
+	}
+	if sameManaged(current, next) {
+		next.ManagedFields = current.ManagedFields // applying the same again is no change: not even of the time
+	}
+	return next, invalid, nil
+}
+
+// merge is the apply proper, by the API server's field manager. It also tells whether the configuration
+// names a spec.
+func (c *configuration) merge(current *workv1.ManifestWork) (merged *unstructured.Unstructured, namesSpec bool, err error) {
+	live := &unstructured.Unstructured{Object: map[string]any{}}
+	live.SetAPIVersion(workv1.GroupName + "/v1")
+	live.SetKind(Kind.Kind)
+	if current != nil {
+		if live, err = crd.Unstructured(current); err != nil {
+			return nil, false, apierrors.NewInternalError(err)
+		}
+	}
+	wanted := &unstructured.Unstructured{Object: map[string]any{}}
+	if err := decodeConfiguration(c.data, &wanted.Object); err != nil {
+		return nil, false, apierrors.NewBadRequest(fmt.Sprintf("error decoding YAML: %v", err))
+	}
+	_, namesSpec = wanted.Object["spec"]
+	obj, err := c.fields.Apply(live, wanted, c.options.FieldManager, ptr.Deref(c.options.Force, false))
+	if err != nil {
+		return nil, false, asStatus(err)
+	}
+	if c.options.FieldValidation == metav1.FieldValidationStrict {
+		if _, err := yamldoc.StrictJSON(c.data); err != nil {
+			return nil, false, apierrors.NewBadRequest(
+				fmt.Sprintf("error strict decoding YAML: error converting YAML to JSON: %v", err))
+		}
+	}
+	merged, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, false, apierrors.NewInternalError(fmt.Errorf("the field manager returned a %T", obj))
+	}
+	return merged, namesSpec, nil
+}
+
+// decodeConfiguration reads YAML or JSON. Its errors have the API server's words.
+func decodeConfiguration(data []byte, into *map[string]any) error {
+	text, err := yamldoc.JSON(data)
+	if err != nil {
+		return fmt.Errorf("error converting YAML to JSON: %w", err)
+	}
+	if err := utiljson.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("error unmarshaling JSON: while decoding JSON: %w", err)
+	}
+	return nil
+}
+
+// asStatus makes of an error what the API server does: one without a status is its own failure.
+func asStatus(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status:  metav1.StatusFailure,
+		Code:    500,
+		Reason:  metav1.StatusReasonUnknown,
+		Message: err.Error(),
+	}}
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clientset emulates an API server for ManifestWorks: the generated clientset in front of a
+// [Backend], a source or an agent. It has the verbs, patches, apply, admission and errors of the API
+// server; a backend stores and sends.
+package clientset
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+var (
+	// Resource is manifestworks.
+	Resource = schema.GroupResource{Group: workv1.GroupName, Resource: "manifestworks"}
+	// StatusResource is the status subresource of Resource.
+	StatusResource = schema.GroupResource{Group: workv1.GroupName, Resource: "manifestworks/status"}
+	// Kind is that of Resource.
+	Kind = schema.GroupKind{Group: workv1.GroupName, Kind: "ManifestWork"}
+)
+
+// clientset answers for ManifestWorks from a backend, and for everything else that they are not supported.
+type clientset struct {
+	workclientset.Interface // the generated one, in front of a server that refuses
+	v1                      workV1
+}
+
+type workV1 struct {
+	worktyped.WorkV1Interface
+	backend Backend
+}
+
+// New returns a clientset in front of a backend.
+func New(b Backend) workclientset.Interface {
+	// The host is never contacted: the transport answers.
+	refusing := workclientset.NewForConfigOrDie(&rest.Config{
+		Host:      "http://manifestworks-over-cloudevents.invalid",
+		Transport: refuse{},
+		QPS:       -1, // answers are local: nothing to limit
+	})
+	return &clientset{Interface: refusing, v1: workV1{WorkV1Interface: refusing.WorkV1(), backend: b}}
+}
+
+// WorkV1 returns the client for the group version that ManifestWorks are in.
+func (c *clientset) WorkV1() worktyped.WorkV1Interface { return &c.v1 }
+
+// ManifestWorks returns the client for the works of a namespace; empty stands for all, as far as a verb allows.
+func (c *workV1) ManifestWorks(namespace string) worktyped.ManifestWorkInterface {
+	return &works{backend: c.backend, namespace: namespace}
+}
+
+// refuse is a server that supports nothing. Behind the generated clients its answer becomes a StatusError
+// with reason MethodNotAllowed.
+type refuse struct{}
+
+func (refuse) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		_ = r.Body.Close() // a RoundTripper must close it; there is nothing to lose
+	}
+	body, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure,
+		Reason:   metav1.StatusReasonMethodNotAllowed,
+		Code:     http.StatusMethodNotAllowed,
+		Message:  r.Method + " " + r.URL.Path + " is not supported over CloudEvents: only ManifestWorks are",
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode:    http.StatusMethodNotAllowed,
+		Status:        http.StatusText(http.StatusMethodNotAllowed),
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        http.Header{"Content-Type": []string{"application/json"}},
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+		Request:       r,
+	}, nil
+}

@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clientset
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/ptr"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
+)
+
+// List returns copies of the objects that the options select. Pages, and a list of exactly a resourceVersion, show
+// what there was at that time, or fail with Expired when it is too long ago: then the error's continue token gets
+// the rest of what there is now.
+func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.ManifestWorkList, error) {
+	filter, err := w.filter(ctx, opts, false)
+	if err != nil {
+		return nil, err
+	}
+	at, from, err := w.listFrom(opts)
+	if err != nil {
+		return nil, err
+	}
+	q := &cache.Query{
+		Filter: *filter, At: at, AfterNamespace: from.Namespace, AfterName: from.Name, Limit: int(opts.Limit),
+	}
+	if opts.ResourceVersion == "0" {
+		q.Limit = 0 // any version is a cache's, whole
+	}
+	page, err := w.backend.List(ctx, q)
+	if apierrors.IsResourceExpired(err) && opts.Continue != "" {
+		return nil, pageExpired(from)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := &workv1.ManifestWorkList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatUint(page.Version, 10)}}
+	objects := page.Objects
+	if page.More {
+		if opts.LabelSelector == "" && opts.FieldSelector == "" {
+			list.RemainingItemCount = ptr.To(int64(page.Left))
+		}
+		last := objects[len(objects)-1]
+		list.Continue = continueToken{list.ResourceVersion, last.Namespace, last.Name}.String()
+	}
+	list.Items = make([]workv1.ManifestWork, len(objects))
+	for i, obj := range objects {
+		obj.DeepCopyInto(&list.Items[i])
+	}
+	return list, nil
+}
+
+// listFrom says of which version a list is, 0 for the current one, and what comes before its first object.
+func (w *works) listFrom(opts metav1.ListOptions) (at uint64, from continueToken, err error) {
+	version, err := parseVersion(opts.ResourceVersion)
+	if err != nil {
+		return 0, from, badVersion(opts.ResourceVersion, err)
+	}
+	if opts.Continue != "" {
+		if version != 0 {
+			return 0, from, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
+		}
+		if from, err = parseContinue(opts.Continue); err != nil {
+			return 0, from, err
+		}
+		at, err = parseVersion(from.Version)
+		if err != nil {
+			return 0, from, badVersion(from.Version, err)
+		}
+		return at, from, nil
+	}
+	// The first page of a list from a version is of that version, as its other pages are.
+	if opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact || opts.ResourceVersionMatch == "" && opts.Limit > 0 {
+		return version, from, nil
+	}
+	return 0, from, w.backend.Reached(version)
+}
+
+// pageExpired has the API server's text, and a token for the rest of what there is now.
+func pageExpired(from continueToken) error {
+	err := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
+		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
+		"the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that " +
+		"were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
+	from.Version = ""
+	err.ErrStatus.ListMeta.Continue = from.String()
+	return err
+}
+
+// parseVersion returns 0 for none and for any.
+func parseVersion(version string) (uint64, error) {
+	if version == "" {
+		return 0, nil
+	}
+	return strconv.ParseUint(version, 10, 64)
+}
+
+func badVersion(version string, err error) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q: %v", version, err))
+}
+
+// continueToken says where the next page of a list begins. Its version is that of the first page, or empty where
+// the rest is of now.
+type continueToken struct {
+	Version   string `json:"v"`
+	Namespace string `json:"ns"`
+	Name      string `json:"n"`
+}
+
+func (t continueToken) String() string {
+	data, err := json.Marshal(t)
+	if err != nil {
+		return "" // three strings always encode
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+func parseContinue(s string) (continueToken, error) {
+	var t continueToken
+	data, err := base64.RawURLEncoding.DecodeString(s)
+	if err == nil {
+		err = json.Unmarshal(data, &t)
+	}
+	if err != nil {
+		return t, apierrors.NewBadRequest("continue key is not valid: it must be taken from the list before, unchanged")
+	}
+	return t, nil
+}
+
+// Watch begins a watch. The objects that it delivers are the receiver's own, but for the bytes of manifests.
+func (w *works) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	filter, err := w.filter(ctx, opts, true)
+	if err != nil {
+		return nil, err
+	}
+	o := cache.WatchOptions{Filter: *filter, Bookmarks: opts.AllowWatchBookmarks}
+	if opts.TimeoutSeconds != nil {
+		o.Timeout = time.Duration(*opts.TimeoutSeconds) * time.Second
+	}
+	version, err := parseVersion(opts.ResourceVersion)
+	if err != nil {
+		return nil, InternalError("resourceVersion: Invalid value: %q: %v", opts.ResourceVersion, err)
+	}
+	// Without a version, or from any, a watch begins with what there is, in a list's place, unless it is told not to.
+	// What there is cannot be of the future: that watch ends with an error, as one that resumes from there.
+	initial := ptr.Deref(opts.SendInitialEvents, version == 0)
+	if !initial || w.backend.Reached(version) != nil {
+		o.Resume, o.Since = true, version
+	}
+	o.MarkInitialEnd = initial && opts.AllowWatchBookmarks
+	return w.backend.Watch(ctx, o)
+}
+
+// filter checks the options of a list or watch and turns them into what selects objects.
+func (w *works) filter(ctx context.Context, opts metav1.ListOptions, forWatch bool) (*cache.Filter, error) {
+	if err := w.reachable(ctx); err != nil {
+		return nil, err
+	}
+	f := &cache.Filter{Namespace: w.namespace}
+	if opts.LabelSelector != "" {
+		selector, err := labels.Parse(opts.LabelSelector)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to parse label selector %q: %v", opts.LabelSelector, err))
+		}
+		f.Labels = selector
+	}
+	if opts.FieldSelector != "" {
+		selector, err := fields.ParseSelector(opts.FieldSelector)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("unable to parse field selector %q: %v", opts.FieldSelector, err))
+		}
+		for _, r := range selector.Requirements() {
+			if r.Field != cache.FieldName && r.Field != cache.FieldNamespace {
+				return nil, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", r.Field))
+			}
+		}
+		f.Select(selector)
+	}
+	internal := &internalversion.ListOptions{}
+	if err := internalversion.Convert_v1_ListOptions_To_internalversion_ListOptions(&opts, internal, nil); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	internal.Watch = forWatch
+	internalversion.SetListOptionsDefaults(internal, true)
+	if errs := validation.ValidateListOptions(internal, true); len(errs) > 0 {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", errs)
+	}
+	return f, nil
+}

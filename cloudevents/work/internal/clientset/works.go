@@ -1,0 +1,385 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clientset
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+// maxCommits bounds how often a write without a resourceVersion is tried anew against rival writers.
+const maxCommits = 1000
+
+// works is the client for the works of one namespace.
+type works struct {
+	worktyped.ManifestWorkExpansion
+	backend   Backend
+	namespace string
+}
+
+var _ worktyped.ManifestWorkInterface = &works{}
+
+// Get returns a copy of the object, or NotFound. On an agent, what is not there may be on its way: then Get waits for
+// the end of the initial sync.
+func (w *works) Get(ctx context.Context, name string, opts metav1.GetOptions) (*workv1.ManifestWork, error) {
+	if err := w.named(ctx, "get", name); err != nil {
+		return nil, err
+	}
+	version, err := parseVersion(opts.ResourceVersion)
+	if err != nil {
+		return nil, InternalError("resourceVersion: Invalid value: %q: %v", opts.ResourceVersion, err)
+	}
+	if version > 0 {
+		if err := w.backend.Reached(version); err != nil {
+			return nil, err
+		}
+	}
+	obj, err := w.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return obj.DeepCopy(), nil
+}
+
+// find returns the current snapshot, or NotFound once it is certain that there is none.
+func (w *works) find(ctx context.Context, name string) (*workv1.ManifestWork, error) {
+	if obj := w.backend.Object(w.namespace, name); obj != nil {
+		return obj, nil
+	}
+	if err := w.backend.WaitSynced(ctx); err != nil {
+		return nil, err
+	}
+	if obj := w.backend.Object(w.namespace, name); obj != nil {
+		return obj, nil
+	}
+	return nil, apierrors.NewNotFound(Resource, name)
+}
+
+// Create adds an object.
+func (w *works) Create(ctx context.Context, obj *workv1.ManifestWork, opts metav1.CreateOptions) (*workv1.ManifestWork, error) {
+	if err := w.begin(ctx, "create", whole); err != nil {
+		return nil, err
+	}
+	if err := checkCreateOptions(&opts); err != nil {
+		return nil, err
+	}
+	if w.namespace == "" {
+		return nil, noSuchPath("post", "")
+	}
+	if obj == nil {
+		return nil, apierrors.NewBadRequest("no ManifestWork was given")
+	}
+	in := obj.DeepCopy()
+	in.ManagedFields = nil
+	tidy(&in.ObjectMeta)
+	if err := w.place(in); err != nil {
+		return nil, err
+	}
+	out, err := w.backend.Create(ctx, in, len(opts.DryRun) > 0)
+	if err != nil {
+		return nil, err
+	}
+	return out.DeepCopy(), nil
+}
+
+// place sets the namespace of an object, which must not contradict the client's.
+func (w *works) place(obj *workv1.ManifestWork) error {
+	if obj.Namespace != "" && obj.Namespace != w.namespace {
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	obj.Namespace = w.namespace
+	return nil
+}
+
+// Update replaces spec and metadata.
+func (w *works) Update(ctx context.Context, obj *workv1.ManifestWork, opts metav1.UpdateOptions) (*workv1.ManifestWork, error) {
+	return w.replace(ctx, obj, opts, whole)
+}
+
+// UpdateStatus replaces the status.
+func (w *works) UpdateStatus(ctx context.Context, obj *workv1.ManifestWork, opts metav1.UpdateOptions) (*workv1.ManifestWork, error) {
+	return w.replace(ctx, obj, opts, StatusPart)
+}
+
+func (w *works) replace(
+	ctx context.Context, obj *workv1.ManifestWork, opts metav1.UpdateOptions, sub Subresource,
+) (*workv1.ManifestWork, error) {
+	if err := w.begin(ctx, "update", sub); err != nil {
+		return nil, err
+	}
+	if err := checkUpdateOptions(&opts); err != nil {
+		return nil, err
+	}
+	if obj == nil {
+		return nil, apierrors.NewBadRequest("no ManifestWork was given")
+	}
+	if err := w.named(ctx, "put", obj.Name); err != nil {
+		return nil, err
+	}
+	in := obj.DeepCopy()
+	in.TypeMeta = ownType // as a typed client sends it
+	if err := w.place(in); err != nil {
+		return nil, err
+	}
+	if err := Normalize(in); err != nil {
+		return nil, err
+	}
+	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, manager: opts.FieldManager}
+	out, err := w.mutate(ctx, in.Name, o, func(*workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
+		next := *in // admit edits it, and a rival may make a second attempt necessary
+		return &next, nil, nil
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		if unread := unreadable(&in.Spec); unread != nil {
+			return nil, unread // the API server reads an object before it looks for it
+		}
+	}
+	return out, err
+}
+
+// changeOptions say how a change is made.
+type changeOptions struct {
+	sub     Subresource
+	dryRun  bool
+	manager string // who changes; empty for the process's name
+	patched bool   // the change is a patch of any type
+	applied bool   // the change comes with its managedFields
+}
+
+// change makes the next state of an object of the current one. What the schema has against it comes apart: as on
+// the API server, a version that is no longer current is found out first.
+type change func(current *workv1.ManifestWork) (next *workv1.ManifestWork, invalid field.ErrorList, err error)
+
+// mutate is the way of all changes: take the current snapshot, make the next, check, and put it in its place
+// unless another writer was faster.
+func (w *works) mutate(ctx context.Context, name string, o changeOptions, change change) (*workv1.ManifestWork, error) {
+	refresher := NewRefresher(w.backend.Refresh, o.dryRun)
+	for range maxCommits {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		current, err := w.find(ctx, name)
+		if apierrors.IsNotFound(err) {
+			if again, err := refresher.Again(ctx); err != nil {
+				return nil, err
+			} else if again {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		next, invalid, err := change(current)
+		if err != nil {
+			return nil, err
+		}
+		if err := precondition(current, next, o); err != nil {
+			return nil, err
+		}
+		managed := next.ManagedFields
+		tidy(&next.ObjectMeta)
+		KeepEqualManifests(&current.Spec, &next.Spec)
+		if err := w.backend.Admit(current, next, o.sub, invalid); err != nil {
+			return nil, err
+		}
+		switch {
+		case o.applied:
+			next.ManagedFields = managed
+		case len(current.ManagedFields) > 0:
+			next.ManagedFields = managed
+			track(current, next, o.sub, managerOrProcess(o.manager))
+		}
+		if unchanged(current, next) {
+			if again, err := refresher.Again(ctx); err != nil {
+				return nil, err
+			} else if again {
+				continue
+			}
+			if !o.dryRun { // current may be a change that the Store does not have yet
+				if err := w.backend.WaitDurable(ctx); err != nil {
+					return nil, err
+				}
+			}
+			return current.DeepCopy(), nil
+		}
+		if o.dryRun {
+			return next.DeepCopy(), nil
+		}
+		out, ok, err := w.backend.Commit(ctx, current, next)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return out.DeepCopy(), nil
+		}
+	}
+	return nil, conflict(name)
+}
+
+// precondition holds uid and resourceVersion of a change against the current object. An apply may be without a
+// version. A patch that names another uid has no precondition, it tries to change it.
+func precondition(current, next *workv1.ManifestWork, o changeOptions) error {
+	if next.UID != "" && next.UID != current.UID && !o.patched {
+		return preconditionFailed(Resource, current, "UID", next.UID, current.UID)
+	}
+	if next.ResourceVersion == current.ResourceVersion {
+		return nil
+	}
+	if next.ResourceVersion == "" && o.applied {
+		return nil
+	}
+	switch version, err := parseVersion(next.ResourceVersion); {
+	case err != nil:
+		return InternalError("%v", err)
+	case version == 0:
+		return versionMissing(current.Name)
+	}
+	return conflict(current.Name)
+}
+
+func versionMissing(name string) error {
+	asResource := schema.GroupKind{Group: Resource.Group, Kind: Resource.Resource} // as the API server has it here
+	return apierrors.NewInvalid(asResource, name, field.ErrorList{field.Invalid(
+		field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
+}
+
+// preconditionFailed has the API server's text.
+func preconditionFailed(of schema.GroupResource, current *workv1.ManifestWork, what string, want, got any) error {
+	return apierrors.NewConflict(of, current.Name, fmt.Errorf( //nolint:staticcheck // capitalized as it is there
+		"Precondition failed: %s in precondition: %v, %s in object meta: %v", what, want, what, got))
+}
+
+func conflict(name string) error {
+	return apierrors.NewConflict(Resource, name, fmt.Errorf(
+		"the object has been modified; please apply your changes to the latest version and try again"))
+}
+
+// Delete begins the deletion of an object.
+func (w *works) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	if err := w.begin(ctx, "delete", whole); err != nil {
+		return err
+	}
+	if err := checkDeleteOptions(&opts); err != nil {
+		return err
+	}
+	if err := w.named(ctx, "delete", name); err != nil {
+		return err
+	}
+	refresher := NewRefresher(w.backend.Refresh, len(opts.DryRun) > 0)
+	for range maxCommits {
+		current := w.backend.Object(w.namespace, name)
+		if current == nil || current.DeletionTimestamp != nil {
+			if again, err := refresher.Again(ctx); err != nil {
+				return err
+			} else if again {
+				continue
+			}
+		}
+		if current == nil {
+			return apierrors.NewNotFound(Resource, name)
+		}
+		if err := deletable(current, opts.Preconditions); err != nil {
+			return err
+		}
+		if _, ok, err := w.backend.Remove(ctx, current, len(opts.DryRun) > 0); ok || err != nil {
+			return err
+		}
+	}
+	return conflict(name)
+}
+
+func deletable(current *workv1.ManifestWork, p *metav1.Preconditions) error {
+	if p == nil {
+		return nil
+	}
+	of := schema.GroupResource{Group: Kind.Group, Resource: Kind.Kind} // as the API server has it here
+	if p.UID != nil && *p.UID != current.UID {
+		return preconditionFailed(of, current, "UID", *p.UID, current.UID)
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != current.ResourceVersion {
+		return preconditionFailed(of, current, "ResourceVersion", *p.ResourceVersion, current.ResourceVersion)
+	}
+	return nil
+}
+
+// DeleteCollection begins the deletion of all objects that the list options select.
+func (w *works) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, listOpts metav1.ListOptions) error {
+	if err := w.begin(ctx, "deletecollection", whole); err != nil {
+		return err
+	}
+	if err := checkDeleteOptions(&opts); err != nil {
+		return err
+	}
+	if w.namespace == "" {
+		return noSuchPath("delete", "")
+	}
+	list, err := w.List(ctx, listOpts)
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if err := w.Delete(ctx, list.Items[i].Name, opts); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin checks what holds for every write.
+func (w *works) begin(ctx context.Context, verb string, sub Subresource) error {
+	if err := w.reachable(ctx); err != nil {
+		return err
+	}
+	return w.backend.Supports(verb, sub)
+}
+
+// reachable checks what holds for every verb.
+func (w *works) reachable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return inPath("namespace", w.namespace)
+}
+
+// named checks what holds for every verb on one object.
+func (w *works) named(ctx context.Context, method, name string) error {
+	if err := w.reachable(ctx); err != nil {
+		return err
+	}
+	if name == "" {
+		return fmt.Errorf("resource name may not be empty")
+	}
+	if err := inPath("resource name", name); err != nil {
+		return err
+	}
+	if w.namespace == "" {
+		return noSuchPath(method, name)
+	}
+	return nil
+}
+
+// inPath is the error that client-go has for what cannot be part of a URL's path; it does not ask a server then.
+func inPath(what, value string) error {
+	if wrong := content.IsPathSegmentName(value); len(wrong) > 0 {
+		return fmt.Errorf("invalid %s %q: %v", what, value, wrong)
+	}
+	return nil
+}
+
+// noSuchPath is the API server's answer to a request that lacks the namespace it needs.
+func noSuchPath(method, name string) error {
+	return apierrors.NewGenericServerResponse(http.StatusNotFound, method, Resource, name, "404 page not found", 0, true)
+}
+
+// InternalError returns the error of an API server that fails itself. It has no reason.
+func InternalError(format string, args ...any) error { return asStatus(fmt.Errorf(format, args...)) }

@@ -1,0 +1,369 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package journal writes the records of a source or an agent to a store.
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/internal/wait"
+)
+
+// Record is one that a store keeps. Its methods are called with [Options].Lock held.
+type Record interface {
+	// Content returns what to keep: a value for encoding/json that does not change afterwards, or nil when the record is
+	// gone.
+	Content() any
+	// Saved is called when what Content has returned last is durable.
+	Saved()
+}
+
+// ErrClosed is returned by [Journal.Flush] for records that were marked after [Journal.Finish].
+var ErrClosed = errors.New("the journal takes no more records")
+
+const (
+	// applyTimeout bounds one transaction. A caller stops waiting for it when its own context ends.
+	applyTimeout = 30 * time.Second
+	// retryInterval is how long Run waits before it writes again what could not be written.
+	retryInterval = time.Second
+	// lastWrites is how long the store has at the end, after the outbox.
+	lastWrites = 5 * time.Second
+)
+
+// Options are those of a [Journal].
+type Options struct {
+	Store Store
+	// Lock guards the records.
+	Lock sync.Locker
+	// Meta goes with every batch of a process that may write.
+	Meta Record
+	// Wrote is called after each transaction, without Lock.
+	Wrote func(began time.Time, err error)
+	Clock clock.WithTicker
+	// DrainTimeout is how long the outbox has at the end, before the store.
+	DrainTimeout time.Duration
+
+	// Leader returns the record under KeyLeader of this process, nil if it is not the leader. A nil Leader is for a
+	// store of one process. Replaced is called when another process has become the leader. Both are called with Lock
+	// held.
+	Leader   func() []byte
+	Replaced func()
+}
+
+// Journal writes records that changed. Callers that need their change to be durable flush: one of
+// them begins a write of all that has changed, in a goroutine of the journal, and all wait for it,
+// each until its context ends. There is at most one such goroutine, and none while nothing is
+// written.
+//
+// A nil Journal is one without a store: everything is as durable as it gets.
+type Journal struct {
+	options Options
+
+	// Options.Lock guards these.
+	dirty  map[string]Record
+	marked uint64         // counts marks
+	saved  uint64         // which of them are durable: all up to this one
+	busy   bool           // a write is under way
+	closed bool           // no write begins any more
+	last   attempt        // the last write that has ended
+	ended  wait.Broadcast // a write
+	failed error          // of the last write
+
+	wake   wait.Signal     // something is dirty
+	life   context.Context // of writes; ended by giveUp
+	giveUp context.CancelFunc
+	writes sync.WaitGroup // the one that is under way
+}
+
+// attempt is a write that has ended.
+type attempt struct {
+	number  uint64
+	through uint64 // the marks that it covered
+	err     error
+}
+
+// New returns a journal for a store.
+func New(options Options) *Journal {
+	life, giveUp := context.WithCancel(context.Background())
+	return &Journal{
+		options: options,
+		life:    life, giveUp: giveUp,
+		dirty: map[string]Record{},
+		wake:  wait.NewSignal(),
+	}
+}
+
+// MarkLocked notes that a record has changed.
+func (j *Journal) MarkLocked(key string, r Record) {
+	if j == nil {
+		return
+	}
+	j.dirty[key] = r
+	j.marked++
+	j.wakeUpLocked()
+}
+
+// UnsavedLocked is how many records have changed since they were written.
+func (j *Journal) UnsavedLocked() int {
+	if j == nil {
+		return 0
+	}
+	return len(j.dirty)
+}
+
+// DiscardLocked forgets the marks of records, except where keep returns true.
+func (j *Journal) DiscardLocked(keep func(Record) bool) {
+	maps.DeleteFunc(j.dirty, func(_ string, r Record) bool {
+		if keep(r) {
+			return false
+		}
+		r.Saved()
+		return true
+	})
+}
+
+// Flush returns when all that was marked before is durable, or cannot be made so, or ctx has ended.
+// Callers share writes: a caller for which another has begun one waits for that.
+func (j *Journal) Flush(ctx context.Context) error {
+	if j == nil {
+		return nil
+	}
+	j.options.Lock.Lock()
+	defer j.options.Lock.Unlock()
+	target, begin := j.marked, j.last.number
+	for j.saved < target {
+		switch {
+		case j.last.number > begin && j.last.err != nil && j.last.through >= target:
+			return j.last.err // it was tried for this caller as well
+		case j.closed:
+			return cmp.Or(j.failed, ErrClosed)
+		case !j.busy:
+			j.busy = true
+			j.writes.Go(j.write)
+		}
+		ended := j.ended.Next()
+		j.options.Lock.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+		j.options.Lock.Lock()
+		if err := ctx.Err(); err != nil && j.saved < target {
+			return err
+		}
+	}
+	return nil
+}
+
+// batch is what one write brings to the store.
+type batch struct {
+	through  uint64 // marks
+	records  map[string]Record
+	contents map[string]any
+	leader   []byte // the record that must not have changed; nil for none
+}
+
+// write brings all that is dirty to the store. The lock is free while the store works.
+func (j *Journal) write() {
+	j.options.Lock.Lock()
+	b := j.takeLocked()
+	j.options.Lock.Unlock()
+
+	var err error
+	if len(b.records) > 0 {
+		began := j.options.Clock.Now()
+		err = j.apply(b)
+		j.options.Wrote(began, err)
+	}
+
+	j.options.Lock.Lock()
+	defer j.options.Lock.Unlock()
+	j.settleLocked(b, err)
+}
+
+func (j *Journal) takeLocked() batch {
+	b := batch{through: j.marked, records: j.dirty, contents: make(map[string]any, len(j.dirty)+1)}
+	if len(b.records) == 0 {
+		return b
+	}
+	j.dirty = map[string]Record{}
+	if j.options.Leader != nil {
+		b.leader = j.options.Leader()
+	}
+	if b.leader != nil || j.options.Leader == nil {
+		b.records[KeyMeta] = j.options.Meta
+	}
+	for key, r := range b.records {
+		b.contents[key] = r.Content()
+	}
+	return b
+}
+
+// apply encodes a batch and writes it.
+func (j *Journal) apply(b batch) error {
+	changes := make([]Change, 0, len(b.contents))
+	for key, content := range b.contents {
+		change := Change{Key: key}
+		if content != nil {
+			var err error
+			if change.Value, err = Encode(content); err != nil {
+				return fmt.Errorf("encode the record %q: %w", key, err)
+			}
+		}
+		changes = append(changes, change)
+	}
+	ctx, cancel := context.WithTimeout(j.life, applyTimeout)
+	defer cancel()
+	if shared, ok := j.options.Store.(SharedStore); ok && b.leader != nil {
+		return shared.ApplyIf(ctx, Change{Key: KeyLeader, Value: b.leader}, changes)
+	}
+	return j.options.Store.Apply(ctx, changes)
+}
+
+// settleLocked ends a write. If it failed, its records are dirty again.
+func (j *Journal) settleLocked(b batch, err error) {
+	if err == nil {
+		j.saved = b.through
+		if len(b.records) > 0 {
+			j.failed = nil
+		}
+		for key, r := range b.records {
+			if _, again := j.dirty[key]; !again {
+				r.Saved()
+			}
+		}
+	} else {
+		maps.Copy(b.records, j.dirty)
+		j.dirty = b.records
+		if errors.Is(err, ErrCondition) {
+			j.options.Replaced() // it discards what only the writer may store
+		} else {
+			j.failed = err
+		}
+	}
+	j.busy = false
+	j.last = attempt{j.last.number + 1, b.through, err}
+	j.ended.Wake()
+}
+
+// Commit is what an engine calls before it acknowledges what it received; nil without a journal.
+func (j *Journal) Commit() func(context.Context) error {
+	if j == nil {
+		return nil
+	}
+	return j.Flush
+}
+
+// Run writes marked records until ctx ends, and repeats failed writes.
+func (j *Journal) Run(ctx context.Context) {
+	if j == nil {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-j.wake:
+		}
+		err := j.Flush(ctx)
+		if err == nil || ctx.Err() != nil {
+			failing = false
+			continue
+		}
+		if errors.Is(err, ErrCondition) {
+			j.wakeUp() // the store works, but has another leader
+			continue
+		}
+		if !failing {
+			logger.Error(err, "Cannot write to the store, trying again")
+		}
+		failing = true
+		_ = wait.Sleep(ctx, j.options.Clock, retryInterval)
+		j.wakeUp()
+	}
+}
+
+// wakeUp has Run write the dirty records.
+func (j *Journal) wakeUp() {
+	j.options.Lock.Lock()
+	defer j.options.Lock.Unlock()
+	j.wakeUpLocked()
+}
+
+func (j *Journal) wakeUpLocked() {
+	if len(j.dirty) > 0 {
+		j.wake.Set()
+	}
+}
+
+// Finish writes the dirty records after everything else has ended, and lets no further write begin. It logs the
+// number of records that could not be stored; the calls that wait for them return the error.
+func (j *Journal) Finish(ctx context.Context) {
+	if j == nil {
+		return
+	}
+	err := j.Flush(context.WithoutCancel(ctx))
+	j.options.Lock.Lock()
+	j.closed = true
+	j.options.Lock.Unlock()
+	j.writes.Wait()
+	if err == nil || errors.Is(err, ErrCondition) {
+		return
+	}
+	j.options.Lock.Lock()
+	defer j.options.Lock.Unlock()
+	klog.FromContext(ctx).Error(err, "Stopped with changes that are not stored", "records", len(j.dirty))
+}
+
+// Limit ends all writes, also one under way, a while after ctx has ended, unless the function that it returns is called
+// before. That function waits for Limit's goroutine.
+func (j *Journal) Limit(ctx context.Context) (stop func()) {
+	if j == nil {
+		return func() {}
+	}
+	done, gone := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(gone)
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+		}
+		timer := j.options.Clock.NewTimer(max(j.options.DrainTimeout, 0) + lastWrites)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C():
+			j.giveUp()
+		}
+	}()
+	return func() {
+		close(done)
+		<-gone
+	}
+}
+
+// Healthy returns the error of the last write, if it failed.
+func (j *Journal) Healthy() error {
+	if j == nil {
+		return nil
+	}
+	j.options.Lock.Lock()
+	defer j.options.Lock.Unlock()
+	if j.failed != nil {
+		return fmt.Errorf("cannot write to the store: %w", j.failed)
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package journal
+
+import (
+	"context"
+	"errors"
+)
+
+// Change is that of package work.
+type Change struct {
+	Key string
+	// Value is the new value; nil removes the record, if there is one.
+	Value []byte
+}
+
+// Store is that of package work, where its duties are.
+type Store interface {
+	Load(ctx context.Context, f func(key string, value []byte) error) error
+	Apply(ctx context.Context, changes []Change) error
+}
+
+// SharedStore is that of package work.
+type SharedStore interface {
+	Store
+	ApplyIf(ctx context.Context, condition Change, changes []Change) error
+	Follow(ctx context.Context, f func(changes []Change) error) error
+}
+
+// ErrCondition is that of package work.
+var ErrCondition = errors.New("a record of the store has another value than the change was made for")

@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// packetOverhead is what a packet has beside topic and event: fixed header, packet identifier, properties.
+const packetOverhead = 64
+
+// chunkSize is how large a list may be: what the protocol says, or what the broker takes.
+func chunkSize(e *cloudevents.Engine) int {
+	limit := e.MaxPacketSize()
+	if limit == 0 {
+		return codec.ResyncChunkSize
+	}
+	return min(codec.ResyncChunkSize, max(1, limit-packetOverhead-maxTopic))
+}
+
+// maxTopic is more than what the topics of lists have beside the names of source and cluster.
+const maxTopic = 256
+
+// roughSize is about what an object's event has in bytes; escapes may double parts of it.
+func roughSize(obj *workv1.ManifestWork) int {
+	size := 0
+	for i := range obj.Spec.Workload.Manifests {
+		size += len(obj.Spec.Workload.Manifests[i].Raw)
+	}
+	for k, v := range obj.Labels {
+		size += len(k) + len(v)
+	}
+	for k, v := range obj.Annotations {
+		size += len(k) + len(v)
+	}
+	return size + 512*len(obj.Spec.ManifestConfigs) + 256*len(obj.OwnerReferences)
+}
+
+// fits returns RequestEntityTooLarge for a message over the limit. The structured form is the larger of the
+// two content modes, so what passes here passes in both.
+func fits(m cloudevents.Message, limit int) error {
+	data, err := codec.AppendStructured(nil, m.Event)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if size := len(data) + len(m.Topic) + packetOverhead; size > limit {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
+			"the event has %d bytes, the broker takes %d: split the work, or raise the broker's packet limit", size, limit))
+	}
+	return nil
+}
+
+func encode(profile codec.Profile, m codec.Message) (cloudevents.Message, error) {
+	topic, event, err := profile.Encode(m)
+	if err != nil {
+		return cloudevents.Message{}, err
+	}
+	return cloudevents.Message{Topic: topic, Event: event}, nil
+}

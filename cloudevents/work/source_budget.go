@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work
+
+import (
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
+)
+
+// account charges the cluster for a record as it is now: a tombstone, the status of an object, or nothing once it is
+// removed. The source's mutex is held.
+func (w *sourceWork) account() {
+	a, size, own := &w.cluster.account, int64(0), false
+	if w.source.works[workID{w.cluster.name, w.id}] == w {
+		if own = w.Object != nil; own {
+			size = statusSize(&w.Object.Status)
+		} else {
+			size = w.tombstoneSize()
+		}
+	}
+	if !own {
+		delete(w.cluster.delivery.refused, w)
+	}
+	w.charged = a.set(w.charged, size)
+	switch {
+	case own && !w.own:
+		a.allow(workAllowance)
+	case !own && w.own:
+		a.allow(-workAllowance)
+	}
+	w.own = own
+}
+
+func (w *sourceWork) tombstoneSize() int64 { return int64(tombstoneCost + 2*len(w.id) + len(w.name)) }
+
+// admit refuses a status that is too large, that the CRD's schema forbids, or for which the cluster has no bytes left.
+func (w *sourceWork) admit(status *workv1.ManifestWorkStatus) error {
+	o := &w.source.options
+	size := statusSize(status)
+	delete(w.cluster.delivery.refused, w)
+	if size > int64(o.MaxStatusBytes) {
+		return unusable(refusedBudget, "the status of work %s/%s has %d bytes, SourceOptions.MaxStatusBytes is %d",
+			w.cluster.name, w.name, size, o.MaxStatusBytes)
+	}
+	// The schema takes longer to check than the size.
+	if err := clientset.Brief(clientset.StatusErrors(status)); err != nil {
+		return unusable(refusedSchema, "the status of work %s/%s is invalid: %w", w.cluster.name, w.name, err)
+	}
+	if !w.cluster.account.charge(size - w.charged) {
+		w.source.refusedLocked(w, size)
+		return unusable(refusedBudget, "the status of work %s/%s has %d bytes: %w",
+			w.cluster.name, w.name, size, w.cluster.account.errFull())
+	}
+	w.charged = size
+	return nil
+}
