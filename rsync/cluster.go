@@ -242,7 +242,31 @@ func (o *op) do(ctx context.Context, conn connector.Connector) (states []connect
 	if states, err = conn.Get(ctx, batch); err == nil {
 		err = checkStates(batch.Resources, states)
 	}
+	if err == nil {
+		err = o.applyMissing(ctx, conn, batch, states)
+	}
 	return states, err
+}
+
+// applyMissing applies hooks of an app's end again that the op waits for and that do not exist. Another context that is
+// deleted at the same time may have deleted a hook of the same name: contexts hold nothing while they are deleted.
+func (o *op) applyMissing(
+	ctx context.Context, conn connector.Connector, batch connector.Batch, states []connector.State,
+) error {
+	if o.phase.verb != readyVerb || !o.task.event.removes() || o.polls < toldFrom {
+		return nil
+	}
+	var missing []appcontext.Resource
+	for i := range states {
+		if !states[i].Exists {
+			missing = append(missing, batch.Resources[i])
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	batch.Resources, batch.Progress, batch.Holder = missing, nil, o.holder
+	return conn.Apply(ctx, batch)
 }
 
 // checkStates demands a state of each object: what a connector leaves out would pass for ready, or for gone.

@@ -87,6 +87,22 @@ func TestDeletePolicies(t *testing.T) {
 	}
 }
 
+// TestHookOfContextThatWasReplaced: a context that an update has replaced and that is instantiated
+// again since holds its objects as any other.
+func TestHookOfContextThatWasReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("v1", "web@c1 pre-install!p=1")
+		s.create("v2", "web@c1 x=1 pre-install+hook-succeeded!p=2")
+		s.done(s.engine.Instantiate(t.Context(), "v1"))
+		s.done(s.engine.Update(t.Context(), "v1", "v2"))
+		time.Sleep(time.Minute) // until v1 has deleted
+		s.done(s.engine.Instantiate(t.Context(), "v1"))
+		s.done(s.engine.Instantiate(t.Context(), "v2"))
+		s.shows("c1", "p=1 x=1")
+	})
+}
+
 // TestBeforeHookCreationWaits: a hook is created only when an object of an earlier run is gone. Its
 // change is a new object.
 func TestBeforeHookCreationWaits(t *testing.T) {

@@ -187,8 +187,7 @@ func (e *Engine) diffPart(ctx context.Context, conn connector.Differ, p *diffPar
 		}
 		for i := range changes {
 			c := &changes[i]
-			p.recreate(c)
-			c.Message = shorten(errors.New(joined(c.Message, p.notes[c.Object])))
+			p.complete(c)
 			for n := range c.Fields {
 				if budget -= c.Fields[n].Size(); budget < 0 {
 					c.FieldsOmitted += len(c.Fields) - n

@@ -5,6 +5,7 @@ package rsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,7 @@ type diffPart struct {
 
 	notes     map[appcontext.Object]string // what to add to the messages of changes
 	recreated map[appcontext.Object]bool   // hooks that are deleted before they are created
+	deleted   map[appcontext.Object]bool   // hooks that are deleted when they are done
 	again     []appcontext.Resource        // objects of Delete, as other replaced contexts have them
 	known     []connector.Change           // of objects about which the cluster is not asked
 
@@ -132,8 +134,8 @@ func (d *diffPlan) add(p *planner, id string, detached detachedClusters) error {
 		}
 		part := &diffPart{
 			DiffBatch: connector.DiffBatch{AppContextID: id, App: t.app, Cluster: t.cluster}, notes: map[appcontext.Object]string{},
-			recreated: map[appcontext.Object]bool{},
-			event:     p.event, target: d.target, replaced: d.replaced, records: records,
+			recreated: map[appcontext.Object]bool{}, deleted: map[appcontext.Object]bool{},
+			event: p.event, target: d.target, replaced: d.replaced, records: records,
 			detached: d.detached.has(t.cluster),
 		}
 		part.Holder = func(ctx context.Context, o appcontext.Object) (string, error) {
@@ -166,10 +168,9 @@ func (d *diffPlan) collect(part *diffPart, t *task) {
 				applied[r.Object] = true
 				part.Apply = append(part.Apply, r)
 			case phase.verb == deleteVerb && applied[r.Object]:
-				part.notes[r.Object] = joined(part.notes[r.Object], "the hook is deleted when it is done")
+				part.deleted[r.Object] = true
 			case phase.verb == deleteVerb && applies[r.Object]:
 				part.recreated[r.Object] = true
-				part.notes[r.Object] = "the hook is created again: an object of an earlier run is deleted first"
 			case phase.verb == deleteVerb && d.gone[at] != nil:
 				d.gone[at].again = append(d.gone[at].again, r)
 			case phase.verb == deleteVerb:
@@ -180,47 +181,100 @@ func (d *diffPlan) collect(part *diffPart, t *task) {
 	}
 }
 
-// recreate corrects the change of a hook that is deleted before it is created: the connector
-// compares it with the object of the earlier run.
-func (p *diffPart) recreate(c *connector.Change) {
-	switch {
-	case !p.recreated[c.Object]:
-	case c.Kind == connector.ChangeNone, c.Kind == connector.ChangeUpdate:
-		c.Kind = connector.ChangeReplace
-	case c.Kind == connector.ChangeRefused:
-		c.Kind = connector.ChangeUnknown
+// complete adds to a change what the connector does not know. It compares a hook that is deleted
+// before it is created with the object of the earlier run.
+func (p *diffPart) complete(c *connector.Change) {
+	note := p.notes[c.Object]
+	if p.recreated[c.Object] {
+		note = joined(note, "the hook is created again: an object of an earlier run is deleted first")
+		switch c.Kind {
+		case connector.ChangeNone, connector.ChangeUpdate:
+			c.Kind = connector.ChangeReplace
+		case connector.ChangeRefused:
+			c.Kind = connector.ChangeUnknown
+		}
 	}
+	if p.deleted[c.Object] {
+		note = joined(note, "the hook is deleted when it is done")
+	}
+	c.Message = shorten(errors.New(joined(c.Message, note)))
+}
+
+// counts reports whether a neighbor holds its objects, for the event.
+func (p *diffPart) counts(n *neighbor, r *record) bool {
+	return r.Holds && !slices.Contains(p.replaced, n.id)
+}
+
+// shareHooks keeps hooks that other contexts hold, as the event does: it deletes them neither before
+// they are created nor when they are done. In the end they have the manifests of these contexts.
+func (e *Engine) shareHooks(ctx context.Context, p *diffPart) error {
+	objects := maps.Clone(p.recreated)
+	maps.Copy(objects, p.deleted)
+	if len(objects) == 0 {
+		return nil
+	}
+	left, err := e.holders(ctx, p.AppContextID, p.Cluster, objects, p.records, p.counts)
+	if err != nil {
+		return err
+	}
+	p.Apply = slices.Clone(p.Apply)
+	for i, r := range p.Apply {
+		h, held := left[r.Object]
+		if !held {
+			continue
+		}
+		delete(p.recreated, r.Object)
+		if !p.deleted[r.Object] {
+			continue
+		}
+		delete(p.deleted, r.Object)
+		p.notes[r.Object] = "left for " + h.String()
+		theirs, err := e.handedOver(ctx, &h, []appcontext.Resource{r}, false)
+		if err != nil {
+			return err
+		}
+		if len(theirs) > 0 {
+			p.Apply[i] = theirs[0]
+		}
+	}
+	return nil
 }
 
 // share takes objects that other contexts hold out of those to delete, as the event does: such an object stays, and gets the manifest of
 // the context that holds it.
 func (e *Engine) share(ctx context.Context, p *diffPart) error {
 	if !p.event.removes() {
-		return nil
+		return e.shareHooks(ctx, p)
 	}
 	objects := map[appcontext.Object]bool{}
-	for _, r := range p.Delete {
+	for _, r := range slices.Concat(p.Apply, p.Delete) { // it applies hooks
 		objects[r.Object] = true
 	}
 	left, err := e.holders(ctx, p.AppContextID, p.Cluster, objects, p.records, func(n *neighbor, r *record) bool {
 		if n.id == p.target { // it holds its objects from the begin of the event
 			return r.Generation == n.generation && !p.detached
 		}
-		return r.Holds && !slices.Contains(p.replaced, n.id)
+		return p.counts(n, r)
 	})
 	if err != nil || len(left) == 0 {
 		return err
 	}
 	byHolder := map[string][]appcontext.Resource{}
 	names := map[string]holder{}
-	p.Delete = slices.DeleteFunc(slices.Clone(p.Delete), func(r appcontext.Resource) bool {
+	leave := func(r appcontext.Resource) bool {
 		h, ok := left[r.Object]
-		if ok {
+		if ok && (h.id != p.target || !h.common[objectToken(r.Object)]) { // else it is in the part of the target
 			names[h.String()] = h
 			byHolder[h.String()] = append(byHolder[h.String()], r)
 		}
+		if ok {
+			delete(p.recreated, r.Object)
+			delete(p.deleted, r.Object)
+		}
 		return ok
-	})
+	}
+	p.Apply = slices.DeleteFunc(slices.Clone(p.Apply), leave)
+	p.Delete = slices.DeleteFunc(slices.Clone(p.Delete), leave)
 	for _, name := range slices.Sorted(maps.Keys(byHolder)) {
 		h := names[name]
 		again := slices.DeleteFunc(slices.Clone(p.again), func(r appcontext.Resource) bool {
@@ -231,7 +285,7 @@ func (e *Engine) share(ctx context.Context, p *diffPart) error {
 		if err != nil {
 			return err
 		}
-		p.Apply = append(slices.Clone(p.Apply), theirs...)
+		p.Apply = append(p.Apply, theirs...)
 		for _, r := range byHolder[name] {
 			note := "left for " + name
 			if slices.ContainsFunc(theirs, func(t appcontext.Resource) bool { return t.Object == r.Object }) {

@@ -266,6 +266,35 @@ func TestDiffOfOddConnectors(t *testing.T) {
 	}
 }
 
+// TestDiffOfHeldHooks: a hook that another context holds is neither replaced nor deleted by its
+// delete policies, in the difference as in the event.
+func TestDiffOfHeldHooks(t *testing.T) {
+	const left = "    = Job default/p: left for app other of app context guest\n"
+	for text, want := range map[string]string{
+		"pre-install+before-hook-creation!p=2":                "    ~ Job default/p\n        .value: 1 -> 2\n",
+		"pre-install+hook-succeeded!p=2":                      left,
+		"pre-install+before-hook-creation+hook-succeeded!p=2": left,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScene(t, nil, rsync.Options{})
+			s.create("guest", "other@c1 pre-install!p=1")
+			s.create("a", "web@c1 x=1 "+text)
+			s.done(s.engine.Instantiate(t.Context(), "guest"))
+			diff, err := s.engine.Diff(t.Context(), rsync.Instantiate, "a", "")
+			if err != nil || !strings.Contains(diff.String(), want) {
+				t.Errorf("%s: %v\n%s\nwant %s", text, err, diff, want)
+			}
+			before := s.allObjects()
+			s.done(s.engine.Instantiate(t.Context(), "a"))
+			predicted, got := predict(t, before, diff), s.allObjects()
+			p := appcontext.Identity{Cluster: appcontext.ClusterID{Provider: "edge", Name: "c1"}, Object: object("Job", "p")}
+			if got[p] != predicted[p] {
+				t.Errorf("%s: p is %q, the difference has %q", text, got[p], predicted[p])
+			}
+		})
+	}
+}
+
 // TestDiffIsWhatHappens: before each of many random events, on contexts that have objects in common and of which some have failed, Diff
 // returns what the event then does on each cluster, or that it cannot begin.
 func TestDiffIsWhatHappens(t *testing.T) {
@@ -274,7 +303,8 @@ func TestDiffIsWhatHappens(t *testing.T) {
 		n := rapid.IntRange(2, 4).Draw(rt, "contexts")
 		texts := make([]string, n)
 		for i := range texts {
-			texts[i], _ = drawText(rt)
+			text, _ := drawText(rt)
+			texts[i] = drawPolicies(rt, text)
 		}
 		steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 			return step{
@@ -299,6 +329,22 @@ func TestDiffIsWhatHappens(t *testing.T) {
 			rt.FailNow()
 		}
 	})
+}
+
+// drawPolicies adds hooks with delete policies to the apps of a text.
+func drawPolicies(t *rapid.T, text string) string {
+	out := ""
+	for part := range strings.SplitSeq(strings.TrimSuffix(text, "; "), "; ") {
+		hook := rapid.SampledFrom([]string{
+			"", "", "pre-install", "post-install+hook-succeeded", "post-install+before-hook-creation",
+			"pre-install+before-hook-creation+hook-succeeded", "pre-delete", "post-delete+hook-succeeded",
+		}).Draw(t, "hook")
+		if app, _, _ := strings.Cut(part, "@"); hook != "" && app != "" {
+			part += fmt.Sprintf(" %s!hook-of-%s=%d", hook, app, rapid.IntRange(1, 2).Draw(t, "value"))
+		}
+		out += part + "; "
+	}
+	return out
 }
 
 // foretold takes a step, and compares it with its difference.
@@ -375,14 +421,15 @@ func predict(t *testing.T, before map[appcontext.Identity]string, diff *rsync.Di
 	for at, value := range before {
 		out[at] = value
 	}
-	seen := map[appcontext.Identity]bool{}
+	hooks := map[appcontext.Identity]bool{} // of all changes, which are hooks that are deleted in the end
 	for _, c := range diff.Clusters {
 		for _, change := range c.Changes {
 			at := appcontext.Identity{Cluster: c.Cluster, Object: change.Object}
-			if seen[at] {
-				t.Errorf("%s is there twice", at)
+			deleted := strings.Contains(change.Message, "the hook is deleted when it is done")
+			if before, again := hooks[at]; again && !before && !deleted { // contexts that are left may run a hook each
+				t.Errorf("%s is there twice:\n%s", at, diff)
 			}
-			seen[at] = true
+			hooks[at] = hooks[at] || deleted
 			_, exists := before[at]
 			switch change.Kind {
 			case connector.ChangeCreate:
@@ -395,13 +442,18 @@ func predict(t *testing.T, before map[appcontext.Identity]string, diff *rsync.Di
 					t.Errorf("%s has %q: %+v", at, before[at], change)
 				}
 				out[at] = change.Fields[0].After
+			case connector.ChangeReplace:
+				if !exists {
+					t.Errorf("%s does not exist", at)
+				}
+				out[at] = "?"
 			case connector.ChangeDelete:
 				if !exists {
 					t.Errorf("%s does not exist", at)
 				}
 				delete(out, at)
 			}
-			if strings.Contains(change.Message, "a hook") {
+			if deleted {
 				delete(out, at)
 			}
 		}

@@ -268,3 +268,25 @@ func (w *interrupted) reach(to int) {
 		w.shows(fmt.Sprint("c", c), "")
 	}
 }
+
+// TestHookOfEndThatIsGone: a hook that somebody deletes while the end of its app waits for it is applied again.
+func TestHookOfEndThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		c := s.clusters.Cluster("edge", "c1")
+		s.create("a", "web@c1 x=1 pre-delete!bye=1")
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		c.SetUnready(isJob)
+		ref := s.ref(s.engine.Terminate(t.Context(), "a"))
+		time.Sleep(time.Minute)
+		s.shows("c1", "bye=1 x=1")
+		hook := object("Job", "bye")
+		c.SetObject(hook, nil)
+		s.shows("c1", "x=1")
+		time.Sleep(time.Minute)
+		s.shows("c1", "bye=1 x=1")
+		c.SetReady(hook, true, false)
+		s.done(ref, nil)
+		s.shows("c1", "")
+	})
+}

@@ -5,12 +5,12 @@ package rsync
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
@@ -93,14 +93,7 @@ type Backoff struct {
 
 // delay returns how long to wait before the attempt after that many.
 func (b Backoff) delay(attempts int) time.Duration {
-	d := min(b.Base, b.Max)
-	for ; attempts > 1 && d < b.Max; attempts-- {
-		d = min(2*d, b.Max)
-		if d <= 0 { // it has overflowed
-			d = b.Max
-		}
-	}
-	return d/2 + rand.N(d/2+1)
+	return wait.Backoff(b.Base, b.Max, max(attempts-1, 0))
 }
 
 func (o *Options) validate() error {

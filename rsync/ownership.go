@@ -268,13 +268,23 @@ func (o *op) ended(ctx context.Context, n *neighbor, seq uint64) (bool, error) {
 	return json.Unmarshal(kv.Value, &s) == nil && s.Seq == seq && s.Phase.final(), nil
 }
 
+// replaced returns the contexts that the update in progress replaces: for it, they hold nothing. One
+// that an earlier update replaced may be instantiated again.
+func (o *op) replaced(ctx context.Context) ([]string, error) {
+	if o.task.event != Update {
+		return nil, nil
+	}
+	_, own, err := o.run.engine.stateOf(ctx, o.run.id)
+	return own.Previous, err
+}
+
 // holder returns another context that holds an object, or "". A context that the update in progress replaces does not count.
 func (o *op) holder(ctx context.Context, object appcontext.Object) (string, error) {
-	_, own, err := o.run.engine.stateOf(ctx, o.run.id)
+	replaced, err := o.replaced(ctx)
 	if err != nil {
 		return "", storeTrouble(err)
 	}
-	return o.run.engine.otherHolder(ctx, o.run.id, own.Previous, o.cluster.id, object)
+	return o.run.engine.otherHolder(ctx, o.run.id, replaced, o.cluster.id, object)
 }
 
 // otherHolder returns a context that holds an object, is not the one of that ID, and is not replaced by it.

@@ -17,19 +17,19 @@ import (
 // another context holds a deleted hook by then, the engine applies the manifest of that context.
 
 // findHoldersNow finds the objects that a phase must leave which deletes hooks by their policies, or waits
-// until they are gone. For it, contexts that its update replaces hold nothing.
+// until they are gone.
 func (o *op) findHoldersNow(ctx context.Context) error {
 	t := o.task
 	objects := map[appcontext.Object]bool{}
 	for i := range o.phase.resources {
 		objects[o.phase.resources[i].Object] = true
 	}
-	_, own, err := o.run.engine.stateOf(ctx, o.run.id)
+	replaced, err := o.replaced(ctx)
 	if err != nil {
 		return err
 	}
 	found, err := o.run.engine.holders(ctx, o.run.id, o.cluster.id, objects, &others{}, func(n *neighbor, r *record) bool {
-		return r.Holds && !slices.Contains(own.Previous, n.id)
+		return r.Holds && !slices.Contains(replaced, n.id)
 	})
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ package rsync_test
 import (
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/ruletest"
+	"github.com/spokewire/sdk-go/internal/testing/ruletest"
 )
 
 type edits = []ruletest.Edit
@@ -258,7 +258,9 @@ var rules = []ruletest.Rule{
 	{Name: "and what it begins to hold during the call", Test: "TestLatePoliciesLeaveObjectsOfOthers", Edits: edits{
 		{"ownership_hooks.go", "!o.task.deleted[r.Object]", "o.phase.verb == goneVerb"}}},
 	{Name: "but not hooks of a context that the update replaces", Test: "TestBeforeHookCreationWaits", Edits: edits{
-		{"ownership_hooks.go", "		return r.Holds && !slices.Contains(own.Previous, n.id)\n", "		return r.Holds && !slices.Contains(own.Previous[:0], n.id)\n"}}},
+		{"ownership_hooks.go", "r.Holds && !slices.Contains(replaced, n.id)", "r.Holds && !slices.Contains(replaced[:0], n.id)"}}},
+	{Name: "only while the update is in progress", Test: "TestHookOfContextThatWasReplaced", Edits: edits{
+		{"ownership.go", "	if o.task.event != Update {\n		return nil, nil\n	}\n", ""}}},
 	{Name: "no context holds a hook that is deleted when it has succeeded", Test: "TestHookThatIsDeletedIsNotHeld", Edits: edits{
 		{"inventory.go", " || r.Has(appcontext.HookSucceeded)\n", "\n"}}},
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -262,12 +263,7 @@ func (s *session) probed(err error) {
 
 // sleep waits, or less where ctx ends.
 func (e *Engine) sleep(ctx context.Context, d time.Duration) {
-	timer := e.options.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	}
+	_ = wait.Sleep(ctx, e.options.Clock, d)
 }
 
 // work is a worker: it does steps of contexts.

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -27,7 +29,7 @@ type Bridge struct {
 	mu      sync.Mutex
 	started bool
 	dirty   map[string]bool
-	wake    chan struct{}
+	wake    wait.Signal
 	watches map[string]context.CancelFunc
 	views   map[string]*view // of contexts with events under way
 }
@@ -41,7 +43,7 @@ func New(engine *rsync.Engine, keys store.Data) (*Bridge, error) {
 		return nil, fmt.Errorf("%w: emco.New needs an engine and EMCO's keys", rsync.ErrInvalidInput)
 	}
 	return &Bridge{
-		engine: engine, keys: keys, dirty: map[string]bool{}, wake: make(chan struct{}, 1),
+		engine: engine, keys: keys, dirty: map[string]bool{}, wake: wait.NewSignal(),
 		watches: map[string]context.CancelFunc{}, views: map[string]*view{},
 	}, nil
 }
@@ -108,12 +110,7 @@ func (b *Bridge) observe(ctx context.Context, group *sync.WaitGroup) error {
 }
 
 func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
+	_ = wait.Sleep(ctx, clock.RealClock{}, d)
 }
 
 // mark has the status of a context written.
@@ -121,10 +118,7 @@ func (b *Bridge) mark(id string) {
 	b.mu.Lock()
 	b.dirty[id] = true
 	b.mu.Unlock()
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
+	b.wake.Set()
 }
 
 // watch marks a context for each change while it has events.

@@ -271,9 +271,13 @@ func (s *Service) authorizeOn(ctx context.Context, verb Verb, id string, cluster
 	})
 }
 
-func (s *Service) storedTargets(ctx context.Context, id string) (out []Target, err error) {
-	err = s.readAppContext(ctx, id, func(c *appcontext.AppContext) { out = targetsOf(c) })
-	return out, err
+func (s *Service) storedTargets(ctx context.Context, id string) ([]Target, error) {
+	c, end, err := s.readAppContext(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return targetsOf(c), nil
 }
 
 // authorizeNew asks the authorizer about an app context that is not stored yet.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/connlimit"
 )
 
-var errBudget = errors.New("the connection exceeds ServerOptions.MaxCallBytes or MaxConnections")
+var errBudget = errors.New(
+	"the connection exceeds ServerOptions.MaxCallBytes or MaxConnections, or a header exceeds 4 KiB")
 
 // What gRPC keeps in addition to the bytes of requests and answers.
 const (
@@ -89,16 +91,20 @@ func (b *budget) chargeLocked(c *budgetConn, n int) {
 	b.clients[c.client] += n
 	b.used += n
 	for b.used > b.limit {
-		most := b.mostLocked(c)
-		b.closed()
-		if now := time.Now(); now.Sub(b.logged) > logInterval {
-			b.logged = now
-			b.logger.Info("Closed the connection that held most of the byte budget of all calls", "peer", most.RemoteAddr().String(), "bytes", most.held, "limit", b.limit)
-		}
-		b.releaseLocked(most, most.held)
-		most.over = true
-		go func() { _ = most.Conn.Close() }() // TLS may wait for the peer
+		b.closeLocked(b.mostLocked(c), "Closed the connection that held most of the byte budget of all calls")
 	}
+}
+
+// closeLocked closes a connection, and releases what it holds.
+func (b *budget) closeLocked(c *budgetConn, why string) {
+	b.closed()
+	if now := time.Now(); now.Sub(b.logged) > logInterval {
+		b.logged = now
+		b.logger.Info(why, "peer", c.RemoteAddr().String(), "bytes", c.held, "limit", b.limit)
+	}
+	b.releaseLocked(c, c.held)
+	c.over = true
+	go func() { _ = c.Conn.Close() }() // TLS may wait for the peer
 }
 
 // mostLocked returns the connection that holds most of the client that holds most. If that is the client of c, it is c itself most
@@ -161,6 +167,7 @@ type budgetConn struct {
 func (c *budgetConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.in.scan(p[:n], c.received)
+	runtime.Gosched() // gRPC refuses earlier calls before it reads further ones
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	if c.over || c.refused {
@@ -217,6 +224,10 @@ func (c *budgetConn) sent(f frame) {
 		n := min(dataFactor*f.length, c.unsent)
 		c.unsent -= n
 		c.budget.releaseLocked(c, n)
+	}
+	if f.code == frameSizeError && !c.over {
+		// Otherwise gRPC decodes the headers of all further calls before it refuses them.
+		c.budget.closeLocked(c, "Closed a connection that sent a call with a header of more than 4 KiB")
 	}
 	if f.kind == frameReset || f.ends && (f.kind == frameData || f.kind == frameHeaders) {
 		c.endLocked(f.stream)

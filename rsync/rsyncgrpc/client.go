@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,7 +18,9 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
@@ -125,21 +126,10 @@ func (c *Client) pause(ctx context.Context, o *outage, limit time.Duration, err 
 		o.began = time.Now()
 		klog.FromContext(ctx).V(1).Info("The rsync server does not answer, calling again", "target", c.conn.Target(), "reason", status.Convert(err).Message())
 	}
-	delay := c.options.Backoff.Max
-	if o.attempts < 30 {
-		delay = min(c.options.Backoff.Base<<o.attempts, c.options.Backoff.Max)
-	}
-	delay = delay/2 + rand.N(delay/2+1)
+	delay := wait.Backoff(c.options.Backoff.Base, c.options.Backoff.Max, o.attempts)
 	o.attempts++
 	if limit != forever && time.Since(o.began)+delay > limit {
 		return false
 	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return wait.Sleep(ctx, clock.RealClock{}, delay) == nil
 }

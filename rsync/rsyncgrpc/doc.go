@@ -80,13 +80,13 @@
 // elements). Only a Create may have more than 64 KiB: other requests fail with TOO_LARGE. Calls
 // that create or read app contexts share another 256 MiB, and wait for it. A client gets at most
 // three quarters of it, and reads one app context at a time. A request must arrive within
-// [ServerOptions].RequestTimeout, and its header may have 4 KiB. MaxConnections and
+// [ServerOptions].RequestTimeout. A header of more than 4 KiB ends the connection. MaxConnections and
 // MaxConcurrentStreams limit connections and the calls on each. A server with services from
 // [Register] has its own limits.
 //
 // By default a Go heap doubles before a garbage collection. If a process must stay below twice
 // these limits, set GOMEMLIMIT or call runtime/debug.SetMemoryLimit, as examples/rsync does with
-// 224 MiB.
+// 192 MiB.
 //
 // Diff and Detached send their answers in messages of about 300 KiB, so the size of an answer has
 // no limit. They use another 128 MiB: one call of a client at a time, and two calls in total. If a

@@ -6,9 +6,11 @@ package rsyncgrpc_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,7 +19,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/spokewire/sdk-go/internal/h2test"
+	"github.com/spokewire/sdk-go/internal/testing/h2test"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 )
 
@@ -73,8 +75,9 @@ func TestHeadersAreBounded(t *testing.T) {
 			client := dial(t, addr, rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{from("127.0.0.2")}})
 			check(t, err2(client.Status(limited(t), "a")))
 			before, most := memory(), int64(0)
+			calls := h2test.Calls("/rsync.v1.Engine/Create", 100, test.fields)
 			for range test.conns {
-				raw(t, addr, h2test.Preface, h2test.Calls("/rsync.v1.Engine/Create", 100, test.fields))
+				raw(t, addr, h2test.Preface, calls)
 			}
 			for range 5 {
 				check(t, err2(client.Status(limited(t), "a")))
@@ -87,6 +90,19 @@ func TestHeadersAreBounded(t *testing.T) {
 				t.Errorf("the calls hold %d MiB", most>>20)
 			}
 		})
+	}
+}
+
+// TestTooLargeHeaderEndsConnection: a header that exceeds the limit closes its connection.
+func TestTooLargeHeaderEndsConnection(t *testing.T) {
+	s := newScene(t)
+	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{})
+	conn := must[net.Conn](t)(net.Dial("tcp", addr))
+	defer conn.Close()
+	check(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	check(t, err2(io.WriteString(conn, h2test.Preface+h2test.Calls("/rsync.v1.Engine/Create", 1, 900))))
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection stays open")
 	}
 }
 

@@ -47,7 +47,8 @@ func newMetrics(o *Options) (*metrics, error) {
 		}, []string{"method"}),
 		slow:         prometheus.NewCounter(options("slow_watches_total", "Watches that were ended because their client read too slowly.")),
 		certificates: prometheus.NewCounter(options("certificate_errors_total", "Files of certificates and keys that could not be used.")),
-		budget:       prometheus.NewCounter(options("budget_closed_connections_total", "Connections that were closed because all calls together held too many bytes.")),
+		budget: prometheus.NewCounter(options("budget_closed_connections_total",
+			"Connections that were closed because all calls together held too many bytes, or because of a too large header.")),
 	}
 	m.all = []prometheus.Collector{m.calls, m.seconds, m.inFlight, m.slow, m.certificates, m.budget}
 	for i, c := range m.all {

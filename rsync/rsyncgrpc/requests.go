@@ -91,8 +91,16 @@ func (r *request) bytes() []byte {
 
 func (r *request) free() { r.parts.Free() }
 
-// codec leaves requests encoded.
+// codec leaves requests encoded, and shares the manifests of large answers.
 type codec struct{ encoding.CodecV2 }
+
+// Marshal implements [encoding.CodecV2].
+func (c codec) Marshal(message any) (mem.BufferSlice, error) {
+	if m, ok := message.(*rsyncv1.GetAppContextResponse); ok {
+		return encodeShared(m)
+	}
+	return c.CodecV2.Marshal(message)
+}
 
 // Unmarshal implements [encoding.CodecV2].
 func (c codec) Unmarshal(data mem.BufferSlice, into any) error {

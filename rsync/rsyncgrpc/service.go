@@ -138,22 +138,30 @@ func (s *Service) Create(ctx context.Context, r *rsyncv1.CreateRequest) (*rsyncv
 func (s *Service) GetAppContext(ctx context.Context, r *rsyncv1.GetAppContextRequest) (*rsyncv1.GetAppContextResponse, error) {
 	out := &rsyncv1.GetAppContextResponse{}
 	return out, s.allowed(ctx, "GetAppContext", false, VerbRead, r.GetId(), func() error {
-		return s.readAppContext(ctx, r.GetId(), func(c *appcontext.AppContext) { out.AppContext = appContextMessage(c) })
+		c, end, err := s.readAppContext(ctx, r.GetId())
+		if err != nil {
+			return err
+		}
+		if grpc.ServerTransportStreamFromContext(ctx) == nil {
+			defer end()
+		} else { // gRPC ends ctx when it has encoded the answer, which counts for MaxCallBytes from then on
+			context.AfterFunc(ctx, end)
+		}
+		out.AppContext = appContextMessage(c)
+		return nil
 	})
 }
 
-// readAppContext reads an app context when it is the client's turn.
-func (s *Service) readAppContext(ctx context.Context, id string, use func(*appcontext.AppContext)) error {
-	end, err := s.turns.Take(ctx, clientIn(ctx), readBytes)
+// readAppContext reads an app context when it is the client's turn, which lasts until end is called.
+func (s *Service) readAppContext(ctx context.Context, id string) (c *appcontext.AppContext, end func(), err error) {
+	end, err = s.turns.Take(ctx, clientIn(ctx), readBytes)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer end()
-	c, err := s.engine.AppContext(ctx, id)
-	if err == nil {
-		use(c)
+	if c, err = s.engine.AppContext(ctx, id); err != nil {
+		end()
 	}
-	return err
+	return c, end, err
 }
 
 // Delete implements the service.

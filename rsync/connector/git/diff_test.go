@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/gitserver"
+	"github.com/spokewire/sdk-go/internal/testing/gitserver"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/git"

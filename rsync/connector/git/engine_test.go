@@ -19,7 +19,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/klog/v2"
 
-	"github.com/spokewire/sdk-go/internal/gitserver"
+	"github.com/spokewire/sdk-go/internal/testing/gitserver"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"

@@ -27,8 +27,9 @@ type cluster struct {
 
 	connectors int // under the mutex of Connectors
 
-	kinds    kinds
-	interest interest
+	kinds     kinds
+	interest  interest
+	questions *questions
 
 	opening chan struct{} // holds a token while somebody opens a client: reading a configuration may take time
 	left    chan struct{} // of impatient requests, of all clients
@@ -39,8 +40,8 @@ type cluster struct {
 
 func newCluster(id appcontext.ClusterID, at Cluster, options Options) *cluster {
 	c := &cluster{id: id, at: at, options: options, opening: make(chan struct{}, 1), left: make(chan struct{}, maxLeft)}
+	c.questions = newQuestions(options)
 	c.interest.clock = options.Clock
-	c.interest.changed = make(chan struct{})
 	return c
 }
 

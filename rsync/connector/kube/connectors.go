@@ -73,12 +73,22 @@ func (c *Connectors) use(id appcontext.ClusterID, at Cluster) *cluster {
 
 // release ends the use of a cluster. With its last user it is forgotten.
 func (c *Connectors) release(of *cluster) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if of.connectors--; of.connectors == 0 {
-		delete(c.open, of.id)
+	if c.isLast(of) {
+		of.questions.close()
 		of.retire(nil)
 	}
+}
+
+// isLast reports whether the last user of a cluster has left.
+func (c *Connectors) isLast(of *cluster) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of.connectors--
+	if of.connectors > 0 {
+		return false
+	}
+	delete(c.open, of.id)
+	return true
 }
 
 // conn is a connector. Those of one cluster share all else.

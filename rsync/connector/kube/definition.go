@@ -68,11 +68,12 @@ func (c *cluster) established(ctx context.Context, m *manifest) error {
 
 // look returns why a definition cannot be used yet, or nothing.
 func (c *cluster) look(ctx context.Context, m *manifest) (reason string, err error) {
-	states := []connector.State{{Object: m.object}}
-	if err := c.getOne(ctx, m.gvk, &states[0]); err != nil {
+	r := newReading(1)
+	r.states[0].Object = m.object
+	if err := c.getOne(ctx, m.gvk, r, 0); err != nil {
 		return "it cannot be read", err
 	}
-	switch s := states[0]; {
+	switch s := r.states[0]; {
 	case s.Failed:
 		return "", fault(connector.ErrTerminal, m.object, "it cannot be established: %s", s.Message)
 	case !s.Ready:

@@ -71,7 +71,8 @@
 // An object is ready when its kstatus is Current, with two differences: a Job is ready when it is
 // complete, not when it runs, and a Pod has failed only in the phase Failed. For a custom resource
 // the conditions Ready, Reconciling and Stalled and observedGeneration decide. A custom resource
-// without any of them is ready. A Deployment beyond its progress deadline has failed.
+// without any of them is ready: [Options].Interpreter can decide instead, with a webhook or a
+// customization. A Deployment beyond its progress deadline has failed.
 //
 // Ten objects or more of one kind in one namespace are read with a list, unless the namespace has
 // more than 50 other objects for each of them. Otherwise objects are read one by one.

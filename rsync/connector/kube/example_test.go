@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/kube"
@@ -51,6 +53,59 @@ func Example() {
 	// Output:
 	// ConfigMap shop/settings exists: true ready: true
 	// ConfigMap shop/settings exists: false ready: false
+}
+
+// colored finds a ConfigMap healthy when it has a color. It knows no other kind.
+type colored struct{}
+
+func (colored) Health(_ context.Context, object *unstructured.Unstructured) (bool, error) {
+	if object.GetKind() != "ConfigMap" {
+		return false, kube.ErrNotInterpreted
+	}
+	_, found, err := unstructured.NestedString(object.Object, "data", "color")
+	return found, err
+}
+
+// An interpreter decides whether objects are ready. Those of the SDK are in package interpreter:
+// customizations in CEL and in Lua, webhooks, built-in kinds, kinds of widely used projects, and
+// chains of them.
+func ExampleInterpreter() {
+	server := newAPI(false) // stands for an API server
+	defer server.Close()
+	connectors, err := kube.New(map[string]kube.Cluster{"edge+c1": {Config: server.config()}}, kube.Options{Interpreter: colored{}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	cluster, err := connectors.Connector(ctx, "edge", "c1") // the engine of package rsync does this
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = cluster.Close() }()
+	for _, data := range []string{"{}", "{color: blue}"} {
+		manifest := []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}, data: " + data + "}")
+		object, err := appcontext.ParseObject(manifest)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		batch := connector.Batch{AppContextID: "shop", App: "web", Resources: []appcontext.Resource{{Object: object, Manifest: manifest}}}
+		if err := cluster.Apply(ctx, batch); err != nil {
+			fmt.Println(err)
+			return
+		}
+		states, err := cluster.Get(ctx, batch)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("ready: %v %s\n", states[0].Ready, states[0].Message)
+	}
+	// Output:
+	// ready: false the interpreter reports that it is not healthy
+	// ready: true
 }
 
 // ExampleDirectory reads kubeconfigs from a folder. What is wrong with one is told without what is in it.

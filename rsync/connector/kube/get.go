@@ -42,15 +42,16 @@ func (c *cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.S
 	if err := ctx.Err(); err != nil {
 		return nil, endedError(err)
 	}
-	states := make([]connector.State, len(batch.Resources))
+	r := newReading(len(batch.Resources))
+	states := r.states
 	groups := map[pair][]int{}
 	for i := range batch.Resources {
-		r := &batch.Resources[i]
-		states[i].Object = r.Object
-		p := pair{c.kindOf(r), r.Object.Namespace}
+		resource := &batch.Resources[i]
+		states[i].Object = resource.Object
+		p := pair{c.kindOf(resource), resource.Object.Namespace}
 		groups[p] = append(groups[p], i)
 		if batch.WatchFor > 0 {
-			c.interest.follow(p.gvk, r.Object, batch.WatchFor)
+			c.interest.follow(p.gvk, resource.Object, batch.WatchFor)
 		}
 	}
 	single := make([]pair, len(states)) // of those that no list has told; by index
@@ -62,7 +63,7 @@ func (c *cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.S
 		lists.Go(func() error {
 			if len(places) >= listFrom {
 				var err error
-				if places, err = c.list(limited, p, places, states, batch.Done); err != nil {
+				if places, err = c.list(limited, p, places, r, batch.Done); err != nil {
 					return err
 				}
 			}
@@ -79,22 +80,51 @@ func (c *cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.S
 		return nil, err
 	}
 	if err := c.parallel(singles, func(i int) error {
-		err := c.getOne(ctx, single[i].gvk, &states[i])
+		err := c.getOne(ctx, single[i].gvk, r, i)
 		batch.Done(i)
 		return err
 	}); err != nil {
 		return nil, err
 	}
+	if err := c.interpret(ctx, r); err != nil {
+		return nil, err
+	}
 	return states, nil
 }
 
+// reading is what a Get has read: the states, and the objects that the interpreter is asked about.
+type reading struct {
+	states []connector.State
+	found  []*found
+}
+
+func newReading(n int) *reading {
+	return &reading{states: make([]connector.State, n), found: make([]*found, n)}
+}
+
+// interpret asks the interpreter about the objects that were read.
+func (c *cluster) interpret(ctx context.Context, r *reading) error {
+	ask := slices.DeleteFunc(r.found, func(f *found) bool { return f == nil })
+	if len(ask) == 0 {
+		return nil
+	}
+	c.questions.judge(ctx, ask)
+	if err := ctx.Err(); err != nil {
+		return endedError(err)
+	}
+	for _, f := range ask {
+		c.interest.seen(f.gvk, f.state, false)
+	}
+	return nil
+}
+
 // getOne fills in the state of an object.
-func (c *cluster) getOne(ctx context.Context, gvk schema.GroupVersionKind, s *connector.State) error {
-	u, err := c.getObject(ctx, gvk, s.Object)
+func (c *cluster) getOne(ctx context.Context, gvk schema.GroupVersionKind, r *reading, i int) error {
+	u, err := c.getObject(ctx, gvk, r.states[i].Object)
 	if err != nil {
 		return err
 	}
-	c.tell(gvk, s, u)
+	c.tell(gvk, r, i, u)
 	return nil
 }
 
@@ -131,21 +161,26 @@ func decode(body []byte, o appcontext.Object) (*unstructured.Unstructured, error
 }
 
 // tell fills in the state of an object, which is nil where there is none.
-func (c *cluster) tell(gvk schema.GroupVersionKind, s *connector.State, u *unstructured.Unstructured) {
+func (c *cluster) tell(gvk schema.GroupVersionKind, r *reading, i int, u *unstructured.Unstructured) {
+	s := &r.states[i]
 	if u == nil {
 		*s = connector.State{Object: s.Object}
 	} else {
 		*s = stateOf(s.Object, u)
+	}
+	if u != nil && c.options.Interpreter != nil && mayInterpret(u) {
+		r.found[i] = &found{gvk, &unstructured.Unstructured{Object: u.Object}, s} // not the list that it is in
+		return
 	}
 	c.interest.seen(gvk, s, u != nil && u.GetDeletionTimestamp() != nil)
 }
 
 // list fills in the states of objects from a list, and returns the places of those to be read one by one: when objects cannot be
 // listed, or when the list has more than listRatio other objects for each that is still missing.
-func (c *cluster) list(ctx context.Context, p pair, places []int, states []connector.State, done func(int)) (left []int, err error) {
+func (c *cluster) list(ctx context.Context, p pair, places []int, r *reading, done func(int)) (left []int, err error) {
 	missing := make(map[string]int, len(places))
 	for _, i := range places {
-		missing[states[i].Name] = i
+		missing[r.states[i].Name] = i
 	}
 	for token := ""; len(missing) > 0; {
 		page, err := c.page(ctx, p, token)
@@ -159,13 +194,13 @@ func (c *cluster) list(ctx context.Context, p pair, places []int, states []conne
 			u := &page.Items[i]
 			if place, ok := missing[u.GetName()]; ok {
 				delete(missing, u.GetName())
-				c.tell(p.gvk, &states[place], u)
+				c.tell(p.gvk, r, place, u)
 				done(place)
 			}
 		}
 		if token = page.GetContinue(); token == "" {
 			for _, place := range missing {
-				c.tell(p.gvk, &states[place], nil)
+				c.tell(p.gvk, r, place, nil)
 				done(place)
 			}
 			return nil, nil

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
@@ -35,7 +36,7 @@ type interest struct {
 	mu       sync.Mutex
 	objects  map[pair]map[string]wanted
 	followed map[pair]map[string]time.Time // until when
-	changed  chan struct{}                 // closed when the pairs change
+	changed  wait.Broadcast                // the pairs
 }
 
 type wanted struct {
@@ -53,7 +54,7 @@ func (n *interest) want(gvk schema.GroupVersionKind, o appcontext.Object, a aim)
 	}
 	if n.objects[p] == nil {
 		n.objects[p] = map[string]wanted{}
-		n.wake()
+		n.changed.Wake()
 	}
 	n.objects[p][o.Name] = wanted{a, n.clock.Now()}
 }
@@ -68,14 +69,9 @@ func (n *interest) follow(gvk schema.GroupVersionKind, o appcontext.Object, d ti
 	}
 	if n.followed[p] == nil {
 		n.followed[p] = map[string]time.Time{}
-		n.wake()
+		n.changed.Wake()
 	}
 	n.followed[p][o.Name] = n.clock.Now().Add(d)
-}
-
-func (n *interest) wake() {
-	close(n.changed)
-	n.changed = make(chan struct{})
 }
 
 // settle notes that an object is as it is to be.
@@ -92,7 +88,7 @@ func (n *interest) drop(p pair, name string) {
 	delete(n.objects[p], name)
 	if len(n.objects[p]) == 0 {
 		delete(n.objects, p)
-		n.wake()
+		n.changed.Wake()
 	}
 }
 
@@ -139,7 +135,7 @@ func (n *interest) watched(limit int) (map[pair]struct{}, <-chan struct{}) {
 		}
 		out[d.pair] = struct{}{}
 	}
-	return out, n.changed
+	return out, n.changed.Next()
 }
 
 // followedLocked returns the pairs that are followed, and forgets objects that no longer are.

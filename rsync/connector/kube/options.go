@@ -99,7 +99,8 @@ type Options struct {
 	// do not count. They default to 200 and 400.
 	QPS   float32
 	Burst int
-	// Timeout limits one request, from when the rate limit admits it. Defaults to 30 s.
+	// Timeout limits one request, from when the rate limit admits it, and one question to the
+	// Interpreter. Defaults to 30 s.
 	Timeout time.Duration
 	// EstablishTimeout limits how long Apply waits until a CustomResourceDefinition is served. Then
 	// it returns a retryable error. Defaults to 20 s.
@@ -114,6 +115,25 @@ type Options struct {
 	// MaxWatches limits the watches on one cluster. Each watch has one kind in one namespace. The
 	// engine polls objects beyond the limit. Defaults to 32.
 	MaxWatches int
+	// Interpreter decides whether an object is ready, if it knows the kind. An object of a kind
+	// with its own rule must also satisfy the rule: Pod, Job, Deployment, StatefulSet, DaemonSet,
+	// ReplicaSet, Service, PersistentVolumeClaim and CustomResourceDefinition. A healthy object of
+	// another kind has not failed. An unhealthy object has failed only if it would have failed
+	// without an Interpreter. No object is ready before status.observedGeneration, if it has one,
+	// is its generation.
+	//
+	// After an error, or without an answer, the object is not ready. Its message omits the text of
+	// the error, which may quote the object. The log has the text, such as file and line of a
+	// customization: "Failed to interpret the health of an object", with the keys kind, group,
+	// namespace and name, at most once a minute for each kind. For a Secret it omits the text too.
+	//
+	// The interpreter is asked again after 5 s, about Concurrency objects of each kind at a time.
+	// Get waits for answers for at most 1 s. A later answer counts for the next Get, which
+	// [connector.StatusWatcher] requests. If the object has changed meanwhile, it is ready only
+	// after another healthy answer.
+	//
+	// Defaults to none.
+	Interpreter Interpreter
 	// Clock is the clock of watches. Defaults to the real clock.
 	Clock clock.WithTicker
 }

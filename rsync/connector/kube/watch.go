@@ -5,7 +5,6 @@ package kube
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
@@ -29,6 +29,7 @@ var _ connector.StatusWatcher = (*conn)(nil)
 // it cannot watch, the engine asks for.
 func (c *cluster) WatchStatus(ctx context.Context, changed func()) error {
 	ctx = klog.NewContext(ctx, logr.Discard())
+	defer c.questions.watch(changed)()
 	var watches sync.WaitGroup
 	defer watches.Wait()
 	running := map[pair]context.CancelFunc{}
@@ -66,18 +67,11 @@ func (c *cluster) WatchStatus(ctx context.Context, changed func()) error {
 // keepWatching has a watch on a pair until ctx ends.
 func (c *cluster) keepWatching(ctx context.Context, p pair, changed func()) {
 	const first, most = 200 * time.Millisecond, 30 * time.Second
-	pause := first
-	for ctx.Err() == nil {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
 		if c.watch(ctx, p, changed) {
-			pause = first
+			attempt = 0
 		}
-		timer := c.options.Clock.NewTimer(pause/2 + rand.N(pause/2))
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		}
-		timer.Stop()
-		pause = min(2*pause, most)
+		_ = wait.Sleep(ctx, c.options.Clock, wait.Backoff(first, most, attempt))
 	}
 }
 

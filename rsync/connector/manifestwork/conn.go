@@ -27,6 +27,9 @@ type conn struct {
 	mu sync.Mutex
 	// holders remembers which work an object was last seen in, or was taken out of. It saves lists; what it says is checked.
 	holders map[appcontext.Object]string
+	// read has works as they were read last, with so many places of objects in all.
+	read   map[string]*readWork
+	places int
 }
 
 // maxAttempts bounds how often a call reads and writes anew because others were faster.

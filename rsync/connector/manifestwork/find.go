@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -22,11 +23,31 @@ type holder struct {
 	absent bool                      // it is not there: what it would be when it is made
 }
 
-func newHolder(w *workv1.ManifestWork) *holder {
+// readWork has the places of the objects in a version of a work. Any change on a cluster has the engine
+// look at all works there that it waits for: to parse thousands of manifests each time takes seconds.
+type readWork struct {
+	uid     types.UID
+	version string
+	at      map[appcontext.Object]int
+}
+
+func (c *conn) holder(w *workv1.ManifestWork) *holder {
+	c.mu.Lock()
+	last := c.read[w.Name]
+	c.mu.Unlock()
+	if last != nil && last.uid == w.UID && last.version == w.ResourceVersion && last.version != "" {
+		return &holder{work: w, at: last.at}
+	}
 	h := &holder{work: w, at: map[appcontext.Object]int{}}
 	for i, o := range objectsOf(w) {
 		h.at[o] = i
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgetLocked(w.Name)
+	c.read[w.Name] = &readWork{w.UID, w.ResourceVersion, h.at}
+	c.places += len(h.at)
+	c.boundLocked()
 	return h
 }
 
@@ -95,8 +116,8 @@ func (c *conn) find(ctx context.Context, own string, objects []appcontext.Object
 		return nil, err
 	}
 	if mine == nil {
-		mine = newHolder(&workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: own}})
-		mine.absent = true
+		w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: own}}
+		mine = &holder{work: w, absent: true}
 	}
 	works := []*holder{mine}
 	missing := func(o appcontext.Object) bool {
@@ -142,6 +163,9 @@ func (c *conn) get(ctx context.Context, name string) (*holder, error) {
 	w, err := c.works.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.forgetLocked(name)
 		return nil, nil
 	case err != nil:
 		return nil, c.failed(ctx, "read", name, err)
@@ -149,7 +173,7 @@ func (c *conn) get(ctx context.Context, name string) (*holder, error) {
 		return nil, fault(connector.ErrTerminal, appcontext.Object{},
 			"the work %s in the namespace %s is not ours: it has another manager than %q", name, c.namespace, c.options.Manager)
 	}
-	return newHolder(w), nil
+	return c.holder(w), nil
 }
 
 // list reads all works of ours, in pages of one version.
@@ -169,7 +193,7 @@ func (c *conn) list(ctx context.Context) ([]*holder, error) {
 				return nil, c.failed(ctx, "list", "", err)
 			}
 			for i := range list.Items {
-				out = append(out, newHolder(&list.Items[i]))
+				out = append(out, c.holder(&list.Items[i]))
 			}
 			if list.Continue == "" {
 				return out, nil
@@ -202,7 +226,7 @@ func (c *conn) note(h *holder, objects []appcontext.Object) {
 			c.holders[o] = h.work.Name
 		}
 	}
-	c.bound()
+	c.boundLocked()
 }
 
 func (c *conn) remember(name string, entries []entry) {
@@ -211,13 +235,25 @@ func (c *conn) remember(name string, entries []entry) {
 	for _, e := range entries {
 		c.holders[e.object] = name
 	}
-	c.bound()
+	c.boundLocked()
 }
 
-// bound forgets all when it is much. With c.mu held.
-func (c *conn) bound() {
+// boundLocked forgets all when it is much.
+func (c *conn) boundLocked() {
 	const most = 100_000
 	if len(c.holders) > most {
 		clear(c.holders)
+	}
+	if c.places > most {
+		clear(c.read)
+		c.places = 0
+	}
+}
+
+// forgetLocked forgets a work as it was read.
+func (c *conn) forgetLocked(name string) {
+	if w := c.read[name]; w != nil {
+		c.places -= len(w.at)
+		delete(c.read, name)
 	}
 }

@@ -161,6 +161,7 @@ func (c *Connectors) Connector(_ context.Context, provider, cluster string) (con
 	return &conn{
 		works: c.works.ManifestWorks(namespace), options: &c.options, id: id, namespace: namespace,
 		holders: map[appcontext.Object]string{},
+		read:    map[string]*readWork{},
 	}, nil
 }
 

@@ -4,6 +4,7 @@
 package manifestwork_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -307,5 +308,28 @@ func TestFailedJob(t *testing.T) {
 		if got := stateOf(t, c, "v1", "x", r); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.reason, got, tt.want)
 		}
+	}
+}
+
+// TestGetReadsAWorkOnce: a question about a work that has not changed does not parse its manifests again.
+func TestGetReadsAWorkOnce(t *testing.T) {
+	const objects = 1000
+	s := newScene(t)
+	c := open(t, s.source, manifestwork.Options{Manager: "hub"})
+	var pairs [][2]string
+	for i := range objects {
+		pairs = append(pairs, [2]string{fmt.Sprint("object", i), "1"})
+	}
+	all := batch("1", "app", pairs...)
+	if err := c.Apply(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	ask := func() {
+		if states, err := c.Get(t.Context(), all); err != nil || len(states) != objects {
+			t.Errorf("%d states, %v", len(states), err)
+		}
+	}
+	if allocations := testing.AllocsPerRun(5, ask); allocations > 5*objects {
+		t.Errorf("%.0f allocations for %d objects", allocations, objects)
 	}
 }

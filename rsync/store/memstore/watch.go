@@ -10,13 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // watch has a queue without a bound: a slow reader must hold up nobody.
 type watch struct {
 	prefix string
-	wake   chan struct{}
+	wake   wait.Signal
 
 	mu      sync.Mutex
 	pending []store.Watched
@@ -25,7 +26,7 @@ type watch struct {
 // Watch implements [store.Data].
 func (s *Store) Watch(ctx context.Context, prefix string, fromRevision int64) <-chan store.Watched {
 	out := make(chan store.Watched)
-	w := &watch{prefix: prefix, wake: make(chan struct{}, 1)}
+	w := &watch{prefix: prefix, wake: wait.NewSignal()}
 	s.mu.Lock()
 	expired := fromRevision > 0 && fromRevision <= s.dropped
 	if !expired {
@@ -81,10 +82,7 @@ func (w *watch) add(revision int64, events []store.Event) {
 	w.mu.Lock()
 	w.pending = append(w.pending, store.Watched{Events: mine, Revision: revision})
 	w.mu.Unlock()
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	w.wake.Set()
 }
 
 func (w *watch) run(ctx context.Context, out chan<- store.Watched) {

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// failures are the logged errors of the interpreter for one kind. Mistakes in a customization fail
+// for each of its objects, so that one error a minute is logged, and the same error once.
+type failures struct {
+	text string
+	at   time.Time
+}
+
+// maxFailure is the limit of an error's text in the log, in bytes.
+const maxFailure = 1024
+
+// report logs an error of the interpreter. The text of an error about a Secret may quote it.
+func (q *questions) report(ctx context.Context, kind *slots, about subject, err error) {
+	if err == nil || errors.Is(err, ErrNotInterpreted) || q.ctx.Err() != nil {
+		return
+	}
+	text := err.Error()
+	if about.gvk.Group == "" && about.gvk.Kind == "Secret" {
+		text = describe(err)
+	}
+	if len(text) > maxFailure {
+		text = strings.ToValidUTF8(text[:maxFailure], "") + "…"
+	}
+	q.mu.Lock()
+	known := kind.logged.text == text || !kind.logged.at.IsZero() && time.Since(kind.logged.at) < time.Minute
+	if !known {
+		kind.logged = failures{text: text, at: time.Now()}
+	}
+	q.mu.Unlock()
+	if !known {
+		klog.FromContext(ctx).Error(errors.New(text), "Failed to interpret the health of an object",
+			"kind", about.gvk.Kind, "group", about.gvk.Group, "namespace", about.namespace, "name", about.name)
+	}
+}
