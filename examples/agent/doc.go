@@ -28,8 +28,7 @@
 //	internal/jsonpath    where a JSON path leads
 //	internal/rules       condition rules: CEL and well-known
 //	internal/feedback    feedback rules: JSON paths and well-known fields
-//	internal/budget      what the rules of one work may cost together, and the steps of one evaluation
-//	internal/regex       regular expressions of rules, with a bound
+//	internal/budget      what the rules of one work may cost together
 //	internal/recovery    panics become errors
 //	internal/status      conditions and values: a function of what became of the manifests
 //	internal/serve       /metrics, /healthz and /readyz

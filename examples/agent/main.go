@@ -8,14 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/cli"
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
@@ -26,6 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 func main() { command.Main(run) }
@@ -120,20 +120,17 @@ const (
 
 // install brings the CRD to the cluster. Where its API server is away it waits for that, until ctx ends.
 func install(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) error {
-	pauses := wait.Backoff{Duration: installAgain, Factor: 2, Jitter: 0.5, Steps: math.MaxInt32, Cap: installAtMost}
-	for told := false; ; told = true {
+	for attempt := 0; ; attempt++ {
 		err := cluster.Install(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil || !spoke.Away(err):
 			return err
-		case !told:
+		case attempt == 0:
 			fmt.Fprintf(stdout, "not yet   %v; it is tried again until the API server answers\n", err)
 		}
-		select {
-		case <-time.After(pauses.Step()):
-		case <-ctx.Done():
+		if wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(installAgain, installAtMost, attempt)) != nil {
 			return nil
 		}
 	}

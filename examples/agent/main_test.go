@@ -28,7 +28,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
-	"github.com/spokewire/sdk-go/internal/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 func TestNeedsKubeconfig(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -29,6 +30,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/applied-work/internal/folder"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 //go:embed manifests
@@ -111,10 +113,7 @@ func (e *example) follow(ctx context.Context, files fs.FS) {
 				_, _ = fmt.Fprintln(e.stdout, err)
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+		_ = wait.Sleep(ctx, clock.RealClock{}, time.Second)
 	}
 }
 

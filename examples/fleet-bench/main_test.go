@@ -20,7 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/report"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -66,10 +66,40 @@
 // out from the first group. A failed or aborted rollout does not continue until it is resumed or the
 // documents change. After a restart of the hub a rollout continues.
 //
-// # Webhooks
+// # Health
 //
-// samples/webhooks.yaml has the hub ask a webhook whether Workloads are healthy, a kind that it does not know. Nobody has to be there as long as no application
-// has one. This one is in the tree, and serves at :9443 with the tls.crt and tls.key of a folder:
+// The hub knows the built-in kinds and those of package interpreter/customization/kinds, for
+// instance Argo Rollouts and Certificates. An object of any other kind is unhealthy while its
+// condition Ready is not True. Without the condition only Applied is known. Customizations and
+// webhooks add kinds, or replace answers. An object that is unhealthy is not ready either, unless
+// its kind is built in: parts, hooks and rollouts wait for it.
+//
+// Interpreters get the manifest with the generation and the status that the agent reports. If the
+// status has more than 1,024 characters, they get only phase, observedGeneration and the conditions
+// Ready, Reconciling, Stalled and Synced of it. Then a customization that reads another field, such
+// as status.readyReplicas, answers as if the object had no such field. The command explain below
+// does not show this: it reads the whole status.
+//
+// A customization describes a kind in a YAML file, either in CEL (package
+// interpreter/customization) or in Lua, as in Karmada (package interpreter/lua). This one finds
+// Certificates healthy:
+//
+//	apiVersion: config.karmada.io/v1alpha1
+//	kind: InterpreterCustomization
+//	metadata: {name: certificates}
+//	spec:
+//	  targets: [{apiVersion: cert-manager.io/v1, kind: Certificate}]
+//	  health: condition(object, 'Ready').status == 'True'
+//
+// Start the hub with --customizations PATH, a file or a folder. The hub reads them at the start.
+// Restart it after a change. Customizations in CEL are asked first, then those in Lua, webhooks, the
+// built-in kinds, and the other kinds. This command shows the answers:
+//
+//	go run ./examples/interpreter-webhook explain --customizations FILE OBJECTS
+//
+// samples/webhooks.yaml has the hub ask a webhook about Workloads. It is called only when an
+// application has one. This one is in the tree, and serves at :9443 with the tls.crt and tls.key of
+// a folder:
 //
 //	go run ./examples/interpreter-webhook serve --certs DIR
 //
@@ -111,6 +141,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -127,14 +158,20 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/examples/internal/broker"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/customizations"
 	"github.com/spokewire/sdk-go/examples/internal/filestore"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 	"github.com/spokewire/sdk-go/interpreter/native"
 	"github.com/spokewire/sdk-go/rsync"
 )
 
 func main() { command.Main(run) }
+
+// memoryLimit is the soft limit of the hub's memory in MiB, besides twice --max-memory. Otherwise
+// the heap may double before it is collected.
+const memoryLimit = 96
 
 // run is the program without its process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -142,6 +179,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return p.Run(args, stdout, stderr, func(o cli.Options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
+		if os.Getenv("GOMEMLIMIT") == "" {
+			debug.SetMemoryLimit(int64(memoryLimit+2*o.MaxMemory) << 20)
+		}
 		transport, err := mqtt.New(o.Broker)
 		if err != nil {
 			return err
@@ -165,8 +205,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 		return err
 	}
 	defer func() { _ = listener.Close() }() // the server has closed it, unless it never was
-
-	// The parts know each other by what they are called with when something has changed; nothing happens before they are started.
+	// The parts call each other after changes. Nothing happens before they are started.
 	var h *hub.Hub
 	var view *page.Page
 	changed := func() { view.Changed() }
@@ -175,13 +214,19 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	if err != nil {
 		return err
 	}
+	customized, err := customizations.Open(o.Customizations...)
+	if err != nil {
+		return err
+	}
+	customized.Report(say)
 	webhooks, err := openWebhooks(o, own, registry)
 	if err != nil {
 		return err
 	}
 	clusters, err := spokes.Open(spokes.Options{
 		Transport: transport, SourceID: o.Source, File: filepath.Join(o.Store, "works.db"),
-		Webhooks: webhooks, Native: native.New(), Changed: func() { h.WorksChanged(); changed() }, MetricsRegisterer: registry,
+		Interpreter: caller.Chain(customized, webhooks), Native: native.New(), Kinds: kinds.New(),
+		Changed: func() { h.WorksChanged(); changed() }, MetricsRegisterer: registry,
 	})
 	if err != nil {
 		return err
@@ -196,39 +241,43 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	rollouts := rollout.New(engine, state, rollout.Options{Keep: o.Revisions, Patience: o.Patience, Missing: clusters.Missing, Say: say, Changed: changed})
 	h = hub.New(hub.Options{
 		Engine: engine, Store: state, Rollouts: rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: own,
-		Mapper: own.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir, Check: clusters.Check, Settled: clusters.InventoryComplete,
+		Mapper: own.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
+		MaxMemory: o.MaxMemory << 20, Check: clusters.Check, Settled: clusters.InventoryComplete,
 		Forget: clusters.Forget, Heard: clusters.Heard, Beat: spokes.Beat, Say: say, Changed: changed,
 	})
 	registry.MustRegister(h.Collector())
 	if view, err = page.New(h, page.Options{}); err != nil {
 		return err
 	}
-
 	served := serve.Options{
 		Page: view, Metrics: registry, AllowedHosts: o.AllowedHosts,
 		Livez:  func(r *http.Request) error { return errors.Join(clusters.Livez(r), state.Healthy()) },
 		API:    httpapi.New(httpapi.Options{Hub: h, Rollouts: rollouts, ReadOnly: o.Dir != ""}),
 		Readyz: func(r *http.Request) error { return errors.Join(clusters.Readyz(r), engine.Healthy(), state.Healthy()) },
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return clusters.Start(logging.Notices(ctx)) })
-	for _, run := range []func(context.Context) error{
+	return runAll(ctx,
+		func(ctx context.Context) error { return clusters.Start(logging.Notices(ctx)) },
 		own.Start, webhooks.Start, clusters.Health.Start, engine.Start, rollouts.Start,
-	} {
+		func(ctx context.Context) error {
+			<-own.Started() // templates read objects
+			return h.Start(ctx)
+		},
+		func(ctx context.Context) error {
+			// Before the works are known, an application that is leaving would be not found.
+			if !loaded(ctx, h) || !clusters.Health.Synced(ctx) {
+				return nil
+			}
+			say("serving at http://%s", reachable(listener.Addr()))
+			return serve.Serve(ctx, listener, served)
+		})
+}
+
+// runAll runs functions until ctx ends or one of them fails.
+func runAll(ctx context.Context, all ...func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range all {
 		group.Go(func() error { return run(ctx) })
 	}
-	group.Go(func() error {
-		<-own.Started() // so that what templates read can be read
-		return h.Start(ctx)
-	})
-	group.Go(func() error {
-		// Before the works are known, an application that is leaving would be not found.
-		if !loaded(ctx, h) || !clusters.Health.Synced(ctx) {
-			return nil
-		}
-		say("serving at http://%s", reachable(listener.Addr()))
-		return serve.Serve(ctx, listener, served)
-	})
 	return group.Wait()
 }
 

@@ -25,7 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/hub/internal/cli"
-	"github.com/spokewire/sdk-go/internal/agenttest"
+	"github.com/spokewire/sdk-go/internal/testing/agenttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

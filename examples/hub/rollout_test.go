@@ -160,7 +160,7 @@ func TestRolloutFails(t *testing.T) {
 			s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
 			s.place("shop", "c1", "c2", "c3")
 			s.clusters["c2"].Refuse(func(string) string { return "no" })
-			rollout := "progressDeadline: 300ms, groups: [{name: first, clusters: {names: [c1, c2]}}]"
+			rollout := "progressDeadline: 2s, groups: [{name: first, clusters: {names: [c1, c2]}}]"
 			if back {
 				rollout += ", rollbackOnFailure: true"
 			}

@@ -95,7 +95,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // memoryLimit is the soft limit of Go's memory. Above it the heap need not double before garbage is collected: calls with large
 // app contexts make much of it.
-const memoryLimit = 224 << 20
+const memoryLimit = 192 << 20
 
 // serve runs the engine and its service until ctx ends.
 func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {

@@ -14,11 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // finalize takes a work that is being deleted from the cluster, and lets go of it when nothing of it is left there.
@@ -106,10 +108,7 @@ func (c *Controller) findOrphans(ctx context.Context) {
 			return
 		}
 		klog.FromContext(ctx).Error(err, "Cannot look for what is left of works that are gone")
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = wait.Sleep(ctx, clock.RealClock{}, pause)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
+	"github.com/spokewire/sdk-go/internal/bound"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
@@ -124,7 +125,7 @@ func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructur
 func find(ctx context.Context, path string, object map[string]any) (any, error) {
 	var found []jsonpath.Match
 	err := budget.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
-		found, err = jsonpath.Find(ctx, &budget.Steps{}, path, object)
+		found, err = jsonpath.Find(ctx, &bound.Steps{}, path, object)
 		return err
 	})
 	switch {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
-	"github.com/spokewire/sdk-go/examples/agent/internal/hostile"
+	"github.com/spokewire/sdk-go/internal/testing/hostiletest"
 )
 
 func hostileObject() *unstructured.Unstructured {
@@ -36,7 +36,7 @@ func read(t *testing.T, paths ...string) error {
 	}
 	ctx, _ := budget.With(t.Context())
 	var err error
-	hostile.Check(t, func() { _, err = feedback.NewReader().Read(ctx, []workv1.FeedbackRule{rule}, hostileObject(), nil) })
+	hostiletest.Check(t, func() { _, err = feedback.NewReader().Read(ctx, []workv1.FeedbackRule{rule}, hostileObject(), nil) })
 	return err
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
+	"github.com/spokewire/sdk-go/internal/bound"
 )
 
 const (
@@ -57,7 +58,7 @@ func NeedsLive(fields []workv1.IgnoreField) bool {
 // [*Error], also for an object that does not exist yet: better early than at the first change. What may be found, and how long that
 // takes, is bounded, by the budget of ctx too.
 func Find(ctx context.Context, manifest, live *unstructured.Unstructured, fields []workv1.IgnoreField, options *appliedwork.ObjectOptions) error {
-	steps := &budget.Steps{}
+	steps := &bound.Steps{}
 	for _, f := range fields {
 		into := &options.IgnoreFields
 		switch f.Condition {
@@ -121,11 +122,11 @@ func leads(pointer string, manifest, live any) bool {
 }
 
 // find returns JSON pointers to the places in an object that a rule names.
-func find(ctx context.Context, steps *budget.Steps, obj *unstructured.Unstructured, f workv1.IgnoreField) (all []string, err error) {
+func find(ctx context.Context, steps *bound.Steps, obj *unstructured.Unstructured, f workv1.IgnoreField) (all []string, err error) {
 	for _, by := range []struct {
 		texts []string
 		limit time.Duration
-		find  func(context.Context, *budget.Steps, string, *unstructured.Unstructured) ([]string, error)
+		find  func(context.Context, *bound.Steps, string, *unstructured.Unstructured) ([]string, error)
 	}{{f.JSONPaths, pathLimit, byJSONPath}, {f.JSONPointers, pathLimit, byPointer}, {f.JQPathExpressions, jqLimit, byJQ}} {
 		for _, text := range by.texts {
 			var pointers []string
@@ -146,12 +147,12 @@ func find(ctx context.Context, steps *budget.Steps, obj *unstructured.Unstructur
 }
 
 // byPointer takes a JSON pointer as it is.
-func byPointer(_ context.Context, steps *budget.Steps, text string, _ *unstructured.Unstructured) ([]string, error) {
+func byPointer(_ context.Context, steps *bound.Steps, text string, _ *unstructured.Unstructured) ([]string, error) {
 	return []string{text}, steps.Take("a JSON pointer", len(text))
 }
 
 // byJSONPath follows a JSON path of Kubernetes.
-func byJSONPath(ctx context.Context, steps *budget.Steps, text string, obj *unstructured.Unstructured) ([]string, error) {
+func byJSONPath(ctx context.Context, steps *bound.Steps, text string, obj *unstructured.Unstructured) ([]string, error) {
 	found, err := jsonpath.Find(ctx, steps, text, obj.Object)
 	if err != nil && !errors.Is(err, jsonpath.ErrMisfit) { // as nothing is there, nothing is ignored
 		return nil, err
@@ -166,7 +167,7 @@ func byJSONPath(ctx context.Context, steps *budget.Steps, text string, obj *unst
 }
 
 // pointerTo writes where a value is as a JSON pointer: strings are fields of objects, ints are items of lists.
-func pointerTo(steps *budget.Steps, path []any) (string, error) {
+func pointerTo(steps *bound.Steps, path []any) (string, error) {
 	size := 0
 	for _, step := range path {
 		name, _ := step.(string)

@@ -12,13 +12,12 @@ import (
 	"github.com/itchyny/gojq"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
-	"github.com/spokewire/sdk-go/examples/agent/internal/regex"
+	"github.com/spokewire/sdk-go/internal/bound"
 )
 
 // byJQ evaluates a path expression of jq.
-func byJQ(ctx context.Context, steps *budget.Steps, text string, obj *unstructured.Unstructured) ([]string, error) {
+func byJQ(ctx context.Context, steps *bound.Steps, text string, obj *unstructured.Unstructured) ([]string, error) {
 	if len(text) > longestJQ {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longestJQ)
 	}
@@ -79,13 +78,13 @@ func byJQ(ctx context.Context, steps *budget.Steps, text string, obj *unstructur
 const boundedTest = "_spokewire_test"
 
 // test is jq's test with a bound.
-func test(steps *budget.Steps, text, pattern any) any {
+func test(steps *bound.Steps, text, pattern any) any {
 	s, ok := text.(string)
 	re, isText := pattern.(string)
 	if !ok || !isText {
 		return errors.New("test is for texts")
 	}
-	matched, err := regex.Match(steps, re, s)
+	matched, err := steps.Match(re, s)
 	if err != nil {
 		return err
 	}

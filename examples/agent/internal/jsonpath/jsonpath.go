@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/client-go/util/jsonpath"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/internal/bound"
 )
 
 const (
@@ -44,7 +44,7 @@ func (m Match) at(step, value any) Match {
 // Find returns what a path, with braces around it or without, leads to. What is not there is not found. The error is
 // [ErrMisfit] or says what is wrong with the path; when ctx has ended, it is that of ctx. It takes steps for the values that it
 // looks at.
-func Find(ctx context.Context, steps *budget.Steps, text string, object map[string]any) ([]Match, error) {
+func Find(ctx context.Context, steps *bound.Steps, text string, object map[string]any) ([]Match, error) {
 	if len(text) > longest {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longest)
 	}
@@ -69,7 +69,7 @@ func Find(ctx context.Context, steps *budget.Steps, text string, object map[stri
 // walker counts its steps.
 type walker struct {
 	ctx    context.Context
-	steps  *budget.Steps
+	steps  *bound.Steps
 	misfit bool
 }
 

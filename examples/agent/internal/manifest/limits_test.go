@@ -16,7 +16,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
-	"github.com/spokewire/sdk-go/internal/alloctest"
+	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
 
 // read returns the manifests of a work and the bytes that it allocated for them.

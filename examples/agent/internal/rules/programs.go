@@ -7,7 +7,7 @@ import (
 	"container/list"
 	"sync"
 
-	"github.com/google/cel-go/cel"
+	"github.com/spokewire/sdk-go/internal/celbound"
 )
 
 const (
@@ -20,13 +20,13 @@ const (
 
 // expression is the key of a program: the same text may be compiled for two environments.
 type expression struct {
-	env  *cel.Env
+	env  *celbound.Env
 	text string
 }
 
 // program is a compiled expression, or why it cannot be compiled.
 type program struct {
-	cel.Program
+	*celbound.Program
 	err error
 }
 

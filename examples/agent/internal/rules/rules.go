@@ -17,23 +17,21 @@ import (
 	"time"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/interpreter"
+	"github.com/google/cel-go/common/types/traits"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/internal/bound"
+	"github.com/spokewire/sdk-go/internal/celbound"
 )
 
 const (
-	// costLimit bounds one evaluation, in CEL's units. It is the API server's own for one expression.
-	costLimit = 1_000_000
-	// timeLimit bounds it too. Single calls are bounded by [budget.Steps].
+	// timeLimit bounds one evaluation. Package celbound bounds its cost and its memory, too.
 	timeLimit = 250 * time.Millisecond
-	// longestExpression bounds what is compiled, in bytes.
-	longestExpression = 16 << 10
 	// longestMessage is that of a condition, in the API's schema.
 	longestMessage = 32 << 10
 	// longestError bounds what is kept of an error of the compiler, which quotes the expression for each mistake.
@@ -42,27 +40,23 @@ const (
 
 // Evaluator evaluates rules. Its methods may be called from any goroutine.
 type Evaluator struct {
-	conditions, messages *cel.Env
-	bound                interpreter.InterpretableDecoratorV2
+	conditions, messages *celbound.Env
 	compiled             programs
 	wellKnown            wellKnown
 }
 
 // New returns an Evaluator.
 func New() (*Evaluator, error) {
-	conditions, err := cel.NewEnv(append(environment(), cel.Variable("object", cel.DynType))...)
+	conditions, err := celbound.New(nil, cel.HomogeneousAggregateLiterals(), cel.Variable("object", cel.DynType),
+		cel.Function("hasConditions", cel.Overload("has_conditions_dyn", []*cel.Type{cel.DynType}, cel.BoolType, cel.UnaryBinding(hasConditions))))
 	if err != nil {
 		return nil, err
 	}
-	messages, err := conditions.Extend(cel.Variable("result", cel.BoolType))
+	messages, err := conditions.With(cel.Variable("result", cel.BoolType))
 	if err != nil {
 		return nil, err
 	}
-	bound, err := bounded(conditions)
-	if err != nil {
-		return nil, err
-	}
-	return &Evaluator{conditions: conditions, messages: messages, bound: bound, wellKnown: newWellKnown()}, nil
+	return &Evaluator{conditions: conditions, messages: messages, wellKnown: newWellKnown()}, nil
 }
 
 // Evaluate returns the condition that a rule makes of an object. What is wrong with the rule is in its reason and message.
@@ -137,7 +131,7 @@ func (e *Evaluator) message(ctx context.Context, rule workv1.ConditionRule, obj 
 }
 
 // eval evaluates an expression, which must have a T.
-func eval[T any](ctx context.Context, e *Evaluator, env *cel.Env, text string, variables map[string]any) (none T, err error) {
+func eval[T any](ctx context.Context, e *Evaluator, env *celbound.Env, text string, variables map[string]any) (none T, err error) {
 	if err := budget.Left(ctx); err != nil {
 		return none, err
 	}
@@ -147,12 +141,9 @@ func eval[T any](ctx context.Context, e *Evaluator, env *cel.Env, text string, v
 	if err != nil {
 		return none, err
 	}
-	variables[stepsVariable] = &budget.Steps{}
 	var out ref.Val
 	err = budget.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
-		if out, _, err = program.ContextEval(ctx, variables); err != nil && ctx.Err() != nil {
-			return ctx.Err() // it was interrupted
-		}
+		out, err = program.Eval(ctx, &bound.Steps{}, variables)
 		return err
 	})
 	if err != nil {
@@ -166,9 +157,10 @@ func eval[T any](ctx context.Context, e *Evaluator, env *cel.Env, text string, v
 }
 
 // compile returns the program of an expression. What is compiled is kept, and so is why an expression cannot be.
-func (e *Evaluator) compile(env *cel.Env, text string) (cel.Program, error) {
-	if len(text) > longestExpression {
-		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longestExpression)
+func (e *Evaluator) compile(env *celbound.Env, text string) (*celbound.Program, error) {
+	if len(text) > celbound.MaxBytes { // it is not kept
+		compiled, _, err := env.Compile(text)
+		return compiled, err
 	}
 	key := expression{env, text}
 	if p, ok := e.compiled.get(key); ok {
@@ -176,7 +168,7 @@ func (e *Evaluator) compile(env *cel.Env, text string) (cel.Program, error) {
 	}
 	p := program{}
 	var nodes int
-	if p.Program, nodes, p.err = e.program(env, text); p.err != nil {
+	if p.Program, nodes, p.err = env.Compile(text); p.err != nil {
 		message := p.err.Error()
 		p.err = errors.New(strings.ToValidUTF8(strings.Clone(message[:min(len(message), longestError)]), ""))
 	}
@@ -184,28 +176,17 @@ func (e *Evaluator) compile(env *cel.Env, text string) (cel.Program, error) {
 	return p.Program, p.err
 }
 
-// firstOf returns the first error of the compiler. All of them quote the expression: a thousand would have 16 MiB.
-func firstOf(issues *cel.Issues, text string) error {
-	if len(issues.Errors()) == 0 {
-		return nil
+// hasConditions reports whether a status has any condition, so that a rule can ask before it looks
+// for one.
+func hasConditions(status ref.Val) ref.Val {
+	object, ok := status.(traits.Mapper)
+	if !ok {
+		return types.False
 	}
-	return errors.New(issues.Errors()[0].ToDisplayString(common.NewTextSource(text)))
-}
-
-// program compiles an expression, and returns the number of its parts too.
-func (e *Evaluator) program(env *cel.Env, text string) (cel.Program, int, error) {
-	ast, issues := env.Parse(text)
-	if err := firstOf(issues, text); err != nil {
-		return nil, 0, err
+	found, ok := object.Find(types.String("conditions"))
+	if !ok {
+		return types.False
 	}
-	nodes, err := nodesOf(ast)
-	if err != nil {
-		return nil, 0, err
-	}
-	ast, issues = env.Check(ast)
-	if err := firstOf(issues, text); err != nil {
-		return nil, 0, err
-	}
-	p, err := env.Program(ast, cel.CostLimit(costLimit), cel.CustomDecoratorV2(e.bound), cel.InterruptCheckFrequency(1))
-	return p, nodes, err
+	list, ok := found.(traits.Lister)
+	return types.Bool(ok && list.Size() != types.IntZero)
 }

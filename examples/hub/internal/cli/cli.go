@@ -55,6 +55,10 @@ back again, and shows on a web page how everything is.
   --kubeconfig FILE    the hub's own cluster, whose Secrets and ConfigMaps templates may read
                        (default: templates may read none); "auto" for that of the pod,
                        of KUBECONFIG or of ~/.kube/config
+  --customizations PATH
+                       use the customizations in PATH, a YAML file or a folder of them, to decide
+                       whether objects are healthy and ready; more than once for more. They are
+                       read at the start, and asked before webhooks
   --allow-webhook TARGET
                        send objects to webhooks at TARGET, more than once for more: a host or
                        host:port in URLs (*.example.com for all names below, * for any), a
@@ -70,6 +74,8 @@ back again, and shows on a web page how everything is.
                        POST /api/v1/complete. Works that nobody remembers the reason of
                        (state.db) are shown as unclaimed, and stay
   --revisions N        keep N revisions of each application for rollbacks (default 10)
+  --max-memory N       refuse documents when all documents and their objects need more than
+                       N MiB of the hub's memory (default 64, for 20,000 small objects)
   --patience D         stop an update that waits, for clusters that are away or for hooks and
                        parts that do not become ready, when something newer has waited for
                        so long (default 30s)
@@ -92,8 +98,11 @@ type Options struct {
 	LeaveDir          bool
 	Kubeconfig, Store string
 	Revisions         int
+	MaxMemory         int // MiB
 	Patience          time.Duration
 	Verbose           bool
+	// Customizations are the files and folders of --customizations.
+	Customizations []string
 	// AllowedHosts are those of --allowed-host.
 	AllowedHosts []string
 
@@ -118,9 +127,14 @@ func Parse(args []string) (Options, error) {
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "")
 	flags.Func("allowed-host", "", o.allowHost)
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
+	flags.Func("customizations", "", func(path string) error {
+		o.Customizations = append(o.Customizations, path)
+		return nil
+	})
 	flags.Func("allow-webhook", "", o.allowWebhook)
 	flags.StringVar(&o.Store, "store", "hub-data", "")
 	flags.IntVar(&o.Revisions, "revisions", 10, "")
+	flags.IntVar(&o.MaxMemory, "max-memory", 64, "")
 	flags.DurationVar(&o.Patience, "patience", 30*time.Second, "")
 	flags.BoolVar(&o.Verbose, "verbose", false, "")
 	if err := flags.Parse(args); err != nil {
@@ -152,6 +166,9 @@ func (o Options) validate(flags command.Flags) error {
 		return err
 	}
 	if err := command.Within("revisions", o.Revisions, 2, 1000); err != nil {
+		return err
+	}
+	if err := command.Within("max-memory", o.MaxMemory, 1, 1<<20); err != nil {
 		return err
 	}
 	host, _, err := net.SplitHostPort(o.Listen)

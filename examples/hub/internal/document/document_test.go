@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/internal/alloctest"
+	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 

@@ -20,12 +20,23 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// whole is the name of the value that has all of a status.
-const whole = "status"
+// The names of values: whole has all of a status, and generation that of the object, for
+// interpreters that compare it with status.observedGeneration.
+const (
+	whole      = "status"
+	generation = "Generation"
+)
 
 // fields are those of a status that tell whether workloads are healthy, for when all of it is too long.
 var fields = []string{"observedGeneration", "replicas", "updatedReplicas", "availableReplicas", "readyReplicas", "updatedNumberScheduled",
 	"numberAvailable", "desiredNumberScheduled", "currentNumberScheduled", "succeeded", "failed", "active", "phase"}
+
+// customFields and conditions are those that tell the most of custom resources, for when their
+// status is too long. The name of a value is that of the condition.
+var (
+	customFields = []string{"observedGeneration", "phase"}
+	conditions   = []string{"Ready", "Reconciling", "Stalled", "Synced"}
+)
 
 // statusless are kinds of which nobody needs to ask for a status: they have none.
 var statusless = map[string][]string{
@@ -51,11 +62,20 @@ func Config(o appcontext.Object) *workv1.ManifestConfigOption {
 		}
 	}
 	paths := []workv1.JsonPath{{Name: whole, Path: ".status"}}
-	if o.Group == "apps" || o.Group == "batch" {
-		for _, f := range fields {
-			paths = append(paths, workv1.JsonPath{Name: f, Path: ".status." + f})
+	of := fields
+	if o.Group != "apps" && o.Group != "batch" {
+		of = nil
+	}
+	if strings.Contains(o.Group, ".") {
+		of = customFields
+		for _, c := range conditions {
+			paths = append(paths, workv1.JsonPath{Name: c, Path: `.status.conditions[?(@.type=="` + c + `")].status`})
 		}
 	}
+	for _, f := range of {
+		paths = append(paths, workv1.JsonPath{Name: f, Path: ".status." + f})
+	}
+	paths = append(paths, workv1.JsonPath{Name: generation, Path: ".metadata.generation"})
 	config.FeedbackRules[0].JsonPaths = append(config.FeedbackRules[0].JsonPaths, paths...)
 	config.FeedbackScrapeType = workv1.FeedbackWatchType
 	return config
@@ -64,13 +84,25 @@ func Config(o appcontext.Object) *workv1.ManifestConfigOption {
 // simple is the name of a value that is a field of the status.
 var simple = regexp.MustCompile("^[a-z][A-Za-z]*$")
 
-// statusOf puts together what an agent has reported of a status, as JSON; it is empty where that is nothing.
-func statusOf(c *workv1.ManifestCondition) string {
+// report is what an agent has reported of an object: its generation, or 0, and its status as JSON,
+// or "".
+type report struct {
+	generation int64
+	status     string
+}
+
+// reportOf puts together what an agent has reported.
+func reportOf(c *workv1.ManifestCondition) (r report) {
 	parts := map[string]any{}
+	var found []any
 	for _, v := range c.StatusFeedbacks.Values {
 		switch {
+		case v.Name == generation && v.Value.Integer != nil:
+			r.generation = *v.Value.Integer
 		case v.Name == whole && v.Value.JsonRaw != nil && strings.HasPrefix(*v.Value.JsonRaw, "{"):
-			return *v.Value.JsonRaw
+			r.status = *v.Value.JsonRaw
+		case slices.Contains(conditions, v.Name) && v.Value.String != nil:
+			found = append(found, map[string]any{"type": v.Name, "status": *v.Value.String})
 		case v.Name == whole || !simple.MatchString(v.Name):
 		case v.Value.Integer != nil:
 			parts[v.Name] = *v.Value.Integer
@@ -80,27 +112,32 @@ func statusOf(c *workv1.ManifestCondition) string {
 			parts[v.Name] = *v.Value.Boolean
 		}
 	}
-	if len(parts) == 0 {
-		return ""
+	if found != nil {
+		parts["conditions"] = found
 	}
-	data, err := json.Marshal(parts) // in the order of the names
-	if err != nil {
-		return ""
+	if r.status != "" || len(parts) == 0 {
+		return r
 	}
-	return string(data)
+	if data, err := json.Marshal(parts); err == nil { // in the order of the names
+		r.status = string(data)
+	}
+	return r
 }
 
-// objectWith returns a manifest with a status.
-func objectWith(manifest []byte, status string) (*unstructured.Unstructured, error) {
+// objectWith returns a manifest with the reported generation and status.
+func objectWith(manifest []byte, r report) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(manifest); err != nil {
 		return nil, err
 	}
-	if status == "" {
+	if r.generation > 0 {
+		u.SetGeneration(r.generation)
+	}
+	if r.status == "" {
 		return u, nil
 	}
 	var content map[string]any
-	if err := utiljson.Unmarshal([]byte(status), &content); err != nil {
+	if err := utiljson.Unmarshal([]byte(r.status), &content); err != nil {
 		return nil, err
 	}
 	u.Object["status"] = content

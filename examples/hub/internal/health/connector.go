@@ -7,16 +7,14 @@ import (
 	"context"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-type schemaKind = schema.GroupVersionKind
-
-// State is for manifestwork.Options, for one cluster: an object that a webhook judges is ready when that finds it healthy.
+// State is for manifestwork.Options, for one cluster: an object with an interpreter other than the
+// native one is ready when that finds it healthy.
 func (t *Tracker) State(cluster string) func(*connector.State, workv1.ManifestCondition) {
 	return func(s *connector.State, condition workv1.ManifestCondition) {
 		if !s.Ready {
@@ -24,10 +22,10 @@ func (t *Tracker) State(cluster string) func(*connector.State, workv1.ManifestCo
 		}
 		v, known := t.verdict(cluster, s.Object)
 		switch {
-		case !known || v.manifest == "" || v.status != statusOf(&condition):
+		case !known || v.manifest == "" || v.report != reportOf(&condition):
 			s.Ready, s.Message = false, "its health is being asked for" // Watching tells when it is known
-		case v.webhook && v.Health != Healthy:
-			s.Ready, s.Message = false, "a webhook says that it is "+strings.ToLower(string(v.Health))
+		case v.interpreted && v.Health != Healthy:
+			s.Ready, s.Message = false, "its interpreter reports that it is "+strings.ToLower(string(v.Health))
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 	"github.com/spokewire/sdk-go/interpreter/native"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -43,11 +44,16 @@ type fixture struct {
 	asked    atomic.Int64
 	down     atomic.Bool
 	stop     func()
+
+	generation int64 // that the agent reports, unless it is 0
 }
 
 const (
 	deployment = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"x"},"spec":{"replicas":1}}`
 	pool       = `{"apiVersion":"example.com/v1","kind":"Pool","metadata":{"name":"p","namespace":"x"}}`
+	rollout    = `{"apiVersion":"argoproj.io/v1alpha1","kind":"Rollout","metadata":{"name":"web","namespace":"x"}}`
+	widget     = `{"apiVersion":"example.org/v1","kind":"Widget","metadata":{"name":"w","namespace":"x"}}`
+	pod        = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"x"}}`
 	configMap  = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"x"}}`
 )
 
@@ -64,7 +70,17 @@ func newFixture(t testing.TB) *fixture {
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			t.Error(err)
 		}
-		healthy := strings.Contains(string(review.Request.Object.Raw), `"full":true`)
+		var pool struct {
+			Metadata struct{ Generation int64 }
+			Status   struct {
+				Full               bool
+				ObservedGeneration int64
+			}
+		}
+		if err := json.Unmarshal(review.Request.Object.Raw, &pool); err != nil {
+			t.Error(err)
+		}
+		healthy := pool.Status.Full && pool.Status.ObservedGeneration == pool.Metadata.Generation
 		review.Response = &v1alpha1.ResourceInterpreterResponse{UID: review.Request.UID, Successful: true, Healthy: &healthy}
 		review.Request = nil
 		_ = json.NewEncoder(w).Encode(review)
@@ -90,7 +106,7 @@ func newFixture(t testing.TB) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.tracker, err = health.New(f.works, "hub", f.webhooks, native.New(), func() {}); err != nil {
+	if f.tracker, err = health.New(f.works, "hub", f.webhooks, native.New(), kinds.New(), func() {}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -127,6 +143,9 @@ func (f *fixture) put(name string, manifests, statuses []string) *workv1.Manifes
 		c.Conditions = []metav1.Condition{{Type: workv1.ManifestApplied, Status: applied, Reason: "Because", Message: "so"}}
 		if strings.HasPrefix(statuses[i], "{") {
 			c.StatusFeedbacks.Values = []workv1.FeedbackValue{{Name: "status", Value: workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &statuses[i]}}}
+		}
+		if f.generation > 0 {
+			c.StatusFeedbacks.Values = append(c.StatusFeedbacks.Values, workv1.FeedbackValue{Name: "Generation", Value: workv1.FieldValue{Type: workv1.Integer, Integer: new(f.generation)}})
 		}
 		w.Status.ResourceStatus.Manifests = append(w.Status.ResourceStatus.Manifests, c)
 	}
@@ -183,6 +202,39 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestGeneration: an interpreter can compare the generation that a controller has observed with the
+// object's on its cluster.
+func TestGeneration(t *testing.T) {
+	f := newFixture(t)
+	f.put("w", []string{pool}, []string{`{"full":true,"observedGeneration":1}`})
+	f.is("p Unhealthy")
+	f.generation = 1
+	f.put("w", []string{pool}, []string{`{"full":true,"observedGeneration":1}`})
+	f.is("p Healthy")
+	f.generation = 2
+	f.put("w", []string{pool}, []string{`{"full":true,"observedGeneration":1}`})
+	f.is("p Unhealthy")
+}
+
+// TestLongStatus: an agent cannot report a status with more than 1,024 characters, but the
+// conditions that tell the most.
+func TestLongStatus(t *testing.T) {
+	f := newFixture(t)
+	w := f.put("w", []string{widget}, []string{"applied"})
+	f.is("w Applied")
+	for _, test := range []struct{ ready, synced, want string }{{"True", "True", "Healthy"}, {"False", "True", "Unhealthy"}, {"True", "False", "Healthy"}} {
+		w = w.DeepCopy()
+		w.Status.ResourceStatus.Manifests[0].StatusFeedbacks.Values = []workv1.FeedbackValue{
+			{Name: "Ready", Value: workv1.FieldValue{Type: workv1.String, String: &test.ready}},
+			{Name: "Synced", Value: workv1.FieldValue{Type: workv1.String, String: &test.synced}},
+		}
+		if _, err := f.works.WorkV1().ManifestWorks("c1").Update(t.Context(), w, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		f.is("w " + test.want)
+	}
+}
+
 // TestWebhookAway: while a webhook does not answer nothing is known, and then it is.
 func TestWebhookAway(t *testing.T) {
 	f := newFixture(t)
@@ -234,10 +286,20 @@ func TestState(t *testing.T) {
 	}
 	all := []string{pool, configMap}
 	w := f.put("w", all, []string{`{"full":false}`, "applied"})
-	check(w, 0, false, "a webhook says that it is unhealthy")
+	check(w, 0, false, "its interpreter reports that it is unhealthy")
 	check(w, 1, true, "")
 	w = f.put("w", all, []string{`{"full":true}`, "applied"})
 	check(w, 0, true, "")
+	w = f.put("w", []string{rollout, widget, deployment}, []string{`{"phase":"Progressing"}`, `{"conditions":[{"type":"Ready","status":"False"}]}`, `{"replicas":1}`})
+	check(w, 0, false, "its interpreter reports that it is unhealthy")
+	check(w, 1, false, "its interpreter reports that it is unhealthy")
+	check(w, 2, true, "") // the connector decides about built-in kinds
+	w = f.put("w", []string{rollout, widget, pod}, []string{`{"phase":"Healthy"}`, `{"conditions":[{"type":"Ready","status":"True"}]}`,
+		`{"phase":"Succeeded","conditions":[{"type":"Ready","status":"False"}]}`})
+	check(w, 0, true, "")
+	check(w, 1, true, "")
+	check(w, 2, true, "")
+	f.is("web Healthy; w Healthy; p Healthy")
 	s := connector.State{Object: appcontext.Object{Kind: "ConfigMap", Name: "other"}, Ready: true}
 	if state(&s, workv1.ManifestCondition{}); s.Ready {
 		t.Error("an object of which nothing is known is ready")
@@ -263,8 +325,8 @@ func TestConfig(t *testing.T) {
 	for o, want := range map[appcontext.Object]string{
 		{Kind: "ConfigMap", Name: "a"}:                                    "",
 		{Group: "rbac.authorization.k8s.io", Kind: "Role", Name: "a"}:     "",
-		{Kind: "Service", Namespace: "x", Name: "a"}:                      "services x Watch status=.status",
-		{Group: "example.com", Kind: "Policy", Namespace: "x", Name: "a"}: "policies x Watch status=.status",
+		{Kind: "Service", Namespace: "x", Name: "a"}:                      "services x Watch status=.status Generation=.metadata.generation",
+		{Group: "example.com", Kind: "Policy", Namespace: "x", Name: "a"}: `policies x Watch status=.status Ready=.status.conditions[?(@.type=="Ready")].status`,
 		{Group: "apps", Kind: "Deployment", Namespace: "x", Name: "a"}:    "deployments x Watch UpdatedReplicas=.status.updatedReplicas AvailableReplicas=.status.availableReplicas status=.status observedGeneration=.status.observedGeneration",
 	} {
 		config := health.Config(o)

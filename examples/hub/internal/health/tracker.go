@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
@@ -21,7 +22,6 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/interpreter"
-	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
@@ -36,9 +36,9 @@ type Health string
 const (
 	Healthy   Health = "Healthy"
 	Unhealthy Health = "Unhealthy"
-	// Unknown: the agent has not reported its status, or the webhook does not answer.
+	// Unknown: the agent has not reported its status, or the interpreter does not answer.
 	Unknown Health = "Unknown"
-	// Applied and NotApplied are of kinds that nobody interprets.
+	// Applied and NotApplied are of kinds without an interpreter.
 	Applied    Health = "Applied"
 	NotApplied Health = "NotApplied"
 )
@@ -51,22 +51,24 @@ type Verdict struct {
 	Message string
 	Since   time.Time
 
-	work             string // that has it
-	reported         bool   // its agent has said something
-	manifest, status string // that it is about
-	webhook          bool   // a webhook was asked
+	work        string // that has it
+	reported    bool   // its agent has said something
+	manifest    string // that it is about
+	report      report
+	interpreted bool // not by the native kinds
 }
 
-// Webhooks finds out which webhook is asked: a caller.Caller.
-type Webhooks interface {
-	interpreter.Interpreter
-	Match(operation interpreter.Operation, kind schemaKind, namespaced bool) (string, error)
+// Interpreter reports whether an object is healthy: webhooks, customizations, native kinds, or a
+// chain of them. It is also the interface of rsync's connector/kube.
+type Interpreter interface {
+	Health(ctx context.Context, object *unstructured.Unstructured) (bool, error)
 }
 
 // Tracker keeps the health of all objects in works. All methods may be called from any goroutine.
 type Tracker struct {
-	webhooks Webhooks
-	native   interpreter.Interpreter
+	own      Interpreter
+	native   Interpreter
+	kinds    Interpreter
 	factory  workinformers.SharedInformerFactory
 	informer cache.SharedIndexInformer
 	synced   cache.InformerSynced // every work is in Works that was there at the start
@@ -81,10 +83,12 @@ type Tracker struct {
 	watchers map[string]map[*func()]bool              // by cluster
 }
 
-// New returns a tracker of the works that a clientset has of a manager (manifestwork.Options). changed is called when something has, and must return at once.
-func New(works workclientset.Interface, manager string, webhooks Webhooks, native interpreter.Interpreter, changed func()) (*Tracker, error) {
+// New returns a tracker of the works that a clientset has of a manager (manifestwork.Options). It
+// asks own first, then native, then kinds. The answers of own and kinds also decide about
+// readiness. changed is called when something has, and must return at once.
+func New(works workclientset.Interface, manager string, own, native, kinds Interpreter, changed func()) (*Tracker, error) {
 	t := &Tracker{
-		webhooks: webhooks, native: native, changed: changed,
+		own: own, native: native, kinds: kinds, changed: changed,
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)),
 		works: map[string]*known{}, written: map[string]written{},
 		verdicts: map[string]map[appcontext.Object]Verdict{}, watchers: map[string]map[*func()]bool{},
@@ -125,7 +129,7 @@ func (t *Tracker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Refresh asks anew about all objects: the webhooks have changed.
+// Refresh asks again about all objects: the interpreters have changed.
 func (t *Tracker) Refresh() {
 	t.mu.Lock()
 	t.round++
@@ -155,7 +159,8 @@ func (t *Tracker) next(ctx context.Context) bool {
 	return true
 }
 
-// look brings the verdicts of a work up to date. It returns an error when a webhook is to be asked again.
+// look brings the verdicts of a work up to date. It returns an error when an interpreter is to be
+// asked again.
 func (t *Tracker) look(ctx context.Context, key string) error {
 	cluster, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -240,7 +245,7 @@ func (t *Tracker) put(cluster, work string, before, after map[appcontext.Object]
 	return true
 }
 
-// judge finds out about one object. The error says that a webhook should be asked again.
+// judge asks about one object. It returns an error if the interpreter must be asked again.
 func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest, i int, was *Verdict) (Verdict, error) {
 	o := m.object
 	v := Verdict{Object: o, work: w.Name, manifest: m.text, Health: Unknown, Message: unreported}
@@ -249,40 +254,36 @@ func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest
 		return v, nil
 	}
 	applied := meta.FindStatusCondition(condition.Conditions, workv1.ManifestApplied)
-	v.reported, v.status = true, statusOf(condition)
+	v.reported, v.report = true, reportOf(condition)
 	if applied != nil && applied.Status == metav1.ConditionFalse {
 		v.Health, v.Message = NotApplied, applied.Reason+": "+applied.Message
 		return v, nil
 	}
-	if was.manifest == v.manifest && was.status == v.status && was.reported && was.Health != NotApplied && was.work == v.work {
+	if was.manifest == v.manifest && was.report == v.report && was.reported && was.Health != NotApplied && was.work == v.work {
 		return *was, nil
 	}
-	object, err := objectWith(w.Spec.Workload.Manifests[i].Raw, v.status)
+	object, err := objectWith(w.Spec.Workload.Manifests[i].Raw, v.report)
 	if err != nil {
 		v.Message = "its status is not as it must be"
 		return v, nil
 	}
-	kind := object.GroupVersionKind()
-	hook, err := t.webhooks.Match(v1alpha1.InterpretHealth, kind, o.Namespace != "")
-	if err != nil {
-		v.Message = err.Error()
-		return v, err
-	}
-	v.webhook = hook != ""
-	query := interpreter.Query{Operation: v1alpha1.InterpretHealth, Object: object}
-	answer, err := t.webhooks.Interpret(ctx, query)
-	if errors.Is(err, interpreter.ErrNotInterpreted) {
-		if answer, err = t.native.Interpret(ctx, query); err == nil && v.status == "" {
+	healthy, err := t.own.Health(ctx, object)
+	if v.interpreted = !errors.Is(err, interpreter.ErrNotInterpreted); !v.interpreted {
+		if healthy, err = t.native.Health(ctx, object); err == nil && v.report.status == "" {
 			v.Message = "its agent has not reported its status"
 			return v, nil
+		}
+		if errors.Is(err, interpreter.ErrNotInterpreted) {
+			healthy, err = t.kinds.Health(ctx, object)
+			v.interpreted = !errors.Is(err, interpreter.ErrNotInterpreted)
 		}
 	}
 	switch {
 	case errors.Is(err, interpreter.ErrNotInterpreted):
 		v.Health, v.Message, err = Applied, "", nil
 	case err != nil:
-		v.Message = fmt.Sprintf("nobody can say: %v", err)
-	case answer.Healthy:
+		v.Message = fmt.Sprintf("its interpreter failed: %v", err)
+	case healthy:
 		v.Health, v.Message = Healthy, ""
 	default:
 		v.Health, v.Message = Unhealthy, ""

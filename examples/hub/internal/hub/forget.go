@@ -84,8 +84,7 @@ func (h *Hub) WorksChanged() {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	close(h.news)
-	h.news = make(chan struct{})
+	h.news.Wake()
 }
 
 // giveUp lets go of the works of clusters that are forgotten, as they come to be deleted. What fails is tried again.

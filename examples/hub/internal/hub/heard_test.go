@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
-	"github.com/spokewire/sdk-go/internal/metertest"
+	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
 // TestSilent: of a cluster whose agent is away nothing is said but as last reported, and it shows that it is away.

@@ -20,6 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -48,6 +49,8 @@ type Options struct {
 	Dir string
 	// LeaveDir lets documents come by Put and Delete where they came from a folder before. What that had stays as it is until it is placed again, or [Hub.Complete].
 	LeaveDir bool
+	// MaxMemory limits the estimated memory of all documents and their objects, in bytes.
+	MaxMemory int
 	// Check returns a [*render.InvalidError] for what the agent of a cluster cannot be given. It must not wait for agents.
 	Check func(ctx context.Context, cluster string, resources []appcontext.Resource) error
 	// Settled is called once, when all applications are what they are to be for the first time, and the agents of their clusters have applied that.
@@ -75,15 +78,16 @@ type Hub struct {
 
 	change sync.Mutex // held for the whole of a change, which may take its time
 
-	mu           sync.Mutex    // for what follows
-	news         chan struct{} // closed when there is something new about works
-	turned       chan struct{} // closed when an application is held up, or no longer
+	mu           sync.Mutex     // for what follows
+	news         wait.Broadcast // something is new about works
+	turned       wait.Broadcast // an application is held up, or no longer
 	set          *document.Set
 	taken        time.Time
 	refused      string // why something newer does not count
 	applications map[string]*application
-	owners       map[appcontext.Identity]string // which application was the last to have an object
-	earlier      map[string]bool                // applications of an earlier life, until it is known what they are to be now
+	prepared     map[*document.Document]prepared // of changes that wait for their turn
+	owners       map[appcontext.Identity]string  // which application was the last to have an object
+	earlier      map[string]bool                 // applications of an earlier life without a new revision
 	origin       origin
 }
 
@@ -96,8 +100,10 @@ type application struct {
 	newest  rollout.Revision // what it is to be, with no more than the digests
 	has     map[appcontext.Identity]bool
 	on      map[string]bool // the clusters that it has something on
-	// rendering is what it is to be.
+	// rendering is what it is to be, made from the document for the clusters.
 	rendering *render.Rendering
+	document  []byte
+	clusters  []*document.Cluster
 }
 
 // New returns a hub without documents.
@@ -106,8 +112,10 @@ func New(options Options) *Hub {
 	complete := make(chan struct{})
 	return &Hub{
 		options: options, complete: complete, completed: sync.OnceFunc(func() { close(complete) }),
-		began: time.Now(), loaded: make(chan struct{}), works: make(chan struct{}, 1), turns: make(chan struct{}, runtime.GOMAXPROCS(0)), news: make(chan struct{}), turned: make(chan struct{}),
-		set: set, applications: map[string]*application{}, owners: map[appcontext.Identity]string{}, earlier: map[string]bool{},
+		began: time.Now(), loaded: make(chan struct{}), works: make(chan struct{}, 1),
+		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		set:   set, applications: map[string]*application{}, prepared: map[*document.Document]prepared{},
+		owners: map[appcontext.Identity]string{}, earlier: map[string]bool{},
 	}
 }
 
@@ -149,6 +157,7 @@ func (h *Hub) begin(ctx context.Context) (_ context.Context, done func(), err er
 
 // Put takes one document. It reports whether it is new. Its errors are as those of Replace.
 func (h *Hub) Put(ctx context.Context, d *document.Document) (created bool, err error) {
+	defer h.prepare(ctx, d)()
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
 		return false, err
@@ -314,9 +323,9 @@ func (h *Hub) roll(r result, cause string) {
 			h.options.Say("%s: stays as it is: %s", r.name, problem)
 		}
 	}
-	if r.rendering != nil {
+	if r.rendering != nil && r.rendering != a.rendering {
 		h.own(a, r)
-		a.rendering = r.rendering
+		a.rendering, a.document, a.clusters = r.rendering, r.source.Document, r.clusters
 		a.newest = rollout.Revision{Digest: r.rendering.Digest(), Content: r.source.Digest()}
 	}
 	h.mu.Unlock()

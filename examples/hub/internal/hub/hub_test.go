@@ -4,6 +4,7 @@
 package hub_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,9 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
-	"github.com/spokewire/sdk-go/internal/agenttest"
+	"github.com/spokewire/sdk-go/internal/testing/agenttest"
 	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 	"github.com/spokewire/sdk-go/interpreter/native"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -108,6 +110,8 @@ type fixture struct {
 	clusters map[string]*agenttest.Cluster
 	objects  *objects
 	beat     time.Duration
+	memory   int                  // the limit, or 0 for a high one
+	check    func(cluster string) // called with each check, or nil
 	rollouts *rollout.Manager
 	*hub.Hub
 	settled chan struct{} // closed when the hub has settled
@@ -177,7 +181,7 @@ func (f *fixture) start() {
 	webhooks, err := caller.New(caller.Options{AllowedHosts: []string{"127.0.0.1"}})
 	must(err)
 	clusters, err := spokes.Open(spokes.Options{
-		Transport: f.bus.Transport(), SourceID: "hub", File: f.works, Webhooks: webhooks, Native: native.New(), Changed: func() { f.WorksChanged() },
+		Transport: f.bus.Transport(), SourceID: "hub", File: f.works, Interpreter: webhooks, Native: native.New(), Kinds: kinds.New(), Changed: func() { f.WorksChanged() },
 	})
 	must(err)
 	engine, err := rsync.New(f.store.Store, clusters, rsync.Options{
@@ -189,7 +193,7 @@ func (f *fixture) start() {
 	settled := make(chan struct{})
 	f.settled = settled
 	f.Hub = hub.New(hub.Options{
-		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects, Dir: f.dir, Check: clusters.Check, Heard: clusters.Heard, Beat: f.beat,
+		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects, Dir: f.dir, MaxMemory: cmp.Or(f.memory, 1<<30), Check: checked(clusters.Check, f.check), Heard: clusters.Heard, Beat: f.beat,
 		Settled: func(context.Context) error { close(settled); return nil }, Forget: func(context.Context, string) error { return nil }, Say: say, Changed: func() {},
 	})
 	f.stop = f.run(clusters.Start, clusters.Health.Start, engine.Start, webhooks.Start, f.rollouts.Start, f.Start)

@@ -12,10 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
@@ -243,7 +246,7 @@ const pause = 100 * time.Millisecond
 func (h *Hub) Settled(ctx context.Context, application string) error {
 	for {
 		h.mu.Lock()
-		news := h.news
+		news := h.news.Next()
 		h.mu.Unlock()
 		if err := h.options.Rollouts.Settled(ctx, application); err != nil {
 			return err
@@ -264,10 +267,8 @@ func (h *Hub) Settled(ctx context.Context, application string) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := wait.Sleep(ctx, clock.RealClock{}, pause); err != nil {
+			return err
 		}
 	}
 }

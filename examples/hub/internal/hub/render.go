@@ -4,9 +4,11 @@
 package hub
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +25,7 @@ import (
 type result struct {
 	name      string
 	rendering *render.Rendering
+	clusters  []*document.Cluster
 	rollout   *rsync.Rollout
 	source    rollout.Source
 	revision  int // that it is held at, or 0
@@ -54,8 +57,65 @@ func (h *Hub) check(ctx context.Context, set *document.Set, kept bool) ([]result
 	if err := disjoint(set, results); err != nil {
 		return nil, err
 	}
+	if err := h.checkMemory(set, results); err != nil && !kept { // a hub starts with the documents of before
+		return nil, err
+	}
 	return results, h.checkMoves(set, results)
 }
+
+// documentCopies is how often the memory of a document counts: as text, decoded, and while it is stored.
+const documentCopies = 3
+
+// checkMemory refuses documents if they and their objects need more than MaxMemory, and more than
+// the documents of before.
+func (h *Hub) checkMemory(set *document.Set, results []result) error {
+	renderings := map[string]*render.Rendering{}
+	for _, r := range results {
+		renderings[r.name] = r.rendering
+	}
+	needed, largest, most := memoryOf(set, func(name string) *render.Rendering { return renderings[name] })
+	if needed <= h.options.MaxMemory {
+		return nil
+	}
+	h.mu.Lock()
+	now, _, _ := memoryOf(h.set, func(name string) *render.Rendering {
+		if a := h.applications[name]; a != nil {
+			return a.rendering
+		}
+		return nil
+	})
+	h.mu.Unlock()
+	if needed <= now {
+		return nil
+	}
+	return &document.Error{Where: largest.Where, Field: "spec", Problem: fmt.Sprintf(
+		"all documents and their objects need %d MiB of memory, and may need %d MiB: make fewer objects, or begin the "+
+			"hub with a higher --max-memory; %s %s needs most, %d MiB",
+		toMiB(needed), toMiB(h.options.MaxMemory), largest.Kind, largest.Name, toMiB(most))}
+}
+
+// memoryOf estimates the memory of documents and their objects. It returns the document that needs
+// most of it, and how much.
+func memoryOf(
+	set *document.Set, rendering func(application string) *render.Rendering,
+) (all int, largest *document.Document, most int) {
+	for _, kind := range document.Kinds() {
+		for _, d := range set.Documents(kind) {
+			bytes := documentCopies * len(d.JSON)
+			if kind == document.ApplicationKind {
+				if r := rendering(d.Name); r != nil {
+					bytes += r.Memory
+				}
+			}
+			if all += bytes; bytes > most {
+				largest, most = d, bytes
+			}
+		}
+	}
+	return all, largest, most
+}
+
+func toMiB(bytes int) int { return (bytes + 1<<20 - 1) >> 20 }
 
 // neverRendered reports whether an application has the document with which the hub began, and has not rendered since.
 func (h *Hub) neverRendered(set *document.Set, name string) bool {
@@ -189,8 +249,8 @@ func disjoint(set *document.Set, results []result) error {
 
 // render renders one application, as it is held or as its document is.
 func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Document) result {
-	r := result{name: d.Name, source: rollout.Source{Document: d.JSON}}
 	clusters, current := set.On(d.Name), d
+	r := result{name: d.Name, source: rollout.Source{Document: d.JSON}, clusters: clusters}
 	held, err := h.holdOf(ctx, d)
 	if err != nil {
 		r.err = err
@@ -204,7 +264,11 @@ func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Documen
 		}
 		r.source.Document, r.revision, kept = d.JSON, held.Revision, held.Source.Values
 	}
-	r.rendering, r.err = h.read(ctx, d, clusters, kept)
+	if r.rendering = h.rendered(d, clusters); r.rendering == nil {
+		r.rendering, r.err = h.read(ctx, d, clusters, kept)
+	} else { // a version of the document that was refused may have read objects
+		r.err = h.options.Objects.Read(ctx, d.Name, func(render.Objects) error { return nil })
+	}
 	// What renders with the values of before is no fault of the document, whatever it reads now.
 	if errors.As(r.err, new(*render.MissingError)) || r.err != nil && held == nil {
 		r.rendering = h.renderKept(ctx, d, clusters)
@@ -217,6 +281,59 @@ func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Documen
 		}
 	}
 	return r
+}
+
+// prepared is the rendering of a new document on the clusters of its application.
+type prepared struct {
+	clusters  []*document.Cluster
+	rendering *render.Rendering
+}
+
+// large is the size of documents that are rendered before their changes. Package httpserve handles
+// bodies of this size one at a time.
+const large = 64 << 10
+
+// prepare renders a large application before its change has its turn, so that the changes of others
+// do not wait for that. Documents that read objects, or do not render, are left to the change.
+func (h *Hub) prepare(ctx context.Context, d *document.Document) (forget func()) {
+	clusters := h.Documents().With(d).On(d.Name)
+	if d.Kind != document.ApplicationKind || len(d.JSON) < large || len(clusters) == 0 || h.rendered(d, clusters) != nil {
+		return func() {}
+	}
+	h.turns <- struct{}{}
+	rendering, err := render.Render(d, clusters, render.Without{}, h.checking(ctx))
+	<-h.turns
+	if err != nil {
+		return func() {}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.prepared[d] = prepared{clusters, rendering}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.prepared, d)
+	}
+}
+
+// rendered returns the rendering of an application if the document and its clusters have not
+// changed since, and no template reads objects.
+func (h *Hub) rendered(d *document.Document, clusters []*document.Cluster) *render.Rendering {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p, ok := h.prepared[d]; ok && slices.EqualFunc(p.clusters, clusters, sameCluster) {
+		return p.rendering
+	}
+	a := h.applications[d.Name]
+	if a == nil || a.rendering == nil || len(a.rendering.Values) > 0 || !bytes.Equal(a.document, d.JSON) ||
+		!slices.EqualFunc(a.clusters, clusters, sameCluster) {
+		return nil
+	}
+	return a.rendering
+}
+
+func sameCluster(a, b *document.Cluster) bool {
+	return a.Metadata.Name == b.Metadata.Name && maps.Equal(a.Metadata.Labels, b.Metadata.Labels)
 }
 
 // read renders with values that were kept, and others that are read now.

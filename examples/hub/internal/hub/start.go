@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/folder"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // Start takes the documents of the folder, now and whenever they change, or those that were kept, until ctx ends. What is wrong with the documents at first is its
@@ -75,9 +76,8 @@ func (h *Hub) follow(ctx context.Context) error {
 // insist takes what is in the folder. What fails and is no fault of the documents is tried again: the folder may be of a network, or the store for a moment without
 // an answer.
 func (h *Hub) insist(ctx context.Context, take func() error) {
-	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 100, Cap: 30 * time.Second}
 	said := ""
-	for {
+	for attempt := 0; ; attempt++ {
 		err := take()
 		if err == nil || ctx.Err() != nil {
 			return
@@ -89,11 +89,7 @@ func (h *Hub) insist(ctx context.Context, take func() error) {
 		if errors.As(err, new(*document.Error)) {
 			return
 		}
-		timer := time.NewTimer(backoff.Step())
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(100*time.Millisecond, 30*time.Second, attempt)) != nil {
 			return
 		}
 	}
@@ -181,11 +177,10 @@ func (h *Hub) heldUp() (held bool, turned <-chan struct{}) {
 	for _, a := range h.applications {
 		held = held || a.problem != ""
 	}
-	return held, h.turned
+	return held, h.turned.Next()
 }
 
 // turn says that an application is held up that was not, or the other way round. With h.mu held.
 func (h *Hub) turn() {
-	close(h.turned)
-	h.turned = make(chan struct{})
+	h.turned.Wake()
 }

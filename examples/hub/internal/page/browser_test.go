@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
-	"github.com/spokewire/sdk-go/internal/chromium"
+	"github.com/spokewire/sdk-go/internal/testing/chromium"
 )
 
 // browsed is a page that a real browser follows.

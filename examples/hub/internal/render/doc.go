@@ -15,9 +15,12 @@
 //	{{ … | base64 }}                             in base64, for the data of a Secret or the binaryData of a ConfigMap
 //	{{ … | indent 4 }}                           with spaces before each line but the first
 //
-// A template may make 1 MiB for a cluster, as may each function at a time, and take 1,000,000 steps and 10 s. A step is an action, a text between two,
-// a function or an argument, again in each round of a loop. A round takes 10 more, the use of another template 100, and what a function makes one for
-// each 64 bytes. All templates of an application together may take 4,000,000, and 20,000 more for each cluster. Waiting for what is read does not count. Where it would take more the application is refused, with an error that names document, template and line.
+// A template may make 1 MiB for a cluster, as may each call of a function. It may take 1,000,000 steps and
+// 10 s. A step is an action, a text between two actions, a function or an argument, in each round of a loop. A
+// round takes 10 more steps, the use of another template 100, and the result of a function one for each 64
+// bytes. All templates of an application may take 2,000,000 steps, and 20,000 more for each cluster. The time
+// to read objects does not count. An application that exceeds a limit is refused with an error that names
+// document, template and line.
 //
 // YAML aliases are allowed. A document with its aliases replaced may have 3 MiB, and an application 16 MiB, plus 64 KiB for each of its clusters.
 //

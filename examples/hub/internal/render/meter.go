@@ -19,7 +19,7 @@ const (
 	maxSteps = 1_000_000
 	maxTime  = 10 * time.Second
 	// together, and togetherOnCluster for each cluster, are what all templates of an application may take: others wait meanwhile.
-	together          = 4 * maxSteps
+	together          = 2 * maxSteps
 	togetherOnCluster = 20_000
 
 	roundCost = 10  // of each round of a loop, beside what is in it

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"regexp"
 	"strings"
+	"sync"
 	"text/template"
 
 	"k8s.io/utils/clock"
@@ -30,6 +31,13 @@ const maxBytes = 1 << 20
 const (
 	maxApplication = 16 << 20
 	maxOnCluster   = 64 << 10
+)
+
+// Each object takes this much memory, and this many times its manifest: 8,000 objects with 120
+// bytes each take 19 MiB.
+const (
+	objectMemory   = 2 << 10
+	manifestCopies = 4
 )
 
 // secretKind is the kind of what errors must not quote.
@@ -82,8 +90,11 @@ type Rendering struct {
 	Clusters int
 	// Values are those that the templates have read, by the text of their Ref.
 	Values map[string]string
+	// Memory estimates the bytes that the hub needs for the objects and their works.
+	Memory int
 
-	apps []appcontext.App
+	apps   []appcontext.App
+	digest func() string // computes it once
 }
 
 // AppContext returns the rendering as a context.
@@ -92,8 +103,10 @@ func (r *Rendering) AppContext(id string) *appcontext.AppContext {
 }
 
 // Digest tells renderings apart.
-func (r *Rendering) Digest() string {
-	data, err := json.Marshal(r.apps)
+func (r *Rendering) Digest() string { return r.digest() }
+
+func digestOf(apps []appcontext.App) string {
+	data, err := json.Marshal(apps)
 	if err != nil {
 		panic(err) // texts and numbers, all of them
 	}
@@ -123,6 +136,8 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects,
 	if err := appcontext.Validate(out.AppContext(d.Name)); err != nil {
 		return nil, &document.Error{Where: d.Where, Field: "spec.parts", Problem: err.Error()}
 	}
+	out.Memory = r.memory
+	out.digest = sync.OnceValue(func() string { return digestOf(out.apps) })
 	return out, nil
 }
 
@@ -133,6 +148,7 @@ type renderer struct {
 	values  map[string]string
 	meter   meter
 	left    int // bytes of manifests that may still come
+	memory  int
 }
 
 func (r *renderer) part(i int, application string, p *document.Part, clusters []*document.Cluster) (appcontext.App, error) {
@@ -190,6 +206,7 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 func (r *renderer) spend(made []appcontext.Resource, clusters int) error {
 	for i := range made {
 		r.left -= len(made[i].Manifest)
+		r.memory += objectMemory + manifestCopies*len(made[i].Manifest)
 	}
 	if r.left < 0 {
 		return fmt.Errorf("the application makes more than %d bytes for %d clusters",

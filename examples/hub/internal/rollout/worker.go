@@ -8,11 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"sync"
 	"time"
 
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -35,13 +35,13 @@ type worker struct {
 	again   bool          // its rollout must begin again
 	arrived chan struct{} // closed when something is waiting
 	status  Status
-	done    bool          // what was taken is reached
-	changed chan struct{} // closed with the next change
+	done    bool // what was taken is reached
+	changed wait.Broadcast
 }
 
 func newWorker(m *Manager, application string) *worker {
 	return &worker{
-		manager: m, application: application, arrived: make(chan struct{}), changed: make(chan struct{}),
+		manager: m, application: application, arrived: make(chan struct{}),
 		status: Status{Application: application, State: Pending, Since: time.Now()},
 	}
 }
@@ -76,7 +76,7 @@ func (w *worker) retry(ctx context.Context) error {
 	w.mu.Unlock()
 	for {
 		w.mu.Lock()
-		again, changed := w.again, w.changed
+		again, changed := w.again, w.changed.Next()
 		w.mu.Unlock()
 		if !again {
 			return nil
@@ -99,8 +99,7 @@ func (t *Target) same(other *Target) bool {
 
 // tell wakes those who wait for changes. With w.mu held.
 func (w *worker) tell() {
-	close(w.changed)
-	w.changed = make(chan struct{})
+	w.changed.Wake()
 }
 
 // take returns the newest target.
@@ -145,7 +144,7 @@ func (w *worker) report() Status {
 func (w *worker) settled() (bool, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.done && w.waiting == nil, w.changed
+	return w.done && w.waiting == nil, w.changed.Next()
 }
 
 // show sets the status. done is whether what was taken is reached.
@@ -195,8 +194,7 @@ func (w *worker) insist(ctx context.Context, target Target) {
 			w.say("failed: %v", err)
 		}
 		w.show(Failed, s.Revision, s.From, false, err.Error())
-		delay := min(retryBase<<min(failures, 20), retryMax)
-		timer := time.NewTimer(delay/2 + rand.N(delay/2))
+		timer := time.NewTimer(wait.Backoff(retryBase, retryMax, failures))
 		if errors.As(err, new(*haltedError)) {
 			timer.Stop() // until Resume, or something newer
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 	"github.com/spokewire/sdk-go/interpreter/native"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
@@ -36,7 +37,7 @@ func TestCheck(t *testing.T) {
 	}
 	defer webhooks.Close()
 	s, err := spokes.Open(spokes.Options{
-		Transport: memory.New().Transport(), SourceID: "hub", File: filepath.Join(t.TempDir(), "works.db"), Webhooks: webhooks, Native: native.New(), Changed: func() {},
+		Transport: memory.New().Transport(), SourceID: "hub", File: filepath.Join(t.TempDir(), "works.db"), Interpreter: webhooks, Native: native.New(), Kinds: kinds.New(), Changed: func() {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,6 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
-	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
@@ -43,10 +42,10 @@ type Options struct {
 	Transport cloudevents.Transport
 	// SourceID is who we are, and File keeps the works.
 	SourceID, File string
-	// Webhooks and Native interpret the health of objects; Changed is called when there is something new about works.
-	Webhooks health.Webhooks
-	Native   interpreter.Interpreter
-	Changed  func()
+	// Interpreter, then Native, then Kinds, interpret the health of objects: see [health.New].
+	// Changed is called when there is something new about works.
+	Interpreter, Native, Kinds health.Interpreter
+	Changed                    func()
 
 	MetricsRegisterer prometheus.Registerer
 }
@@ -62,7 +61,7 @@ func Open(o Options) (*Spokes, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	tracker, err := health.New(source.Clientset(), manager, o.Webhooks, o.Native, o.Changed)
+	tracker, err := health.New(source.Clientset(), manager, o.Interpreter, o.Native, o.Kinds, o.Changed)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

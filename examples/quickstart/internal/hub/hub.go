@@ -23,6 +23,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/manifests"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/progress"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // Defaults of [Options].
@@ -56,7 +57,7 @@ type Hub struct {
 
 	mu      sync.Mutex
 	works   map[key]*work
-	changed chan struct{} // closed and replaced whenever a work got further
+	changed wait.Broadcast // a work got further
 }
 
 type key struct{ cluster, name string }
@@ -78,7 +79,7 @@ func New(o Options) (*Hub, error) {
 	if o.Say == nil {
 		o.Say = func(string, ...any) {}
 	}
-	return &Hub{o: o, synced: make(chan struct{}), works: map[key]*work{}, changed: make(chan struct{})}, nil
+	return &Hub{o: o, synced: make(chan struct{}), works: map[key]*work{}}, nil
 }
 
 // Start watches the works until ctx ends.

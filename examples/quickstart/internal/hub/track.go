@@ -184,8 +184,7 @@ func (h *Hub) gone(obj any) {
 
 // progressed wakes those who wait. The caller holds the mutex.
 func (h *Hub) progressed() {
-	close(h.changed)
-	h.changed = make(chan struct{})
+	h.changed.Wake()
 }
 
 // wait returns when no work lacks anything. It gives up when nothing got further for the status timeout, and
@@ -228,5 +227,5 @@ func (h *Hub) stuck(lacks func(*work) string) ([]string, <-chan struct{}) {
 		}
 	}
 	slices.Sort(stuck)
-	return stuck, h.changed
+	return stuck, h.changed.Next()
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/clusters"
-	"github.com/spokewire/sdk-go/internal/agenttest"
-	"github.com/spokewire/sdk-go/internal/certtest"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/agenttest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/spokewire/sdk-go/examples/rsync/internal/clusters"
-	"github.com/spokewire/sdk-go/internal/certtest"
-	"github.com/spokewire/sdk-go/internal/gitserver"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/gitserver"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
