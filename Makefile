@@ -55,6 +55,7 @@ test: kube ## all tests, with the race detector: the SDK, then end to end on rea
 	programs=$$(mktemp -d) && trap 'rm -rf "$$programs"' EXIT && cd internal/e2e && \
 	SPOKEWIRE_E2E_PROGRAMS="$$programs" KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" GOGC=$(SERVERGC) \
 	$(GO) test -race -vet=off -count=1 -p $(PACKAGES) -parallel 8 -timeout 40m ./... # mostly they wait; what they build is not seen by the cache
+	$(GO) test -vet=off ./interpreter/customization ./interpreter/lua # limits of time and memory, which the race detector exceeds
 	cd internal/e2e && $(GO) test ./interop # what the race detector must not look at: see its package doc
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -run 'Speed$$' . # what is measured
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -count=1 ./hostile # others must not wait for a second

@@ -49,13 +49,18 @@
 //	changes, err := appliedwork.NewApplier(tracker).Apply(ctx, work, objects, appliedwork.ApplyOptions{})
 //	pruned, err := appliedwork.NewPruner(tracker).Prune(ctx, work, objects, appliedwork.PruneOptions{})
 //
-// # Read resources that nobody knows
+// # Interpret custom resources
 //
-// Package [github.com/spokewire/sdk-go/interpreter] is for webhooks that tell a multi-cluster control plane how to read a custom
-// resource, as functions for its Go type. [github.com/spokewire/sdk-go/interpreter/caller] is the control plane's side, and
-// [github.com/spokewire/sdk-go/interpreter/native] has the built-in kinds:
+// Package [github.com/spokewire/sdk-go/interpreter] is for webhooks that interpret a custom resource
+// for a multi-cluster control plane, with functions for its Go type.
+// [github.com/spokewire/sdk-go/interpreter/caller] is the control plane's side. Package
+// [github.com/spokewire/sdk-go/interpreter/customization] has the kinds that a YAML file describes,
+// [github.com/spokewire/sdk-go/interpreter/lua] runs customizations of Karmada,
+// [github.com/spokewire/sdk-go/interpreter/native] has the built-in kinds, and
+// [github.com/spokewire/sdk-go/interpreter/customization/kinds] the kinds of widely used projects:
 //
-//	answers := caller.Chain(webhooks, native.New())
+//	own, err := customization.New(customization.File{Name: "own.yaml", Text: text})
+//	answers := caller.Chain(own, webhooks, native.New(), kinds.New())
 //	replicas, requirements, err := answers.Replicas(ctx, deployment)
 //
 // # Do things in order on many clusters

@@ -403,6 +403,7 @@ func (c *campaign) finish(x tools, work *v1alpha1.AppliedWork, desired []*unstru
 		if pruned.Count(appliedwork.ActionPending, appliedwork.ActionFailed) == 0 && !c.lostNamespace(pruned, desired) {
 			return nil
 		}
+		c.rivalLeaves(work, pruned)
 		if time.Now().After(deadline) {
 			return fmt.Errorf("not done: %v", pruned.Entries)
 		}
@@ -418,6 +419,23 @@ func (c *campaign) lostNamespace(pruned *appliedwork.ChangeSet, desired []*unstr
 		}
 	}
 	return pruned.Count(appliedwork.ActionBlocked) > 0
+}
+
+// rivalLeaves deletes the rival's object that blocks the Namespace, as the rival would. An object
+// of the work must not block it.
+func (c *campaign) rivalLeaves(work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet) {
+	if changes.Count(appliedwork.ActionBlocked) == 0 {
+		return
+	}
+	for _, obj := range c.universe {
+		if obj.GetName() != "inside" {
+			continue
+		}
+		live, err := c.g.at(obj).Get(context.Background(), obj.GetName(), metav1.GetOptions{})
+		if err == nil && !appliedwork.IsOwnedBy(live, work.UID) {
+			_ = c.g.at(obj).Delete(context.Background(), obj.GetName(), metav1.DeleteOptions{})
+		}
+	}
 }
 
 // leaks looks for objects that have our reference and that nobody desires.
@@ -457,6 +475,7 @@ func (c *campaign) end(ctx context.Context, work *v1alpha1.AppliedWork) {
 		if err == nil && changes.Done() {
 			return
 		}
+		c.rivalLeaves(work, changes)
 		if time.Now().After(deadline) {
 			c.t.Errorf("seed %d: teardown: %v, %v", c.seed, err, changes.Entries)
 			return

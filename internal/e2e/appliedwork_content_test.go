@@ -23,6 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/reconciler"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 // blockedBy fails unless a prune left a Namespace for a reason, and returns the error of the Namespace.
@@ -37,6 +38,37 @@ func (g *ground) blockedBy(t *testing.T, err error, ns *unstructured.Unstructure
 		t.Fatalf("%v, want %s", err, reason)
 	}
 	return blocked
+}
+
+// undisturbed repeats a call that found a kind in discovery that was not served. Campaigns on the
+// same API server change which versions of their kinds are served.
+func undisturbed(call func() (*appliedwork.ChangeSet, error)) (changes *appliedwork.ChangeSet, err error) {
+	for deadline := time.Now().Add(e2etest.Patience); ; time.Sleep(50 * time.Millisecond) {
+		changes, err = call()
+		text := fmt.Sprint(changes.Entries, err)
+		if !strings.Contains(text, "discovery lists a kind") || time.Now().After(deadline) {
+			return changes, err
+		}
+	}
+}
+
+// plan, prune and teardown of a work without objects, on the ground of campaigns.
+func (x *tools) plan(t *testing.T, work *v1alpha1.AppliedWork) (*appliedwork.ChangeSet, error) {
+	return undisturbed(func() (*appliedwork.ChangeSet, error) {
+		return x.pruner.Plan(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+	})
+}
+
+func (x *tools) prune(t *testing.T, work *v1alpha1.AppliedWork) (*appliedwork.ChangeSet, error) {
+	return undisturbed(func() (*appliedwork.ChangeSet, error) {
+		return x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+	})
+}
+
+func (x *tools) teardown(t *testing.T, work *v1alpha1.AppliedWork) (*appliedwork.ChangeSet, error) {
+	return undisturbed(func() (*appliedwork.ChangeSet, error) {
+		return x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
+	})
 }
 
 // populate creates what Kubernetes creates in every Namespace: the controllers for that do not run here.
@@ -78,10 +110,10 @@ func checkNamespaceContent(t *testing.T, g *ground) {
 	g.populate(t, "content")
 	g.create(user)
 	g.create(gadgetOf("content", "users"))
-	plan, err := x.pruner.Plan(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+	plan, err := x.plan(t, work)
 	_ = g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
 	want(t, plan, "1 deleted, 1 blocked")
-	_, err = x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+	_, err = x.prune(t, work)
 	blocked := g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
 	if !strings.Contains(err.Error(), "users") || len(blocked.Objects) != 1 || blocked.Objects[0].Kind != "ConfigMap" {
 		t.Errorf("%v: %v", err, blocked.Objects)
@@ -93,13 +125,13 @@ func checkNamespaceContent(t *testing.T, g *ground) {
 	if !strings.Contains(status, "PruneBlocked") || !strings.Contains(status, "users") {
 		t.Errorf("the condition does not name the object: %s", status)
 	}
-	changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
+	changes, err := x.teardown(t, work)
 	_ = g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
 	want(t, changes, "1 blocked")
 	if err := g.at(user).Delete(t.Context(), "users", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
+	_, err = x.teardown(t, work)
 	blocked = g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
 	if len(blocked.Objects) != 1 || blocked.Objects[0].Kind != "Gadget" {
 		t.Errorf("%v: %v", err, blocked.Objects)
@@ -159,7 +191,7 @@ func checkOwnersWithoutCount(t *testing.T, g *ground) {
 				t.Fatal(err)
 			}
 		}
-		_, err := x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+		_, err := x.prune(t, work)
 		if blocked := g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty); len(blocked.Objects) != 1 || blocked.Objects[0].Name != "users" {
 			t.Errorf("%s: %v", name, blocked.Objects)
 		}
@@ -199,14 +231,14 @@ func checkNamespaceDependents(t *testing.T, g *ground) {
 	g.createIn(t, "endpointslices", ownedBy(live(schema.GroupVersionResource{Version: "v1", Resource: "services"}, "s"),
 		parsed(`{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"namespace":"dependents","name":"s-1"},
 			"addressType":"IPv4","endpoints":[]}`)))
-	plan, err := x.pruner.Plan(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+	plan, err := x.plan(t, work)
 	if err != nil {
 		t.Error(err)
 	}
 	want(t, plan, "3 deleted")
 	// A Pod that no Deployment created blocks, and one of the work does not.
 	g.createIn(t, "pods", pod("users"))
-	_, err = x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
+	_, err = x.teardown(t, work)
 	if blocked := g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty); len(blocked.Objects) != 1 || blocked.Objects[0].Name != "users" {
 		t.Errorf("%v", blocked.Objects)
 	}
@@ -244,12 +276,12 @@ func checkNamespaceUnreadable(t *testing.T, g *ground) {
 	config := g.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: "unreadable"}
 	limited := g.tools(config, nil)
-	_, err := limited.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+	_, err := limited.prune(t, work)
 	_ = g.blockedBy(t, err, ns, appliedwork.NamespaceUnreadable)
 	if !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("the error does not name the cause: %v", err)
 	}
-	changes, err := admin.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+	changes, err := admin.prune(t, work)
 	if err != nil || changes.Count(appliedwork.ActionBlocked) > 0 {
 		t.Errorf("%s, %v", changes, err)
 	}

@@ -6,7 +6,7 @@ package e2e_test
 import (
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/ruletest"
+	"github.com/spokewire/sdk-go/internal/testing/ruletest"
 )
 
 // appliedWorkRules are those that the campaigns, or a check on a real API server, must miss when they are taken out. The tests of

@@ -11,8 +11,8 @@ import (
 
 	"github.com/eclipse/paho.golang/paho"
 
-	"github.com/spokewire/sdk-go/internal/mosquitto"
-	"github.com/spokewire/sdk-go/internal/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 // connect opens an MQTT session through the proxy; lost is closed when it breaks.

@@ -18,11 +18,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
-	"github.com/spokewire/sdk-go/internal/conformance"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
+	"github.com/spokewire/sdk-go/internal/testing/conformance"
 )
 
-var update = flag.Bool("update", false, "write what the API server does to internal/conformance/testdata")
+var update = flag.Bool("update", false, "write what the API server does to internal/testing/conformance/testdata")
 
 // TestConformanceOracle runs the conformance scripts on a real API server through the generated clientset: the
 // transcripts that package work is held against are these. The garbage collector runs as in any cluster: without
@@ -59,7 +59,8 @@ func TestConformanceOracle(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile("../conformance/testdata/apiserver.txt", []byte(conformance.Format(got)), 0o644); err != nil {
+		const golden = "../testing/conformance/testdata/apiserver.txt"
+		if err := os.WriteFile(golden, []byte(conformance.Format(got)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

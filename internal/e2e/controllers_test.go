@@ -26,7 +26,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // mirror is a hub controller on controller-runtime: it writes into an annotation of each work what its agent

@@ -3,7 +3,7 @@
 
 // Package e2e holds the end-to-end tests of the SDK: on a real kube-apiserver,
 // kube-controller-manager and etcd (package kube), and on a real Mosquitto
-// (github.com/spokewire/sdk-go/internal/mosquitto). It is a module of its own, so
+// (github.com/spokewire/sdk-go/internal/testing/mosquitto). It is a module of its own, so
 // that what the tests need is no requirement of the SDK.
 //
 // A test has the cluster that all share (kube.Shared), and in it a namespace of its own, unless it stops a server or

@@ -22,7 +22,7 @@ import (
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
-	"github.com/spokewire/sdk-go/internal/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 // TestWatcherFreshQueries: the first read of an object has what was written before, also through another API server, and where a

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
-	"github.com/spokewire/sdk-go/internal/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 // many are the watches of the tests of interruptions, and mostDials the connections they may take.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
-	"github.com/spokewire/sdk-go/internal/daemon"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // plugin finds Mosquitto's dynamic security plugin, which judges subscriptions too, as many brokers do.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // Rules of a broker: with the second an agent may not ask for its works.

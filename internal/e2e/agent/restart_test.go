@@ -20,8 +20,8 @@ import (
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
-	"github.com/spokewire/sdk-go/internal/certtest"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // killed kills the process at the first write of a phase of a work's life, at the second, and so on, until the phase needs

@@ -4,17 +4,28 @@
 package commands_test
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"testing"
 )
 
-// row says how a command is run. One of its fields is set.
+// row is the way in which a command is run. One of try, session and not is set.
 type row struct {
 	try     func(t *testing.T, command string)
+	lane    lane   // of try
 	session string // in sessions
 	not     string // why it is not run
 }
+
+// lane names commands that run one after the other. They have results in common.
+type lane string
+
+const (
+	programs lane = ""
+	makefile lane = "make"
+	measured lane = "benchmarks"
+)
 
 // TestTable demands a row for each command of a document, and a document for each row.
 func TestTable(t *testing.T) {
@@ -45,13 +56,19 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestCommands runs each command that stands for itself.
+// TestCommands runs each command that stands for itself. Lanes run in parallel: one compiles while
+// another links.
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	for _, command := range slices.Sorted(maps.Keys(commands)) {
-		if try := commands[command].try; try != nil {
-			t.Run(command, func(t *testing.T) { try(t, command) })
-		}
+	for _, name := range []lane{programs, makefile, measured} {
+		t.Run(cmp.Or(string(name), "programs"), func(t *testing.T) {
+			t.Parallel()
+			for _, command := range slices.Sorted(maps.Keys(commands)) {
+				if r := commands[command]; r.try != nil && r.lane == name {
+					t.Run(command, func(t *testing.T) { r.try(t, command) })
+				}
+			}
+		})
 	}
 }
 

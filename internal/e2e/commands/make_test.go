@@ -52,7 +52,7 @@ var fuzz = verb("./rsync/appcontext", []string{"FUZZTIME=1x", "SEEDS=2", "RUNS=1
 // verb runs a verb of the Makefile with smaller numbers, which are in the place of those of the command, on one package. It
 // has to print all of the texts, and to call go with those that begin with "go ".
 func verb(pkg string, numbers []string, want ...string) row {
-	return row{try: func(t *testing.T, command string) {
+	return row{lane: makefile, try: func(t *testing.T, command string) {
 		args := words(command)
 		for i, arg := range args {
 			name, _, _ := strings.Cut(arg, "=")
@@ -99,7 +99,7 @@ func runVerb(t *testing.T, pkg string, args []string) ran {
 }
 
 // cover leaves its files in the tree.
-var cover = row{try: func(t *testing.T, command string) {
+var cover = row{lane: makefile, try: func(t *testing.T, command string) {
 	verb("./rsync/store/memstore", nil, "total:").try(t, command)
 	for _, name := range []string{"coverage.out", "coverage.html"} {
 		if err := os.Remove(filepath.Join(root, name)); err != nil {

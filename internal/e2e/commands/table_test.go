@@ -20,7 +20,9 @@ var table = map[string]row{
 	"go run github.com/spokewire/sdk-go/examples/quickstart@latest":                                    typedBy("internal/e2e/consumer", "TestConsumer", ""),
 	"go get github.com/spokewire/sdk-go/cloudevents/work github.com/spokewire/sdk-go/cloudevents/mqtt": typedBy("internal/e2e/consumer", "TestConsumer", ""),
 	"go run ./examples/interpreter-webhook explain FILE":                                               shorter("explain TREE/examples/interpreter-webhook/testdata/objects.yaml", "Deployment"),
-	"go run ./examples/interpreter-webhook serve --certs DIR":                                          in("a webhook"),
+	"go run ./examples/interpreter-webhook explain --customizations FILE OBJECTS": shorter(
+		"explain --customizations TREE/examples/interpreter-webhook/testdata/customizations TREE/examples/interpreter-webhook/testdata/customized.yaml", "Machine"),
+	"go run ./examples/interpreter-webhook serve --certs DIR": in("a webhook"),
 
 	"go run ./examples/hub": incomplete("--broker"),
 	"go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples": in("a hub and an agent"),

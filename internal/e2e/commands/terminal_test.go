@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spokewire/sdk-go/internal/daemon"
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // terminal is where a session is typed, in a folder of its own, with the cluster's kubeconfig.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,7 @@ func crowds(api caller) (attacks []attack) {
 	} {
 		attacks = append(attacks, attack{name, func(*testing.T) { crowd(address, a.request, a.addresses, 600, 5*time.Second) }})
 	}
+	attacks = append(attacks, attack{"large documents that change", func(t *testing.T) { churn(t, api) }})
 	large := application("large", "# "+strings.Repeat("x", 1<<20-2000))
 	return append(attacks, attack{"lists that nobody reads", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -76,4 +78,43 @@ func crowds(api caller) (attacks []attack) {
 			_, _ = api.call(ctx, "DELETE", fmt.Sprint("/api/v1/applications/large", i), "")
 		}
 	}})
+}
+
+// churn places 20 applications of nearly 1 MiB on all clusters, changes them for a while, all at a
+// time, and deletes them.
+func churn(t *testing.T, api caller) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprint("churn", i))
+	}
+	call := func(method, path, body string) {
+		if code, err := api.call(ctx, method, path, body); err != nil || code >= 300 && code != http.StatusServiceUnavailable && code != http.StatusUnprocessableEntity {
+			t.Errorf("%s %s: %d %v", method, path, code, err)
+		}
+	}
+	for _, name := range names {
+		call("PUT", "/api/v1/applications/"+name, application(name, "# nothing yet"))
+	}
+	call("PUT", "/api/v1/placements/churn", documentHeader+
+		"kind: Placement\nmetadata: {name: churn}\nspec: {applications: ["+strings.Join(names, ", ")+"], clusters: {selector: {}}}\n")
+	begin := time.Now()
+	var authors sync.WaitGroup
+	for _, name := range names {
+		authors.Go(func() {
+			for version := 0; version == 0 || time.Since(begin) < 5*time.Second; version++ {
+				var objects strings.Builder
+				for i := range 8000 {
+					fmt.Fprintf(&objects, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s-%d, namespace: x}, data: {v: \"%d\"}}\n", name, i, version)
+				}
+				call("PUT", "/api/v1/applications/"+name, application(name, objects.String()))
+			}
+		})
+	}
+	authors.Wait()
+	call("DELETE", "/api/v1/placements/churn", "")
+	for _, name := range names {
+		call("DELETE", "/api/v1/applications/"+name, "")
+	}
 }

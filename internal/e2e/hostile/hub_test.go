@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 const documentHeader = "apiVersion: hub.spokewire.io/v1alpha1\n"

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/internal/connlimit"
-	"github.com/spokewire/sdk-go/internal/h2test"
+	"github.com/spokewire/sdk-go/internal/testing/h2test"
 )
 
 const (

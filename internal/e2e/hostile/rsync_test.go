@@ -26,7 +26,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/spokewire/sdk-go/internal/h2test"
+	"github.com/spokewire/sdk-go/internal/testing/h2test"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"

@@ -161,7 +161,8 @@ func (v *victim) withstand(attacks []attack, serve func() error) {
 			if wait > calm+longestWait {
 				t.Errorf("others waited %s, %s without an attack", wait, calm)
 			}
-			t.Logf("address space %d MiB, memory %d MiB, at most %d MiB", v.status("VmSize")>>10, v.status("VmRSS")>>10, v.status("VmHWM")>>10)
+			t.Logf("others waited %s; address space %d MiB, memory %d MiB, at most %d MiB",
+				wait, v.status("VmSize")>>10, v.status("VmRSS")>>10, v.status("VmHWM")>>10)
 		})
 		if !v.alive() {
 			break

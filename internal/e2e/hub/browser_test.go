@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/chromium"
+	"github.com/spokewire/sdk-go/internal/testing/chromium"
 )
 
 // page looks at the hub's page in Chromium while the Deployment of the first cluster comes to run: what its agent says of that shows without a reload.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/internal/agenttest"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/agenttest"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // fleetSize is how many clusters there are, in the process of the test.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/daemon"
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 var eventually = e2etest.Eventually

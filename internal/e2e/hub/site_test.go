@@ -20,15 +20,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
-	"github.com/spokewire/sdk-go/internal/certtest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // namespace has the objects of the application, on all clusters.
 const namespace = "shop"
 
-// site is all there is: a broker, two clusters with agents, and a hub.
+// site is all there is: a broker, clusters with agents, and a hub.
 type site struct {
 	t      *testing.T
 	broker *mosquitto.Broker
@@ -47,14 +47,17 @@ type spoke struct {
 	dynamic  dynamic.Interface
 }
 
-func newSite(t *testing.T) *site {
+// newSite has the flags of its hub, besides those with which it reaches the broker and the first
+// cluster.
+func newSite(t *testing.T, clusters []string, flags ...string) *site {
 	t.Helper()
 	s := &site{t: t, ca: certtest.New(t), certs: t.TempDir()}
 	s.startBroker()
-	for _, name := range []string{"cluster1", "cluster2"} {
+	for _, name := range clusters {
 		s.spokes = append(s.spokes, s.newSpoke(name))
 	}
-	s.hub = newHub(t, true, append(s.reach("hub"), "--source", "hub", "--kubeconfig", s.spokes[0].cluster.Kubeconfig())...)
+	flags = append(flags, "--source", "hub", "--kubeconfig", s.spokes[0].cluster.Kubeconfig())
+	s.hub = newHub(t, true, append(s.reach("hub"), flags...)...)
 	t.Cleanup(s.report)
 	return s
 }

@@ -90,7 +90,7 @@ type victim struct {
 // TestStory goes through the life of an application once for each victim: it is deployed, a Secret changes, it is updated, rolled back, a cluster goes, and
 // it is taken away. At each stage the victim is killed, in the midst of it or as soon as it was asked for, and started again.
 func TestStory(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, []string{"cluster1", "cluster2"})
 	s.secret("first")
 	s.hub.write("clusters.yaml", clusters("cluster1", "cluster2"))
 	s.hub.write("webhooks.yaml", servePools(t, s.ca, s.certs))

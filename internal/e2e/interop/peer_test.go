@@ -30,8 +30,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
-	"github.com/spokewire/sdk-go/internal/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 func TestMain(m *testing.M) {

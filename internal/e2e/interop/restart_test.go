@@ -15,8 +15,8 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
-	"github.com/spokewire/sdk-go/internal/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 // TestInteropRestartedSourceShowsStatus: a source of this SDK restarts without a store. Its owner creates a work again only

@@ -33,7 +33,7 @@ import (
 	ocmtypes "open-cluster-management.io/sdk-go/pkg/cloudevents/generic/types"
 	ocmutils "open-cluster-management.io/sdk-go/pkg/cloudevents/generic/utils"
 
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // As in BenchmarkRoundTrip of package cloudevents/work.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/daemon"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // assets returns the folder that holds all of the named programs: KUBEBUILDER_ASSETS

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spokewire/sdk-go/internal/daemon"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // managerFlags keep everything off that needs nodes, and make the two controllers

@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 var burstWorks = flag.Int("load.works", 3000, "how many works and statuses TestBurstBeyondBrokerQueueIsRepaired has; the promise is for 20000")

@@ -30,7 +30,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 var attackFor = flag.Duration("load.hostile", 10*time.Second, "how long the hostile client of TestHostileClusterIsContained sends; the promise is for 60s")

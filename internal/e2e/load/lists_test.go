@@ -17,8 +17,8 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
-	"github.com/spokewire/sdk-go/internal/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 var listedWorks = flag.Int("load.listed", 5000, "how many small works TestListsAreWhole lists; the promise is for 25000")

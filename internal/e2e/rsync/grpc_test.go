@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
-	"github.com/spokewire/sdk-go/internal/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
-	"github.com/spokewire/sdk-go/internal/agenttest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
+	"github.com/spokewire/sdk-go/internal/testing/agenttest"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // TestTrouble10AgentRestartsWithStore: it shows its works before it has heard of anybody, and then only what has changed.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // TestTrouble03DeletionReachesAgentThatWasOffline: whatever the agent was away for, and whoever else restarted meanwhile.

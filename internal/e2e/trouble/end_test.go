@@ -17,7 +17,7 @@ import (
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // TestTrouble12End: whatever the link is like when its context ends, a source and an agent leave no connection and no
@@ -74,8 +74,8 @@ func TestTrouble12End(t *testing.T) {
 			if _, err := h.works("cluster1").Create(t.Context(), newWork("late", "1"), metav1.CreateOptions{}); !apierrors.IsServiceUnavailable(err) {
 				t.Errorf("a write after the end: %v", err)
 			}
-			goleak.VerifyNone(t, before, goleak.IgnoreTopFunction("github.com/spokewire/sdk-go/internal/tcpproxy.(*Proxy).accept"),
-				goleak.IgnoreAnyFunction("github.com/spokewire/sdk-go/internal/tcpproxy.(*Proxy).accept"))
+			const accept = "github.com/spokewire/sdk-go/internal/testing/tcpproxy.(*Proxy).accept"
+			goleak.VerifyNone(t, before, goleak.IgnoreTopFunction(accept), goleak.IgnoreAnyFunction(accept))
 		})
 	}
 }

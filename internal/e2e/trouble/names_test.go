@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // TestTrouble11NameConflict: the source that came first keeps the name through every restart, the other one is told, and

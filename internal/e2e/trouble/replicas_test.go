@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // replica starts one of the processes that are the source "hub".

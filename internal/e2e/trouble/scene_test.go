@@ -16,8 +16,8 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
-	"github.com/spokewire/sdk-go/internal/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 // patience bounds every wait for what must happen. It is long, as the machine may be busy with other tests.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
-	"github.com/spokewire/sdk-go/internal/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 // storm kills the broker a number of times and brings it back on its port; meanwhile is called while it is away, and
