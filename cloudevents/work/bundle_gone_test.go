@@ -46,6 +46,38 @@ func TestBundleLateDeletion(t *testing.T) {
 	})
 }
 
+// TestBundleDeletedByOlderProcess: a work that an older process of the source deletes is created again, also where the
+// agent had confirmed it. The agent reports the version of the deletion, which is lower.
+func TestBundleDeletedByOlderProcess(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h, a := s.source(bundleSource), s.agent(bundleAgent)
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		specs := s.record("sourceevents")
+		h.delete("cluster1", "app")
+		s.settle()
+		deletion := specs.last()
+		a.setFinalizers("app")
+		s.settle()
+		h.create("cluster1", newWork("app", "2"))
+		s.settle()
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+		a.report("app", "2")
+		s.settle()
+		deletion.Event.SetTime(time.Now()) // the older process makes it now
+		publish(s, deletion)
+		s.settle()
+		if a.get("app").DeletionTimestamp == nil {
+			s.t.Fatal("the agent has not taken the deletion")
+		}
+		a.setFinalizers("app")
+		s.settle()
+		if got := a.get("app"); got.DeletionTimestamp != nil || valueOf(t, got) != "2" {
+			t.Errorf("the agent has value %q, deleted %v", valueOf(t, got), got.DeletionTimestamp)
+		}
+	})
+}
+
 // TestBundleGoneWorkForgotten: what is known of a work that is gone leaves the Store in time.
 func TestBundleGoneWorkForgotten(t *testing.T) {
 	inScene(t, func(s *scene) {

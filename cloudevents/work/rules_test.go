@@ -190,6 +190,8 @@ var rules = []ruletest.Rule{
 		{"internal/protocol/bundle.go", "const Unreported = 1000", "const Unreported = 0"}}},
 	{Name: "a version goes above any status of another work", Test: "TestBundleLateStatus", Edits: edits{
 		{"internal/protocol/bundle.go", "SourceActions{Raise: true}", "SourceActions{Raise: e.V >= w.V}"}}},
+	{Name: "a work that another process deletes is created again", Test: "TestBundleDeletedByOlderProcess", Edits: edits{
+		{"internal/protocol/bundle.go", "(w.Reported || e.V >= w.V)", "e.V >= w.V"}}},
 	{Name: "a list shows the version that waits for the clean-up", Test: "TestListDuringCleanUp", Edits: edits{
 		{"agent_resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
 	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleForgottenHeld", Edits: edits{

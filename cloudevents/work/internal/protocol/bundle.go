@@ -84,8 +84,9 @@ func onBundleStatus(w SourceWork, e StatusEvent) SourceActions {
 	if e.Gone {
 		return SourceActions{
 			Finish: w.Deleting && e.V >= w.DeleteV,
-			// It went away although it is live here: a deletion from before a restart was carried out.
-			Raise: !w.Deleting && fresh && e.V >= w.V,
+			// It went away although it is live here: a deletion from before a restart, or of another process, was
+			// carried out. Before the first status of the work, a lower version is that of an earlier one.
+			Raise: !w.Deleting && fresh && (w.Reported || e.V >= w.V),
 		}
 	}
 	if e.Other && !w.Deleting {

@@ -125,6 +125,8 @@ func TestOnSpecBundle(t *testing.T) {
 // TestOnStatusBundle: an agent of the profile ManifestBundle is held against V and ordered by its sequence.
 func TestOnStatusBundle(t *testing.T) {
 	live := protocol.SourceWork{Known: true, Version: v(3, "a"), CreateV: 2, Seq: 10}
+	reported := live
+	reported.Reported = true
 	deleting := protocol.SourceWork{Known: true, Version: v(4, "a"), CreateV: 2, DeleteV: 4, Seq: 10, Deleting: true}
 	done := deleting
 	done.Done = true
@@ -157,6 +159,8 @@ func TestOnStatusBundle(t *testing.T) {
 		{"gone while live", live, gone(status(3, 11)), false, protocol.SourceActions{Raise: true}, "a deletion from before a restart was carried out"},
 		{"late gone while live", live, gone(status(3, 10)), false, protocol.SourceActions{}, "of an earlier incarnation"},
 		{"gone of a lower version while live", live, gone(status(2, 11)), false, protocol.SourceActions{}, "the agent gets this one after it"},
+		{"gone of a lower version after a status", reported, gone(status(2, 11)), false, protocol.SourceActions{Raise: true}, "another process deleted it"},
+		{"late gone after a status", reported, gone(status(2, 10)), false, protocol.SourceActions{}, "of an earlier incarnation"},
 		{"unversioned", plain, status(0, 11), false, protocol.SourceActions{Accept: true, Confirmed: true}, "the sequence decides"},
 		{"unversioned, versioned before", plain, status(5, 11), false, protocol.SourceActions{Accept: true}, "there is no version to raise"},
 		{"unknown", protocol.SourceWork{}, status(3, 1), true, protocol.SourceActions{Bury: true}, "the inventory is complete, so it shall go"},
