@@ -13,12 +13,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// What a template may use on one cluster. The steps are the same on all machines, so that what is taken today is taken tomorrow. The time is for what steps do not
-// tell, such as the order of the keys of a large map.
+// What a template may use on one cluster. The steps are the same on all machines, so that what is taken today is
+// taken tomorrow. The time is for what steps do not tell, such as the order of the keys of a large map.
 const (
 	maxSteps = 1_000_000
 	maxTime  = 10 * time.Second
-	// together, and togetherOnCluster for each cluster, are what all templates of an application may take: others wait meanwhile.
+	// together, and togetherOnCluster for each cluster, are what all templates of an application may take: others
+	// wait meanwhile.
 	together          = 2 * maxSteps
 	togetherOnCluster = 20_000
 
@@ -26,8 +27,8 @@ const (
 	callCost  = 100 // of a template in a template, for its place on the stack
 )
 
-// meter counts what the execution of a template uses. Go's templates cannot be interrupted, so they are made to call it: each body of a loop, and each
-// template, begins with a call of its own. See instrument.
+// meter counts what the execution of a template uses. Go's templates cannot be interrupted, so they are made to call
+// it: each body of a loop, and each template, begins with a call of its own. See instrument.
 type meter struct {
 	clock clock.PassiveClock
 	steps int // that are left of an execution
