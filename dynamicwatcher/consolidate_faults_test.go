@@ -15,7 +15,7 @@ import (
 
 // A user who may watch some objects by name does not notice that the namespace is refused.
 func TestConsolidatedWithoutAccess(t *testing.T) {
-	script(t, few, func(x *fixture) {
+	script(t, smallMap, func(x *fixture) {
 		refuse := func(q fakeapi.Request) fakeapi.Fault {
 			return fakeapi.Fault{Status: map[bool]int{true: 403}[q.Verb != "discovery" && q.Name == ""]}
 		}
@@ -84,7 +84,7 @@ func TestConsolidatedReconnects(t *testing.T) {
 	} {
 		for _, plain := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s plain=%t", test.name, plain), func(t *testing.T) {
-				script(t, few, func(x *fixture) {
+				script(t, smallMap, func(x *fixture) {
 					x.api.Plain = plain
 					x.watchSecrets(8)
 					test.breaks(x)
@@ -113,7 +113,7 @@ func TestConsolidatedReconnects(t *testing.T) {
 
 // A server that is overloaded is not asked for many watches in place of one.
 func TestConsolidatedOverload(t *testing.T) {
-	script(t, few, func(x *fixture) {
+	script(t, smallMap, func(x *fixture) {
 		x.watchSecrets(8)
 		x.faulty("", fakeapi.Fault{Status: 429, RetryAfter: 1})
 		x.api.Disconnect()
@@ -131,7 +131,7 @@ func TestConsolidatedOverload(t *testing.T) {
 
 // A request for the namespace that hangs holds up the objects for half a minute, and nothing else.
 func TestConsolidatedStreamHangs(t *testing.T) {
-	script(t, few, func(x *fixture) {
+	script(t, smallMap, func(x *fixture) {
 		x.watchSecrets(4)
 		x.api.Hook(func(q fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Hang: q.Name == ""} })
 		x.api.Disconnect()
@@ -151,7 +151,7 @@ func TestConsolidatedStreamHangs(t *testing.T) {
 
 func TestConsolidatedRestoredServer(t *testing.T) {
 	for _, plain := range []bool{false, true} {
-		script(t, few, func(x *fixture) {
+		script(t, smallMap, func(x *fixture) {
 			x.api.Plain = plain
 			for i := range 4 {
 				x.put(secret(i))
@@ -172,7 +172,7 @@ func TestConsolidatedRestoredServer(t *testing.T) {
 }
 
 func TestConsolidatedKindGoesAndComesBack(t *testing.T) {
-	options := few
+	options := smallMap
 	options.MissingKind = dynamicwatcher.Wait
 	script(t, options, func(x *fixture) {
 		x.api.CreateCRD(widget, "widgets", true, 0)
@@ -211,7 +211,7 @@ func TestConsolidatedKindGoesAndComesBack(t *testing.T) {
 }
 
 func TestConsolidatedClusterScoped(t *testing.T) {
-	script(t, few, func(x *fixture) {
+	script(t, smallMap, func(x *fixture) {
 		for i := range 4 {
 			o := id(fakeapi.Namespace, "", strconv.Itoa(i))
 			x.put(o)

@@ -21,7 +21,7 @@ import (
 )
 
 // few is so few that tests can have many more.
-var few = dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 4, MaxRatio: 5}}
+var smallMap = dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 4, MaxRatio: 5}}
 
 func secret(i int) dynamicwatcher.ObjectIdentifier { return id(fakeapi.Secret, "ns", strconv.Itoa(i)) }
 
@@ -78,7 +78,7 @@ func (x *fixture) exact(i int) {
 func TestConsolidate(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		t.Run("plain="+strconv.FormatBool(plain), func(t *testing.T) {
-			script(t, few, func(x *fixture) {
+			script(t, smallMap, func(x *fixture) {
 				x.api.Plain = plain
 				x.put(id(fakeapi.Secret, "ns", "other"))
 				for i := range 10 {
@@ -135,7 +135,7 @@ func TestChangesWhileConsolidating(t *testing.T) {
 		for _, fault := range []fakeapi.Fault{{Delay: 20 * time.Millisecond}, {Lag: 20 * time.Millisecond}, {Lag: time.Second}} {
 			plain := slow == "3" || slow == "0" && fault.Lag > 0
 			t.Run(fmt.Sprintf("slow=%s delay=%v lag=%v plain=%t", slow, fault.Delay, fault.Lag, plain), func(t *testing.T) {
-				script(t, few, func(x *fixture) {
+				script(t, smallMap, func(x *fixture) {
 					x.api.Plain = plain
 					x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {
 						if q.Verb != "discovery" && (q.Name == slow || q.Name == "" && slow == "wide" || q.Name != "" && slow == "single") {
@@ -200,12 +200,12 @@ func TestChangesWhileConsolidating(t *testing.T) {
 	}
 }
 
-// An object that comes and goes just before the streams change over, whose events are late, is told of to a watcher that was
-// reconciled in between and has seen it.
+// An object that comes and goes just before the streams change over, whose events are late, is told
+// of to a watcher that was reconciled in between and has seen it.
 func TestGlimpsesWhileConsolidating(t *testing.T) {
 	for name, giveBack := range map[string]bool{"take over": false, "give back": true} {
 		t.Run(name, func(t *testing.T) {
-			script(t, few, func(x *fixture) {
+			script(t, smallMap, func(x *fixture) {
 				late := func(q fakeapi.Request) bool { return q.Name == "3" && !giveBack || q.Name == "" && giveBack }
 				x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {
 					return fakeapi.Fault{Lag: map[bool]time.Duration{true: 2 * time.Second}[q.Verb == "watch" && late(q)]}
@@ -258,7 +258,7 @@ func TestGlimpsesWhileConsolidating(t *testing.T) {
 
 // With NotifyAlways watchers are told of interruptions, of which there is none here.
 func TestConsolidatingInterruptsNothing(t *testing.T) {
-	options := few
+	options := smallMap
 	options.Reconnect = dynamicwatcher.NotifyAlways
 	script(t, options, func(x *fixture) {
 		x.watchSecrets(3)
@@ -279,7 +279,7 @@ func TestConsolidatingInterruptsNothing(t *testing.T) {
 }
 
 func TestConsolidatedGivesBack(t *testing.T) {
-	script(t, few, func(x *fixture) {
+	script(t, smallMap, func(x *fixture) {
 		x.watchSecrets(8)
 		x.shared("taken over", 8, 1)
 		for i := 7; i > 1; i-- {
@@ -304,10 +304,11 @@ func TestConsolidatedGivesBack(t *testing.T) {
 	})
 }
 
-// A namespace that is too large, or grows, keeps single watches or gets them back; one that shrinks is taken over later.
+// A namespace that is too large, or grows, keeps single watches or gets them back; one that shrinks
+// is taken over later.
 func TestConsolidatedNamespaceGrows(t *testing.T) {
 	for _, plain := range []bool{false, true} {
-		script(t, few, func(x *fixture) {
+		script(t, smallMap, func(x *fixture) {
 			x.api.Plain = plain
 			other := func(i int) dynamicwatcher.ObjectIdentifier {
 				return id(fakeapi.Secret, "ns", "other-"+strconv.Itoa(i))
@@ -339,7 +340,7 @@ func TestConsolidatedNamespaceGrows(t *testing.T) {
 }
 
 func TestConsolidatedObjectsComeAndGo(t *testing.T) {
-	script(t, few, func(x *fixture) {
+	script(t, smallMap, func(x *fixture) {
 		x.watchSecrets(4)
 		x.put(secret(10))
 		x.must(x.AddWatcher(p, secret(10)))
@@ -372,7 +373,7 @@ func TestConsolidatedObjectsComeAndGo(t *testing.T) {
 
 // Selectors keep their own watches, and do not count.
 func TestConsolidateNotSelectors(t *testing.T) {
-	script(t, few, func(x *fixture) {
+	script(t, smallMap, func(x *fixture) {
 		for i := range 3 {
 			x.must(x.AddWatcher(p, secret(i)))
 			x.must(x.AddWatcher(p, matching(fakeapi.Secret, "ns", "app="+strconv.Itoa(i))))
@@ -410,7 +411,7 @@ func TestConsolidatedRemovalAndShutdown(t *testing.T) {
 	} {
 		for _, removal := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s removal=%t", name, removal), func(t *testing.T) {
-				script(t, few, func(x *fixture) {
+				script(t, smallMap, func(x *fixture) {
 					for i := range 4 {
 						x.put(secret(i))
 						x.must(x.AddWatcher(policy(strconv.Itoa(i)), secret(i)))
@@ -472,7 +473,7 @@ func TestConsolidateOptions(t *testing.T) {
 
 func TestConsolidatedMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	options := few
+	options := smallMap
 	options.MetricsRegisterer = registry
 	script(t, options, func(x *fixture) {
 		x.watchSecrets(5)

@@ -88,8 +88,8 @@ func TestKindOfUnusualNameComesBack(t *testing.T) {
 	})
 }
 
-// TestKindThatSettles: an API server that has just begun to serve a kind refuses watches for some milliseconds, and asks for
-// a second of patience. It does not get that.
+// TestKindThatSettles: an API server that has just begun to serve a kind refuses watches for some
+// milliseconds, and asks for a second of patience. It does not get that.
 func TestKindThatSettles(t *testing.T) {
 	script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
 		x.watch(widgetA)
@@ -160,8 +160,8 @@ func TestOtherKindsWhileOneIsAwaited(t *testing.T) {
 	})
 }
 
-// A kind that is awaited may turn out to have no namespaces. Then the one that was given does not count, as with a kind that
-// is known from the beginning.
+// A kind that is awaited may turn out to have no namespaces. Then the one that was given does not
+// count, as with a kind that is known from the beginning.
 func TestKindComesWithoutNamespaces(t *testing.T) {
 	for _, exists := range []bool{true, false} {
 		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, DisableInitialReconcile: exists}, func(x *fixture) {
@@ -229,7 +229,7 @@ func TestTriggerOfKindThatComesBackWithoutNamespaces(t *testing.T) {
 
 // Many of them share a watch then, as others do.
 func TestConsolidatedKindComesWithoutNamespaces(t *testing.T) {
-	options := few
+	options := smallMap
 	options.MissingKind = dynamicwatcher.Wait
 	script(t, options, func(x *fixture) {
 		for i := range 4 {
@@ -244,8 +244,8 @@ func TestConsolidatedKindComesWithoutNamespaces(t *testing.T) {
 	})
 }
 
-// An object without a namespace, whose kind turns out to have namespaces, is not watched in all of them: its watchers are told,
-// once.
+// An object without a namespace, whose kind turns out to have namespaces, is not watched in all of
+// them: its watchers are told, once.
 func TestKindComesWithNamespaces(t *testing.T) {
 	bare := id(widget, "", "a")
 	lost := func(x *fixture, calls []call) {
@@ -296,7 +296,7 @@ func TestKindComesWithNamespaces(t *testing.T) {
 		})
 	}
 	t.Run("consolidated", func(t *testing.T) {
-		script(t, few, func(x *fixture) {
+		script(t, smallMap, func(x *fixture) {
 			x.api.CreateCRD(widget, "widgets", false, 0)
 			x.after(time.Second)
 			var watchers []dynamicwatcher.ObjectIdentifier

@@ -13,31 +13,31 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
-// object is a watched object, or all that a selector matches: what is known of it, and who wants to know. There may be very
-// many, so it is kept small.
+// object is a watched object, or all that a selector matches: what is known of it, and who wants to
+// know. There may be very many, so it is kept small.
 type object struct {
 	watcher *Watcher
 	id      ObjectIdentifier
 
 	// The watcher's mutex guards what follows.
-	own      *single       // its own watch; nil before Start, while a shared one is enough, and after the end
-	group    *shared       // the watch that it may share; nil where it may not
-	shared   bool          // it depends on that
-	settled  bool          // it is known what exists, or why that cannot be known
-	waiting  chan struct{} // closed when a watch has settled it, again or for the first time; nil where nothing waits
-	watchers few[*watching, subscription]
-	state    State
-	since    time.Time
-	version  string // up to which it has received all
-	restarts int
-	err      error                  // of the state
-	synced   bool                   // known is what exists
-	refusal  error                  // the last one, which settled it where it is not synced
-	known    few[types.UID, string] // resource versions
-	cached   map[types.UID]*unstructured.Unstructured
-	told     bool      // that access was lost
-	heard    time.Time // changes from then on may have been missed
-	ended    time.Time // when the last stream ended in an orderly way
+	own        *single       // its own watch; nil before Start, while a shared one is enough, and after the end
+	group      *shared       // the watch that it may share; nil where it may not
+	shared     bool          // it depends on that
+	settled    bool          // it is known what exists, or why that cannot be known
+	waiting    chan struct{} // closed when a watch has settled it, again or for the first time; nil where nothing waits
+	watchers   smallMap[*watching, subscription]
+	state      State
+	since      time.Time
+	version    string // up to which it has received all
+	restarts   int
+	err        error                       // of the state
+	synced     bool                        // known is what exists
+	refusal    error                       // the last one, which settled it where it is not synced
+	known      smallMap[types.UID, string] // resource versions
+	cached     map[types.UID]*unstructured.Unstructured
+	accessLost bool      // that access was lost
+	seenUntil  time.Time // changes from then on may have been missed
+	ended      time.Time // when the last stream ended in an orderly way
 }
 
 // lag is how long an event may be under way.
@@ -49,23 +49,23 @@ const orderly = 500 * time.Millisecond
 func (o *object) statusLocked() WatchStatus {
 	return WatchStatus{
 		Object: o.id, State: o.state, Since: o.since, Watchers: o.watchers.len(), Consolidated: o.shared,
-		ResourceVersion: o.lastVersion(), Restarts: o.restarts, Err: o.err,
+		ResourceVersion: o.lastVersionLocked(), Restarts: o.restarts, Err: o.err,
 	}
 }
 
-// delivered reports whether a shared watch delivers the object's changes.
-func (o *object) delivered() bool { return o.shared && o.group.phase.delivers() }
+// deliveredLocked reports whether a shared watch delivers the object's changes.
+func (o *object) deliveredLocked() bool { return o.shared && o.group.phase.delivers() }
 
-// lastVersion returns the last resource version that any watch has received.
-func (o *object) lastVersion() string {
+// lastVersionLocked returns the last resource version that any watch has received.
+func (o *object) lastVersionLocked() string {
 	if o.group != nil && o.group.phase.delivers() {
 		return later(o.version, o.group.version)
 	}
 	return o.version
 }
 
-// enter changes the state. The lock is held.
-func (o *object) enter(s State, err error) {
+// enterLocked changes the state.
+func (o *object) enterLocked(s State, err error) {
 	if o.state != s {
 		o.state, o.since = s, o.watcher.options.Clock.Now()
 	}
@@ -75,7 +75,7 @@ func (o *object) enter(s State, err error) {
 // suspendLocked notes that no stream delivers the object's changes for now.
 func (o *object) suspendLocked() {
 	if o.state == Active {
-		o.enter(Establishing, nil)
+		o.enterLocked(Establishing, nil)
 	}
 }
 
@@ -87,8 +87,8 @@ func (o *object) changedLocked() <-chan struct{} {
 	return o.waiting
 }
 
-// currentLocked returns nil where the cache has what exists: a watch delivers the changes of the object, or the server does
-// not have its kind. The error is why the watch does not.
+// currentLocked returns nil where the cache has what exists: a watch delivers the changes of the
+// object, or the server does not have its kind. The error is why the watch does not.
 func (o *object) currentLocked() error {
 	switch {
 	case o.state == Active, o.state == PendingKind && o.synced:
@@ -117,17 +117,17 @@ func (o *object) takeLocked(e stream.Event) {
 	}
 	switch e.Type {
 	case stream.Added, stream.Modified:
-		o.appeared(e, false)
+		o.observeLocked(e, false)
 	case stream.Deleted:
 		if _, had := o.known.get(e.UID); had {
-			o.forget(e.UID)
-			o.notify(o.trigger(Deleted, e))
+			o.forgetLocked(e.UID)
+			o.notifyLocked(o.trigger(Deleted, e))
 		}
 	}
 }
 
-// appeared books that an object is what an event says. The lock is held.
-func (o *object) appeared(e stream.Event, initial bool) {
+// observeLocked books that an object is what an event says.
+func (o *object) observeLocked(e stream.Event, initial bool) {
 	was, had := o.known.get(e.UID)
 	o.known.set(e.UID, e.ResourceVersion)
 	if e.Object != nil && o.cached != nil {
@@ -135,27 +135,28 @@ func (o *object) appeared(e stream.Event, initial bool) {
 	}
 	switch {
 	case !o.synced || had && was == e.ResourceVersion: // not news
-	case initial && o.told: // sync tells that access is back, and so this
+	case initial && o.accessLost: // sync tells that access is back, and so this
 	case had:
-		o.notify(o.trigger(Modified, e))
+		o.notifyLocked(o.trigger(Modified, e))
 	default:
-		o.notify(o.trigger(Added, e))
+		o.notifyLocked(o.trigger(Added, e))
 	}
 }
 
-func (o *object) forget(uid types.UID) {
+func (o *object) forgetLocked(uid types.UID) {
 	o.known.delete(uid)
 	delete(o.cached, uid)
 }
 
-// syncLocked takes what exists at a version, which a stream has sent, in place of what was known: the object receives its
-// changes from that stream from now on. It is old news where a stream that is still open has delivered more.
+// syncLocked takes what exists at a version, which a stream has sent, in place of what was known:
+// the object receives its changes from that stream from now on. It is old news where a stream that
+// is still open has delivered more.
 func (o *object) syncLocked(version string, exists *snapshot) {
 	open := o.state == Active
 	if open {
-		o.heard = o.watcher.options.Clock.Now().Add(-lag)
+		o.seenUntil = o.watcher.options.Clock.Now().Add(-lag)
 		if o.shared {
-			o.version = o.lastVersion()
+			o.version = o.lastVersionLocked()
 		}
 		if covered(version, o.version) {
 			return
@@ -165,33 +166,33 @@ func (o *object) syncLocked(version string, exists *snapshot) {
 		o.version = version
 	}
 	for _, e := range exists.all() {
-		o.appeared(e, true)
+		o.observeLocked(e, true)
 	}
 	for uid := range o.known.all() {
 		if _, there := exists.get(uid); there {
 			continue
 		}
-		o.forget(uid)
+		o.forgetLocked(uid)
 		if o.synced && (o.id.Name == "" || exists.len() == 0) { // otherwise its recreation was reported
-			o.notify(o.trigger(Deleted, stream.Event{ResourceVersion: version}))
+			o.notifyLocked(o.trigger(Deleted, stream.Event{ResourceVersion: version}))
 		}
 	}
 	again := o.synced
 	o.synced = true
-	o.enter(Active, nil)
-	if o.told || again && !open && o.watcher.options.Reconnect == NotifyAlways {
-		o.notify(o.trigger(Resumed, stream.Event{ResourceVersion: version}))
+	o.enterLocked(Active, nil)
+	if o.accessLost || again && !open && o.watcher.options.Reconnect == NotifyAlways {
+		o.notifyLocked(o.trigger(Resumed, stream.Event{ResourceVersion: version}))
 	}
-	o.told = false
-	o.welcomeAll()
-	o.tellGlimpses(again)
-	o.heard = o.watcher.options.Clock.Now().Add(-lag)
+	o.accessLost = false
+	o.notifyInitialAllLocked()
+	o.notifyMissedLocked(again)
+	o.seenUntil = o.watcher.options.Clock.Now().Add(-lag)
 	o.settleLocked()
 }
 
-// tellGlimpses tells the watchers that may have seen what no stream told: an object that came and went while there was
-// none. Those are whose last reconcile was under way then. The lock is held.
-func (o *object) tellGlimpses(again bool) {
+// notifyMissedLocked tells the watchers that may have seen what no stream told: an object that came
+// and went while there was none. Those are whose last reconcile was under way then.
+func (o *object) notifyMissedLocked(again bool) {
 	if o.id.Name != "" && o.known.len() > 0 || !again && o.watcher.options.DisableInitialReconcile {
 		return // that it is another would have been told, or a watcher wants to know of changes only
 	}
@@ -201,8 +202,8 @@ func (o *object) tellGlimpses(again bool) {
 	}
 	for watcher, s := range o.watchers.all() {
 		_, busy := o.watcher.registry.busy[watcher.id]
-		if !s.reads && (busy || !watcher.ended.Before(o.heard)) && len(watcher.triggers) == 0 {
-			o.watcher.notify(watcher, t)
+		if !s.reading && (busy || !watcher.ended.Before(o.seenUntil)) && len(watcher.triggers) == 0 {
+			o.watcher.notifyLocked(watcher, t)
 		}
 	}
 }
@@ -210,40 +211,40 @@ func (o *object) tellGlimpses(again bool) {
 // absentLocked notes that the kind does not exist, and so no object of it.
 func (o *object) absentLocked() {
 	if o.synced && o.known.len() > 0 {
-		o.notify(o.trigger(Deleted, stream.Event{}))
+		o.notifyLocked(o.trigger(Deleted, stream.Event{}))
 	}
 	o.known.clear()
 	clear(o.cached)
 	o.synced = true
 	o.version = "" // a kind that comes back may begin anew
-	o.welcomeAll()
+	o.notifyInitialAllLocked()
 	now := o.watcher.options.Clock.Now()
 	if now.Sub(o.ended) > orderly { // else the stream that has just ended told all
-		o.tellGlimpses(true)
+		o.notifyMissedLocked(true)
 	}
-	o.heard = now
+	o.seenUntil = now
 	o.settleLocked()
 }
 
-func (o *object) welcomeAll() {
+func (o *object) notifyInitialAllLocked() {
 	for watcher, s := range o.watchers.all() {
-		if s.waits {
-			o.welcome(watcher, s)
+		if s.initial {
+			o.notifyInitialLocked(watcher, s)
 		}
 	}
 }
 
-// greet is welcome for a watcher that comes when it is known what exists.
-func (o *object) greet(watcher ObjectIdentifier) {
+// notifyInitialOfLocked is notifyInitialLocked for a watcher that is added after the first list.
+func (o *object) notifyInitialOfLocked(watcher ObjectIdentifier) {
 	w := o.watcher.registry.watchers[watcher]
 	s, _ := o.watchers.get(w)
-	o.welcome(w, s)
+	o.notifyInitialLocked(w, s)
 }
 
-// welcome tells a watcher what exists when it begins to watch. The lock is held.
-func (o *object) welcome(watcher *watching, s subscription) {
-	o.watchers.set(watcher, subscription{reads: s.reads})
-	if s.reads || o.watcher.options.DisableInitialReconcile {
+// notifyInitialLocked tells a watcher what exists when it begins to watch.
+func (o *object) notifyInitialLocked(watcher *watching, s subscription) {
+	o.watchers.set(watcher, subscription{reading: s.reading})
+	if s.reading || o.watcher.options.DisableInitialReconcile {
 		return
 	}
 	t := o.trigger(Initial, stream.Event{})
@@ -251,7 +252,7 @@ func (o *object) welcome(watcher *watching, s subscription) {
 	case o.known.len() == 0 && s.seen == "":
 		return
 	case o.known.len() == 0:
-		if order, ok := compareVersions(s.seen, o.lastVersion()); !ok || order <= 0 { // otherwise it is to come
+		if order, ok := compareVersions(s.seen, o.lastVersionLocked()); !ok || order <= 0 { // otherwise it is to come
 			t.Type = Deleted
 		}
 	case o.id.Name != "":
@@ -262,7 +263,7 @@ func (o *object) welcome(watcher *watching, s subscription) {
 			return
 		}
 	}
-	o.watcher.notify(watcher, t)
+	o.watcher.notifyLocked(watcher, t)
 }
 
 func (o *object) trigger(t TriggerType, e stream.Event) Trigger {
@@ -272,11 +273,11 @@ func (o *object) trigger(t TriggerType, e stream.Event) Trigger {
 	return Trigger{Watched: o.id, Type: t, Namespace: e.Namespace, Name: e.Name, ResourceVersion: e.ResourceVersion}
 }
 
-// notify tells all watchers that are not to be told of the beginning yet. The lock is held.
-func (o *object) notify(t Trigger) {
+// notifyLocked tells all watchers that are not to be told of the beginning yet.
+func (o *object) notifyLocked(t Trigger) {
 	for watcher, s := range o.watchers.all() {
-		if !s.waits {
-			o.watcher.notify(watcher, t)
+		if !s.initial {
+			o.watcher.notifyLocked(watcher, t)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (w *Watcher) endBatch(watcher ObjectIdentifier, keep func(*batch, *object) 
 		return fmt.Errorf("%w: %s", ErrQueryBatchNotStarted, watcher)
 	}
 	delete(w.batches, watcher)
-	w.keepOnly(watcher, func(o *object) bool { return keep(b, o) })
+	w.keepOnlyLocked(watcher, func(o *object) bool { return keep(b, o) })
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (w *Watcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]un
 		if o != nil && !read {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.read(watcher, o, false)
+			w.endReadLocked(watcher, o, false)
 		}
 	}()
 	for {
@@ -187,8 +187,9 @@ func (w *Watcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]un
 	}
 }
 
-// current returns what is cached of an object or list while a watch delivers its changes, and the error where the server
-// refuses that. Otherwise it returns a channel that is closed when to try again, and the reason.
+// current returns what is cached of an object or list while a watch delivers its changes, and the
+// error where the server refuses that. Otherwise it returns a channel that is closed when to try
+// again, and the reason.
 func (w *Watcher) current(watcher ObjectIdentifier, o *object, missing bool) ([]unstructured.Unstructured, <-chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -198,25 +199,25 @@ func (w *Watcher) current(watcher ObjectIdentifier, o *object, missing bool) ([]
 	}
 	switch {
 	case err == nil:
-		w.read(watcher, o, true)
-		return w.objectsOf(o), nil, nil
+		w.endReadLocked(watcher, o, true)
+		return w.cachedLocked(o), nil, nil
 	case o.state == NoAccess:
 		return nil, nil, err
 	}
 	return nil, o.changedLocked(), err
 }
 
-// read ends the time in which a watcher is about to read an object. Where it did not, it is to be told of what exists like
-// others. The lock is held.
-func (w *Watcher) read(watcher ObjectIdentifier, o *object, did bool) {
+// endReadLocked ends the time in which a watcher is about to read an object. Where it did not, it
+// is to be told of what exists like others.
+func (w *Watcher) endReadLocked(watcher ObjectIdentifier, o *object, did bool) {
 	record := w.registry.watchers[watcher]
 	s, ok := o.watchers.get(record)
-	if !ok || !s.reads {
+	if !ok || !s.reading {
 		return
 	}
-	s.reads = false
-	if o.watchers.set(record, s); !did && !s.waits {
-		o.welcome(record, s)
+	s.reading = false
+	if o.watchers.set(record, s); !did && !s.initial {
+		o.notifyInitialLocked(record, s)
 	}
 }
 
@@ -231,11 +232,11 @@ func (w *Watcher) ask(watcher, id ObjectIdentifier) (*object, error) {
 	if b == nil {
 		return nil, fmt.Errorf("%w: %s", ErrQueryBatchNotStarted, watcher)
 	}
-	o, joined := w.registry.subscribe(watcher, wanted{id: id}, w.newObject)
+	o, joined := w.registry.subscribe(watcher, wanted{id: id}, w.newObjectLocked)
 	b.asked[o] = struct{}{}
 	if joined {
 		b.added[o] = struct{}{}
-		o.watchers.set(w.registry.watchers[watcher], subscription{waits: !o.synced, reads: true})
+		o.watchers.set(w.registry.watchers[watcher], subscription{initial: !o.synced, reading: true})
 	}
 	return o, nil
 }
@@ -308,7 +309,7 @@ func (w *Watcher) cacheOf(o *object) ([]unstructured.Unstructured, error) {
 	if err := o.currentLocked(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoCacheEntry, err)
 	}
-	return w.objectsOf(o), nil
+	return w.cachedLocked(o), nil
 }
 
 // GVKToGVR implements [DynamicWatcher].
@@ -345,8 +346,8 @@ func (w *Watcher) runningLocked() error {
 	return nil
 }
 
-// objectsOf returns what is cached of an object or list, in the order of names. The lock is held.
-func (w *Watcher) objectsOf(o *object) []unstructured.Unstructured {
+// cachedLocked returns what is cached of an object or list, in the order of names.
+func (w *Watcher) cachedLocked(o *object) []unstructured.Unstructured {
 	all := make([]unstructured.Unstructured, 0, len(o.cached))
 	for _, u := range o.cached {
 		all = append(all, *u)

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// notify queues a watcher for a reconcile. The lock is held.
-func (w *Watcher) notify(record *watching, t Trigger) {
+// notifyLocked queues a watcher for a reconcile.
+func (w *Watcher) notifyLocked(record *watching, t Trigger) {
 	if record.triggers == nil {
 		record.triggers = map[ObjectIdentifier]Trigger{}
 	}
@@ -105,8 +105,8 @@ func (w *Watcher) owe(watcher ObjectIdentifier) {
 	w.due[watcher] = struct{}{}
 }
 
-// takeTriggers returns what a watcher was queued for, in the order of identifiers, and for how long it was. It reports false
-// for one that has been removed since.
+// takeTriggers returns what a watcher was queued for, in the order of identifiers, and for how long
+// it was. It reports false for one that has been removed since.
 func (w *Watcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, waited time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

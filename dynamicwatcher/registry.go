@@ -30,9 +30,9 @@ type watching struct {
 // subscription is one watcher's interest in one object.
 type subscription struct {
 	// waits is whether the watcher is to be told of what exists when that is known.
-	waits bool
+	initial bool
 	// reads is whether the watcher is about to read what exists, so that it needs not be told of it.
-	reads bool
+	reading bool
 	// seen is the resource version that the watcher says it has seen.
 	seen string
 }
@@ -41,8 +41,8 @@ func newRegistry() registry {
 	return registry{watchers: map[ObjectIdentifier]*watching{}, objects: map[ObjectIdentifier]*object{}, busy: map[ObjectIdentifier]time.Time{}}
 }
 
-// watcher returns the record of a watcher, and makes one where there is none. A reconcile that removes its watcher and adds it
-// again does not end MinInterval by that.
+// watcher returns the record of a watcher, and makes one where there is none. A reconcile that
+// removes its watcher and adds it again does not end MinInterval by that.
 func (r *registry) watcher(id ObjectIdentifier) *watching {
 	w := r.watchers[id]
 	if w == nil {
@@ -64,7 +64,7 @@ func (r *registry) subscribe(watcher ObjectIdentifier, want wanted, make func(wa
 		return o, false
 	}
 	w.objects[o] = struct{}{}
-	o.watchers.set(w, subscription{waits: true, seen: want.seen})
+	o.watchers.set(w, subscription{initial: true, seen: want.seen})
 	if !o.synced && covered(want.seen, want.seen) { // its watch begins there
 		o.version = later(o.version, want.seen)
 	}

@@ -21,11 +21,11 @@ var rules = []ruletest.Rule{
 	{Name: "a recreated object is added and not deleted", Test: "TestRecreatedWhileAway", Edits: edits{
 		{"object.go", `if o.synced && (o.id.Name == "" || exists.len() == 0) {`, "if o.synced {"}}},
 	{Name: "an object that came and went during a reconcile is reported", Test: "TestCameAndWentWhileAway", Edits: edits{
-		{"object.go", "	o.tellGlimpses(again)\n", ""}}},
+		{"object.go", "	o.notifyMissedLocked(again)\n", ""}}},
 	{Name: "NotifyAlways reconciles after an interruption", Test: "TestNotifyAlways", Edits: edits{
 		{"object.go", "o.watcher.options.Reconnect == NotifyAlways {", "false {"}}},
 	{Name: "DisableInitialReconcile", Test: "TestDisableInitialReconcile", Edits: edits{
-		{"object.go", "if s.reads || o.watcher.options.DisableInitialReconcile {", "if s.reads {"}}},
+		{"object.go", "if s.reading || o.watcher.options.DisableInitialReconcile {", "if s.reads {"}}},
 	{Name: "no reconcile for the version that was seen", Test: "TestAddWatcherAt", Edits: edits{
 		{"object.go", "if t.ResourceVersion == s.seen {", "if false {"}}},
 	{Name: "an expired version is not used again", Test: "TestRestoredServer", Edits: edits{
@@ -35,9 +35,9 @@ var rules = []ruletest.Rule{
 	{Name: "a short refusal is not reported", Test: "TestTransientRefusals", Edits: edits{
 		{"single.go", "return s.refusals >= lostRefusals && now.Sub(s.refused) >= lostAfter", "return s.refusals > 0"}}},
 	{Name: "lost access is reported once", Test: "TestAccessLost", Edits: edits{
-		{"single.go", "	if o.told {\n		return false\n	}\n", ""}}},
+		{"single.go", "	if o.accessLost {\n		return false\n	}\n", ""}}},
 	{Name: "restored access is reported", Test: "TestAccessLost", Edits: edits{
-		{"object.go", "if o.told || again && !open", "if again && !open"}}},
+		{"object.go", "if o.accessLost || again && !open", "if again && !open"}}},
 	{Name: "DropAndNotify removes the object", Test: "TestAccessLostAndDropped", Edits: edits{
 		{"single.go", "w.options.AccessLost == DropAndNotify", "false"}}},
 
@@ -81,7 +81,7 @@ var rules = []ruletest.Rule{
 	{Name: "a query waits while its watch is interrupted", Test: "TestQueryWaitsForNextWatch", Edits: edits{
 		{"object.go", "case o.state == Active, o.state == PendingKind && o.synced:", "case o.synced:"}}},
 	{Name: "no reconcile for what a query returned", Test: "TestNoReconcileForWhatWasRead", Edits: edits{
-		{"object.go", "if s.reads || o.watcher.options.DisableInitialReconcile {", "if o.watcher.options.DisableInitialReconcile {"}}},
+		{"object.go", "if s.reading || o.watcher.options.DisableInitialReconcile {", "if o.watcher.options.DisableInitialReconcile {"}}},
 	{Name: "EndQueryBatch removes what was not read", Test: "TestQueryBatch", Edits: edits{
 		{"query.go", "_, keep := b.asked[o]; return keep", "_, keep := b.asked[o]; return keep || true"}}},
 	{Name: "AbortQueryBatch removes what was added", Test: "TestAbortedQueryBatch", Edits: edits{

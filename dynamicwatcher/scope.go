@@ -5,9 +5,9 @@ package dynamicwatcher
 
 import "github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 
-// unscope takes the namespace off an object whose kind turns out to have none. It could not be known before: the kind was
-// awaited, or was another when the object was added. Its watchers watch the object without the namespace from then on, which
-// may be watched already.
+// unscope takes the namespace off an object whose kind turns out to have none. It could not be
+// known before: the kind was awaited, or was another when the object was added. Its watchers watch
+// the object without the namespace from then on, which may be watched already.
 func (o *object) unscope() {
 	w := o.watcher
 	w.mu.Lock()
@@ -15,29 +15,29 @@ func (o *object) unscope() {
 	want := wanted{id: o.id}
 	want.id.Namespace = ""
 	for watcher, s := range o.watchers.all() {
-		w.move(watcher, s, o, want)
+		w.moveLocked(watcher, s, o, want)
 	}
-	w.drop(o)
+	w.dropLocked(o)
 }
 
 // misplaced reports whether an event shows that a kind has namespaces which had none: its CRD was created anew.
 func misplaced(e stream.Event, namespace string) bool { return namespace == "" && e.Namespace != "" }
 
-// move lets a watcher watch one object in place of another. The lock is held.
-func (w *Watcher) move(watcher *watching, s subscription, from *object, want wanted) {
+// moveLocked lets a watcher watch one object in place of another.
+func (w *Watcher) moveLocked(watcher *watching, s subscription, from *object, want wanted) {
 	trigger, pending := watcher.triggers[from.id]
 	fresh := w.registry.objects[want.id] == nil
 	want.seen = s.seen
-	to, joined := w.registry.subscribe(watcher.id, want, w.newObject)
+	to, joined := w.registry.subscribe(watcher.id, want, w.newObjectLocked)
 	if fresh { // it is as far as the other was
-		to.synced, to.heard = from.synced, from.heard
+		to.synced, to.seenUntil = from.synced, from.seenUntil
 	}
 	switch {
 	case !joined:
-	case s.reads || !s.waits && to.known.len() == 0: // it knows what there is, or is about to
+	case s.reading || !s.initial && to.known.len() == 0: // it knows what there is, or is about to
 		to.watchers.set(watcher, s)
 	case to.synced:
-		to.greet(watcher.id)
+		to.notifyInitialOfLocked(watcher.id)
 	}
 	if b := w.batches[watcher.id]; b != nil {
 		b.moved(from, to, joined)

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// pauseToGather is for how long no object must have come before the first stream is opened, so that it serves all objects
-	// that come at once. mostPauses bounds it.
+	// pauseToGather is for how long no object must have come before the first stream is opened, so
+	// that it serves all objects that come at once. mostPauses bounds it.
 	pauseToGather = 50 * time.Millisecond
 	mostPauses    = 10
 	// held is how long objects wait for the first stream, which may save them streams of their own.
 	held = time.Second
 	// patience is how long a stream may take to send what exists, and how long giving back may take.
 	patience = 30 * time.Second
-	// bearable is for how long a stream may fail for a reason that may be its own. A server that is overloaded has it for
-	// longer: many single watches would be no help.
+	// bearable is for how long a stream may fail for a reason that may be its own. A server that is
+	// overloaded has it for longer: many single watches would be no help.
 	bearable, bearableLoad = 3 * time.Second, 30 * time.Second
 )
 
@@ -51,23 +51,24 @@ type sharedKey struct {
 
 // shared is the watch of all watched objects of one kind in one namespace, while there are many.
 //
-// Each object receives its changes from one watch at a time: its own, or this one. It changes over when the other has sent all
-// that exists, under the mutex, as after a reconnect: see object.syncLocked. The other watch may lag behind then. Resource
-// versions tell which of its events the object has received before.
+// Each object receives its changes from one watch at a time: its own, or this one. It changes over
+// when the other has sent all that exists, under the mutex, as after a reconnect: see
+// object.syncLocked. The other watch may lag behind then. Resource versions tell which of its
+// events the object has received before.
 type shared struct {
 	watcher *Watcher
 	sharedKey
 
 	// The watcher's mutex guards what follows.
-	phase   phase
-	watch   *watch             // nil while apart
-	objects map[string]*object // by name
-	members int                // how many of them share the watch
-	size    int64              // how many objects the namespace has, as far as was sent
-	version string             // the last resource version that was sent
-	heard   time.Time          // changes from then on may have been missed
-	failing time.Time          // when the first of failures in a row came
-	rest    wait.DelayFunc     // how long to be content with single watches
+	phase     phase
+	watch     *watch             // nil while apart
+	objects   map[string]*object // by name
+	members   int                // how many of them share the watch
+	size      int64              // how many objects the namespace has, as far as was sent
+	version   string             // the last resource version that was sent
+	seenUntil time.Time          // changes from then on may have been missed
+	failing   time.Time          // when the first of failures in a row came
+	rest      wait.DelayFunc     // how long to be content with single watches
 
 	// This is of the stream that is open, or being opened.
 	stream context.Context
@@ -170,7 +171,8 @@ func (g *shared) returnLocked(o *object) {
 	}
 }
 
-// admitLocked lets an object share the watch when its own has delivered all that the shared watch did not deliver to it.
+// admitLocked lets an object share the watch when its own has delivered all that the shared watch
+// did not deliver to it.
 func (g *shared) admitLocked(s *single) {
 	if g.phase == sharing && covered(later(g.since, s.missed), s.object.version) {
 		g.shareLocked(s.object)
@@ -237,7 +239,7 @@ func (g *shared) takeLocked(e stream.Event) error {
 	o := g.objects[e.Name]
 	switch {
 	case g.exists == nil:
-		g.heard, g.version = g.watcher.options.Clock.Now().Add(-lag), later(g.version, e.ResourceVersion)
+		g.seenUntil, g.version = g.watcher.options.Clock.Now().Add(-lag), later(g.version, e.ResourceVersion)
 		switch {
 		case o == nil:
 		case o.shared:
@@ -261,14 +263,15 @@ func (g *shared) takeLocked(e stream.Event) error {
 	return nil
 }
 
-// syncLocked takes over from the objects' own watches. Objects that have come since the stream was opened may have been sent
-// before that: their own watches begin again, and share this one when they have sent what exists.
+// syncLocked takes over from the objects' own watches. Objects that have come since the stream was
+// opened may have been sent before that: their own watches begin again, and share this one when
+// they have sent what exists.
 func (g *shared) syncLocked(version string) error {
 	if !covered(version, version) {
 		return errUnordered
 	}
 	w := g.watcher
-	g.version, g.since, g.heard = version, version, w.options.Clock.Now().Add(-lag)
+	g.version, g.since, g.seenUntil = version, version, w.options.Clock.Now().Add(-lag)
 	for _, o := range g.objects {
 		e, ok := g.exists[o]
 		if !ok {
@@ -294,8 +297,8 @@ func (g *shared) syncLocked(version string) error {
 	return nil
 }
 
-// endLocked implements [watchSource]. Where the reason is not one that the objects' own watches would have too, they have
-// those again.
+// endLocked implements [watchSource]. Where the reason is not one that the objects' own watches
+// would have too, they have those again.
 func (g *shared) endLocked(v verdict, err error) (rest time.Duration, again bool) {
 	if g.cut != nil {
 		g.cut(nil)
@@ -346,7 +349,7 @@ func (g *shared) promising(v verdict, err error) bool {
 // suspendLocked gives an object the state of the watch, and notes from when on the object may miss changes.
 func (g *shared) suspendLocked(o *object, v verdict, err error) {
 	if g.phase.delivers() {
-		o.heard, o.version = g.heard, o.lastVersion()
+		o.seenUntil, o.version = g.seenUntil, o.lastVersionLocked()
 		if v == reopen {
 			o.ended = g.watcher.options.Clock.Now()
 		}
@@ -358,7 +361,7 @@ func (g *shared) suspendLocked(o *object, v verdict, err error) {
 		o.version = ""
 		fallthrough
 	default:
-		o.enter(Backoff, err)
+		o.enterLocked(Backoff, err)
 	}
 	if o.own == nil {
 		o.restarts++

@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// lostRefusals and lostAfter define when access is lost for good: that many refusals in a row over at least that time.
+	// lostRefusals and lostAfter define when access is lost for good: that many refusals in a row
+	// over at least that time.
 	lostRefusals = 5
 	lostAfter    = 3 * time.Second
 )
 
 // snapshot is what a stream has sent of what exists, by UID.
-type snapshot = few[types.UID, stream.Event]
+type snapshot = smallMap[types.UID, stream.Event]
 
 // single is the watch of one object, or of all that a selector matches.
 type single struct {
@@ -71,10 +72,10 @@ func (s *single) target(_ context.Context, gvr ScopedGVR) (stream.Target, error)
 func (s *single) openLocked(ctx context.Context) (context.Context, string) {
 	o := s.object
 	s.exists = &snapshot{}
-	if !o.delivered() {
+	if !o.deliveredLocked() {
 		o.suspendLocked()
 	}
-	return ctx, s.watcher.beginning(o.lastVersion(), o.synced)
+	return ctx, s.watcher.beginning(o.lastVersionLocked(), o.synced)
 }
 
 func (s *single) takeLocked(e stream.Event) error {
@@ -84,7 +85,7 @@ func (s *single) takeLocked(e stream.Event) error {
 	}
 	switch {
 	case s.exists == nil:
-		o.heard = s.watcher.options.Clock.Now().Add(-lag)
+		o.seenUntil = s.watcher.options.Clock.Now().Add(-lag)
 		o.takeLocked(e)
 	case e.Type == stream.Synced:
 		o.syncLocked(e.ResourceVersion, s.exists)
@@ -107,7 +108,7 @@ func (s *single) endLocked(v verdict, err error) (rest time.Duration, again bool
 	o, now := s.object, s.watcher.options.Clock.Now()
 	o.restarts++
 	s.watcher.metrics.ended(v)
-	if o.delivered() && v != awaitKind { // the shared watch goes on until there is another
+	if o.deliveredLocked() && v != awaitKind { // the shared watch goes on until there is another
 		return 0, true
 	}
 	if v == reopen && s.exists == nil {
@@ -120,10 +121,10 @@ func (s *single) endLocked(v verdict, err error) (rest time.Duration, again bool
 		if o.shared {
 			o.group.returnLocked(o)
 		}
-		o.enter(PendingKind, err)
+		o.enterLocked(PendingKind, err)
 		o.absentLocked()
 	case refuse, unwatchable:
-		o.enter(NoAccess, err)
+		o.enterLocked(NoAccess, err)
 		o.refusal = err
 		o.settleLocked()
 		if v == refuse && s.refusedForGood(now) || v == unwatchable && errors.Is(err, ErrInvalidInput) {
@@ -133,7 +134,7 @@ func (s *single) endLocked(v verdict, err error) (rest time.Duration, again bool
 		o.version = ""
 		fallthrough
 	default:
-		o.enter(Backoff, err)
+		o.enterLocked(Backoff, err)
 	}
 	return 0, true
 }
@@ -152,19 +153,19 @@ func (s *single) refusedForGood(now time.Time) bool {
 // lostLocked notifies the watchers, once, and reports whether the object is given up.
 func (o *object) lostLocked(err error) (dropped bool) {
 	w := o.watcher
-	if o.told {
+	if o.accessLost {
 		return false
 	}
-	o.told, dropped = true, w.options.AccessLost == DropAndNotify
+	o.accessLost, dropped = true, w.options.AccessLost == DropAndNotify
 	for watcher := range o.watchers.all() {
 		if dropped {
 			w.registry.unsubscribe(watcher, o)
 		}
-		w.notify(watcher, o.trigger(AccessWasLost, stream.Event{}))
+		w.notifyLocked(watcher, o.trigger(AccessWasLost, stream.Event{}))
 	}
 	w.logger.Error(err, "The server refuses to let an object be watched", "object", o.id, "dropped", dropped)
 	if dropped {
-		w.drop(o)
+		w.dropLocked(o)
 	}
 	return dropped
 }

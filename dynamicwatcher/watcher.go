@@ -102,8 +102,8 @@ func (w *Watcher) Started() <-chan struct{} { return w.started }
 // NeedLeaderElection implements [DynamicWatcher].
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
-// drop ends the watch of an object that nobody watches any more. It does not wait. The lock is held.
-func (w *Watcher) drop(o *object) {
+// dropLocked ends the watch of an object that nobody watches any more. It does not wait.
+func (w *Watcher) dropLocked(o *object) {
 	o.quitLocked()
 	if o.group != nil {
 		o.group.leaveLocked(o)
@@ -140,7 +140,7 @@ func (w *Watcher) RemoveWatcher(watcher ObjectIdentifier) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.batches, watcher)
-	w.subscribe(watcher, true, nil)
+	w.subscribeLocked(watcher, true, nil)
 	delete(w.registry.watchers, watcher) // with what it was not reconciled for
 	delete(w.due, watcher)
 	return nil
@@ -175,42 +175,42 @@ func (w *Watcher) change(watcher ObjectIdentifier, replace bool, seen string, wa
 	case w.batches[watcher] != nil:
 		return fmt.Errorf("%w: %s", ErrQueryBatchInProgress, watcher)
 	}
-	w.subscribe(watcher, replace, want)
+	w.subscribeLocked(watcher, replace, want)
 	return nil
 }
 
-// subscribe adds to what a watcher watches, or replaces it. The lock is held.
-func (w *Watcher) subscribe(watcher ObjectIdentifier, replace bool, want []wanted) {
+// subscribeLocked adds to what a watcher watches, or replaces it.
+func (w *Watcher) subscribeLocked(watcher ObjectIdentifier, replace bool, want []wanted) {
 	keep := make(map[*object]struct{}, len(want))
 	for _, wanted := range want {
-		o, joined := w.registry.subscribe(watcher, wanted, w.newObject)
+		o, joined := w.registry.subscribe(watcher, wanted, w.newObjectLocked)
 		keep[o] = struct{}{}
 		if joined && o.synced {
-			o.greet(watcher)
+			o.notifyInitialOfLocked(watcher)
 		}
 	}
 	if replace {
-		w.keepOnly(watcher, func(o *object) bool { _, ok := keep[o]; return ok })
+		w.keepOnlyLocked(watcher, func(o *object) bool { _, ok := keep[o]; return ok })
 	}
 }
 
-// keepOnly ends what else a watcher watches. The lock is held.
-func (w *Watcher) keepOnly(watcher ObjectIdentifier, keep func(*object) bool) {
+// keepOnlyLocked ends what else a watcher watches.
+func (w *Watcher) keepOnlyLocked(watcher ObjectIdentifier, keep func(*object) bool) {
 	record := w.registry.watchers[watcher]
 	if record == nil {
 		return
 	}
 	for o := range record.objects {
 		if !keep(o) && w.registry.unsubscribe(record, o) {
-			w.drop(o)
+			w.dropLocked(o)
 		}
 	}
 	w.registry.tidy(record)
 }
 
-func (w *Watcher) newObject(want wanted) *object {
+func (w *Watcher) newObjectLocked(want wanted) *object {
 	o := &object{
-		watcher: w, id: want.id, heard: w.options.Clock.Now(), state: Establishing, since: w.options.Clock.Now(),
+		watcher: w, id: want.id, seenUntil: w.options.Clock.Now(), state: Establishing, since: w.options.Clock.Now(),
 	}
 	if w.options.EnableCache {
 		o.cached = map[types.UID]*unstructured.Unstructured{}
@@ -262,8 +262,8 @@ func (w *Watcher) normalize(ids ...ObjectIdentifier) ([]ObjectIdentifier, error)
 	return normal, nil
 }
 
-// scope takes the namespace off an object whose kind has none. The error is that of the lookup of the kind, except where a
-// missing kind is awaited, or an [*IdentifierError].
+// scope takes the namespace off an object whose kind has none. The error is that of the lookup of
+// the kind, except where a missing kind is awaited, or an [*IdentifierError].
 func (w *Watcher) scope(o ObjectIdentifier, gvr ScopedGVR, lookup error) (ObjectIdentifier, error) {
 	switch {
 	case errors.Is(lookup, ErrNoVersionedResource) && w.options.MissingKind == Wait:

@@ -77,7 +77,7 @@ type cluster struct {
 	delayed  map[*op]struct{}
 	down     bool
 	why      error // it is down, or was
-	told     error // the why that those who wait have heard
+	reported error // the last reason that was reported to waiting ops
 	failed   int   // probes since it is down
 	probing  bool
 	probes   int       // under way
@@ -138,7 +138,8 @@ func (c *cluster) park(o *op) {
 	c.ensureProbe()
 }
 
-// dispatch begins calls, as many as may be under way. Like all methods without a lock of their own it is called with c.mu held.
+// dispatch begins calls, as many as may be under way. Like all methods without a lock of their own
+// it is called with c.mu held.
 func (c *cluster) dispatch() {
 	for !c.down && len(c.queue) > 0 && len(c.running) < c.session.engine.options.ClusterConcurrency {
 		o := c.queue[0]
@@ -187,7 +188,8 @@ func (c *cluster) call(o *op) {
 	c.finish(o, states, err, conn)
 }
 
-// cutStalled cancels a call that may not wait any more, if neither it nor a probe was answered for Options.ProbeInterval.
+// cutStalled cancels a call that may not wait any more, if neither it nor a probe was answered for
+// Options.ProbeInterval.
 func (c *cluster) cutStalled(o *op) {
 	options := &c.session.engine.options
 	silent := func(since time.Time) bool { return options.Clock.Since(since) >= options.ProbeInterval }
@@ -282,8 +284,8 @@ func checkStates(resources []appcontext.Resource, states []connector.State) erro
 	return nil
 }
 
-// recovered makes an error of a connector's panic, so that it ends neither the work on other clusters nor the process. What
-// it panicked with may be content of a manifest, and is in no error.
+// recovered makes an error of a connector's panic, so that it ends neither the work on other
+// clusters nor the process. What it panicked with may be content of a manifest, and is in no error.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("its connector panicked with a %T", p)}
@@ -344,8 +346,8 @@ func (c *cluster) end(o *op, r result) {
 	o.run.deliver(r)
 }
 
-// cut ends the wait of an op, now or when its call is done. One that waits for its turn only is left alone, unless hard is
-// set or the cluster does not answer.
+// cut ends the wait of an op, now or when its call is done. One that waits for its turn only is
+// left alone, unless hard is set or the cluster does not answer.
 func (c *cluster) cut(o *op, reason Reason, hard bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,7 +23,7 @@ func (c *cluster) markDown(err error) {
 		c.why = fmt.Errorf("%w: %w", connector.ErrUnreachable, err)
 	}
 	if !c.down {
-		c.down, c.failed, c.told = true, 0, c.why
+		c.down, c.failed, c.reported = true, 0, c.why
 		c.session.engine.metrics.down(1)
 		klog.FromContext(c.session.ctx).Info("A cluster does not answer, it is probed until it does", "cluster", c.id.String())
 	}
@@ -77,8 +77,9 @@ func (c *cluster) ensureProbe() {
 // maxProbes is how many probes of a cluster may be under way.
 const maxProbes = 10
 
-// probe probes the cluster until it answers or no op waits for it. Probes start Options.ProbeInterval apart, also those of one
-// prober and the next; a probe does not wait for the end of the one before.
+// probe probes the cluster until it answers or no op waits for it. Probes start
+// Options.ProbeInterval apart, also those of one prober and the next; a probe does not wait for the
+// end of the one before.
 func (c *cluster) probe() {
 	options := &c.session.engine.options
 	ctx, cancel := context.WithCancel(c.session.ctx)
@@ -177,9 +178,9 @@ func watchStatus(ctx context.Context, w connector.StatusWatcher, changed func())
 	return w.WatchStatus(ctx, changed)
 }
 
-// answered takes the outcome of a probe. It reports whether probing is over. A terminal error is an answer: a cluster whose
-// configuration is gone does not come back, so those who wait call, and fail with what is wrong. A probe that fails means nothing while calls
-// make progress.
+// answered takes the outcome of a probe. It reports whether probing is over. A terminal error is an
+// answer: a cluster whose configuration is gone does not come back, so those who wait call, and
+// fail with what is wrong. A probe that fails means nothing while calls make progress.
 func (c *cluster) answered(err error, began time.Time) bool {
 	if err == nil || errors.Is(connector.ClassOf(err), connector.ErrTerminal) || c.answeredAt.After(began) {
 		c.markUp()
@@ -191,8 +192,8 @@ func (c *cluster) answered(err error, began time.Time) bool {
 	}
 	c.markDown(err)
 	// Those who wait hear when there is something else to say, and ever more rarely.
-	if c.failed++; bits.OnesCount(uint(c.failed)) == 1 && c.told.Error() != c.why.Error() {
-		c.told = c.why
+	if c.failed++; bits.OnesCount(uint(c.failed)) == 1 && c.reported.Error() != c.why.Error() {
+		c.reported = c.why
 		for _, o := range c.parked {
 			o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
 		}

@@ -84,8 +84,8 @@ func (o *observed) isCurrent(r *record) bool {
 	return r.State == Instantiated && o.Transitions == r.Transitions
 }
 
-// sighting is the result of one read of an app on a cluster.
-type sighting struct {
+// observation is the result of one read of an app on a cluster.
+type observation struct {
 	resources []appcontext.Resource // all of them; hooks are not read
 	states    []connector.State
 	compared  bool
@@ -113,7 +113,7 @@ func canHeal(c *connector.Change) bool {
 
 // after returns the observation to store after a read, without a decision about healing. prev is
 // the observation before, or one without objects.
-func (s *sighting) after(prev observed) observed {
+func (s *observation) after(prev observed) observed {
 	next := prev
 	if s.reason != "" {
 		if next.Reason != s.reason { // messages of one reason may differ each time

@@ -131,9 +131,9 @@ func (o *observer) observeContext(
 // cluster.
 func (o *observer) read(
 	ctx context.Context, h *head, v *view, app string, id appcontext.ClusterID, conn connector.Connector, failure error,
-) (*sighting, error) {
+) (*observation, error) {
 	e := o.session.engine
-	seen := &sighting{}
+	seen := &observation{}
 	if failure == nil {
 		var err error
 		n := neighbor{cluster: id, id: h.ID, generation: h.Generation, app: app}
@@ -151,7 +151,7 @@ func (o *observer) read(
 
 // ask reads the states of an app, and compares it.
 func (o *observer) ask(
-	ctx context.Context, conn connector.Connector, id, app string, cluster appcontext.ClusterID, seen *sighting,
+	ctx context.Context, conn connector.Connector, id, app string, cluster appcontext.ClusterID, seen *observation,
 ) error {
 	e := o.session.engine
 	var list []appcontext.Resource
@@ -193,7 +193,7 @@ func (o *observer) ask(
 
 // observeStates gets the states of objects, some at a time.
 func (e *Engine) observeStates(
-	ctx context.Context, conn connector.Connector, batch connector.Batch, seen *sighting,
+	ctx context.Context, conn connector.Connector, batch connector.Batch, seen *observation,
 ) (err error) {
 	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, e.options.CallTimeout*time.Duration(1+len(batch.Resources)/diffObjects))
@@ -214,8 +214,8 @@ func (e *Engine) observeStates(
 // leaveToOthers takes objects out of the drift for which the manifest of another context counts. It
 // returns nil if the store did not answer.
 func (o *observer) leaveToOthers(
-	ctx context.Context, id string, v *view, cluster appcontext.ClusterID, seen *sighting,
-) *sighting {
+	ctx context.Context, id string, v *view, cluster appcontext.ClusterID, seen *observation,
+) *observation {
 	if len(seen.changes) == 0 {
 		return seen
 	}

@@ -17,7 +17,7 @@ import (
 // record stores the observation of an app on a cluster, if it has changed, and queues a Heal with
 // it if one is due.
 func (o *observer) record(
-	ctx context.Context, c *observedContext, v *view, app string, cluster appcontext.ClusterID, seen *sighting,
+	ctx context.Context, c *observedContext, v *view, app string, cluster appcontext.ClusterID, seen *observation,
 ) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +46,7 @@ func (o *observer) missed(c *observedContext, cluster appcontext.ClusterID) {
 }
 
 func (o *observer) recordLocked(
-	ctx context.Context, c *observedContext, app string, cluster appcontext.ClusterID, seen *sighting,
+	ctx context.Context, c *observedContext, app string, cluster appcontext.ClusterID, seen *observation,
 ) error {
 	key := taskKey{app, cluster}
 	before := c.last[key]

@@ -19,8 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// session is an engine from getting a lease to losing it. All that it writes is conditional on its key, which goes with the
-// lease. All its goroutines are in group.
+// session is an engine from getting a lease to losing it. All that it writes is conditional on its
+// key, which goes with the lease. All its goroutines are in group.
 type session struct {
 	engine *Engine
 	name   string
@@ -169,8 +169,8 @@ func (s *session) keepAlive() {
 // writes is whether the store accepts writes. Lease renewals do not show that: an etcd without space accepts them.
 type writes struct {
 	mu       sync.Mutex
-	failures int  // of all writes; a write that began before the last failure does not end the doubt
-	doubted  bool // a write has failed, and no later one has succeeded
+	failures int  // of all writes; a write that began before the last failure does not end failing
+	failing  bool // a write has failed, and no later one has succeeded
 	probing  bool
 	err      error // of the last probe; Healthy returns it
 }
@@ -186,7 +186,7 @@ func (s *session) refused() {
 	s.writes.mu.Lock()
 	start := !s.writes.probing
 	s.writes.failures++
-	s.writes.doubted, s.writes.probing = true, true
+	s.writes.failing, s.writes.probing = true, true
 	s.writes.mu.Unlock()
 	if start {
 		s.spawn(s.probe)
@@ -200,12 +200,12 @@ func (s *session) refusals() int {
 	return s.writes.failures
 }
 
-// accepted ends the doubt: the store has done a write, which began after that many refusals.
+// accepted notes that the store has done a write, which began after that many refusals.
 func (s *session) accepted(refusals int) {
 	s.writes.mu.Lock()
 	defer s.writes.mu.Unlock()
 	if refusals == s.writes.failures {
-		s.writes.doubted, s.writes.err = false, nil
+		s.writes.failing, s.writes.err = false, nil
 	}
 }
 
@@ -220,7 +220,7 @@ func (s *session) refusal() error {
 func (s *session) probe() {
 	for attempt := 1; ; attempt++ {
 		s.engine.sleep(s.ctx, probeBackoff.delay(attempt))
-		if s.ctx.Err() != nil || !s.doubts() {
+		if s.ctx.Err() != nil || !s.keepsProbing() {
 			return
 		}
 		ctx, cancel := context.WithTimeoutCause(s.ctx, probeLimit, fmt.Errorf("the store did not answer in %s", probeLimit))
@@ -241,18 +241,18 @@ func (s *session) probe() {
 	}
 }
 
-// doubts reports whether no write has succeeded since one failed; probing ends where one has.
-func (s *session) doubts() bool {
+// keepsProbing reports whether no write has succeeded since one failed. Otherwise it ends the probing.
+func (s *session) keepsProbing() bool {
 	s.writes.mu.Lock()
 	defer s.writes.mu.Unlock()
-	s.writes.probing = s.writes.doubted
-	return s.writes.doubted
+	s.writes.probing = s.writes.failing
+	return s.writes.failing
 }
 
 func (s *session) probed(err error) {
 	s.writes.mu.Lock()
 	before := s.writes.err
-	if s.writes.doubted { // otherwise another write has succeeded meanwhile
+	if s.writes.failing { // otherwise another write has succeeded meanwhile
 		s.writes.err = fmt.Errorf("write to the store: %w", err)
 	}
 	s.writes.mu.Unlock()
@@ -313,8 +313,8 @@ func (s *session) failed(id string, failed bool) int {
 	return s.failures[id]
 }
 
-// retryAfter hands a context out again after a time. There is one timer for each, else each event that is queued meanwhile would
-// begin a chain of its own.
+// retryAfter hands a context out again after a time. There is one timer for each, else each event
+// that is queued meanwhile would begin a chain of its own.
 func (s *session) retryAfter(id string, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

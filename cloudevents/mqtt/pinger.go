@@ -37,7 +37,7 @@ func (p *pinger) Run(ctx context.Context, conn net.Conn, keepAlive uint16) error
 			return nil
 		case <-timer.C:
 		}
-		lastIn, lastOut := p.wire.heard(), time.Duration(p.wire.lastOut.Load())
+		lastIn, lastOut := p.wire.lastRead(), time.Duration(p.wire.lastOut.Load())
 		now := p.wire.now()
 		next, ping, dead := check(now, lastIn, lastOut, pinged, interval)
 		if dead {

@@ -97,8 +97,8 @@ func (w *wire) readConn(p []byte) (int, error) {
 	return n, err
 }
 
-// heard returns when bytes came last, or now while no read is under way: then the silence is not the broker's.
-func (w *wire) heard() time.Duration {
+// lastRead returns the time of the last bytes, or now while no read is in progress: then the broker is not silent.
+func (w *wire) lastRead() time.Duration {
 	if !w.reading.Load() {
 		return w.now()
 	}

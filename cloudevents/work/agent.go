@@ -47,28 +47,28 @@ type Agent struct {
 	asks      atomic.Int64  // how often all sources were asked
 
 	// The cache's lock guards what follows.
-	sources map[string]*agentSource
-	covered []string                // sources whose works an earlier process has received
-	waiting map[string][]*agentWork // by name: works that another source's work is in the way of
-	buried  []grave                 // oldest first
-	budget  *budget
-	names   account // of the records of sources
-	refused int     // works whose specs there was no room for
-	sync    syncState
-	own     ownRequests
-	started bool
-	logger  klog.Logger
+	sources    map[string]*agentSource
+	covered    []string                // sources whose works an earlier process has received
+	waiting    map[string][]*agentWork // by name: works that another source's work is in the way of
+	tombstones []tombstone             // oldest first
+	budget     *budget
+	names      account // of the records of sources
+	refused    int     // works whose specs there was no room for
+	sync       syncState
+	own        ownRequests
+	started    bool
+	logger     klog.Logger
 }
 
 // agentSource is what an agent knows of one source. Its account is charged for works, tombstones,
 // questions to be asked, the events of an answer, and lists and digests until they are published.
 // The fixed cost of a work includes its places in confirm, ownRequests.recent, Agent.waiting and
-// Agent.buried, and its answer in the outbox, of which it has at most one. Statuses are not
+// Agent.tombstones, and its answer in the outbox, of which it has at most one. Statuses are not
 // charged. Agent.names is charged for the record of the source and its place in syncState,
 // requestQueue for requests, and presence is limited by maxRivals.
 type agentSource struct {
 	name  string
-	works map[string]*agentWork // by resource ID, graves included
+	works map[string]*agentWork // by resource ID, tombstones included
 	ask   map[string]int64      // resource IDs to ask for, with the versions that raised the questions
 	// confirm has the works whose versions the source shall learn to have arrived.
 	confirm map[*agentWork]struct{}
@@ -184,7 +184,7 @@ func (a *Agent) Start(ctx context.Context) error {
 	a.logger = klog.FromContext(ctx).WithValues("cluster", a.options.ClusterName)
 	a.started = true
 	a.presence.started(a.options.Clock.Now(), a.logger)
-	a.logUnserved()
+	a.logUnservedLocked()
 	a.cache.Unlock()
 	err := start(ctx, a.engine, a.cache, a.journal, a.presence,
 		a.journal.Run,
@@ -215,15 +215,15 @@ func (a *Agent) serving() error { return errors.Join(a.engine.Healthy(), a.journ
 func (a *Agent) rival(outranked bool) error {
 	a.cache.Lock()
 	defer a.cache.Unlock()
-	if outranked && !a.presence.outranked() {
+	if outranked && !a.presence.outrankedLocked() {
 		return nil
 	}
 	const effect = "sources take as done what either reports: end one of them"
-	return a.presence.describe(effect, effect)
+	return a.presence.describeLocked(effect, effect)
 }
 
-// source returns what is known of a source. The cache's lock is held.
-func (a *Agent) source(name string) *agentSource {
+// sourceLocked returns what is known of a source.
+func (a *Agent) sourceLocked(name string) *agentSource {
 	s := a.sources[name]
 	if s == nil {
 		a.names.set(0, sourceSize(name))
@@ -238,7 +238,7 @@ func (a *Agent) sourceOf(name string) (*agentSource, error) {
 	if a.sources[name] == nil && !a.names.room(sourceSize(name)) {
 		return nil, unusable(refusedBudget, "source %q is unknown: %w", name, a.names.errFull())
 	}
-	return a.source(name), nil
+	return a.sourceLocked(name), nil
 }
 
 // forgetUnused drops the records of sources that never had a work here.
@@ -261,12 +261,12 @@ func (a *Agent) serves(source string) bool {
 	return a.options.Sources == nil || slices.Contains(a.options.Sources, source)
 }
 
-// logUnserved tells of works that the Store has of sources which are not served any more. The cache's lock is held.
-func (a *Agent) logUnserved() {
+// logUnservedLocked tells of works that the Store has of sources which are not served any more.
+func (a *Agent) logUnservedLocked() {
 	for name, s := range a.sources {
 		held := 0
 		for _, w := range s.works {
-			if w.state != protocol.Grave {
+			if w.state != protocol.Tombstone {
 				held++
 			}
 		}
@@ -320,7 +320,7 @@ func (a *Agent) TraceParent(name string) string {
 	a.cache.Lock()
 	defer a.cache.Unlock()
 	if w := a.cache.Get(a.options.ClusterName, name); w != nil {
-		return w.trace.heard
+		return w.trace.spec
 	}
 	return ""
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// account charges the source for the record as it is now. The agent's mutex is held.
-func (w *agentWork) account() {
+// accountLocked charges the source for the record as it is now.
+func (w *agentWork) accountLocked() {
 	size, before := int64(0), w.charged
 	if w.source.works[w.id] == w {
 		size = w.size()

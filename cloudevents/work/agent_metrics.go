@@ -63,7 +63,7 @@ func (a *Agent) collect(m *metrics, own *agentSizes, out chan<- prometheus.Metri
 	for _, s := range a.sources {
 		for _, w := range s.works {
 			switch {
-			case w.state == protocol.Grave:
+			case w.state == protocol.Tombstone:
 				works["tombstone"]++
 			case w.state == protocol.Deleting:
 				works["deleting"]++

@@ -88,7 +88,7 @@ func (a *Agent) receive(m codec.Message) error {
 	if p, ok := m.(*codec.Presence); ok {
 		a.cache.Lock()
 		defer a.cache.Unlock()
-		return a.presence.heard(p)
+		return a.presence.receiveLocked(p)
 	}
 	head := m.Head()
 	_, request := m.(*codec.StatusResync)
@@ -105,9 +105,9 @@ func (a *Agent) receive(m codec.Message) error {
 	defer a.cache.Unlock()
 	switch m := m.(type) {
 	case *codec.Spec:
-		return a.onSpec(m)
+		return a.onSpecLocked(m)
 	case *codec.StatusResync:
-		return a.onHashes(m)
+		return a.onHashesLocked(m)
 	}
 	return fmt.Errorf("a %T is nothing for an agent", m)
 }
@@ -120,8 +120,8 @@ func (a *Agent) work(source, id string) *agentWork {
 	return nil
 }
 
-// onSpec does what the protocol's table says. The cache's lock is held.
-func (a *Agent) onSpec(m *codec.Spec) error {
+// onSpecLocked does what the protocol's table says.
+func (a *Agent) onSpecLocked(m *codec.Spec) error {
 	strict := m.UID == ""
 	n := shown{version: m.Version, seq: m.StatusSeq}
 	if strict {
@@ -147,7 +147,7 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 		Bare:        a.traits.Strict && m.Name == m.ResourceID,
 	})
 	if w != nil {
-		w.heard(m.StatusSeq)
+		w.statusAccepted(m.StatusSeq)
 	}
 	a.metrics.became(specOutcome(act))
 	if m.ResyncID != "" {
@@ -158,9 +158,9 @@ func (a *Agent) onSpec(m *codec.Spec) error {
 		return err
 	}
 	if w = s.works[m.ResourceID]; w != nil {
-		w.account()
+		w.accountLocked()
 	}
-	if w != nil && !strict && w.state != protocol.Grave && act != protocol.Answer {
+	if w != nil && !strict && w.state != protocol.Tombstone && act != protocol.Answer {
 		a.receivedLocked(w, act == protocol.Confirm || m.ResyncID != "")
 	}
 	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
@@ -185,7 +185,7 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		}
 		if !known {
 			s.works[m.ResourceID], s.used = w, true
-			w.heard(m.StatusSeq)
+			w.statusAccepted(m.StatusSeq)
 		}
 		w.create(m)
 	case protocol.Take:
@@ -198,22 +198,22 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 			return err // the source sends it again; the end of this deletion makes room
 		}
 		w.next = m
-		a.keep(w)
+		a.keepLocked(w)
 	case protocol.MarkDeleting:
 		w.markDeleting(m)
 	case protocol.Remove:
 		w.uid, w.version, w.time = m.UID, m.Version, m.Time
 		w.trace.follow(m.TraceParent)
-		w.bury()
+		w.removeLocked()
 	case protocol.TakeDelete:
 		w.uid, w.version, w.time, w.next = m.UID, m.Version, m.Time, nil
 		w.relate(w.Object.Generation, m)
-		a.keep(w)
+		a.keepLocked(w)
 	case protocol.RepeatGone:
 		w.uid, w.version, w.time = m.UID, m.Version, m.Time
-		w.publish()
+		w.publishLocked()
 	case protocol.PublishStatus:
-		w.publish()
+		w.publishLocked()
 	case protocol.Answer:
 		a.send(w)
 	case protocol.Ignore, protocol.Confirm:

@@ -165,7 +165,7 @@ func (a *Agent) confirmRecentLocked(now time.Time) {
 	for ; n < len(recent) && isDue(recent[n].due, now.Add(confirmBatch), confirmDelay); n++ {
 		w := recent[n].work
 		w.recent = false
-		if w.unconfirmed && w.source.works[w.id] == w && w.state != protocol.Grave {
+		if w.unconfirmed && w.source.works[w.id] == w && w.state != protocol.Tombstone {
 			a.confirmLocked(w)
 		}
 		recent[n] = recentSpec{}
@@ -188,7 +188,7 @@ func (a *Agent) sendAsks() {
 			} // else an answer came meanwhile; if it is from before what was asked about, its confirmation shows that
 		}
 		for w := range s.confirm {
-			if w.unconfirmed && s.works[w.id] == w && w.state != protocol.Grave && !w.unsaved {
+			if w.unconfirmed && s.works[w.id] == w && w.state != protocol.Tombstone && !w.unsaved {
 				w.unconfirmed = false
 				entries = append(entries, w.entry())
 			}
@@ -216,7 +216,7 @@ func (a *Agent) sendAsks() {
 // lacks reports whether a deleted work, or one that is being deleted, has no incarnation of a version or above.
 func (w *agentWork) lacks(version int64) bool {
 	switch w.state {
-	case protocol.Grave:
+	case protocol.Tombstone:
 		return w.version < version
 	case protocol.Deleting:
 		return max(w.version, w.entry().Version) < version
@@ -229,7 +229,7 @@ func (a *Agent) sendDigestsLocked(now time.Time) {
 	if a.own.digestAt.IsZero() || !isDue(a.own.digestAt, now, digestInterval) {
 		return
 	}
-	a.expire(now)
+	a.expireTombstonesLocked(now)
 	a.forgetUnused()
 	a.own.digestAt = a.own.digestAt.Add(digestInterval)
 	if next := a.own.digestAt.Sub(now); next < 0 || next > digestInterval { // no connection for a while, or the clock was set
@@ -257,7 +257,7 @@ func (a *Agent) startDigestsLocked() {
 func (a *Agent) sendDigest(s *agentSource, buckets int) {
 	d := protocol.NewDigest(buckets)
 	for _, w := range s.works {
-		if w.state != protocol.Grave {
+		if w.state != protocol.Tombstone {
 			e := w.entry()
 			d.Add(e.ResourceID, protocol.Version{V: e.Version, UID: string(e.UID)}, e.SequenceID)
 		}

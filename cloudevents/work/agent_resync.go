@@ -23,12 +23,12 @@ func (a *Agent) resync() {
 
 func (a *Agent) resyncLocked() {
 	a.asks.Add(1)
-	a.expire(a.options.Clock.Now())
-	a.metrics.resyncBegan()
+	a.expireTombstonesLocked(a.options.Clock.Now())
+	a.metrics.resyncBeganLocked()
 	a.findRoomLocked()
 	if a.traits.Strict && a.options.Sources != nil {
 		for _, name := range a.options.Sources {
-			s := a.source(name)
+			s := a.sourceLocked(name)
 			a.sendList(cloudevents.Control, &codec.SpecResync{Header: codec.Header{Source: name}, Entries: s.entries(nil, codec.Part{})})
 		}
 		a.beginSyncLocked("")
@@ -53,7 +53,7 @@ func (s *agentSource) entries(list []codec.SpecEntry, p codec.Part) []codec.Spec
 		list = slices.Grow(list, len(s.works))
 	}
 	for _, w := range s.works {
-		if w.state != protocol.Grave && inPart(w.id, p) {
+		if w.state != protocol.Tombstone && inPart(w.id, p) {
 			list = append(list, w.entry())
 		}
 	}
@@ -67,7 +67,7 @@ func (s *agentSource) shown(modern bool) { s.modern, s.strict = modern, !modern 
 // incarnation lasts, that is the next incarnation, if there is one: its source must not send it
 // again, and has no status of it.
 func (w *agentWork) entry() codec.SpecEntry {
-	w.heal(boundsOf(w.agent.traits, w.agent.options.Clock))
+	w.healLocked(boundsOf(w.agent.traits, w.agent.options.Clock))
 	e := codec.SpecEntry{ResourceID: w.id, Version: w.version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}
 	if w.state == protocol.Deleting && w.next != nil {
 		e.Version, e.UID, e.SequenceID = w.next.Version, w.next.UID, 0
@@ -123,8 +123,8 @@ type charged struct {
 
 func (c *charged) Settled(error) { c.size = c.account.set(c.size, 0) }
 
-// onHashes answers a source's request for statuses, and its end markers. The cache's lock is held.
-func (a *Agent) onHashes(m *codec.StatusResync) error {
+// onHashesLocked answers a source's request for statuses, and its end markers.
+func (a *Agent) onHashesLocked(m *codec.StatusResync) error {
 	a.metrics.list(received, len(m.Entries))
 	s := a.sources[m.Source]
 	switch {
@@ -157,7 +157,7 @@ func (a *Agent) onHashes(m *codec.StatusResync) error {
 		return nil
 	case m.Scope == codec.ScopeAll && len(m.Entries) == 0:
 		for _, w := range s.works {
-			if w.state != protocol.Grave {
+			if w.state != protocol.Tombstone {
 				a.reply(w, m.ResyncID)
 			}
 		}
@@ -190,7 +190,7 @@ func (a *Agent) compare(s *agentSource, m *codec.StatusResync) {
 		act := protocol.OnHash(stateOf(w), protocol.HashEntry{
 			UID: string(e.UID), Hash: e.Hash, StatusSeq: e.StatusSeq,
 		}, hash)
-		w.heard(e.StatusSeq)
+		w.statusAccepted(e.StatusSeq)
 		switch act {
 		case protocol.PublishStatus, protocol.RepeatGone:
 			w.advance()

@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// storedAgentWork is the record of a work or a grave.
+// storedAgentWork is the record of a work or a tombstone.
 type storedAgentWork struct {
 	Name        string               `json:"name,omitempty"`
 	UID         types.UID            `json:"uid,omitempty"`
@@ -39,7 +39,7 @@ type storedAgentWork struct {
 	Shrunk      bool                 `json:"shrunk,omitempty"`
 	Relearned   bool                 `json:"relearned,omitempty"`
 	Refused     int64                `json:"refused,omitempty"`
-	Buried      time.Time            `json:"buried,omitzero"`
+	Removed     time.Time            `json:"buried,omitzero"`
 	LastMeta    *metav1.ObjectMeta   `json:"lastMetadata,omitempty"`
 	Created     *metav1.Time         `json:"created,omitempty"`
 	Object      *workv1.ManifestWork `json:"object,omitempty"`
@@ -50,8 +50,8 @@ var (
 	_ journal.Record = &agentMeta{}
 )
 
-// keep notes that the record of a work has changed. The cache's lock is held, as with all that follows.
-func (a *Agent) keep(w *agentWork) {
+// keepLocked notes that the record of a work has changed.
+func (a *Agent) keepLocked(w *agentWork) {
 	if a.journal == nil {
 		return
 	}
@@ -68,7 +68,7 @@ func (a *Agent) keepMeta() {
 // put shows a new state of a work.
 func (a *Agent) put(w *agentWork, obj *workv1.ManifestWork) {
 	a.cache.Put(w, obj)
-	a.keep(w)
+	a.keepLocked(w)
 }
 
 // send puts a work into the outbox, once it is stored.
@@ -87,7 +87,7 @@ func (w *agentWork) Content() any {
 	out := &storedAgentWork{
 		Name: w.name, UID: w.uid, Version: w.version, Seq: w.seq, Inherited: w.inherited, Time: w.time, State: w.state,
 		Next: w.next, Labels: w.labels, Annotations: w.annotations, Ahead: w.ahead, Problem: w.problem, Reported: w.reported,
-		Shrunk: w.shrunk, Relearned: w.relearned, Refused: w.refused, Buried: w.buried, LastMeta: w.lastMeta, Object: w.Object,
+		Shrunk: w.shrunk, Relearned: w.relearned, Refused: w.refused, Removed: w.removed, LastMeta: w.lastMeta, Object: w.Object,
 	}
 	if !w.created.IsZero() {
 		created := w.created
@@ -140,7 +140,7 @@ func (a *Agent) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(a.buried, func(a, b grave) int { return a.dug.Compare(b.dug) })
+	slices.SortFunc(a.tombstones, func(a, b tombstone) int { return a.removed.Compare(b.removed) })
 	for _, waiting := range a.waiting {
 		slices.SortFunc(waiting, func(a, b *agentWork) int { return cmp.Compare(a.seq, b.seq) })
 	}
@@ -160,7 +160,7 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 		a.covered = m.Sources
 		added := slices.ContainsFunc(a.options.Sources, func(source string) bool { return !slices.Contains(m.Sources, source) })
 		if m.Synced && !added {
-			a.endSync()
+			a.endSyncLocked()
 		}
 		return nil
 	}
@@ -172,7 +172,7 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 	if err := json.Unmarshal(value, &stored); err != nil {
 		return err
 	}
-	a.restore(a.source(source), id, &stored)
+	a.restore(a.sourceLocked(source), id, &stored)
 	return nil
 }
 
@@ -184,7 +184,7 @@ func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 		state: stored.State, next: stored.Next, labels: stored.Labels, annotations: stored.Annotations,
 		ahead:   stored.Ahead,
 		problem: stored.Problem, reported: stored.Reported, shrunk: stored.Shrunk, relearned: stored.Relearned,
-		buried: stored.Buried, lastMeta: stored.LastMeta,
+		removed: stored.Removed, lastMeta: stored.LastMeta,
 	}
 	if stored.Created != nil {
 		w.created = *stored.Created
@@ -194,12 +194,12 @@ func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 	if stored.Refused > 0 {
 		w.setRefused(stored.Refused)
 	}
-	defer w.account()
+	defer w.accountLocked()
 	switch {
 	case stored.Object != nil:
 		a.cache.Restore(w, stored.Object)
-	case w.state == protocol.Grave:
-		a.dig(w)
+	case w.state == protocol.Tombstone:
+		a.addTombstoneLocked(w)
 	case w.next != nil:
 		a.waiting[w.name] = append(a.waiting[w.name], w)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// strictStatus adds what travels in a strict profile. The cache's lock is held.
-func (w *agentWork) strictStatus(s *codec.Status) {
+// strictStatusLocked adds what travels in a strict profile.
+func (w *agentWork) strictStatusLocked(s *codec.Status) {
 	if s.SequenceID == 0 { // nothing was published before, and the format requires one
 		w.advance()
 		s.SequenceID = w.seq
@@ -48,7 +48,7 @@ func cleanupOnly(finalizers []string) []string {
 func (a *Agent) onStrictHashes(s *agentSource, m *codec.StatusResync) {
 	if len(m.Entries) == 0 {
 		for _, w := range s.works {
-			if w.state != protocol.Grave {
+			if w.state != protocol.Tombstone {
 				w.advance()
 				a.reply(w, "")
 			}

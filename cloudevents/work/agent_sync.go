@@ -157,13 +157,13 @@ func (a *Agent) progressLocked(source, resyncID string, isNew bool) {
 		answer.tries = 0
 	}
 	if answer.complete() {
-		a.metrics.answered(&answer.timed)
+		a.metrics.answeredLocked(&answer.timed)
 		a.wakeLocked(answer.progress)
 	}
 }
 
-// endSync lets lists and watches go on without waiting. The cache's lock is held.
-func (a *Agent) endSync() {
+// endSyncLocked lets lists and watches go on without waiting.
+func (a *Agent) endSyncLocked() {
 	if a.cache.Held() {
 		a.cache.Release()
 		close(a.synced)
@@ -229,7 +229,7 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 		return next
 	}
 	if whole {
-		a.endSync()
+		a.endSyncLocked()
 		return time.Time{}
 	}
 	return next

@@ -11,26 +11,26 @@ import (
 func (a *Agent) check(w *agentWork, id string, n shown) error {
 	b := boundsOf(a.traits, a.options.Clock)
 	if w != nil {
-		w.heal(b)
+		w.healLocked(b)
 	}
 	return n.check(b, b.Own, id)
 }
 
-// heal takes numbers back that are out of bounds: an earlier release accepted them from a source,
-// or the clock was ahead. What the source sends next is then newer. The agent's mutex is held.
-func (w *agentWork) heal(b protocol.Bounds) {
+// healLocked takes numbers back that are out of bounds: an earlier release accepted them from a
+// source, or the clock was ahead. What the source sends next is then newer.
+func (w *agentWork) healLocked(b protocol.Bounds) {
 	if seq, at := b.Heal(w.seq, w.time); seq != w.seq || !at.Equal(w.time) {
 		w.seq, w.time, w.inherited = seq, at, false
-		w.agent.keep(w)
+		w.agent.keepLocked(w)
 	}
 	if w.version > b.Own {
 		w.version = 1 // 0 in a list would mean that the agent does not have the work
-		w.agent.keep(w)
+		w.agent.keepLocked(w)
 	}
 	if w.next != nil && (w.next.Version > b.Own || w.next.Time.After(b.Time)) {
 		next := *w.next // the journal may be writing the old one
 		next.Version, next.Time = min(next.Version, w.version), w.time
 		w.next = &next
-		w.agent.keep(w)
+		w.agent.keepLocked(w)
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// agentWork is an agent's record of one work. Without an object it is a grave, or a work whose spec could not
+// agentWork is an agent's record of one work. Without an object it is a tombstone, or a work whose spec could not
 // be decoded or whose name is taken.
 type agentWork struct {
 	cache.Entry
@@ -38,7 +38,7 @@ type agentWork struct {
 	uid     types.UID // the incarnation, the UID at the source; the object's own is local
 	version int64
 	seq     int64 // of the last status
-	// inherited is whether seq was heard of rather than given here.
+	// inherited is whether seq came from the source rather than from this process.
 	inherited bool
 	time      time.Time
 	trace     traces
@@ -56,11 +56,11 @@ type agentWork struct {
 	reported bool
 	// shrunk is whether the broker would not take the status, so that only conditions of this SDK go out.
 	shrunk bool
-	// relearned is whether an earlier process may have applied the work: it was first heard of in an answer,
+	// relearned is whether an earlier process may have applied the work: it first arrived in an answer,
 	// and its user has not written to it yet.
 	relearned bool
-	buried    time.Time
-	// lastMeta is the metadata of what a grave was, where it travels, and created when the source's object was
+	removed   time.Time
+	// lastMeta is the metadata of a removed object, where it travels, and created when the source's object was
 	// created; the object's own time is that of the incarnation that came first.
 	lastMeta *metav1.ObjectMeta
 	created  metav1.Time
@@ -72,32 +72,32 @@ type agentWork struct {
 	// charged is what the record costs its source, refused the size of the record with a spec that
 	// there was no room for.
 	charged, refused int64
-	// dug is whether the work has a place among the agent's buried.
-	dug bool
+	// listed is whether the work has a place in Agent.tombstones.
+	listed bool
 	// answering is whether a status of an answer waits for its turn in the outbox.
 	answering atomic.Bool
 }
 
-// publish puts the work into the outbox with a status newer than any before. The cache's lock is held.
-func (w *agentWork) publish() {
+// publishLocked puts the work into the outbox with a status newer than any before.
+func (w *agentWork) publishLocked() {
 	w.advance()
 	w.hash = ""
 	w.agent.send(w)
 }
 
-// heard takes the sequence of a status that the source has accepted. One above all that this process has given
+// statusAccepted takes the sequence of a status that the source has accepted. One above all that this process has given
 // is of an earlier process, of whose statuses more may be under way.
-func (w *agentWork) heard(seq int64) {
+func (w *agentWork) statusAccepted(seq int64) {
 	if seq > w.seq {
 		w.seq, w.inherited = seq, true
-		w.agent.keep(w)
+		w.agent.keepLocked(w)
 	}
 }
 
 // advance gives the next status its sequence. Where the clock is behind that of an earlier process, that may
 // have given the next number as well: two statuses of one number would look like one, so some are skipped.
 func (w *agentWork) advance() {
-	w.agent.keep(w)
+	w.agent.keepLocked(w)
 	now := w.agent.options.Clock.Now()
 	if w.agent.traits.Strict {
 		skip := int64(0)
@@ -133,13 +133,13 @@ func (w *agentWork) report() *workv1.ManifestWorkStatus {
 	if w.problem != nil {
 		status = withCondition(status, *w.problem)
 	}
-	if w.state == protocol.Grave {
+	if w.state == protocol.Tombstone {
 		status = withCondition(status, metav1.Condition{
 			Type:               codec.ConditionDeleted,
 			Status:             metav1.ConditionTrue,
 			Reason:             "ManifestsDeleted",
 			Message:            "the work is gone from cluster " + w.agent.options.ClusterName,
-			LastTransitionTime: metav1.NewTime(w.buried).Rfc3339Copy(),
+			LastTransitionTime: metav1.NewTime(w.removed).Rfc3339Copy(),
 		})
 	}
 	if emptyStatus(&status) && !w.reported {
@@ -178,12 +178,12 @@ func (w *agentWork) Settled(err error) {
 		return // not even the short form goes out: the engine has logged it
 	}
 	w.shrunk = true
-	if w.state == protocol.Grave {
-		w.publish()
+	if w.state == protocol.Tombstone {
+		w.publishLocked()
 		return
 	}
 	w.reject(unsentReason(err), "the status was not published: "+err.Error())
-	w.account()
+	w.accountLocked()
 }
 
 func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.Message, error) {
@@ -191,9 +191,9 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 	a.cache.Lock()
 	if w.source.works[w.id] != w {
 		a.cache.Unlock()
-		return cloudevents.Message{}, nil // an expired grave
+		return cloudevents.Message{}, nil // an expired tombstone
 	}
-	w.heal(boundsOf(a.traits, a.options.Clock))
+	w.healLocked(boundsOf(a.traits, a.options.Clock))
 	if w.unsaved { // store first, then publish
 		w.toSend = true
 		a.cache.Unlock()
@@ -214,10 +214,10 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 	}
 	if status.Status != nil && !w.reported {
 		w.reported = true
-		a.keep(w)
+		a.keepLocked(w)
 	}
 	if a.traits.Strict {
-		w.strictStatus(&status)
+		w.strictStatusLocked(&status)
 	}
 	a.cache.Unlock()
 	return encode(a.options.Profile, &status)
@@ -226,7 +226,7 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 // create shows the object of a spec, unless another source's work has its name.
 func (w *agentWork) create(spec *codec.Spec) {
 	a := w.agent
-	a.keep(w)
+	a.keepLocked(w)
 	w.trace.follow(spec.TraceParent)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
 	w.next, w.lastMeta, w.problem, w.shrunk, w.ahead = nil, nil, nil, false, 0
@@ -244,7 +244,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 	w.name = spec.Name
 	if !crd.NameFits(w.name) { // a peer may send what its resource ID says, or its user wrote
 		if spec.DeletionTimestamp != nil {
-			w.bury()
+			w.removeLocked()
 			return
 		}
 		w.reject("InvalidSpec", "the name is none of a Kubernetes object: nothing was applied")
@@ -252,7 +252,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 	}
 	if other := a.cache.Get(a.options.ClusterName, w.name); other != nil {
 		if spec.DeletionTimestamp != nil {
-			w.bury() // the name is another's, so there is nothing of this work to clean up
+			w.removeLocked() // the name is another's, so there is nothing of this work to clean up
 			return
 		}
 		w.next = spec
@@ -302,7 +302,7 @@ func (w *agentWork) reject(reason, message string) {
 		Message:            clip(message),
 		LastTransitionTime: metav1.NewTime(w.agent.options.Clock.Now()).Rfc3339Copy(),
 	}
-	w.publish()
+	w.publishLocked()
 }
 
 // rejectEmpty reports a spec without its content: it could not be decoded, or was refused.
@@ -317,7 +317,7 @@ func (w *agentWork) rejectEmpty(effect string) {
 // take replaces the spec. An equal one changes metadata at most and is answered with the status, since nobody
 // else will have a reason to.
 func (w *agentWork) take(spec *codec.Spec) {
-	w.agent.keep(w)
+	w.agent.keepLocked(w)
 	w.trace.follow(spec.TraceParent)
 	other := w.uid != spec.UID
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
@@ -343,7 +343,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 	if w.Object == nil { // an earlier spec was bad, or its name is taken: then the work keeps its place
 		w.create(spec)
 		if w.problem == nil {
-			w.publish()
+			w.publishLocked()
 		}
 		return
 	}
@@ -367,7 +367,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 	// In a strict profile an empty status is one, and would replace what the source has.
 	// Generations that count in another way make another report of the same status.
 	if (equal || had || w.ahead != ahead) && (!w.agent.traits.Strict || w.report() != nil) {
-		w.publish()
+		w.publishLocked()
 	}
 }
 
@@ -438,8 +438,8 @@ func withCondition(status workv1.ManifestWorkStatus, c metav1.Condition) workv1.
 
 // traces are the traceparents of a work at its agent.
 type traces struct {
-	heard string // of the spec
-	said  string // of the last write of a status, where that has one
+	spec string // of the spec
+	said string // of the last write of a status, where that has one
 }
 
 // reported is the traceparent of a status.
@@ -447,10 +447,10 @@ func (t *traces) reported() string {
 	if t.said != "" {
 		return t.said
 	}
-	return t.heard
+	return t.spec
 }
 
 // follow takes that of a new spec.
 func (t *traces) follow(traceParent string) {
-	*t = traces{heard: validTrace(traceParent)}
+	*t = traces{spec: validTrace(traceParent)}
 }

@@ -34,7 +34,7 @@ func (a *agentBackend) Supports(verb string, _ clientset.Subresource) error {
 	return nil
 }
 
-// List waits for the initial sync: a work that no source was heard of yet must not look
+// List waits for the initial sync: a work whose source has not answered yet must not look
 // as if it were gone.
 func (a *agentBackend) List(ctx context.Context, q *cache.Query) (cache.Page, error) {
 	if err := a.waitSynced(ctx); err != nil {
@@ -118,7 +118,7 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*wo
 	w.relearned = false // a controller takes care of it, with or without finalizers
 	if w.state == protocol.Deleting && len(next.Finalizers) == 0 {
 		w.trace.said = trace
-		w.buryAs(next)
+		w.removeAsLocked(next)
 		return next, true, nil
 	}
 	a.put(w, next)
@@ -127,7 +127,7 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*wo
 			w.shrunk, w.problem = false, nil
 		}
 		w.trace.said = trace
-		w.publish()
+		w.publishLocked()
 	}
 	return next, true, nil
 }

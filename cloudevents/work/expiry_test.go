@@ -107,10 +107,10 @@ func TestTombstoneAnew(t *testing.T) {
 	})
 }
 
-// TestGraveExpires: as long as an agent remembers that a work is gone, it says so again. Afterwards
+// TestAgentTombstoneExpires: while an agent remembers that a work is gone, it reports that again. Afterwards
 // it takes the source's word for it that there is something to clean up, so that the deletion ends
 // all the same.
-func TestGraveExpires(t *testing.T) {
+func TestAgentTombstoneExpires(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		after time.Duration
@@ -134,7 +134,7 @@ func TestGraveExpires(t *testing.T) {
 				time.Sleep(tc.after)
 				sieve.lose()
 				s.reconnect()
-				s.reconnect() // the agent's first list after the TTL still passed the grave over
+				s.reconnect() // the agent's first list after the TTL still skipped the tombstone
 				if diff := cmp.Diff(tc.want, a.names()); diff != "" {
 					t.Errorf("the agent has (-want +got):\n%s", diff)
 				}

@@ -22,7 +22,7 @@ func Remembered(a *Agent) (sources, works, places int) {
 	for _, s := range a.sources {
 		works += len(s.works)
 	}
-	return len(a.sources), works, len(a.buried)
+	return len(a.sources), works, len(a.tombstones)
 }
 
 // SetMaxInbox sets how many bytes of events of a replica may wait for the writer.
@@ -110,15 +110,15 @@ func RememberedBySource(s *Source) (works, tombstones, lists, places int) {
 		tombstones += len(c.tombstones)
 		lists += len(c.lists)
 	}
-	return len(s.works), tombstones, lists, s.buried.Len()
+	return len(s.works), tombstones, lists, s.tombstones.Len()
 }
 
 // Record is what one side knows of a work, beside what its clientset shows.
 type Record struct {
 	UID     string // the incarnation
 	Version int64
-	// Leaving is whether the work is deleted, or was: at an agent it is being deleted or a grave.
-	Leaving, Grave bool
+	// Leaving is whether the work is deleted, or was: at an agent it is being deleted or a tombstone.
+	Leaving, Tombstone bool
 }
 
 // AgentRecords returns an agent's records by resource ID.
@@ -130,7 +130,7 @@ func AgentRecords(a *Agent) map[string]Record {
 		for _, w := range s.works {
 			out[w.id] = Record{
 				UID: string(w.uid), Version: w.version,
-				Leaving: w.state != protocol.Held, Grave: w.state == protocol.Grave,
+				Leaving: w.state != protocol.Held, Tombstone: w.state == protocol.Tombstone,
 			}
 		}
 	}
@@ -201,7 +201,7 @@ func BudgetOfNothing(a *Agent) int64 {
 func CountedOf(a *Agent, source string) (counted, again int64) {
 	a.cache.Lock()
 	defer a.cache.Unlock()
-	for _, w := range a.source(source).works {
+	for _, w := range a.sourceLocked(source).works {
 		counted += w.charged
 		again += w.size()
 	}
@@ -250,8 +250,8 @@ func CheckBudget(a *Agent) error {
 func HeldOf(a *Agent, source string) (names []string) {
 	a.cache.Lock()
 	defer a.cache.Unlock()
-	for _, w := range a.source(source).works {
-		if w.state != protocol.Grave {
+	for _, w := range a.sourceLocked(source).works {
+		if w.state != protocol.Tombstone {
 			names = append(names, w.name)
 		}
 	}

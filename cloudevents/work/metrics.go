@@ -196,8 +196,8 @@ func (m *metrics) became(outcome string) {
 	}
 }
 
-// resyncBegan starts the time of a resync. The cache's lock is held.
-func (m *metrics) resyncBegan() {
+// resyncBeganLocked starts the time of a resync.
+func (m *metrics) resyncBeganLocked() {
 	if m == nil {
 		return
 	}
@@ -213,9 +213,9 @@ func (m *metrics) diverged() {
 	}
 }
 
-// answered takes the time when a peer has answered in full, once in each resync: last is the one that the peer has
-// answered last. The cache's lock is held.
-func (m *metrics) answered(last *int) {
+// answeredLocked takes the time when a peer has answered in full, once in each resync: last is the
+// one that the peer has answered last.
+func (m *metrics) answeredLocked(last *int) {
 	if m == nil || *last == m.round {
 		return
 	}

@@ -55,7 +55,7 @@ type presence struct {
 	checked  func()        // called when a check has ended; may be nil
 
 	logger    klog.Logger
-	rivals    map[protocol.Process]time.Time // when each was last heard
+	rivals    map[protocol.Process]time.Time // when each last published its presence
 	denied    error                          // why the broker does not let this process hear of others
 	queued    bool                           // an event waits for its turn
 	published time.Time
@@ -83,21 +83,21 @@ type publishedPresence struct {
 
 func (c *presenceCheck) underWay() bool { return c.begun != c.ended }
 
-// begin begins a check. The cache's lock is held, as with all that follows.
-func (p *presence) begin() {
+// beginLocked begins a check.
+func (p *presence) beginLocked() {
 	c := &p.check
 	*c = presenceCheck{begun: c.begun + 1, ended: c.begun, beganAt: p.clock.Now()}
-	p.publish()
+	p.publishLocked()
 	p.wakeUp()
 }
 
-// next returns the number of the check that shows who has made what this process sees now. It
+// nextLocked returns the number of the check that shows who has made what this process sees now. It
 // begins that check, or has it begin when the one under way ends.
-func (p *presence) next() uint64 {
+func (p *presence) nextLocked() uint64 {
 	c := &p.check
 	switch {
 	case !c.underWay():
-		p.begin()
+		p.beginLocked()
 	case !c.echoAt.IsZero() && p.clock.Now().Sub(c.echoAt) > joinTime:
 		c.again = true
 		return c.begun + 1
@@ -105,8 +105,8 @@ func (p *presence) next() uint64 {
 	return c.begun
 }
 
-// echo notes that this process has received a presence of its own.
-func (p *presence) echo(id string) {
+// echoLocked notes that this process has received a presence of its own.
+func (p *presence) echoLocked(id string) {
 	c, now := &p.check, p.clock.Now()
 	i := slices.IndexFunc(c.published, func(one publishedPresence) bool { return one.id == id })
 	if i < 0 || !c.underWay() || !c.echoAt.IsZero() {
@@ -171,7 +171,7 @@ func (p *presence) connected() {
 	}
 	p.online, p.queued = true, false
 	if p.denied == nil {
-		p.begin()
+		p.beginLocked()
 	}
 }
 
@@ -185,8 +185,8 @@ func (p *presence) disconnected() {
 	p.check = presenceCheck{begun: p.check.ended, ended: p.check.ended}
 }
 
-// publish queues an event.
-func (p *presence) publish() {
+// publishLocked queues an event.
+func (p *presence) publishLocked() {
 	p.published = p.clock.Now()
 	if p.denied != nil || p.queued {
 		return
@@ -197,14 +197,14 @@ func (p *presence) publish() {
 
 func (p *presence) wakeUp() { p.wake.Set() }
 
-// heard takes the presence of a process with this ID, this one included.
-func (p *presence) heard(m *codec.Presence) error {
+// receiveLocked takes the presence of a process with this ID, this one included.
+func (p *presence) receiveLocked(m *codec.Presence) error {
 	if p == nil || m.Source != p.header.Source || m.Cluster != p.header.Cluster {
 		return unusable(refusedUnexpected, "the presence is that of another ID")
 	}
 	now := p.clock.Now()
 	if m.Session == p.self.Session {
-		p.echo(m.ID)
+		p.echoLocked(m.ID)
 		return nil
 	}
 	rival := protocol.Process{Started: m.Started, Session: m.Session}
@@ -214,24 +214,24 @@ func (p *presence) heard(m *codec.Presence) error {
 	_, known := p.rivals[rival]
 	switch {
 	case m.Leaving && known:
-		p.forget(rival, "it ended")
+		p.forgetLocked(rival, "it ended")
 		p.changed()
 	case m.Leaving:
 	case known:
 		p.rivals[rival] = now
-	case p.room(rival):
+	case p.roomLocked(rival):
 		p.rivals[rival] = now
 		p.logger.Info("Detected another process with the same ID", "session", rival.Session, "started", rival.Started,
 			"newer", p.self.Before(rival))
-		p.publish()
+		p.publishLocked()
 		p.changed()
 		p.wakeUp()
 	}
 	return nil
 }
 
-// room makes room for one more rival. The newest stay: they outrank this process.
-func (p *presence) room(rival protocol.Process) bool {
+// roomLocked makes room for one more rival. The newest stay: they outrank this process.
+func (p *presence) roomLocked(rival protocol.Process) bool {
 	if len(p.rivals) < maxRivals {
 		return true
 	}
@@ -245,13 +245,13 @@ func (p *presence) room(rival protocol.Process) bool {
 	return oldest != rival
 }
 
-func (p *presence) forget(rival protocol.Process, reason string) {
+func (p *presence) forgetLocked(rival protocol.Process, reason string) {
 	delete(p.rivals, rival)
 	p.logger.Info("Another process with the same ID is gone", "session", rival.Session, "reason", reason)
 }
 
-// newest returns the newest rival, and whether there is one.
-func (p *presence) newest() (newest protocol.Process, found bool) {
+// newestLocked returns the newest rival, and whether there is one.
+func (p *presence) newestLocked() (newest protocol.Process, found bool) {
 	if p == nil {
 		return newest, false
 	}
@@ -263,15 +263,15 @@ func (p *presence) newest() (newest protocol.Process, found bool) {
 	return newest, found
 }
 
-// outranked reports whether a newer process with this ID is known.
-func (p *presence) outranked() bool {
-	newest, found := p.newest()
+// outrankedLocked reports whether a newer process with this ID is known.
+func (p *presence) outrankedLocked() bool {
+	newest, found := p.newestLocked()
 	return found && p.self.Before(newest)
 }
 
-// describe returns an error that names the newest rival, nil where there is none.
-func (p *presence) describe(newer, older string) error {
-	newest, found := p.newest()
+// describeLocked returns an error that names the newest rival, nil where there is none.
+func (p *presence) describeLocked(newer, older string) error {
+	newest, found := p.newestLocked()
 	if !found {
 		return nil
 	}
@@ -320,13 +320,13 @@ func (p *presence) tick() (wait time.Duration) {
 	changed := false
 	for rival, last := range p.rivals {
 		if isDue(last.Add(rivalTimeout), now, rivalTimeout) {
-			p.forget(rival, "it is silent")
+			p.forgetLocked(rival, "it is silent")
 			changed = true
 			continue
 		}
 		until(last.Add(rivalTimeout).Sub(now))
 	}
-	ended := p.endCheck(now, until)
+	ended := p.endCheckLocked(now, until)
 	interval := p.interval
 	switch {
 	case len(p.rivals) > 0, p.check.underWay() && !p.deaf(now):
@@ -336,7 +336,7 @@ func (p *presence) tick() (wait time.Duration) {
 	}
 	if interval > 0 {
 		if isDue(p.published.Add(interval), now, interval) {
-			p.publish()
+			p.publishLocked()
 		}
 		until(p.published.Add(interval).Sub(now))
 	}
@@ -349,14 +349,14 @@ func (p *presence) tick() (wait time.Duration) {
 	return wait
 }
 
-// endCheck ends the check under way if its time has come.
-func (p *presence) endCheck(now time.Time, until func(time.Duration)) bool {
+// endCheckLocked ends the check under way if its time has come.
+func (p *presence) endCheckLocked(now time.Time, until func(time.Duration)) bool {
 	c := &p.check
 	switch {
 	case !c.underWay(), c.echoAt.IsZero():
 		return false
 	case now.Before(c.echoAt): // the clock was set back
-		p.begin()
+		p.beginLocked()
 		return false
 	case now.Sub(c.echoAt) < c.wait:
 		until(c.wait - now.Sub(c.echoAt))
@@ -364,7 +364,7 @@ func (p *presence) endCheck(now time.Time, until func(time.Duration)) bool {
 	}
 	c.ended = c.begun
 	if c.again {
-		p.begin()
+		p.beginLocked()
 	}
 	return true
 }

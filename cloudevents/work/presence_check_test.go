@@ -108,9 +108,9 @@ func TestClockIsSetInCheck(t *testing.T) {
 	}
 }
 
-// TestDeletionBelowGrave: an agent has deleted a work at a greater version than the deletion of a source that lost its
-// records and whose clock is behind. The deletion ends.
-func TestDeletionBelowGrave(t *testing.T) {
+// TestDeletionBelowTombstone: an agent has deleted a work at a greater version than the deletion of
+// a source that lost its records and whose clock is behind. The deletion ends.
+func TestDeletionBelowTombstone(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		l := &link{Transport: s.bus.Transport()}
 		ahead := s.source(work.SourceOptions{Profile: profile, Clock: new(steppedClock).set(time.Hour)})

@@ -431,7 +431,7 @@ func TestForgetting(t *testing.T) {
 		}
 		synctest.Wait()
 		if sources, works, places := work.Remembered(a.Agent); sources != 1 || works > 4 || places > 6 {
-			t.Errorf("%d sources, %d works, %d places of graves are remembered", sources, works, places)
+			t.Errorf("%d sources, %d works, %d places of tombstones are remembered", sources, works, places)
 		}
 	})
 }

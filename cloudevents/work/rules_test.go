@@ -25,8 +25,8 @@ var rules = []ruletest.Rule{
 		{agentTable, "\tswitch order(w, e) {", "\tif e.Delete {\n\t\treturn onNewer(w, e)\n\t}\n\tswitch order(w, e) {"}}},
 	{Name: "a spec counts only if it is newer", Edits: edits{
 		{agentTable, "\tswitch order(w, e) {", "\tif !e.Delete {\n\t\treturn onNewer(w, e)\n\t}\n\tswitch order(w, e) {"}}},
-	{Name: "graves", Edits: edits{
-		{agentTable, "if w.State == Unknown {", "if w.State == Unknown || w.State == Grave {"}}},
+	{Name: "tombstones", Edits: edits{
+		{agentTable, "if w.State == Unknown {", "if w.State == Unknown || w.State == Tombstone {"}}},
 	{Name: "a new spec does not cancel the clean-up", Edits: edits{
 		{agentTable, "return KeepNext", "return Take"}}},
 	{Name: "the spec that comes during the clean-up is created after it", Test: "TestCreatedDuringCleanUp", Edits: edits{
@@ -46,9 +46,9 @@ var rules = []ruletest.Rule{
 	{Name: "the session of deletes", Test: "TestLateDelete", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && !e.Delete:"}}},
 	{Name: "an unknown work is cleaned up before it is gone", Edits: edits{
-		{"agent_work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp", "\t\tw.bury()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
+		{"agent_work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp", "\t\tw.removeLocked()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
 	{Name: "gone is said again", Edits: edits{
-		{agentTable, "\tcase w.State == Grave && e.Delete:\n\t\treturn RepeatGone", "\tcase w.State == Grave && e.Delete:\n\t\treturn Ignore"},
+		{agentTable, "\tcase w.State == Tombstone && e.Delete:\n\t\treturn RepeatGone", "\tcase w.State == Tombstone && e.Delete:\n\t\treturn Ignore"},
 		{agentTable, "\t\tcase e.Delete:\n\t\t\treturn RepeatGone", "\t\tcase e.Delete:\n\t\t\treturn Ignore"}}},
 	{Name: "the version of a rejected spec is kept", Edits: edits{
 		{"agent_work.go", "\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tswitch {",
@@ -103,10 +103,10 @@ var rules = []ruletest.Rule{
 	{Name: "versions rise above what agents show", Edits: edits{
 		{"internal/protocol/version.go", "return peer.V > own.V || peer.V == own.V && peer.UID != own.UID", "return false"}}},
 	{Name: "versions rise with labels", Edits: edits{
-		{"source_writes.go", "\t\ts.raise(w, next)\n\t}", "\t\tif next.Generation != current.Generation {\n\t\t\ts.raise(w, next)\n\t\t}\n\t}"}}},
+		{"source_writes.go", "\t\ts.raiseLocked(w, next)\n\t}", "\t\tif next.Generation != current.Generation {\n\t\t\ts.raiseLocked(w, next)\n\t\t}\n\t}"}}},
 	{Name: "no unknown work is deleted before the inventory is complete", Edits: edits{
-		{sourceTable, "Bury: complete && !e.Gone}", "Bury: !e.Gone}"},
-		{sourceTable, "Bury: complete && !e.Strict && e.V > 0,", "Bury: !e.Strict && e.V > 0,"}}},
+		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: !e.Gone}"},
+		{sourceTable, "DeleteUnknown: complete && !e.Strict && e.V > 0,", "DeleteUnknown: !e.Strict && e.V > 0,"}}},
 	{Name: "no unknown work is deleted where the store is older than what its agent holds", Test: "TestRestoredBackup", Edits: edits{
 		{"internal/protocol/inventory.go", "return v > g.From || ", "return "}}},
 	{Name: "no unknown work is deleted while another process with the ID is there", Test: "TestRollingUpdate", Edits: edits{
@@ -114,20 +114,20 @@ var rules = []ruletest.Rule{
 	{Name: "no unknown work is deleted where a newer process with the ID was", Test: "TestNewerProcessCrashes", Edits: edits{
 		{"internal/protocol/inventory.go", "&& !i.Replaced ", ""}}},
 	{Name: "no unknown work is deleted before other processes could answer", Test: "TestProcessesMeetAfterOutage", Edits: edits{
-		{"source_inventory.go", "s.inventory(c).Whole() && s.clears(c, id)", "s.inventory(c).Whole()"}}},
+		{"source_inventory.go", "s.inventoryLocked(c).Whole() && s.clearsLocked(c, id)", "s.inventoryLocked(c).Whole()"}}},
 	{Name: "a check counts for what was seen before it", Test: "TestSettledProcessMeetsNewer", Edits: edits{
-		{"source_inventory.go", "	c.suspects[id] = suspect{check: s.presence.next()}\n\treturn false", "	c.suspects[id] = suspect{check: s.presence.next()}\n\treturn s.presence.check.ended > 0"}}},
+		{"source_inventory.go", "	c.suspects[id] = suspect{check: s.presence.nextLocked()}\n\treturn false", "	c.suspects[id] = suspect{check: s.presence.next()}\n\treturn s.presence.check.ended > 0"}}},
 	{Name: "no deletion is raised before other processes could answer", Test: "TestDeletingProcessMeetsNewer", Edits: edits{
-		{"source_inventory.go", "return s.clears(w.cluster, w.id)", "return true"}}},
+		{"source_inventory.go", "return s.clearsLocked(w.cluster, w.id)", "return true"}}},
 	{Name: "forgotten clusters keep their versions", Test: "TestRestartIsNoRestoredBackup", Edits: edits{
-		{"source_forget.go", "c.highest, c.doubted, c.gap = f.highest, f.doubted, f.gap", ""}}},
-	{Name: "forgotten clusters keep their doubts", Test: "TestForgetAfterRestoredBackup", Edits: edits{
-		{"source_forget.go", "highest: c.highest, doubted: c.doubted}\n\t\tif c.gap != nil {", "highest: c.highest}\n\t\tif false {"}}},
+		{"source_forget.go", "c.highest, c.outdated, c.gap = f.highest, f.outdated, f.gap", ""}}},
+	{Name: "forgotten clusters keep that their store was outdated", Test: "TestForgetAfterRestoredBackup", Edits: edits{
+		{"source_forget.go", "highest: c.highest, outdated: c.outdated}\n\t\tif c.gap != nil {", "highest: c.highest}\n\t\tif false {"}}},
 	{Name: "the older of two processes does not write", Test: "TestRollingUpdate", Edits: edits{
 		{"source_inventory.go", "s.outranked, s.replaced = true, true", "s.replaced = true"}}},
 	{Name: "unknown works are deleted when it is", Edits: edits{
-		{sourceTable, "Bury: complete && !e.Gone}", "Bury: false}"},
-		{sourceTable, "Bury: complete && !e.Strict && e.V > 0,", "Bury: false,"}}},
+		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: false}"},
+		{sourceTable, "DeleteUnknown: complete && !e.Strict && e.V > 0,", "DeleteUnknown: false,"}}},
 	{Name: "works of other sources are left alone", Edits: edits{
 		{"source_resync.go", "foreign := e.Source != \"\" && e.Source != s.options.SourceID", "foreign := false"}}},
 	{Name: "a part of a list is not the whole", Edits: edits{
@@ -201,7 +201,7 @@ var rules = []ruletest.Rule{
 	{Name: "unknown works in a strict agent's list are asked about", Test: "TestUnknownWorkOfStrictAgent", Edits: edits{
 		{sourceTable, "AskStatus: complete && e.Strict}", "AskStatus: false}"}}},
 	{Name: "a strict agent's status of an unknown work is answered", Test: "TestStrictSimulation", Edits: edits{
-		{sourceTable, "Bury: complete && !e.Gone}", "Bury: complete && !e.Gone && !e.Strict}"}}},
+		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: complete && !e.Gone && !e.Strict}"}}},
 }
 
 // TestRulesAreFound: who changes a line that is a rule of the protocol tells the list of rules where it is now.

@@ -33,39 +33,39 @@ import (
 //
 // All methods may be called from any goroutine.
 type Source struct {
-	options   SourceOptions
-	traits    codec.Traits
-	engine    *cloudevents.Engine
-	ids       *idSequence
-	clientset workclientset.Interface
-	cache     *cache.Cache[*sourceWork]
-	journal   *journal.Journal // nil without a Store
-	replica   *replica         // nil without a SharedGroup
-	presence  *presence        // nil with one
-	metrics   *metrics         // nil without a registerer
-	refusals  *quietlog.Log
-	strangers *quietlog.Log // works that this source deletes because it does not know them
-	requests  *requestQueue
-	budget    *budget
-	asks      atomic.Int64 // how often all agents were asked
-	alarms    alarms       // guarded by the cache's lock, as what follows
+	options      SourceOptions
+	traits       codec.Traits
+	engine       *cloudevents.Engine
+	ids          *idSequence
+	clientset    workclientset.Interface
+	cache        *cache.Cache[*sourceWork]
+	journal      *journal.Journal // nil without a Store
+	replica      *replica         // nil without a SharedGroup
+	presence     *presence        // nil with one
+	metrics      *metrics         // nil without a registerer
+	refusals     *quietlog.Log
+	unknownWorks *quietlog.Log // works that agents have and this source does not
+	requests     *requestQueue
+	budget       *budget
+	asks         atomic.Int64 // how often all agents were asked
+	alarms       alarms       // guarded by the cache's lock, as what follows
 
 	// The cache's lock guards what follows.
-	works     map[workID]*sourceWork // tombstones included
-	clusters  map[string]*sourceCluster
-	complete  bool // the inventory: unknown works may be deleted
-	restored  bool // from a Store
-	inherited bool // the inventory was complete in the Store when it was loaded
-	outranked bool // a newer process has this ID
-	replaced  bool // as outranked, at any time since the inventory was complete
-	withheld  bool // unknown works were left alone, as another process may have made them
-	asked     bool // in a strict profile, for all that agents have, since it is complete
-	forgotten forgottenClusters
-	buried    list.List // tombstones, oldest first
-	unknown   account   // of the records of clusters
-	round     uint64    // numbers the connections and the terms of writing: an answer ends with the one it began in
-	started   bool
-	logger    klog.Logger
+	works      map[workID]*sourceWork // tombstones included
+	clusters   map[string]*sourceCluster
+	complete   bool // the inventory: unknown works may be deleted
+	restored   bool // from a Store
+	inherited  bool // the inventory was complete in the Store when it was loaded
+	outranked  bool // a newer process has this ID
+	replaced   bool // as outranked, at any time since the inventory was complete
+	withheld   bool // unknown works were left alone, as another process may have made them
+	asked      bool // in a strict profile, for all that agents have, since it is complete
+	forgotten  forgottenClusters
+	tombstones list.List // tombstones, oldest first
+	unknown    account   // of the records of clusters
+	round      uint64    // numbers the connections and the terms of writing: an answer ends with the one it began in
+	started    bool
+	logger     klog.Logger
 }
 
 // workID is a work's place at a source. The resource ID alone would let one cluster name the work of another.
@@ -77,14 +77,14 @@ type sourceCluster struct {
 	name   string
 	// highest V used here or seen from there.
 	highest int64
-	// session of the agent last heard of.
+	// session of the last agent that sent a message.
 	session string
 	// modern and strict tell whether the agent has shown our extensions or their absence; both are false
 	// before the first event.
 	modern, strict bool
-	// doubted is whether the agent has shown that the store is an older copy; gap is what would show it, nil once the
+	// outdated is whether the agent has shown that the store is an older copy; gap is what would show it, nil once the
 	// agent has listed all that it holds.
-	doubted    bool
+	outdated   bool
 	gap        *protocol.Gap
 	tombstones map[string]*sourceWork // by resource ID
 	lists      map[string]*agentList  // chunked lists under way, by resync ID
@@ -128,7 +128,7 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 		logger:   klog.Background(),
 		refusals: quietlog.New("Refused an event", "topic", options.Clock),
 
-		strangers: quietlog.New("Requested the deletion of an unknown work", "cluster", options.Clock),
+		unknownWorks: quietlog.New("Requested the deletion of an unknown work", "cluster", options.Clock),
 	}
 	s.budget = &budget{
 		perPeer: options.MaxClusterBytes, total: options.MaxBytes, options: "SourceOptions", peer: "MaxClusterBytes",
@@ -200,7 +200,7 @@ func (s *Source) Start(ctx context.Context) error {
 	if err == nil {
 		s.requests.drop()
 		s.refusals.Flush(s.logger)
-		s.strangers.Flush(s.logger)
+		s.unknownWorks.Flush(s.logger)
 		s.metrics.unregister()
 	}
 	return err
@@ -216,7 +216,7 @@ func (s *Source) Ready() <-chan struct{} { return s.engine.Ready() }
 // the same SourceID, and while unknown works are kept because the Store is older than an agent's works, or
 // another process may have created them. For probes use [Source.Livez] and [Source.Readyz].
 func (s *Source) Healthy() error {
-	return errors.Join(s.serving(), s.rival(false), s.doubts())
+	return errors.Join(s.serving(), s.rival(false), s.inventoryProblems())
 }
 
 // serving returns why the source does not serve its clientset's users.
@@ -249,23 +249,23 @@ func (s *Source) InventoryComplete(ctx context.Context) error {
 	if err := s.stored(ctx, term); err != nil {
 		return err
 	}
-	s.askLists()
+	s.askListsLocked()
 	return nil
 }
 
 func (s *Source) inventoryComplete() (term uint64, err error) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
-	if err := s.writable(false); err != nil {
+	if err := s.writableLocked(false); err != nil {
 		return 0, err
 	}
 	s.declareLocked()
 	s.keepMeta()
-	return s.term(), nil
+	return s.termLocked(), nil
 }
 
-// cluster returns what is known of a cluster. The cache's lock is held.
-func (s *Source) cluster(name string) *sourceCluster {
+// clusterLocked returns what is known of a cluster.
+func (s *Source) clusterLocked(name string) *sourceCluster {
 	c := s.clusters[name]
 	if c == nil {
 		c = &sourceCluster{
@@ -285,8 +285,8 @@ func (s *Source) cluster(name string) *sourceCluster {
 	return c
 }
 
-// clusterOf is cluster for an event of an agent, which may be of a cluster that has no works.
-func (s *Source) clusterOf(name string) (*sourceCluster, error) {
+// clusterOfLocked is cluster for an event of an agent, which may be of a cluster that has no works.
+func (s *Source) clusterOfLocked(name string) (*sourceCluster, error) {
 	if s.clusters[name] == nil {
 		size := clusterCost + int64(len(name))
 		if !s.unknown.charge(size) {
@@ -295,8 +295,8 @@ func (s *Source) clusterOf(name string) (*sourceCluster, error) {
 		}
 		s.unknown.set(size, 0) // cluster charges it
 	}
-	c := s.cluster(name)
-	c.delivery.heard = s.options.Clock.Now()
+	c := s.clusterLocked(name)
+	c.delivery.lastReport = s.options.Clock.Now()
 	return c, nil
 }
 
@@ -329,13 +329,13 @@ func (c *sourceCluster) shown(modern bool) {
 // sourceWork is a source's record of one work: an object, or a tombstone for one that this source never knew.
 type sourceWork struct {
 	cache.Entry
-	source  *Source
-	cluster *sourceCluster
-	id      string
-	name    string // empty for a tombstone whose name nobody has told
-	trace   string // traceparent of the write that made this version
-	heard   string // traceparent of the last status
-	uid     types.UID
+	source      *Source
+	cluster     *sourceCluster
+	id          string
+	name        string // empty for a tombstone whose name nobody has told
+	trace       string // traceparent of the write that made this version
+	statusTrace string // traceparent of the last status
+	uid         types.UID
 	// session is that of the agent which was there when the work was created: only such a one knows
 	// that no other process has applied it. Any other asks, unless it has the work.
 	session string
@@ -366,7 +366,7 @@ type sourceWork struct {
 	offered bool
 	// troubled is whether there is a problem, for who does not hold the lock.
 	troubled atomic.Bool
-	// place is that of a tombstone among the source's buried.
+	// place is that of a tombstone in Source.tombstones.
 	place *list.Element
 	// parked are the answers that wait for the Store to have it.
 	parked *specAnswer
@@ -399,7 +399,7 @@ func (s *Source) TraceParent(cluster, name string) string {
 	s.cache.Lock()
 	defer s.cache.Unlock()
 	if w := s.cache.Get(cluster, name); w != nil {
-		return w.heard
+		return w.statusTrace
 	}
 	return ""
 }

@@ -48,7 +48,7 @@ func (s *Source) Abandon(ctx context.Context, cluster, name string) error {
 func (s *Source) abandon(cluster, name string) (term uint64, err error) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
-	if err := s.writable(false); err != nil {
+	if err := s.writableLocked(false); err != nil {
 		return 0, err
 	}
 	w := s.cache.Get(cluster, name)
@@ -59,7 +59,7 @@ func (s *Source) abandon(cluster, name string) (term uint64, err error) {
 		return 0, apierrors.NewConflict(clientset.Resource, name,
 			errors.New("the work is not being deleted; delete it before you abandon it"))
 	}
-	s.finish(w)
+	s.finishLocked(w)
 	s.asked = false // the agent may still have it
-	return s.term(), nil
+	return s.termLocked(), nil
 }

@@ -56,7 +56,7 @@ func (s *Source) replyNew(l *agentList, w *sourceWork) {
 	if !w.cluster.account.charge(size - l.size(0)) {
 		l.lost.Store(true) // its end must not go out
 		s.droppedLocked(w.cluster)
-		s.refuseEntry(unusable(refusedBudget, "an answer to cluster %q is not complete: %w",
+		s.refuseEntryLocked(unusable(refusedBudget, "an answer to cluster %q is not complete: %w",
 			w.cluster.name, w.cluster.account.errFull()))
 		return
 	}
@@ -213,9 +213,9 @@ func (a *specAnswer) Settled(err error) {
 	a.work.Settled(err)
 }
 
-// park puts the answer off until its work is stored. The end of the answer waits for it: an agent that has heard the
-// end takes what was not in the answer for gone. The cache's lock is held.
-func (a *specAnswer) park() {
+// parkLocked puts the answer off until its work is stored. The end of the answer waits for it: an
+// agent that has received the end takes what was not in the answer for gone.
+func (a *specAnswer) parkLocked() {
 	a.parked++
 	a.next, a.work.parked = a.work.parked, a
 }
@@ -276,7 +276,7 @@ func (e *endMarker) due() bool {
 		return false
 	}
 	stored := s.options.Store != nil && (s.restored || s.cache.Has(e.cluster.name))
-	return e.round == s.round && !e.lost.Load() && (s.complete || stored) && s.inventory(e.cluster).Reliable()
+	return e.round == s.round && !e.lost.Load() && (s.complete || stored) && s.inventoryLocked(e.cluster).Reliable()
 }
 
 func (e *endMarker) Settled(err error) {

@@ -9,9 +9,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 )
 
-// account charges the cluster for a record as it is now: a tombstone, the status of an object, or nothing once it is
-// removed. The source's mutex is held.
-func (w *sourceWork) account() {
+// accountLocked charges the cluster for a record as it is now: a tombstone, the status of an
+// object, or nothing once it is removed.
+func (w *sourceWork) accountLocked() {
 	a, size, own := &w.cluster.account, int64(0), false
 	if w.source.works[workID{w.cluster.name, w.id}] == w {
 		if own = w.Object != nil; own {

@@ -49,16 +49,16 @@ type delivery struct {
 	interval            time.Duration
 	attemptAt           time.Time // of the next attempt, where nothing is confirmed
 
-	asks      []*sourceWork         // with statuses to request
-	awaited   []*sourceWork         // with requested statuses
-	asked     int                   // how many of them have not come
-	askAt     time.Time             // when the next are asked for, where none comes
-	refused   map[*sourceWork]int64 // the sizes of statuses that were refused for lack of memory
-	refusedAt time.Time             // when a status was refused, or requested again, last
-	digest    suspicion
-	droppedAt time.Time // when a list of the agent was dropped last
-	heard     time.Time // of the agent
-	alarm     time.Time // when the cluster is looked at; zero for never
+	asks       []*sourceWork         // with statuses to request
+	awaited    []*sourceWork         // with requested statuses
+	asked      int                   // how many of them have not come
+	askAt      time.Time             // when the next are asked for, where none comes
+	refused    map[*sourceWork]int64 // the sizes of statuses that were refused for lack of memory
+	refusedAt  time.Time             // when a status was refused, or requested again, last
+	digest     suspicion
+	droppedAt  time.Time // when a list of the agent was dropped last
+	lastReport time.Time // of the agent
+	alarm      time.Time // when the cluster is looked at; zero for never
 }
 
 func newDelivery() delivery { return delivery{window: mostRepair, attempt: 1, interval: resendAfter} }
@@ -135,7 +135,7 @@ func (s *Source) confirmLocked(w *sourceWork) {
 	if w.Object != nil && w.problem.late() {
 		w.hideProblem()
 	}
-	s.keep(w)
+	s.keepLocked(w)
 	if d.outstanding < d.window {
 		c.answers.advance()
 		if !d.attemptAt.IsZero() {
@@ -236,7 +236,7 @@ func (s *Source) sendAgainLocked(c *sourceCluster, now time.Time) {
 		w.sentLocked(now)
 		w.attempt = d.attempt
 		d.outstanding++
-		s.send(w)
+		s.sendLocked(w)
 		again = append(again, w)
 	}
 	if s.traits.Strict && len(again) > 0 { // the agent may have nothing new to report, and confirms by no other means
@@ -418,7 +418,7 @@ func (s *Source) lookAt(c *sourceCluster) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
 	now := s.options.Clock.Now()
-	if s.clusters[c.name] != c || !s.writing() {
+	if s.clusters[c.name] != c || !s.writingLocked() {
 		c.delivery.alarm = time.Time{}
 		return
 	}

@@ -64,10 +64,10 @@ const (
 // mayCompare reports whether all works of the cluster may be compared now, by a clock that nobody sets: see runAlarms.
 func (c *sourceCluster) mayCompare() bool { return c.compares.Allow() }
 
-// onDigest compares what the agent holds with what it should. What differs in the heartbeat, and in the sums of buckets
-// that are asked for then, is listed.
-func (s *Source) onDigest(m *codec.Digest) error {
-	c, err := s.clusterOf(m.Cluster)
+// onDigestLocked compares what the agent holds with what it should. What differs in the heartbeat,
+// and in the sums of buckets that are asked for then, is listed.
+func (s *Source) onDigestLocked(m *codec.Digest) error {
+	c, err := s.clusterOfLocked(m.Cluster)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (s *Source) Clusters() []Cluster {
 	out := make([]Cluster, 0, len(s.clusters))
 	for name, c := range s.clusters {
 		out = append(out, Cluster{
-			Name: name, LastHeard: c.delivery.heard, Works: s.cache.Count(name), Unconfirmed: c.delivery.count,
+			Name: name, LastHeard: c.delivery.lastReport, Works: s.cache.Count(name), Unconfirmed: c.delivery.count,
 		})
 	}
 	slices.SortFunc(out, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })

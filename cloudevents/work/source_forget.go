@@ -35,13 +35,13 @@ func (s *Source) Forget(ctx context.Context, cluster string) error {
 func (s *Source) forget(cluster string) (term uint64, err error) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
-	if err := s.writable(false); err != nil {
+	if err := s.writableLocked(false); err != nil {
 		return 0, err
 	}
 	c := s.clusters[cluster]
 	if c == nil {
 		s.keepMeta() // changes nothing, but a replica is told where another one writes
-		return s.term(), nil
+		return s.termLocked(), nil
 	}
 	deleting := make([]*sourceWork, 0, len(c.tombstones))
 	s.cache.All(cluster, func(w *sourceWork) {
@@ -53,7 +53,7 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 		deleting = append(deleting, w)
 	}
 	for _, w := range deleting {
-		s.finish(w)
+		s.finishLocked(w)
 	}
 	s.asked = s.asked && len(deleting) == 0 // the agent may still have them
 	if len(s.worksOf(c)) == 0 {
@@ -63,13 +63,13 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 		c.reported.clear()
 		c.forgetSuspects(func(string) bool { return true })
 		s.removeCluster(c)
-		f := &forgottenCluster{source: s, name: cluster, highest: c.highest, doubted: c.doubted}
+		f := &forgottenCluster{source: s, name: cluster, highest: c.highest, outdated: c.outdated}
 		if c.gap != nil {
 			f.gap = c.gap.Next(c.highest)
 		}
 		s.forgotten.put(f)
 	}
-	return s.term(), nil
+	return s.termLocked(), nil
 }
 
 // removeCluster ends the record of a cluster without works.
@@ -81,18 +81,18 @@ func (s *Source) removeCluster(c *sourceCluster) {
 // forgottenCluster is what stays of a cluster that was forgotten: the versions that its agent shows
 // when it returns do not prove that the Store is an older copy.
 type forgottenCluster struct {
-	source  *Source
-	name    string
-	highest int64
-	doubted bool
-	gap     *protocol.Gap
+	source   *Source
+	name     string
+	highest  int64
+	outdated bool
+	gap      *protocol.Gap
 }
 
 func (f *forgottenCluster) Content() any {
 	if f.source.forgotten.byName[f.name] != f {
 		return nil
 	}
-	out := &storedCluster{Highest: f.highest, Doubted: f.doubted, Forgotten: true}
+	out := &storedCluster{Highest: f.highest, Outdated: f.outdated, Forgotten: true}
 	if f.gap.Kept() {
 		out.Gap = f.gap
 	}
@@ -102,7 +102,7 @@ func (f *forgottenCluster) Content() any {
 func (f *forgottenCluster) Saved() {}
 
 func (f *forgottenCluster) keep() {
-	if s := f.source; s.journal != nil && s.leading() {
+	if s := f.source; s.journal != nil && s.leadingLocked() {
 		s.journal.MarkLocked(journal.PrefixCluster+f.name, f)
 	}
 }
@@ -153,11 +153,11 @@ func (o *forgottenClusters) take(name string) *forgottenCluster {
 	return f
 }
 
-// declare ends the doubts, as [Source.declareLocked] does.
+// declare clears the outdated clusters, as [Source.declareLocked] does.
 func (o *forgottenClusters) declare() {
 	for _, f := range o.byName {
-		if f.doubted || f.gap != nil && !f.source.inherited {
-			f.doubted, f.gap = false, nil
+		if f.outdated || f.gap != nil && !f.source.inherited {
+			f.outdated, f.gap = false, nil
 			f.keep()
 		}
 	}
@@ -166,7 +166,7 @@ func (o *forgottenClusters) declare() {
 // remember gives a cluster that has returned what was kept of it.
 func (s *Source) remember(c *sourceCluster) {
 	if f := s.forgotten.take(c.name); f != nil {
-		c.highest, c.doubted, c.gap = f.highest, f.doubted, f.gap
+		c.highest, c.outdated, c.gap = f.highest, f.outdated, f.gap
 		s.keepCluster(c)
 	}
 }
@@ -180,6 +180,6 @@ func (s *Source) loadForgotten(name string, stored *storedCluster) {
 		s.removeCluster(c)
 	}
 	s.forgotten.put(&forgottenCluster{
-		source: s, name: name, highest: stored.Highest, doubted: stored.Doubted, gap: stored.Gap,
+		source: s, name: name, highest: stored.Highest, outdated: stored.Outdated, gap: stored.Gap,
 	})
 }

@@ -17,22 +17,21 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// inventory returns what is known of the completeness of works, for one cluster. The cache's lock is held, as with all
-// that follows.
-func (s *Source) inventory(c *sourceCluster) protocol.Inventory {
-	_, rival := s.presence.newest()
-	return protocol.Inventory{Complete: s.complete, Doubted: c.doubted, Replaced: s.replaced, Rival: rival}
+// inventoryLocked returns what is known of the completeness of works, for one cluster.
+func (s *Source) inventoryLocked(c *sourceCluster) protocol.Inventory {
+	_, rival := s.presence.newestLocked()
+	return protocol.Inventory{Complete: s.complete, Outdated: c.outdated, Replaced: s.replaced, Rival: rival}
 }
 
-// deletes reports whether a work of the cluster is to be deleted if it is unknown.
-func (s *Source) deletes(c *sourceCluster, w *sourceWork, id string) bool {
-	return w == nil && s.inventory(c).Whole() && s.clears(c, id)
+// deletesLocked reports whether a work of the cluster is to be deleted if it is unknown.
+func (s *Source) deletesLocked(c *sourceCluster, w *sourceWork, id string) bool {
+	return w == nil && s.inventoryLocked(c).Whole() && s.clearsLocked(c, id)
 }
 
-// clears reports whether no other process with this ID can have made what the cluster shows of a
+// clearsLocked reports whether no other process with this ID can have made what the cluster shows of a
 // work: since that was first seen, a check for others has ended. What is not clear is requested
 // again after the check.
-func (s *Source) clears(c *sourceCluster, id string) bool {
+func (s *Source) clearsLocked(c *sourceCluster, id string) bool {
 	if s.presence == nil || s.presence.denied != nil {
 		return true
 	}
@@ -44,23 +43,24 @@ func (s *Source) clears(c *sourceCluster, id string) bool {
 		return true
 	}
 	if !seen && !c.account.charge(suspectSize(id)) {
-		s.refuseEntry(unusable(refusedBudget, "cluster %q has work %s, which is unknown: %w", c.name, id, c.account.errFull()))
+		err := unusable(refusedBudget, "cluster %q has work %s, which is unknown: %w", c.name, id, c.account.errFull())
+		s.refuseEntryLocked(err)
 		return false
 	}
 	if c.suspects == nil {
 		c.suspects = map[string]suspect{}
 	}
-	c.suspects[id] = suspect{check: s.presence.next()}
+	c.suspects[id] = suspect{check: s.presence.nextLocked()}
 	return false
 }
 
-// mayRaise reports whether a work goes above the version that its agent reports, now, and counts
+// mayRaiseLocked reports whether a work goes above the version that its agent reports, now, and counts
 // that it does. A newer process may have created a deleted work again. A live work is limited,
 // because another process with the same ID may raise it too: if the broker drops presences, neither
 // detects the other.
-func (s *Source) mayRaise(w *sourceWork) bool {
+func (s *Source) mayRaiseLocked(w *sourceWork) bool {
 	if w.deleting {
-		return s.clears(w.cluster, w.id)
+		return s.clearsLocked(w.cluster, w.id)
 	}
 	now := s.options.Clock.Now()
 	switch since := now.Sub(w.raisedAt); {
@@ -109,9 +109,9 @@ func (c *sourceCluster) forgetSuspects(choose func(id string) bool) {
 	}
 }
 
-// clearSuspects requests what waited for the check that has ended. A list does not have what an agent has deleted, so a
-// deletion is sent again: the agent answers with its version.
-func (s *Source) clearSuspects() {
+// clearSuspectsLocked requests what waited for the check that has ended. A list does not have what
+// an agent has deleted, so a deletion is sent again: the agent answers with its version.
+func (s *Source) clearSuspectsLocked() {
 	for _, c := range s.clusters {
 		var ids []string
 		for id, one := range c.suspects {
@@ -119,7 +119,7 @@ func (s *Source) clearSuspects() {
 				c.suspects[id] = suspect{one.check, s.options.Clock.Now()}
 				ids = append(ids, id)
 				if w := s.works[workID{c.name, id}]; w != nil {
-					s.send(w)
+					s.sendLocked(w)
 				}
 			}
 		}
@@ -132,7 +132,7 @@ func (s *Source) clearSuspects() {
 				Part:   partOf(ids, protocol.Buckets(s.cache.Count(c.name)+len(c.tombstones)+len(ids))),
 			})
 		default:
-			s.askUnknown(c, ids)
+			s.askUnknownLocked(c, ids)
 		}
 	}
 }
@@ -146,10 +146,10 @@ func partOf(ids []string, buckets int) codec.Part {
 	return codec.Part{Buckets: buckets, Listed: slices.Sorted(maps.Keys(listed))}
 }
 
-// doubt checks a version that a cluster has shown of a work against what this store gave. It is
+// detectOutdatedLocked checks a version that a cluster has shown of a work against what this store gave. It is
 // called before the version is remembered.
-func (s *Source) doubt(c *sourceCluster, w *sourceWork, id string, version int64) {
-	if c.gap == nil || c.doubted {
+func (s *Source) detectOutdatedLocked(c *sourceCluster, w *sourceWork, id string, version int64) {
+	if c.gap == nil || c.outdated {
 		return
 	}
 	gap := c.gap
@@ -168,7 +168,7 @@ func (s *Source) doubt(c *sourceCluster, w *sourceWork, id string, version int64
 	if !gap.Has(version) {
 		return
 	}
-	c.doubted = true
+	c.outdated = true
 	s.keepCluster(c)
 	s.logger.Info("The store is older than what an agent holds: unknown works of its cluster stay until InventoryComplete is called",
 		"cluster", c.name, "resourceID", id, "version", version)
@@ -181,8 +181,8 @@ func (c *sourceCluster) openGap() {
 	}
 }
 
-// openGaps is openGap for all that the store has.
-func (s *Source) openGaps() {
+// openGapsLocked is openGap for all that the store has.
+func (s *Source) openGapsLocked() {
 	s.inherited = s.complete
 	if !s.inherited {
 		return
@@ -200,7 +200,7 @@ func (s *Source) openGaps() {
 
 // checked ends the check of a cluster that has listed all that it holds.
 func (c *sourceCluster) checked() {
-	if c.gap == nil || c.doubted || !c.modern {
+	if c.gap == nil || c.outdated || !c.modern {
 		return
 	}
 	kept := c.gap.Kept()
@@ -210,27 +210,27 @@ func (c *sourceCluster) checked() {
 	}
 }
 
-// declareLocked makes the inventory complete and ends the doubts that are known. Where a Store had
+// declareLocked makes the inventory complete and clears the known outdated clusters. Where a Store had
 // it complete, the checks of the other clusters go on: the caller may be a program that declares at
 // each start, and not know that a backup was restored.
 func (s *Source) declareLocked() {
 	s.complete, s.asked, s.replaced = true, false, false
 	s.forgotten.declare()
 	for _, c := range s.clusters {
-		if c.doubted || c.gap != nil && !s.inherited {
-			c.doubted, c.gap = false, nil
+		if c.outdated || c.gap != nil && !s.inherited {
+			c.outdated, c.gap = false, nil
 			s.keepCluster(c)
 		}
 	}
 }
 
-// doubts returns why the inventory does not count although it is complete.
-func (s *Source) doubts() error {
+// inventoryProblems returns why the inventory does not count although it is complete.
+func (s *Source) inventoryProblems() error {
 	s.cache.Lock()
 	defer s.cache.Unlock()
 	n, first := 0, ""
 	for _, c := range s.clusters {
-		if !c.doubted {
+		if !c.outdated {
 			continue
 		}
 		if n++; first == "" || c.name < first {
@@ -242,7 +242,7 @@ func (s *Source) doubts() error {
 		errs = append(errs, fmt.Errorf("the store is older than what %d clusters hold (%s is the first): a backup was restored; "+
 			"unknown works stay until InventoryComplete is called", n, first))
 	}
-	if s.replaced && !s.presence.outranked() {
+	if s.replaced && !s.presence.outrankedLocked() {
 		errs = append(errs, errors.New("a newer process with the same ID was connected and may have made works: "+
 			"unknown works stay until InventoryComplete is called"))
 	}
@@ -254,25 +254,25 @@ func (s *Source) doubts() error {
 func (s *Source) rival(outranked bool) error {
 	s.cache.Lock()
 	defer s.cache.Unlock()
-	if outranked && !s.presence.outranked() {
+	if outranked && !s.presence.outrankedLocked() {
 		return nil
 	}
 	return s.rivalLocked()
 }
 
 func (s *Source) rivalLocked() error {
-	return s.presence.describe("this one does not write; "+useReplicas, "this one deletes no unknown works; "+useReplicas)
+	return s.presence.describeLocked("this one does not write; "+useReplicas, "this one deletes no unknown works; "+useReplicas)
 }
 
 const useReplicas = "end one of them, or give both a SharedStore and a SharedGroup"
 
-// rivalsChanged is called when rivals came or went.
-func (s *Source) rivalsChanged() {
-	outranked := s.presence.outranked()
-	switch _, rival := s.presence.newest(); {
+// rivalsChangedLocked is called when rivals came or went.
+func (s *Source) rivalsChangedLocked() {
+	outranked := s.presence.outrankedLocked()
+	switch _, rival := s.presence.newestLocked(); {
 	case outranked && !s.outranked:
 		s.outranked, s.replaced = true, true
-		s.giveUpAnswers()
+		s.giveUpAnswersLocked()
 		s.logger.Info("This process does not write any more: a newer one with the same ID is connected")
 	case !outranked && s.outranked:
 		s.outranked, s.withheld = false, false
@@ -287,22 +287,22 @@ func (s *Source) rivalsChanged() {
 		s.withheld = true
 	case s.withheld:
 		s.withheld = false
-		s.askLists()
+		s.askListsLocked()
 	}
 }
 
-// giveUpAnswers ends the answers and lists that are under way.
-func (s *Source) giveUpAnswers() {
+// giveUpAnswersLocked ends the answers and lists that are under way.
+func (s *Source) giveUpAnswersLocked() {
 	s.round++
 	for _, c := range s.clusters {
 		clear(c.lists)
 	}
 }
 
-// askLists asks all agents for what they hold.
-func (s *Source) askLists() {
+// askListsLocked asks all agents for what they hold.
+func (s *Source) askListsLocked() {
 	if s.traits.Strict { // statuses tell as well what the agents have
-		s.askAll()
+		s.askAllLocked()
 		return
 	}
 	s.request(&codec.StatusResync{
@@ -312,8 +312,8 @@ func (s *Source) askLists() {
 	})
 }
 
-// errOutranked is what a write gets while a newer process has the ID of this source.
-func (s *Source) errOutranked() error {
+// errOutrankedLocked is what a write gets while a newer process has the ID of this source.
+func (s *Source) errOutrankedLocked() error {
 	return apierrors.NewServiceUnavailable(s.rivalLocked().Error())
 }
 
@@ -327,6 +327,6 @@ func (s *Source) detectRivals() {
 		header:   codec.Header{Source: s.options.SourceID},
 		self:     protocol.Process{Session: uuid.NewString()},
 		interval: sourceInterval,
-		changed:  s.rivalsChanged, checked: s.clearSuspects,
+		changed:  s.rivalsChangedLocked, checked: s.clearSuspectsLocked,
 	})
 }

@@ -55,7 +55,7 @@ func outcome(act protocol.SourceActions) string {
 		return statusAccepted
 	case act.Raise:
 		return statusBehind
-	case act.Bury:
+	case act.DeleteUnknown:
 		return statusUnknown
 	}
 	return statusIgnored
@@ -82,7 +82,7 @@ func (s *Source) collect(m *metrics, own *sourceSizes, out chan<- prometheus.Met
 			unconfirmed++
 		}
 	}
-	clusters, complete, writing, events := len(s.clusters), s.complete, s.writing(), 0
+	clusters, complete, writing, events := len(s.clusters), s.complete, s.writingLocked(), 0
 	if s.replica != nil {
 		events = len(s.replica.inbox)
 	}

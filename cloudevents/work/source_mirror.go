@@ -31,9 +31,9 @@ type mirroredWork struct {
 	version uint64
 }
 
-// mirror takes over what another replica has stored. whole is whether changes are all that the store has: what is not
-// among them is gone. The works' lock is held.
-func (s *Source) mirror(changes []Change, whole bool) error {
+// mirrorLocked takes over what another replica has stored. whole is whether changes are all that
+// the store has: what is not among them is gone.
+func (s *Source) mirrorLocked(changes []Change, whole bool) error {
 	if whole {
 		s.replica.clearInbox()
 	}
@@ -104,7 +104,7 @@ func (s *Source) readBatch(changes []Change) (mirrored, error) {
 			return batch, fmt.Errorf("record %q of the store: %w", c.Key, err)
 		}
 		if w == nil {
-			w = &sourceWork{source: s, cluster: s.cluster(cluster), id: id}
+			w = &sourceWork{source: s, cluster: s.clusterLocked(cluster), id: id}
 		}
 		batch.works = append(batch.works, mirroredWork{w, &stored, stored.resourceVersion()})
 	}
@@ -131,12 +131,12 @@ func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
 	}
 	w.load(stored)
 	s.works[workID{w.cluster.name, w.id}] = w
-	defer w.account()
+	defer w.accountLocked()
 	if stored.Object == nil {
-		s.entomb(w)
+		s.addTombstoneLocked(w)
 		return
 	}
-	s.exhume(w)
+	s.removeTombstoneLocked(w)
 	if again || old == nil || !sameObject(old, stored.Object) {
 		s.cache.PutAs(w, stored.Object)
 	}

@@ -52,7 +52,7 @@ func (w *sourceWork) showProblem(c metav1.Condition) {
 	var covering *problem
 	obj.Status, covering = problem{Condition: c}.cover(obj.Status)
 	w.setProblem(covering)
-	w.source.put(w, &obj)
+	w.source.putLocked(w, &obj)
 }
 
 // hideProblem takes the problem back.
@@ -60,7 +60,7 @@ func (w *sourceWork) hideProblem() {
 	obj := *w.Object
 	obj.Status = w.problem.uncover(obj.Status)
 	w.setProblem(nil)
-	w.source.put(w, &obj)
+	w.source.putLocked(w, &obj)
 }
 
 // clip cuts a message to what the schema allows a condition to have.
@@ -72,9 +72,9 @@ func clip(message string) string {
 	return strings.ToValidUTF8(message[:most-len("…")], "") + "…"
 }
 
-// refuseStatus shows that the agent's last status was refused, next to what its last good one said. A problem with the
-// spec is more important. The source's mutex is held.
-func (w *sourceWork) refuseStatus(err error) {
+// refuseStatusLocked shows that the agent's last status was refused, next to what its last good one
+// said. A problem with the spec is more important.
+func (w *sourceWork) refuseStatusLocked(err error) {
 	if w.Object == nil || w.problem.unsent() || w.problem.ofStatus() && w.problem.Message == clip(err.Error()) {
 		return
 	}
@@ -85,14 +85,14 @@ func (w *sourceWork) refuseStatus(err error) {
 
 // showLate shows that the agent has not confirmed a version for long.
 func (w *sourceWork) showLate() {
-	heard := "never"
-	if at := w.cluster.delivery.heard; !at.IsZero() {
-		heard = at.UTC().Format(time.RFC3339)
+	last := "never"
+	if at := w.cluster.delivery.lastReport; !at.IsZero() {
+		last = at.UTC().Format(time.RFC3339)
 	}
 	w.showProblem(metav1.Condition{
 		Type: ConditionDelivered, Status: metav1.ConditionFalse, Reason: "NotConfirmed",
 		Message: fmt.Sprintf("the agent of cluster %s has not confirmed this version since %s; last message from it: %s",
-			w.cluster.name, time.Unix(0, w.since).UTC().Format(time.RFC3339), heard),
+			w.cluster.name, time.Unix(0, w.since).UTC().Format(time.RFC3339), last),
 	})
 }
 

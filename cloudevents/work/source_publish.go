@@ -12,8 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// send puts a work into the outbox, once it is stored. The cache's lock is held.
-func (s *Source) send(w *sourceWork) {
+// sendLocked puts a work into the outbox, once it is stored.
+func (s *Source) sendLocked(w *sourceWork) {
 	if w.unsaved {
 		w.toSend = true
 		return
@@ -21,16 +21,16 @@ func (s *Source) send(w *sourceWork) {
 	s.engine.Enqueue(cloudevents.Live, w)
 }
 
-// put shows a new state of a work.
-func (s *Source) put(w *sourceWork, obj *workv1.ManifestWork) {
+// putLocked shows a new state of a work.
+func (s *Source) putLocked(w *sourceWork, obj *workv1.ManifestWork) {
 	s.cache.Put(w, obj)
-	s.keep(w)
+	s.keepLocked(w)
 }
 
-// raise gives the work a version above all that its cluster has shown. next is the snapshot that is about to be
+// raiseLocked gives the work a version above all that its cluster has shown. next is the snapshot that is about to be
 // shown, nil for a tombstone.
-func (s *Source) raise(w *sourceWork, next *workv1.ManifestWork) {
-	s.number(w, next)
+func (s *Source) raiseLocked(w *sourceWork, next *workv1.ManifestWork) {
+	s.numberLocked(w, next)
 	s.unconfirmLocked(w)
 	w.strict.created = false
 	if w.problem != nil && !w.problem.ofStatus() { // it was about the version before
@@ -44,16 +44,16 @@ func (s *Source) raise(w *sourceWork, next *workv1.ManifestWork) {
 	}
 }
 
-// raiseShown raises the version of a work as it is.
-func (s *Source) raiseShown(w *sourceWork) {
+// raiseShownLocked raises the version of a work as it is.
+func (s *Source) raiseShownLocked(w *sourceWork) {
 	if w.Object == nil || !s.traits.Strict && w.problem == nil {
-		s.raise(w, nil)
+		s.raiseLocked(w, nil)
 		return
 	}
 	obj, changed := *w.Object, w.problem != nil
-	s.raise(w, &obj)
+	s.raiseLocked(w, &obj)
 	if changed || obj.Generation != w.Object.Generation {
-		s.put(w, &obj)
+		s.putLocked(w, &obj)
 	}
 }
 
@@ -70,14 +70,14 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 		a.begun = true
 		w.cluster.answers.begun()
 	}
-	if w.Object == nil && !w.deleting || !s.writing() || a != nil && a.round != s.round {
+	if w.Object == nil && !w.deleting || !s.writingLocked() || a != nil && a.round != s.round {
 		s.cache.Unlock()
 		return cloudevents.Message{}, nil
 	}
-	w.heal(boundsOf(s.traits, s.options.Clock))
+	w.healLocked(boundsOf(s.traits, s.options.Clock))
 	if w.unsaved { // store first, then publish
 		if a != nil {
-			a.park()
+			a.parkLocked()
 		} else {
 			w.toSend = true
 		}
@@ -101,7 +101,7 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 		spec.DeletionTimestamp = &deleted
 	}
 	if s.traits.Strict {
-		w.strictSpec(&spec)
+		w.strictSpecLocked(&spec)
 	}
 	w.offered = true
 	w.sentLocked(spec.Time)
@@ -117,8 +117,8 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 	return encode(s.options.Profile, &spec)
 }
 
-// finish ends the deletion of a work: its agent is done, or was given up. The cache's lock is held.
-func (s *Source) finish(w *sourceWork) {
+// finishLocked ends the deletion of a work: its agent is done, or was given up.
+func (s *Source) finishLocked(w *sourceWork) {
 	if w.Object == nil {
 		s.drop(w)
 		return
@@ -134,7 +134,7 @@ func (s *Source) finish(w *sourceWork) {
 	if len(rest) > 0 {
 		obj := *w.Object
 		obj.Finalizers = rest
-		s.put(w, &obj)
+		s.putLocked(w, &obj)
 		return
 	}
 	s.drop(w)
@@ -151,14 +151,14 @@ func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 	if key := (workID{w.cluster.name, w.id}); s.works[key] == w {
 		delete(s.works, key)
 		w.cluster.forgetSuspect(w.id)
-		w.account()
-		s.keep(w)
+		w.accountLocked()
+		s.keepLocked(w)
 		w.resume() // a record of its name that comes next is the one that is saved
 	}
 	if s.traits.Strict {
-		w.outlive()
+		w.keepLastVersion()
 	}
-	s.exhume(w)
+	s.removeTombstoneLocked(w)
 }
 
 // emptyStatus reports whether a status says nothing: no agent has reported, or nothing worth a report.

@@ -101,8 +101,8 @@ func (s *Source) refuseLocked(topic string, err error, reason string, n int) {
 	s.refusals.Error(s.logger, err, reason, topic)
 }
 
-// refuseEntry counts and logs an entry of a list that cannot be used. The cache's lock is held.
-func (s *Source) refuseEntry(err error) {
+// refuseEntryLocked counts and logs an entry of a list that cannot be used.
+func (s *Source) refuseEntryLocked(err error) {
 	s.refuseLocked("", err, refusalReason(err), 1)
 }
 
@@ -122,18 +122,18 @@ func (s *Source) receiveLocked(m codec.Message) error {
 	}
 	switch m := m.(type) {
 	case *codec.Presence:
-		return s.presence.heard(m)
+		return s.presence.receiveLocked(m)
 	case *codec.Status:
-		return s.onStatus(m)
+		return s.onStatusLocked(m)
 	case *codec.Digest:
-		return s.onDigest(m)
+		return s.onDigestLocked(m)
 	case *codec.SpecResync:
-		return s.onList(m)
+		return s.onListLocked(m)
 	}
 	return fmt.Errorf("a %T is nothing for a source", m)
 }
 
-func (s *Source) onStatus(m *codec.Status) error {
+func (s *Source) onStatusLocked(m *codec.Status) error {
 	w := s.works[workID{m.Cluster, m.ResourceID}]
 	strict := m.UID == ""
 	if strict && !s.traits.Strict {
@@ -143,15 +143,15 @@ func (s *Source) onStatus(m *codec.Status) error {
 	if strict {
 		n.time = m.Time
 	}
-	if err := s.check(w, m.ResourceID, n); err != nil {
+	if err := s.checkLocked(w, m.ResourceID, n); err != nil {
 		return err
 	}
-	c, err := s.clusterOf(m.Cluster)
+	c, err := s.clusterOfLocked(m.Cluster)
 	if err != nil {
 		return err
 	}
 	if w != nil || !s.traits.Strict || !m.Gone() {
-		s.doubt(c, w, m.ResourceID, m.Version)
+		s.detectOutdatedLocked(c, w, m.ResourceID, m.Version)
 	}
 	c.shown(!strict)
 	act := protocol.OnStatus(w.view(), protocol.StatusEvent{
@@ -162,9 +162,9 @@ func (s *Source) onStatus(m *codec.Status) error {
 		Time:    m.Time,
 		Bundle:  s.traits.Strict,
 		Other:   w.isOther(m),
-	}, !m.Gone() && s.deletes(c, w, m.ResourceID))
+	}, !m.Gone() && s.deletesLocked(c, w, m.ResourceID))
 
-	s.saw(c, w, m.ResourceID, m.Version, act.Raise)
+	s.sawLocked(c, w, m.ResourceID, m.Version, act.Raise)
 	s.metrics.became(outcome(act))
 	if m.ResyncID != "" {
 		s.metrics.answer(received)
@@ -180,40 +180,40 @@ func (s *Source) onStatus(m *codec.Status) error {
 	}
 	var refused error
 	if act.Accept {
-		refused = s.accept(w, m)
+		refused = s.acceptLocked(w, m)
 	}
 	switch {
 	case act.Finish:
 		if s.traits.Strict {
 			w.seq = max(w.seq, m.SequenceID) // so that nothing late is taken for news of a successor
 		}
-		s.finish(w)
-	case act.Bury:
-		w, err := s.bury(c, m.ResourceID, m.Name)
+		s.finishLocked(w)
+	case act.DeleteUnknown:
+		w, err := s.deleteUnknownLocked(c, m.ResourceID, m.Name)
 		if err != nil {
 			return err
 		}
-		s.send(w)
-	case act.Raise && !s.mayRaise(w):
+		s.sendLocked(w)
+	case act.Raise && !s.mayRaiseLocked(w):
 	case act.Raise:
-		s.raiseShown(w)
-		s.send(w)
+		s.raiseShownLocked(w)
+		s.sendLocked(w)
 	case act.Send:
-		s.send(w)
+		s.sendLocked(w)
 	}
 	return refused
 }
 
-// accept shows a reported status. An equal one moves only the bookkeeping, as does one that is refused.
-func (s *Source) accept(w *sourceWork, m *codec.Status) error {
+// acceptLocked shows a reported status. An equal one moves only the bookkeeping, as does one that is refused.
+func (s *Source) acceptLocked(w *sourceWork, m *codec.Status) error {
 	w.seq = max(w.seq, m.SequenceID)
-	w.statusTime, w.strict.reported, w.heard = m.Time, true, validTrace(m.TraceParent)
-	s.keep(w)
+	w.statusTime, w.strict.reported, w.statusTrace = m.Time, true, validTrace(m.TraceParent)
+	s.keepLocked(w)
 	if m.Status == nil || w.Object == nil {
 		return nil
 	}
 	if err := w.admit(m.Status); err != nil {
-		w.refuseStatus(err)
+		w.refuseStatusLocked(err)
 		return err
 	}
 	w.hash = m.Hash
@@ -235,11 +235,12 @@ func (s *Source) accept(w *sourceWork, m *codec.Status) error {
 	return nil
 }
 
-// bury makes a tombstone for a work that an agent holds and this source does not know. One that the cluster has no
-// bytes left for is made when the cluster lists the work again and others are gone.
-func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
+// deleteUnknownLocked makes a tombstone for a work that an agent holds and this source does not
+// know. One that the cluster has no bytes left for is made when the cluster lists the work again
+// and others are gone.
+func (s *Source) deleteUnknownLocked(c *sourceCluster, id, name string) (*sourceWork, error) {
 	now := s.options.Clock.Now()
-	s.expire(now)
+	s.expireTombstonesLocked(now)
 	if name == id {
 		name = "" // the codec's stand-in for a name that the event does not carry
 	}
@@ -253,38 +254,38 @@ func (s *Source) bury(c *sourceCluster, id, name string) (*sourceWork, error) {
 	}
 	w.charged = w.tombstoneSize()
 	c.forgetSuspect(id)
-	s.number(w, nil)
+	s.numberLocked(w, nil)
 	w.createV, w.deleteV = w.version, w.version
 	s.works[workID{c.name, id}] = w
-	s.entomb(w)
+	s.addTombstoneLocked(w)
 	s.unconfirmLocked(w)
-	s.strangers.Error(s.logger, fmt.Errorf(
+	s.unknownWorks.Error(s.logger, fmt.Errorf(
 		"the agent has work %q, but this source does not: it was not created again after a restart, or another source has the same ID", cmp.Or(name, id)), "unknown", c.name)
 	return w, nil
 }
 
-// entomb makes the record a tombstone, the newest of all.
-func (s *Source) entomb(w *sourceWork) {
+// addTombstoneLocked makes the record a tombstone, the newest of all.
+func (s *Source) addTombstoneLocked(w *sourceWork) {
 	w.cluster.tombstones[w.id] = w
 	if w.place == nil {
-		w.place = s.buried.PushBack(w)
+		w.place = s.tombstones.PushBack(w)
 	}
 }
 
-// exhume undoes entomb.
-func (s *Source) exhume(w *sourceWork) {
+// removeTombstoneLocked undoes addTombstoneLocked.
+func (s *Source) removeTombstoneLocked(w *sourceWork) {
 	if w.cluster.tombstones[w.id] == w {
 		delete(w.cluster.tombstones, w.id)
 	}
 	if w.place != nil {
-		s.buried.Remove(w.place)
+		s.tombstones.Remove(w.place)
 		w.place = nil
 	}
 }
 
-// expire drops tombstones older than their TTL.
-func (s *Source) expire(now time.Time) {
-	for oldest := s.buried.Front(); oldest != nil; oldest = s.buried.Front() {
+// expireTombstonesLocked drops tombstones older than their TTL.
+func (s *Source) expireTombstonesLocked(now time.Time) {
+	for oldest := s.tombstones.Front(); oldest != nil; oldest = s.tombstones.Front() {
 		w := oldest.Value.(*sourceWork)
 		if now.Sub(w.deleted.Time) < s.options.TombstoneTTL {
 			return

@@ -120,11 +120,11 @@ func (s *Source) journalOptions() journal.Options {
 	return options
 }
 
-// writing reports whether this source decides. The works' lock is held.
-func (s *Source) writing() bool { return s.leading() && !s.outranked }
+// writingLocked reports whether this source decides.
+func (s *Source) writingLocked() bool { return s.leadingLocked() && !s.outranked }
 
-// leading reports whether it is this source that brings things to the store.
-func (s *Source) leading() bool { return s.replica == nil || s.replica.writes }
+// leadingLocked reports whether it is this source that brings things to the store.
+func (s *Source) leadingLocked() bool { return s.replica == nil || s.replica.writes }
 
 // Lead makes this replica the leader of those that share a Store; see [SourceOptions].SharedGroup. It returns
 // when the replica has read all changes of the previous leader. A write of the clientset does the same, so only
@@ -297,7 +297,7 @@ func (s *Source) followed(changes []Change, whole bool) error {
 		}
 		return nil
 	}
-	if err := s.mirror(changes, whole); err != nil {
+	if err := s.mirrorLocked(changes, whole); err != nil {
 		return err
 	}
 	first := !r.follows
@@ -321,7 +321,7 @@ func (s *Source) stopWriting() {
 	}
 	s.replica.writes = false
 	s.replica.term++
-	s.giveUpAnswers()
+	s.giveUpAnswersLocked()
 	unsaved := s.journal.UnsavedLocked()
 	s.journal.DiscardLocked(isEvent)
 	if s.journal.UnsavedLocked() < unsaved {

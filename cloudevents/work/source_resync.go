@@ -68,21 +68,21 @@ func (s *Source) request(r *codec.StatusResync) {
 
 // resync asks all agents for what they have. A source that may lack works asks for everything; one that knows
 // its works sends each cluster the hashes of its statuses, and asks all for their lists, so that clusters
-// that hold works it has forgotten are heard as well.
+// that hold works it has forgotten are asked as well.
 func (s *Source) resync() {
 	s.cache.Lock()
 	defer s.cache.Unlock()
-	if s.writing() {
+	if s.writingLocked() {
 		s.resyncLocked()
 	}
 }
 
 func (s *Source) resyncLocked() {
 	s.asks.Add(1)
-	s.expire(s.options.Clock.Now())
-	s.metrics.resyncBegan()
+	s.expireTombstonesLocked(s.options.Clock.Now())
+	s.metrics.resyncBeganLocked()
 	if s.traits.Strict {
-		s.resyncStrict()
+		s.resyncStrictLocked()
 		return
 	}
 	scope := codec.ScopeLists
@@ -111,9 +111,9 @@ func (s *Source) resyncLocked() {
 func (s *Source) resyncPeers() {
 	s.cache.Lock()
 	defer s.cache.Unlock()
-	s.expire(s.options.Clock.Now())
+	s.expireTombstonesLocked(s.options.Clock.Now())
 	switch {
-	case !s.writing():
+	case !s.writingLocked():
 	case s.traits.Strict, s.options.ResyncInterval > 0:
 		s.resyncLocked()
 	default:
@@ -128,7 +128,7 @@ func (s *Source) resyncPeers() {
 func (s *Source) sendUnconfirmed(works []*sourceWork) {
 	for _, w := range works {
 		if !w.confirmed {
-			s.send(w)
+			s.sendLocked(w)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.S
 	next.charged = replyCost * int64(len(works)+listCost*count/replyCost)
 	if !c.account.charge(next.charged) {
 		next.lost.Store(true)
-		s.refuseEntry(unusable(refusedBudget, "hashes for cluster %q were not sent: %w", c.name, c.account.errFull()))
+		s.refuseEntryLocked(unusable(refusedBudget, "hashes for cluster %q were not sent: %w", c.name, c.account.errFull()))
 		return next
 	}
 	s.engine.Enqueue(cloudevents.Bulk, next)
@@ -229,7 +229,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 	}
 	bounds := boundsOf(s.traits, s.options.Clock)
 	for _, w := range l.works {
-		w.heal(bounds)
+		w.healLocked(bounds)
 		hash, err := w.statusHash()
 		if err != nil {
 			s.logger.Error(err, "Cannot hash a status", "work", w.name, "cluster", w.cluster.name)
@@ -280,12 +280,12 @@ type agentList struct {
 	unknown  []string // of a strict agent
 }
 
-// onList answers an agent's list. The cache's lock is held.
-func (s *Source) onList(m *codec.SpecResync) error {
+// onListLocked answers an agent's list.
+func (s *Source) onListLocked(m *codec.SpecResync) error {
 	if m.TargetSource != "" && m.TargetSource != s.options.SourceID {
 		return nil
 	}
-	c, err := s.clusterOf(m.Cluster)
+	c, err := s.clusterOfLocked(m.Cluster)
 	if err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	if len(c.delivery.asks) > 0 {
 		s.askStatusesLocked(c, s.options.Clock.Now())
 	}
-	s.askUnknown(c, l.unknown)
+	s.askUnknownLocked(c, l.unknown)
 	l.unknown = nil
 	if m.Scope != codec.ScopeAll || len(l.received) < l.count {
 		return nil
@@ -328,7 +328,7 @@ func (s *Source) onList(m *codec.SpecResync) error {
 	}
 	answersHashes := s.traits.Strict && m.TargetSource != "" // then it has no works but those that they named
 	if !answersHashes {
-		whole := s.inventory(c).Whole()
+		whole := s.inventoryLocked(c).Whole()
 		c.forgetSuspects(func(id string) bool {
 			_, listed := l.listed[id]
 			return inPart(id, l.part) && !(listed && whole) && s.works[workID{c.name, id}] == nil
@@ -338,7 +338,7 @@ func (s *Source) onList(m *codec.SpecResync) error {
 		c.delivery.listedLocked()
 	}
 	if !m.Broadcast { // else the agent has begun
-		s.metrics.answered(&c.answered)
+		s.metrics.answeredLocked(&c.answered)
 	}
 	if c.strict && !s.traits.Strict {
 		// Its list has no sequences, so what it reported while this source was away shows in the hashes only.
@@ -421,13 +421,13 @@ func (c *sourceCluster) dropLists() {
 // onEntry compares one work of an agent's list.
 func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, directed bool) {
 	if e.Source == "" && c.modern {
-		s.refuseEntry(unusable(refusedUnexpected, "cluster %q lists work %s without a source", c.name, e.ResourceID))
+		s.refuseEntryLocked(unusable(refusedUnexpected, "cluster %q lists work %s without a source", c.name, e.ResourceID))
 		return
 	}
 	foreign := e.Source != "" && e.Source != s.options.SourceID
 	w := s.works[workID{c.name, e.ResourceID}]
-	if err := s.check(w, e.ResourceID, shown{version: e.Version, seq: e.SequenceID}); err != nil {
-		s.refuseEntry(err)
+	if err := s.checkLocked(w, e.ResourceID, shown{version: e.Version, seq: e.SequenceID}); err != nil {
+		s.refuseEntryLocked(err)
 		return
 	}
 	if !foreign {
@@ -435,7 +435,7 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 	}
 	about := s.traits.Strict || !foreign && (e.Source != "" || w != nil)
 	if about && (w != nil || directed || !s.traits.Strict) {
-		s.doubt(c, w, e.ResourceID, e.Version)
+		s.detectOutdatedLocked(c, w, e.ResourceID, e.Version)
 	}
 	act := protocol.OnListEntry(w.view(), protocol.ListEntry{
 		Version: protocol.Version{V: e.Version, UID: string(e.UID)},
@@ -444,23 +444,23 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 		Strict:  e.Source == "",
 		Bundle:  s.traits.Strict,
 		Own:     directed,
-	}, !foreign && e.Version > 0 && s.deletes(c, w, e.ResourceID))
+	}, !foreign && e.Version > 0 && s.deletesLocked(c, w, e.ResourceID))
 	if about {
-		s.saw(c, w, e.ResourceID, e.Version, act.Raise)
+		s.sawLocked(c, w, e.ResourceID, e.Version, act.Raise)
 	}
 	if act.Confirmed {
 		s.confirmLocked(w)
 	}
 	switch {
-	case act.Raise && !s.mayRaise(w):
-	case act.Bury:
-		if w, err := s.bury(c, e.ResourceID, ""); err != nil {
-			s.refuseEntry(err)
+	case act.Raise && !s.mayRaiseLocked(w):
+	case act.DeleteUnknown:
+		if w, err := s.deleteUnknownLocked(c, e.ResourceID, ""); err != nil {
+			s.refuseEntryLocked(err)
 		} else {
 			s.replyNew(l, w)
 		}
 	case act.Raise:
-		s.raiseShown(w)
+		s.raiseShownLocked(w)
 		s.replyNew(l, w)
 	case act.Send:
 		s.reply(l, w)

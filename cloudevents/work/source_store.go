@@ -57,12 +57,12 @@ type storedPast struct {
 
 // storedCluster is the record of what a source knows of a cluster.
 type storedCluster struct {
-	Highest int64         `json:"highest"`
-	Modern  bool          `json:"modern,omitempty"`
-	Strict  bool          `json:"strict,omitempty"`
-	Doubted bool          `json:"doubted,omitempty"`
-	Gap     *protocol.Gap `json:"gap,omitempty"`
-	// Forgotten is whether [Source.Forget] was called since the cluster was heard of.
+	Highest  int64         `json:"highest"`
+	Modern   bool          `json:"modern,omitempty"`
+	Strict   bool          `json:"strict,omitempty"`
+	Outdated bool          `json:"doubted,omitempty"`
+	Gap      *protocol.Gap `json:"gap,omitempty"`
+	// Forgotten is whether [Source.Forget] was called after the last message of the cluster.
 	Forgotten bool `json:"forgotten,omitempty"`
 }
 
@@ -74,9 +74,9 @@ var (
 	_ journal.Record = &sourceMeta{}
 )
 
-// keep notes that the record of a work has changed. The cache's lock is held, as with all that follows.
-func (s *Source) keep(w *sourceWork) {
-	if s.journal == nil || !s.leading() {
+// keepLocked notes that the record of a work has changed.
+func (s *Source) keepLocked(w *sourceWork) {
+	if s.journal == nil || !s.leadingLocked() {
 		return
 	}
 	w.unsaved = true
@@ -84,19 +84,19 @@ func (s *Source) keep(w *sourceWork) {
 }
 
 func (s *Source) keepCluster(c *sourceCluster) {
-	if s.journal != nil && s.leading() {
+	if s.journal != nil && s.leadingLocked() {
 		s.journal.MarkLocked(journal.PrefixCluster+c.name, c)
 	}
 }
 
 func (c *sourceCluster) keepPast(id string) {
-	if s := c.source; s.journal != nil && s.leading() {
+	if s := c.source; s.journal != nil && s.leadingLocked() {
 		s.journal.MarkLocked(journal.PastKey(c.name, id), pastWork{c, id})
 	}
 }
 
 func (s *Source) keepMeta() {
-	if s.journal != nil && s.leading() {
+	if s.journal != nil && s.leadingLocked() {
 		s.journal.MarkLocked(journal.KeyMeta, (*sourceMeta)(s))
 	}
 }
@@ -134,7 +134,7 @@ func (w *sourceWork) Saved() {
 }
 
 func (c *sourceCluster) Content() any {
-	out := &storedCluster{Highest: c.highest, Modern: c.modern, Strict: c.strict, Doubted: c.doubted}
+	out := &storedCluster{Highest: c.highest, Modern: c.modern, Strict: c.strict, Outdated: c.outdated}
 	if c.gap.Kept() {
 		out.Gap = c.gap
 	}
@@ -202,9 +202,9 @@ func (s *Source) load(ctx context.Context) error {
 	}
 	slices.SortFunc(tombstones, func(a, b *sourceWork) int { return a.deleted.Compare(b.deleted.Time) })
 	for _, w := range tombstones {
-		s.entomb(w)
+		s.addTombstoneLocked(w)
 	}
-	s.openGaps()
+	s.openGapsLocked()
 	return nil
 }
 
@@ -217,11 +217,11 @@ func (s *Source) loadRecord(key string, value []byte) error {
 	if err := json.Unmarshal(value, &stored); err != nil {
 		return err
 	}
-	c := s.cluster(cluster)
+	c := s.clusterLocked(cluster)
 	w := &sourceWork{source: s, cluster: c, id: id}
 	w.load(&stored)
 	s.works[workID{cluster, id}] = w
-	defer w.account()
+	defer w.accountLocked()
 	if stored.Object != nil {
 		s.cache.Restore(w, stored.Object)
 		return nil
@@ -254,18 +254,18 @@ func (s *Source) loadOther(key string, value []byte) error {
 			s.loadForgotten(name, &stored)
 			return nil
 		}
-		c := s.cluster(name)
+		c := s.clusterLocked(name)
 		if stored.Highest > c.highest { // else it is what this process knows of
 			c.gap = stored.Gap
 		}
-		c.doubted = stored.Doubted
+		c.outdated = stored.Outdated
 		c.highest, c.modern, c.strict = max(c.highest, stored.Highest), stored.Modern, stored.Strict
 	case isPast:
 		var stored storedPast
 		if err := json.Unmarshal(value, &stored); err != nil {
 			return err
 		}
-		s.cluster(cluster).loadPast(id, &stored)
+		s.clusterLocked(cluster).loadPast(id, &stored)
 	case key == journal.KeyLeader, strings.HasPrefix(key, journal.PrefixInbox): // of replicas, which follow the store
 	default:
 		return journal.ErrUnknownRecord

@@ -28,14 +28,14 @@ type strictWork struct {
 	unversioned bool
 	// created is whether nothing was written since Create, reported whether an agent has shown a status.
 	created, reported bool
-	// doubted is whether the agent was sent the work because it showed another time of creation.
-	doubted bool
+	// otherSent is whether the agent was sent the work because it showed another time of creation.
+	otherSent bool
 }
 
-// number gives a record the version of its next state; next is the snapshot about to be shown, if there is one.
-func (s *Source) number(w *sourceWork, next *workv1.ManifestWork) {
+// numberLocked gives a record the version of its next state; next is the snapshot about to be shown, if there is one.
+func (s *Source) numberLocked(w *sourceWork, next *workv1.ManifestWork) {
 	now := s.options.Clock.Now()
-	s.keep(w)
+	s.keepLocked(w)
 	if !s.traits.Strict {
 		w.version = w.cluster.next(now)
 		return
@@ -59,15 +59,15 @@ func (s *Source) number(w *sourceWork, next *workv1.ManifestWork) {
 	}
 }
 
-// saw remembers a version that the cluster has shown. raise is whether the work goes above it.
-func (s *Source) saw(c *sourceCluster, w *sourceWork, id string, version int64, raise bool) {
+// sawLocked remembers a version that the cluster has shown. raise is whether the work goes above it.
+func (s *Source) sawLocked(c *sourceCluster, w *sourceWork, id string, version int64, raise bool) {
 	switch {
 	case !s.traits.Strict:
 		c.saw(version)
 	case w != nil:
 		if raise || version > max(w.version, w.strict.floor) {
 			w.strict.floor = max(version, w.version) + protocol.Unreported
-			s.keep(w)
+			s.keepLocked(w)
 		}
 	default:
 		if version > c.reported.byID[id].version {
@@ -77,8 +77,8 @@ func (s *Source) saw(c *sourceCluster, w *sourceWork, id string, version int64, 
 	}
 }
 
-// outlive remembers of a work that is dropped what comes after it under its name must be above.
-func (w *sourceWork) outlive() {
+// keepLastVersion remembers of a work that is dropped what comes after it under its name must be above.
+func (w *sourceWork) keepLastVersion() {
 	r := report{version: max(w.version, w.strict.floor), seq: w.seq}
 	w.cluster.reported.saw(w.id, datedReport{report: r, at: w.source.options.Clock.Now(), past: true})
 }
@@ -86,16 +86,17 @@ func (w *sourceWork) outlive() {
 // isOther reports whether a status is about a work that was created at another time, by an earlier process of this
 // source: agents send metadata back. It does so once, for the sake of agents that keep the time they saw first.
 func (w *sourceWork) isOther(m *codec.Status) bool {
-	if w == nil || w.Object == nil || w.strict.doubted || m.Metadata == nil || m.Metadata.CreationTimestamp.IsZero() {
+	if w == nil || w.Object == nil || w.strict.otherSent || m.Metadata == nil || m.Metadata.CreationTimestamp.IsZero() {
 		return false
 	}
-	w.strict.doubted = !m.Metadata.CreationTimestamp.Equal(&w.Object.CreationTimestamp)
-	return w.strict.doubted
+	w.strict.otherSent = !m.Metadata.CreationTimestamp.Equal(&w.Object.CreationTimestamp)
+	return w.strict.otherSent
 }
 
-// strictSpec makes of a spec what travels in a strict profile. Of finalizers that is the one which says that an agent
-// has something to clean up: a user's own would never be removed on the cluster. The cache's lock is held.
-func (w *sourceWork) strictSpec(spec *codec.Spec) {
+// strictSpecLocked makes of a spec what travels in a strict profile. Of finalizers that is the one
+// which says that an agent has something to clean up: a user's own would never be removed on the
+// cluster.
+func (w *sourceWork) strictSpecLocked(spec *codec.Spec) {
 	if w.strict.created {
 		spec.Action = codec.ActionCreate
 	}
@@ -111,11 +112,11 @@ func (w *sourceWork) strictSpec(spec *codec.Spec) {
 	spec.Work = &obj
 }
 
-// resyncStrict asks all agents for the statuses of all works, unless it has done so, and tells each cluster which
-// statuses it has. The cache's lock is held.
-func (s *Source) resyncStrict() {
+// resyncStrictLocked asks all agents for the statuses of all works, unless it has done so, and
+// tells each cluster which statuses it has.
+func (s *Source) resyncStrictLocked() {
 	if !s.asked || len(s.works) == 0 {
-		s.askAll()
+		s.askAllLocked()
 	}
 	for _, c := range s.clusters {
 		works := s.currentOf(c)
@@ -124,8 +125,8 @@ func (s *Source) resyncStrict() {
 	}
 }
 
-// askAll asks all agents for the statuses of all works that they have.
-func (s *Source) askAll() {
+// askAllLocked asks all agents for the statuses of all works that they have.
+func (s *Source) askAllLocked() {
 	r := &codec.StatusResync{Header: codec.Header{Source: s.options.SourceID}, Broadcast: true}
 	r.ID, r.Time = s.ids.next(), s.options.Clock.Now().UTC()
 	s.engine.Enqueue(cloudevents.Control, &askedAll{newRequirement(message{s.options.Profile, r}, &s.asks), s})

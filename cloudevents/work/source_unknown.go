@@ -19,8 +19,8 @@ type unknownAsk struct {
 	charged int64               // to the cluster
 }
 
-// askUnknown adds works to the request that waits in the outbox. The cache's lock is held.
-func (s *Source) askUnknown(c *sourceCluster, ids []string) {
+// askUnknownLocked adds works to the request that waits in the outbox.
+func (s *Source) askUnknownLocked(c *sourceCluster, ids []string) {
 	if len(ids) == 0 {
 		return
 	}
@@ -35,7 +35,8 @@ func (s *Source) askUnknown(c *sourceCluster, ids []string) {
 			continue
 		}
 		if !c.account.charge(suspectSize(id)) {
-			s.refuseEntry(unusable(refusedBudget, "the status of work %s of cluster %q was not requested: %w", id, c.name, c.account.errFull()))
+			s.refuseEntryLocked(unusable(refusedBudget,
+				"the status of work %s of cluster %q was not requested: %w", id, c.name, c.account.errFull()))
 			return
 		}
 		a.charged += suspectSize(id)

@@ -59,23 +59,23 @@ func (s *sourceBackend) Refresh(ctx context.Context) (bool, error) { return s.re
 // WaitDurable implements clientset.Backend.
 func (s *sourceBackend) WaitDurable(ctx context.Context) error { return durable(ctx, s.journal) }
 
-// term numbers the times in which this replica writes. The cache's lock is held.
-func (s *Source) term() uint64 {
+// termLocked numbers the times in which this replica writes.
+func (s *Source) termLocked() uint64 {
 	if s.replica == nil {
 		return 0
 	}
 	return s.replica.term
 }
 
-// writable refuses writes to a source that has stopped, and of a replica that does not write any more. The cache's lock
-// is held.
-func (s *Source) writable(dryRun bool) error {
+// writableLocked refuses writes to a source that has stopped, and of a replica that does not write
+// any more.
+func (s *Source) writableLocked(dryRun bool) error {
 	switch {
 	case s.cache.Sealed():
 		return errStopped
 	case !dryRun && s.outranked:
-		return s.errOutranked()
-	case !dryRun && !s.writing():
+		return s.errOutrankedLocked()
+	case !dryRun && !s.writingLocked():
 		return errReplaced
 	}
 	return nil
@@ -157,31 +157,31 @@ func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun
 
 	s.cache.Lock()
 	defer s.cache.Unlock()
-	if err := s.writable(dryRun); err != nil {
+	if err := s.writableLocked(dryRun); err != nil {
 		return nil, 0, err
 	}
 	if old := s.works[key]; old != nil && old.Object != nil {
 		return nil, 0, exists(old, obj.GenerateName != "")
 	}
-	c := s.cluster(obj.Namespace)
+	c := s.clusterLocked(obj.Namespace)
 	w := &sourceWork{source: s, cluster: c, id: id, name: obj.Name, trace: trace, uid: obj.UID, session: c.session}
-	if err := s.room(w); err != nil {
+	if err := s.roomLocked(w); err != nil {
 		return nil, 0, err
 	}
 	if dryRun {
-		return obj, s.term(), nil
+		return obj, s.termLocked(), nil
 	}
 	if old := s.works[key]; old != nil {
 		s.drop(old)
 	}
-	s.number(w, obj)
+	s.numberLocked(w, obj)
 	w.createV, w.strict.created = w.version, true
 	s.works[key] = w
 	s.unconfirmLocked(w)
-	s.put(w, obj)
-	w.account()
-	s.send(w)
-	return obj, s.term(), nil
+	s.putLocked(w, obj)
+	w.accountLocked()
+	s.sendLocked(w)
+	return obj, s.termLocked(), nil
 }
 
 // exists is the error where a name is taken. With a generateName, another attempt may find one that is not.
@@ -196,8 +196,8 @@ func exists(w *sourceWork, generates bool) error {
 	return err
 }
 
-// room checks that the outbox takes one more work. The cache's lock is held.
-func (s *Source) room(w *sourceWork) error {
+// roomLocked checks that the outbox takes one more work.
+func (s *Source) roomLocked(w *sourceWork) error {
 	return s.metrics.write(room(s.engine, w, s.options.Outbox.limit(), s.options.Outbox != Disabled))
 }
 
@@ -247,25 +247,25 @@ func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*w
 	if w == nil || w.Object != current {
 		return nil, 0, nil
 	}
-	if err := s.writable(false); err != nil {
+	if err := s.writableLocked(false); err != nil {
 		return nil, 0, err
 	}
 	if published {
-		if err := s.room(w); err != nil {
+		if err := s.roomLocked(w); err != nil {
 			return nil, 0, err
 		}
 		w.trace = trace
-		s.raise(w, next)
+		s.raiseLocked(w, next)
 	}
 	if next.DeletionTimestamp != nil && len(next.Finalizers) == 0 {
 		s.dropAs(w, next)
-		return next, s.term(), nil
+		return next, s.termLocked(), nil
 	}
-	s.put(w, next)
+	s.putLocked(w, next)
 	if published {
-		s.send(w)
+		s.sendLocked(w)
 	}
-	return next, s.term(), nil
+	return next, s.termLocked(), nil
 }
 
 // Remove begins the deletion of an object.
@@ -293,13 +293,13 @@ func (s *Source) removeOne(current *workv1.ManifestWork, dryRun bool, trace stri
 	if w == nil || w.Object != current {
 		return nil, 0, nil
 	}
-	if err := s.writable(dryRun); err != nil {
+	if err := s.writableLocked(dryRun); err != nil {
 		return nil, 0, err
 	}
 	if w.deleting || dryRun {
-		return current, s.term(), nil
+		return current, s.termLocked(), nil
 	}
-	if err := s.room(w); err != nil {
+	if err := s.roomLocked(w); err != nil {
 		return nil, 0, err
 	}
 	obj := *current
@@ -311,10 +311,10 @@ func (s *Source) removeOne(current *workv1.ManifestWork, dryRun bool, trace stri
 		obj.Finalizers = append(obj.Finalizers, workv1.ManifestWorkFinalizer)
 	}
 	w.deleting, w.deleted, w.trace = true, *obj.DeletionTimestamp, trace
-	s.raise(w, &obj)
-	s.put(w, &obj)
-	s.send(w)
-	return &obj, s.term(), nil
+	s.raiseLocked(w, &obj)
+	s.putLocked(w, &obj)
+	s.sendLocked(w)
+	return &obj, s.termLocked(), nil
 }
 
 // forCollector reports whether a finalizer waits for the garbage collector, as the policies Foreground and Orphan

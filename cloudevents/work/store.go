@@ -135,7 +135,7 @@ func (s *MemoryStore) applyLocked(changes []Change) {
 	}
 	batch := slices.Clone(changes)
 	for f := range s.followers {
-		f.add(batch)
+		f.addLocked(batch)
 	}
 }
 
@@ -148,7 +148,7 @@ func (s *MemoryStore) Follow(ctx context.Context, f func(changes []Change) error
 		content = append(content, Change{Key: key, Value: value})
 	}
 	slices.SortFunc(content, func(a, b Change) int { return strings.Compare(a.Key, b.Key) })
-	q.add(content)
+	q.addLocked(content)
 	s.followers[q] = struct{}{}
 	s.mu.Unlock()
 	defer func() {
@@ -177,8 +177,8 @@ func (s *MemoryStore) Follow(ctx context.Context, f func(changes []Change) error
 	}
 }
 
-// add queues a batch. The store's mutex is held.
-func (q *memoryFollower) add(batch []Change) {
+// addLocked queues a batch.
+func (q *memoryFollower) addLocked(batch []Change) {
 	q.batches = append(q.batches, batch)
 	q.wake.Set()
 }

@@ -20,8 +20,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// streamsPerConnection is how many streams share a connection. API servers take 100; some are left for the requests that
-// end streams and begin others.
+// streamsPerConnection is how many streams share a connection. API servers take 100; some are left
+// for the requests that end streams and begin others.
 const streamsPerConnection = 90
 
 // pool spreads streams over HTTP clients so that each needs one connection. The transport of client-go dials
@@ -140,16 +140,17 @@ type shard struct {
 	changed chan struct{} // closed and replaced when warm or dialing changes
 }
 
-// hesitation is how long the request that is to make a connection may take until it looks for one. What it does before,
-// say to get a token, is to hold up no other for longer. It is counted in ticks, which a busy machine delays as it delays the
-// request: that may need some milliseconds for nothing at all.
+// turnLimit is how long the request that is to make a connection may take until it looks for one.
+// What it does before, say to get a token, is to hold up no other for longer. It is counted in
+// turnChecks, which a busy machine delays as it delays the request: that may need some milliseconds
+// for nothing at all.
 const (
-	hesitation = 20 * time.Millisecond
-	ticks      = 10
+	turnLimit  = 20 * time.Millisecond
+	turnChecks = 10
 )
 
-// do sends a request, and starts its limit when it does not wait for others any more. The epoch, of the connection that took
-// it, is for failed.
+// do sends a request, and starts its limit when it does not wait for others any more. The epoch, of
+// the connection that took it, is for failed.
 func (s *shard) do(req *http.Request, limit *time.Timer) (resp *http.Response, epoch int, err error) {
 	opener, epoch, err := s.enter(req.Context())
 	if err != nil {
@@ -161,7 +162,7 @@ func (s *shard) do(req *http.Request, limit *time.Timer) (resp *http.Response, e
 		return resp, epoch, err
 	}
 	p := &passage{shard: s}
-	time.AfterFunc(hesitation/ticks, func() { p.tick(1) })
+	time.AfterFunc(turnLimit/turnChecks, func() { p.tick(1) })
 	trace := &httptrace.ClientTrace{
 		GetConn: func(string) { p.looks.Store(true) }, // the pool of connections may be locked here: nothing may wait
 		GotConn: func(httptrace.GotConnInfo) { p.leave(true) },
@@ -195,8 +196,8 @@ func (p *passage) tick(n int) {
 	defer p.mu.Unlock()
 	switch {
 	case p.over || p.looks.Load():
-	case n < ticks:
-		time.AfterFunc(hesitation/ticks, func() { p.tick(n + 1) })
+	case n < turnChecks:
+		time.AfterFunc(turnLimit/turnChecks, func() { p.tick(n + 1) })
 	default:
 		p.over = true
 		p.shard.leave(false)

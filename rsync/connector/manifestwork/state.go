@@ -18,13 +18,14 @@ import (
 )
 
 var (
-	errDeleting  = errors.New("its work is being deleted")
-	errUnheard   = errors.New("the agent has not reported yet")
-	errOutdated  = errors.New("the agent has not reported on the latest change yet")
-	errUnapplied = errors.New("the agent could not apply all of the work")
+	errDeleting    = errors.New("its work is being deleted")
+	errNotReported = errors.New("the agent has not reported yet")
+	errOutdated    = errors.New("the agent has not reported on the latest change yet")
+	errUnapplied   = errors.New("the agent could not apply all of the work")
 )
 
-// statusFeedbackSynced is the type of the condition with which an agent says of which generation the values are that it reports.
+// statusFeedbackSynced is the type of the condition with which an agent says of which generation
+// the values are that it reports.
 const statusFeedbackSynced = "StatusFeedbackSynced"
 
 // reported returns nil when the agent has applied a work as it is now, and else what is known.
@@ -34,7 +35,7 @@ func reported(w *workv1.ManifestWork) error {
 	case w.DeletionTimestamp != nil:
 		return errDeleting
 	case applied == nil:
-		return errUnheard
+		return errNotReported
 	case applied.ObservedGeneration < w.Generation:
 		return errOutdated
 	case applied.Status != metav1.ConditionTrue:
@@ -103,20 +104,21 @@ func heldState(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv
 	return state
 }
 
-// recent reports whether a condition of a manifest is not of an earlier generation; agents need not say of which it is, then
-// that of the work counts.
+// recent reports whether a condition of a manifest is not of an earlier generation; agents need not
+// say of which it is, then that of the work counts.
 func recent(c *metav1.Condition, w *workv1.ManifestWork) bool {
 	return c.ObservedGeneration == 0 || c.ObservedGeneration >= w.Generation
 }
 
-// availableKnown is for agents that set Available apart from Applied, and say of which generation it is on the work only.
+// availableKnown is for agents that set Available apart from Applied, and say of which generation
+// it is on the work only.
 func availableKnown(c *metav1.Condition, w *workv1.ManifestWork) bool {
 	whole := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkAvailable)
 	return c.ObservedGeneration != 0 || whole == nil || whole.ObservedGeneration == 0 || whole.ObservedGeneration >= w.Generation
 }
 
-// judged says of an object that is there whether it does what it is for. That it never will comes first: an agent may report
-// of what has failed that it still progresses.
+// judged says of an object that is there whether it does what it is for. That it never will comes
+// first: an agent may report of what has failed that it still progresses.
 func judged(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.ManifestCondition, o *Options) (ready, failed bool, message string) {
 	ready = true
 	if rule := ruleOf(object); rule != nil && asked(o.Config(object), rule) {
@@ -144,8 +146,8 @@ func judged(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.M
 	return ready, failed, message
 }
 
-// conditionOf finds what an agent says of an object at a place of the manifests. An agent may report the namespace that it
-// put an object into that names none.
+// conditionOf finds what an agent says of an object at a place of the manifests. An agent may
+// report the namespace that it put an object into that names none.
 func conditionOf(w *workv1.ManifestWork, object appcontext.Object, i int) workv1.ManifestCondition {
 	var found *workv1.ManifestCondition
 	for j := range w.Status.ResourceStatus.Manifests {

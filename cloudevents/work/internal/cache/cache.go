@@ -243,7 +243,7 @@ func (s *Cache[R]) publish(e event) {
 // offer offers a write to the watchers whose filters limit to a place.
 func (s *Cache[R]) offer(e *event, of place) {
 	for w := range s.watchers[of] {
-		w.offer(e)
+		w.offerLocked(e)
 	}
 }
 
@@ -291,7 +291,7 @@ func (s *Cache[R]) bookmark(w *Watcher) {
 	s.Lock()
 	defer s.Unlock()
 	if !s.held || !w.markInitialEnd {
-		w.offer(&event{kind: watch.Bookmark, version: s.version, object: bookmarkObject(s.version)})
+		w.offerLocked(&event{kind: watch.Bookmark, version: s.version, object: bookmarkObject(s.version)})
 	}
 }
 

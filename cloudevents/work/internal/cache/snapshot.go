@@ -101,7 +101,7 @@ func (s *Cache[R]) pageAt(f *Filter, version uint64, snapshots bool) (Page, *sna
 	}
 	if version == s.version {
 		defer s.RUnlock()
-		return Page{Version: version, Objects: s.collect(f, nil)}, nil, nil
+		return Page{Version: version, Objects: s.collectLocked(f, nil)}, nil, nil
 	}
 	s.RUnlock()
 	s.Lock()
@@ -200,9 +200,9 @@ func (snap *snapshot) page(q *Query) Page {
 	return page
 }
 
-// collect returns the objects that the filter takes, in no order, with some as they were: nil stands for none. The lock
-// is held.
-func (s *Cache[R]) collect(f *Filter, were map[place]*workv1.ManifestWork) []*workv1.ManifestWork {
+// collectLocked returns the objects that the filter takes, in no order, with some as they were: nil
+// stands for none.
+func (s *Cache[R]) collectLocked(f *Filter, were map[place]*workv1.ManifestWork) []*workv1.ManifestWork {
 	var out []*workv1.ManifestWork
 	if f.Labels == nil && f.Fields == nil && f.Name == "" {
 		n := s.count
@@ -240,7 +240,7 @@ func (s *Cache[R]) collectAt(f *Filter, version uint64) ([]*workv1.ManifestWork,
 	if !ok {
 		return nil, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 	}
-	return s.collect(f, changed), nil
+	return s.collectLocked(f, changed), nil
 }
 
 // Reached returns the error Timeout for a version from the future.

@@ -94,7 +94,7 @@ func (s *Cache[R]) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) 
 // begin queues what the watch starts with.
 func (s *Cache[R]) begin(w *Watcher, o WatchOptions) {
 	if !o.Resume {
-		w.initial = s.collect(&o.Filter, nil)
+		w.initial = s.collectLocked(&o.Filter, nil)
 		if o.MarkInitialEnd && !s.held {
 			w.release(s.version)
 		}
@@ -117,7 +117,7 @@ func (s *Cache[R]) begin(w *Watcher, o WatchOptions) {
 			continue
 		}
 		if out, _, ok := w.filter.translate(&e); ok {
-			w.queue(out, 0) // it has no more than the log
+			w.queueLocked(out, 0) // it has no more than the log
 		}
 	}
 }
@@ -138,10 +138,10 @@ func (w *Watcher) ResultChan() <-chan watch.Event { return w.result }
 // Stop ends the watch; ResultChan is closed soon after.
 func (w *Watcher) Stop() { w.stop() }
 
-// offer queues what the watcher sees of a write. It never blocks. The cache's lock is held. A
-// watcher that has not read for so long that what is pending is over the limit, which what it began
-// with does not count for, gets the error Expired in its place.
-func (w *Watcher) offer(e *event) {
+// offerLocked queues what the watcher sees of a write. It never blocks. A watcher that has not read
+// for so long that what is pending is over the limit, which what it began with does not count for,
+// gets the error Expired in its place.
+func (w *Watcher) offerLocked(e *event) {
 	out, cost, ok := w.filter.translate(e)
 	if !ok {
 		return
@@ -153,17 +153,17 @@ func (w *Watcher) offer(e *event) {
 	}
 	if w.bytes+cost > w.most {
 		w.initial, w.pending, w.next, w.bytes = nil, nil, 0, 0
-		w.queue(errorEvent(apierrors.NewResourceExpired(
+		w.queueLocked(errorEvent(apierrors.NewResourceExpired(
 			fmt.Sprintf("the watch is too slow: the events that were not read keep more than %d bytes", w.most))), 0)
 		w.ended = true
 		w.ends.Slow++
 		return
 	}
-	w.queue(out, cost)
+	w.queueLocked(out, cost)
 }
 
-// queue adds an event. The watcher's lock is held, or it has not begun.
-func (w *Watcher) queue(e watch.Event, cost int) {
+// queueLocked adds an event., or it has not begun.
+func (w *Watcher) queueLocked(e watch.Event, cost int) {
 	if len(w.pending) == cap(w.pending) && w.next > len(w.pending)/2 { // rather than grow
 		n := copy(w.pending, w.pending[w.next:])
 		clear(w.pending[n:])
@@ -210,14 +210,14 @@ func (w *Watcher) release(version uint64) {
 		return
 	}
 	w.markInitialEnd = false
-	w.queue(watch.Event{Type: watch.Bookmark, Object: initialEndObject(version)}, 0)
+	w.queueLocked(watch.Event{Type: watch.Bookmark, Object: initialEndObject(version)}, 0)
 }
 
 // fail queues an error and ends the watch behind it.
 func (w *Watcher) fail(err *apierrors.StatusError) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.queue(errorEvent(err), 0)
+	w.queueLocked(errorEvent(err), 0)
 	w.ended = true
 }
 

@@ -18,7 +18,7 @@ import (
 type Backend interface {
 	// Object returns the current snapshot, or nil.
 	Object(namespace, name string) *workv1.ManifestWork
-	// WaitSynced waits until the backend has heard of all objects that there are.
+	// WaitSynced waits until the initial sync of the backend is complete.
 	WaitSynced(ctx context.Context) error
 	// Refresh has the backend see what others have written. It reports whether that may be more than before.
 	Refresh(ctx context.Context) (bool, error)
@@ -39,7 +39,7 @@ type Backend interface {
 	Remove(ctx context.Context, current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, bool, error)
 	// Supports returns a MethodNotSupported error for a verb that the backend does not have.
 	Supports(verb string, sub Subresource) error
-	// List answers a query. It may wait until the backend has heard of all that there is.
+	// List answers a query. It may wait until the initial sync of the backend is complete.
 	List(ctx context.Context, q *cache.Query) (cache.Page, error)
 	// Watch begins a watch; one that resumes from version 0 begins with the next write.
 	Watch(ctx context.Context, o cache.WatchOptions) (watch.Interface, error)

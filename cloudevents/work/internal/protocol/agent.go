@@ -11,8 +11,8 @@ type AgentState int
 const (
 	// Unknown: nothing is known.
 	Unknown AgentState = iota
-	// Grave: the work was removed, UID and V are kept.
-	Grave
+	// Tombstone: the work was removed, UID and V are kept.
+	Tombstone
 	// Held: the work exists.
 	Held
 	// Deleting: the work exists and is being deleted.
@@ -29,7 +29,7 @@ type AgentWork struct {
 	// Seq is the sequence ID of the last status published.
 	Seq int64
 	// Finalizers is whether the object has any, or must be cleaned up although it has none: an earlier
-	// process may have applied a work that this one heard of in an answer.
+	// process may have applied a work that this one received in an answer.
 	Finalizers bool
 	// Refused is whether there was no room for the spec of this version.
 	Refused bool
@@ -62,7 +62,7 @@ const (
 	Ignore AgentAction = iota
 	// Ask the source for the work: nobody knows whether the event is older than this process.
 	Ask
-	// Create the object, dropping a grave.
+	// Create the object, dropping a tombstone.
 	Create
 	// CreateDeleting makes the object in deletion, with the clean-up finalizer, so that whoever applies
 	// works removes what an earlier process left.
@@ -77,7 +77,7 @@ const (
 	Remove
 	// TakeDelete takes uid and V of a deletion under way, and drops the spec that waits, which is older.
 	TakeDelete
-	// RepeatGone takes uid and V into the grave and says once more that the work is gone.
+	// RepeatGone takes uid and V into the tombstone and reports again that the work is gone.
 	RepeatGone
 	// PublishStatus again, with a sequence above what the source has.
 	PublishStatus
@@ -115,7 +115,7 @@ func onUnknown(e SpecEvent) AgentAction {
 
 func onNewer(w AgentWork, e SpecEvent) AgentAction {
 	switch w.State {
-	case Grave:
+	case Tombstone:
 		switch {
 		case e.Delete:
 			return RepeatGone
@@ -149,7 +149,7 @@ func onNewer(w AgentWork, e SpecEvent) AgentAction {
 
 func onSame(w AgentWork, e SpecEvent) AgentAction {
 	switch {
-	case w.State == Grave && e.Delete:
+	case w.State == Tombstone && e.Delete:
 		return RepeatGone
 	case w.State == Held && w.Refused && !e.Delete:
 		return Take
@@ -158,7 +158,7 @@ func onSame(w AgentWork, e SpecEvent) AgentAction {
 	case w.State == Held && e.Delete:
 		// A deletion raises V, so this is only a strict source's, which may not.
 		return onNewer(w, e)
-	case w.State == Grave || e.Strict:
+	case w.State == Tombstone || e.Strict:
 		return Ignore
 	case e.StatusSeq < w.Seq:
 		return Answer
@@ -205,12 +205,12 @@ type HashEntry struct {
 
 // OnHash decides whether an agent publishes the status of a work that a source listed: when the
 // source has another one, or has it under another incarnation, or has not received the last
-// sequence ID: then both sides would go on with different digests. A grave answers gone.
+// sequence ID: then both sides would go on with different digests. A tombstone answers gone.
 func OnHash(w AgentWork, e HashEntry, ownHash string) AgentAction {
 	switch w.State {
 	case Unknown:
 		return Ignore
-	case Grave:
+	case Tombstone:
 		return RepeatGone
 	}
 	switch {

@@ -13,13 +13,13 @@ import (
 func v(n int64, uid string) protocol.Version { return protocol.Version{V: n, UID: uid} }
 
 var (
-	unknown  = protocol.AgentWork{}
-	grave    = protocol.AgentWork{State: protocol.Grave, Version: v(10, "a"), Seq: 5}
-	held     = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5, Finalizers: true}
-	refused  = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5, Finalizers: true, Refused: true}
-	bare     = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5}
-	deleting = protocol.AgentWork{State: protocol.Deleting, Version: v(10, "a"), Seq: 5, Finalizers: true}
-	waiting  = protocol.AgentWork{State: protocol.Deleting, Version: v(10, "a"), NextV: 12, Finalizers: true}
+	unknown   = protocol.AgentWork{}
+	tombstone = protocol.AgentWork{State: protocol.Tombstone, Version: v(10, "a"), Seq: 5}
+	held      = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5, Finalizers: true}
+	refused   = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5, Finalizers: true, Refused: true}
+	bare      = protocol.AgentWork{State: protocol.Held, Version: v(10, "a"), Seq: 5}
+	deleting  = protocol.AgentWork{State: protocol.Deleting, Version: v(10, "a"), Seq: 5, Finalizers: true}
+	waiting   = protocol.AgentWork{State: protocol.Deleting, Version: v(10, "a"), NextV: 12, Finalizers: true}
 )
 
 // TestOnSpec is the agent's decision table, row by row and column by column.
@@ -41,14 +41,14 @@ func TestOnSpec(t *testing.T) {
 		{"delete, unknown, session mine", unknown, del(mine(spec(v(1, "a")))), protocol.CreateDeleting, "an earlier process may have left resources"},
 		{"delete, unknown, other session", unknown, del(spec(v(1, "a"))), protocol.Ask, "it may be from before the work was created anew"},
 
-		{"spec, grave, newer, session mine", grave, mine(spec(v(11, "b"))), protocol.Create, "created anew"},
-		{"spec, grave, newer, same uid", grave, mine(spec(v(11, "a"))), protocol.Create, "the source raised V because it has the work"},
-		{"spec, grave, newer, other session", grave, spec(v(11, "b")), protocol.Ask, "it may be late, from a process whose clock was ahead"},
-		{"delete, grave, newer", grave, del(spec(v(11, "b"))), protocol.RepeatGone, "the source waits for gone of this version"},
-		{"delete, grave, same", grave, del(spec(v(10, "a"))), protocol.RepeatGone, "gone was lost"},
-		{"spec, grave, same", grave, spec(v(10, "a")), protocol.Ignore, "late"},
-		{"spec, grave, older", grave, spec(v(9, "a")), protocol.Answer, "the source is behind: tell it"},
-		{"spec, grave, equal V, other uid", grave, spec(v(10, "b")), protocol.Answer, "two incarnations with one V: the source must raise"},
+		{"spec, tombstone, newer, session mine", tombstone, mine(spec(v(11, "b"))), protocol.Create, "created anew"},
+		{"spec, tombstone, newer, same uid", tombstone, mine(spec(v(11, "a"))), protocol.Create, "the source raised V because it has the work"},
+		{"spec, tombstone, newer, other session", tombstone, spec(v(11, "b")), protocol.Ask, "it may be late, from a process whose clock was ahead"},
+		{"delete, tombstone, newer", tombstone, del(spec(v(11, "b"))), protocol.RepeatGone, "the source waits for gone of this version"},
+		{"delete, tombstone, same", tombstone, del(spec(v(10, "a"))), protocol.RepeatGone, "gone was lost"},
+		{"spec, tombstone, same", tombstone, spec(v(10, "a")), protocol.Ignore, "late"},
+		{"spec, tombstone, older", tombstone, spec(v(9, "a")), protocol.Answer, "the source is behind: tell it"},
+		{"spec, tombstone, equal V, other uid", tombstone, spec(v(10, "b")), protocol.Answer, "two incarnations with one V: the source must raise"},
 
 		{"spec, held, newer", held, spec(v(11, "a")), protocol.Take, "an update"},
 		{"spec, held, newer, other uid", held, spec(v(11, "b")), protocol.Take, "the source restarted without a store"},
@@ -136,7 +136,7 @@ func TestOnHash(t *testing.T) {
 		reason string
 	}{
 		{"unknown", unknown, entry("a", "h"), protocol.Ignore, "the list of works that follows shows its absence"},
-		{"grave", grave, entry("a", "h"), protocol.RepeatGone, "gone for each listed grave"},
+		{"tombstone", tombstone, entry("a", "h"), protocol.RepeatGone, "gone for each listed tombstone"},
 		{"equal", held, last(entry("a", "h"), 5), protocol.Ignore, "both hold the same"},
 		{"equal, source ahead", held, last(entry("a", "h"), 6), protocol.Ignore, "the agent takes the sequence over"},
 		{"equal, source behind", held, last(entry("a", "h"), 4), protocol.Answer, "it missed an acknowledgement"},

@@ -107,10 +107,10 @@ func TestOnSpecBundle(t *testing.T) {
 		{"equal, no time", has(protocol.Held, 5), protocol.SpecEvent{Version: v(5, ""), Strict: true, Bundle: true}, protocol.Ignore, "nothing says that it is another"},
 		{"deletion", has(protocol.Held, 2), del(event(2, 1)), protocol.MarkDeleting, "such a source does not raise V to delete"},
 		{"bare deletion", has(protocol.Held, 2), bare(event(2, 1)), protocol.MarkDeleting, "the source does not know the work: it shall go"},
-		{"deletion, grave", has(protocol.Grave, 2), del(event(2, 1)), protocol.RepeatGone, "gone was lost"},
-		{"bare deletion, grave", has(protocol.Grave, 2), bare(event(2, 1)), protocol.RepeatGone, "gone was lost"},
-		{"created anew", has(protocol.Grave, 7), event(1, 1), protocol.Create, "it counts from 1 again"},
-		{"late spec, grave", has(protocol.Grave, 7), event(6, -1), protocol.Answer, "tell that it is gone"},
+		{"deletion, tombstone", has(protocol.Tombstone, 2), del(event(2, 1)), protocol.RepeatGone, "gone was lost"},
+		{"bare deletion, tombstone", has(protocol.Tombstone, 2), bare(event(2, 1)), protocol.RepeatGone, "gone was lost"},
+		{"created anew", has(protocol.Tombstone, 7), event(1, 1), protocol.Create, "it counts from 1 again"},
+		{"late spec, tombstone", has(protocol.Tombstone, 7), event(6, -1), protocol.Answer, "tell that it is gone"},
 		{"created anew, deleting", has(protocol.Deleting, 7), event(1, 1), protocol.KeepNext, "clean-up is not cancelled"},
 	}
 	for _, tc := range tests {
@@ -163,7 +163,7 @@ func TestOnStatusBundle(t *testing.T) {
 		{"late gone after a status", reported, gone(status(2, 10)), false, protocol.SourceActions{}, "of an earlier incarnation"},
 		{"unversioned", plain, status(0, 11), false, protocol.SourceActions{Accept: true, Confirmed: true}, "the sequence decides"},
 		{"unversioned, versioned before", plain, status(5, 11), false, protocol.SourceActions{Accept: true}, "there is no version to raise"},
-		{"unknown", protocol.SourceWork{}, status(3, 1), true, protocol.SourceActions{Bury: true}, "the inventory is complete, so it shall go"},
+		{"unknown", protocol.SourceWork{}, status(3, 1), true, protocol.SourceActions{DeleteUnknown: true}, "the inventory is complete, so it shall go"},
 		{"unknown, incomplete", protocol.SourceWork{}, status(3, 1), false, protocol.SourceActions{}, "it may be created anew"},
 	}
 	for _, tc := range tests {
@@ -187,7 +187,7 @@ func TestOnListEntryBundleUnknown(t *testing.T) {
 		want     protocol.SourceActions
 		reason   string
 	}{
-		{"own list", own, true, protocol.SourceActions{Bury: true}, "the topic names the source"},
+		{"own list", own, true, protocol.SourceActions{DeleteUnknown: true}, "the topic names the source"},
 		{"own list, incomplete", own, false, protocol.SourceActions{}, "it may be created anew"},
 		{"list for all", entry, true, protocol.SourceActions{AskStatus: true}, "it may be another source's: its status goes to its own"},
 		{"list for all, incomplete", entry, false, protocol.SourceActions{}, "it may be created anew"},

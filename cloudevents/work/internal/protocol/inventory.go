@@ -30,8 +30,8 @@ func (p Process) Credible(now time.Time) bool { return !p.Started.After(now.Add(
 type Inventory struct {
 	// Complete is whether the owner of the source has said that all its works are there.
 	Complete bool
-	// Doubted is whether the cluster has shown that the source's store is older than what the cluster holds.
-	Doubted bool
+	// Outdated is whether the cluster has shown that the source's store is older than what the cluster holds.
+	Outdated bool
 	// Replaced is whether a newer process with the ID of the source has been there since the owner said so.
 	Replaced bool
 	// Rival is whether another process with the ID of the source is there.
@@ -43,7 +43,7 @@ type Inventory struct {
 func (i Inventory) Whole() bool { return i.Complete && i.Reliable() }
 
 // Reliable reports whether the source may take what it does not know for what is not there, as far as others can tell.
-func (i Inventory) Reliable() bool { return !i.Doubted && !i.Replaced && !i.Rival }
+func (i Inventory) Reliable() bool { return !i.Outdated && !i.Replaced && !i.Rival }
 
 // Gap are the versions that no process with the source's store can have given to a work that the
 // source does not know. An agent that shows one proves that the store is an older copy.

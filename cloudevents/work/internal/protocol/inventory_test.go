@@ -71,7 +71,7 @@ func TestInventory(t *testing.T) {
 	}{
 		{"incomplete", protocol.Inventory{}, false},
 		{"complete", protocol.Inventory{Complete: true}, true},
-		{"older copy of the store", protocol.Inventory{Complete: true, Doubted: true}, false},
+		{"older copy of the store", protocol.Inventory{Complete: true, Outdated: true}, false},
 		{"another process was there", protocol.Inventory{Complete: true, Replaced: true}, false},
 		{"another process is there", protocol.Inventory{Complete: true, Rival: true}, false},
 	} {

@@ -51,8 +51,8 @@ type SourceActions struct {
 	Confirmed bool
 	// Finish the deletion: the work is gone.
 	Finish bool
-	// Bury makes a tombstone for an unknown work and sends the deletion.
-	Bury bool
+	// DeleteUnknown makes a tombstone for an unknown work and sends the deletion.
+	DeleteUnknown bool
 	// AskStatus requests the status of this work. Of an unknown one it tells whether it is this source's:
 	// statuses go to their own.
 	AskStatus bool
@@ -63,7 +63,7 @@ type SourceActions struct {
 func OnStatus(w SourceWork, e StatusEvent, complete bool) SourceActions {
 	switch {
 	case !w.Known:
-		return SourceActions{Bury: complete && !e.Gone}
+		return SourceActions{DeleteUnknown: complete && !e.Gone}
 	case e.Bundle:
 		return onBundleStatus(w, e)
 	case e.Strict:
@@ -115,11 +115,11 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	case e.Foreign:
 		return SourceActions{}
 	case !w.Known && e.Bundle:
-		return SourceActions{Bury: complete && e.Own, AskStatus: complete && !e.Own}
+		return SourceActions{DeleteUnknown: complete && e.Own, AskStatus: complete && !e.Own}
 	case !w.Known:
-		// V 0 is an ask: the agent has heard of the work, but does not hold it. A strict agent does not tell whose the
-		// work is: its status goes to the source that it belongs to.
-		return SourceActions{Bury: complete && !e.Strict && e.V > 0, AskStatus: complete && e.Strict}
+		// V 0 is an ask: the agent knows the name of the work, but does not hold it. A strict agent
+		// does not tell whose the work is: its status goes to the source that it belongs to.
+		return SourceActions{DeleteUnknown: complete && !e.Strict && e.V > 0, AskStatus: complete && e.Strict}
 	case w.Unversioned:
 		return SourceActions{Send: true, Confirmed: e.V == w.V} // nothing tells whether it changed
 	case e.Strict:

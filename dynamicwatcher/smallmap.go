@@ -8,23 +8,23 @@ import (
 	"maps"
 )
 
-// few is a map that needs no memory beside its own for one entry. Most watched objects have one watcher and one UID, and a
+// smallMap is a map that allocates nothing for one entry. Most watched objects have one watcher and one UID, and a
 // map for each of these takes more than all else that is kept of an object.
-type few[K comparable, V any] struct {
+type smallMap[K comparable, V any] struct {
 	key   K
 	value V
 	has   bool
 	more  map[K]V
 }
 
-func (f *few[K, V]) len() int {
+func (f *smallMap[K, V]) len() int {
 	if f.has {
 		return 1 + len(f.more)
 	}
 	return len(f.more)
 }
 
-func (f *few[K, V]) get(key K) (value V, ok bool) {
+func (f *smallMap[K, V]) get(key K) (value V, ok bool) {
 	if f.has && f.key == key {
 		return f.value, true
 	}
@@ -32,7 +32,7 @@ func (f *few[K, V]) get(key K) (value V, ok bool) {
 	return value, ok
 }
 
-func (f *few[K, V]) set(key K, value V) {
+func (f *smallMap[K, V]) set(key K, value V) {
 	_, elsewhere := f.more[key]
 	switch {
 	case !elsewhere && (!f.has || f.key == key):
@@ -44,9 +44,9 @@ func (f *few[K, V]) set(key K, value V) {
 	}
 }
 
-func (f *few[K, V]) delete(key K) {
+func (f *smallMap[K, V]) delete(key K) {
 	if f.has && f.key == key {
-		*f = few[K, V]{more: f.more}
+		*f = smallMap[K, V]{more: f.more}
 		return
 	}
 	if delete(f.more, key); len(f.more) == 0 {
@@ -54,10 +54,10 @@ func (f *few[K, V]) delete(key K) {
 	}
 }
 
-func (f *few[K, V]) clear() { *f = few[K, V]{} }
+func (f *smallMap[K, V]) clear() { *f = smallMap[K, V]{} }
 
 // all returns the entries. What is set or deleted meanwhile counts as with a map.
-func (f *few[K, V]) all() iter.Seq2[K, V] {
+func (f *smallMap[K, V]) all() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if f.has && !yield(f.key, f.value) {
 			return

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// TestFew holds few against a map, in random operations.
-func TestFew(t *testing.T) {
+// TestSmallMap compares a smallMap with a map, in random operations.
+func TestSmallMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
-		var f few[int, int]
+		var f smallMap[int, int]
 		m := map[int]int{}
 		for range 20 {
 			k, v := random.IntN(4), random.IntN(100)
