@@ -341,15 +341,14 @@ func TestRolloutEndsWithTerminate(t *testing.T) {
 		s.done(s.engine.Terminate(s.t.Context(), "v1"))
 		s.fails(rsync.ReasonPreempted, ref, nil)
 		s.expect(2, ",")
-		if r := s.rollback(ref); r != nil {
-			s.t.Errorf("it was rolled back by %+v", r)
-		}
+		s.notRolledBack(ref)
 	})
 	rolloutTest(t, 2, func(s *scene) {
 		ref := s.ref(s.engine.Instantiate(s.t.Context(), "v1", gated))
 		s.expect(2, "1,")
 		s.must(s.engine.Stop(s.t.Context(), "v1"))
 		s.fails(rsync.ReasonStopped, ref, nil)
+		s.notRolledBack(ref)
 		s.expect(2, "1,")
 	})
 	rolloutTest(t, 1, func(s *scene) { // only the last approval is missing
@@ -357,8 +356,16 @@ func TestRolloutEndsWithTerminate(t *testing.T) {
 		s.expect(1, "1")
 		s.must(s.engine.Stop(s.t.Context(), "v1"))
 		s.fails(rsync.ReasonStopped, ref, nil)
+		s.notRolledBack(ref)
 		s.state("v1", rsync.InstantiateFailed)
 	})
+}
+
+func (s *scene) notRolledBack(ref rsync.EventRef) {
+	s.t.Helper()
+	if r := s.rollback(ref); r != nil {
+		s.t.Errorf("it was rolled back by %+v", r)
+	}
 }
 
 // rollback returns the event that a rollout has queued because it failed.
