@@ -21,11 +21,11 @@ type arrival struct {
 	there   chan struct{} // closed when the kind exists
 	changed wait.Signal   // the CRD
 
-	// The watcher's mutex guards what follows.
+	// The watcher's mutex guards the following fields.
 	waiting map[*watch]context.Context
 	exists  bool // the CRD exists
-	came    bool // it was not being deleted, so that the kind may have been served since
-	told    bool // a stream has sent what exists
+	came    bool // it was seen without a deletion, so the kind may have been served
+	told    bool // a stream has sent the first list
 }
 
 // awaitKind returns nil when the server has the kind of a watch, or ctx's error. Until then the source's absentLocked is called
@@ -120,7 +120,7 @@ func (a *arrival) takeLocked(e stream.Event) error {
 		gone = a.came
 		a.exists, a.came = false, false
 	case stream.Synced:
-		gone = !a.exists && (a.came || a.told) // the CRD may have come and gone between two streams
+		gone = !a.exists && (a.came || a.told) // the CRD may have existed between two streams
 		a.told, a.came = true, a.came && a.exists
 	}
 	if gone {

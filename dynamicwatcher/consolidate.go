@@ -49,7 +49,7 @@ func (c *ConsolidateOptions) withDefaults() *ConsolidateOptions {
 	return &out
 }
 
-// enough reports whether as many objects are watched as one watch takes over.
+// enough reports whether the number of objects is large enough for a shared watch.
 func (c *ConsolidateOptions) enough(watched int) bool { return watched >= c.MinObjects }
 
 // fits reports whether a namespace of a size is small enough for that; the size is -1 where it is not known yet.
@@ -82,13 +82,14 @@ func compareVersions(a, b string) (order int, ok bool) {
 	return 0, true
 }
 
-// covered reports whether what happened at a version is part of another. It is not where that is unknown.
+// covered reports whether a change at one version is part of the other. It returns false if that is
+// unknown.
 func covered(version, by string) bool {
 	order, ok := compareVersions(version, by)
 	return ok && order <= 0
 }
 
-// later returns the later of two resource versions, and the second where that is unknown.
+// later returns the later of two resource versions, and the second if that is unknown.
 func later(a, b string) string {
 	if order, ok := compareVersions(a, b); b == "" || ok && order > 0 {
 		return a

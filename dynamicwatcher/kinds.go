@@ -27,29 +27,30 @@ type ScopedGVR struct {
 	Namespaced bool
 }
 
-// lookup asks the server for the resources of one group version. The error is NotFound only where there is none.
+// lookup requests the resources of one group version. The error is NotFound only if the server has
+// none.
 type lookup func(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error)
 
-// kinds remembers the resources of kinds. Each group version is asked for when it is first needed, once for all who
-// need it at that time.
+// kinds caches the resources of kinds. Each group version is requested when it is first needed,
+// once for all concurrent callers.
 type kinds struct {
 	lookup  lookup
-	mapper  meta.RESTMapper // takes the place of lookup where it is set
+	mapper  meta.RESTMapper // replaces lookup if it is set
 	clock   clock.PassiveClock
 	ttl     time.Duration
 	missing time.Duration
 	flights singleflight.Group
-	ctx     context.Context // of the requests, which may outlast those who wait for them
+	ctx     context.Context // of the requests, which may outlast their callers
 	cancel  context.CancelFunc
 	group   sync.WaitGroup // of the requests
 
 	mu     sync.Mutex
 	closed bool
 	groups map[schema.GroupVersion]*groupVersion
-	names  map[schema.GroupKind]string // of resources that were there once
+	names  map[schema.GroupKind]string // of resources that existed once
 }
 
-// groupVersion is what is known of one. It does not change.
+// groupVersion is a cached answer. It does not change.
 type groupVersion struct {
 	resources map[string]metav1.APIResource // by kind
 	asked     time.Time

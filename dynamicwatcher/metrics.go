@@ -127,7 +127,7 @@ func (m *metrics) unregister() {
 	}
 }
 
-// established books a watch that has told what exists.
+// established records a watch that has sent the first list.
 func (m *metrics) established(took time.Duration) {
 	if m != nil {
 		m.establish.Observe(took.Seconds())
@@ -141,7 +141,7 @@ func (m *metrics) ended(v verdict) {
 	}
 }
 
-// told books a change that a watcher is told of.
+// told records a notification.
 func (m *metrics) told(t TriggerType) {
 	if m != nil {
 		m.events.WithLabelValues(string(t)).Inc()

@@ -13,30 +13,30 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
-// object is a watched object, or all that a selector matches: what is known of it, and who wants to
-// know. There may be very many, so it is kept small.
+// object is a watched object, or all objects that a selector matches: its state and its watchers.
+// There may be very many, so it is kept small.
 type object struct {
 	watcher *Watcher
 	id      ObjectIdentifier
 
-	// The watcher's mutex guards what follows.
-	own        *single       // its own watch; nil before Start, while a shared one is enough, and after the end
-	group      *shared       // the watch that it may share; nil where it may not
-	shared     bool          // it depends on that
-	settled    bool          // it is known what exists, or why that cannot be known
-	waiting    chan struct{} // closed when a watch has settled it, again or for the first time; nil where nothing waits
+	// The watcher's mutex guards the following fields.
+	own        *single       // its own watch; nil before Start, after the end, and while the shared watch is enough
+	group      *shared       // the watch that it may share; nil if it may share none
+	shared     bool          // group delivers its changes
+	settled    bool          // the first list is complete, or was refused
+	waiting    chan struct{} // closed at the next settleLocked; nil if nothing waits
 	watchers   smallMap[*watching, subscription]
 	state      State
 	since      time.Time
-	version    string // up to which it has received all
+	version    string // all changes up to this version were received
 	restarts   int
 	err        error                       // of the state
-	synced     bool                        // known is what exists
-	refusal    error                       // the last one, which settled it where it is not synced
+	synced     bool                        // known is complete
+	refusal    error                       // the last error; it settled the object if synced is false
 	known      smallMap[types.UID, string] // resource versions
 	cached     map[types.UID]*unstructured.Unstructured
-	accessLost bool      // that access was lost
-	seenUntil  time.Time // changes from then on may have been missed
+	accessLost bool      // the watchers were notified of it
+	seenUntil  time.Time // later changes may have been missed
 	ended      time.Time // when the last stream ended in an orderly way
 }
 
@@ -79,7 +79,7 @@ func (o *object) suspendLocked() {
 	}
 }
 
-// changedLocked returns a channel that is closed when it is known next what exists, or why that cannot be known.
+// changedLocked returns a channel that is closed at the next settleLocked.
 func (o *object) changedLocked() <-chan struct{} {
 	if o.waiting == nil {
 		o.waiting = make(chan struct{})
@@ -87,8 +87,8 @@ func (o *object) changedLocked() <-chan struct{} {
 	return o.waiting
 }
 
-// currentLocked returns nil where the cache has what exists: a watch delivers the changes of the
-// object, or the server does not have its kind. The error is why the watch does not.
+// currentLocked returns nil if the cache is current: a watch delivers the changes of the object, or
+// the server does not have its kind. Otherwise the error is the reason.
 func (o *object) currentLocked() error {
 	switch {
 	case o.state == Active, o.state == PendingKind && o.synced:
@@ -99,7 +99,7 @@ func (o *object) currentLocked() error {
 	return fmt.Errorf("watch %s: %s", o.id, o.state)
 }
 
-// settleLocked ends the wait of those who wait to know what exists.
+// settleLocked wakes the callers that wait for the first list.
 func (o *object) settleLocked() {
 	if o.settled = true; o.waiting != nil {
 		close(o.waiting)
@@ -126,7 +126,7 @@ func (o *object) takeLocked(e stream.Event) {
 	}
 }
 
-// observeLocked books that an object is what an event says.
+// observeLocked records the object of an event.
 func (o *object) observeLocked(e stream.Event, initial bool) {
 	was, had := o.known.get(e.UID)
 	o.known.set(e.UID, e.ResourceVersion)
@@ -134,8 +134,8 @@ func (o *object) observeLocked(e stream.Event, initial bool) {
 		o.cached[e.UID] = trim(e.Object)
 	}
 	switch {
-	case !o.synced || had && was == e.ResourceVersion: // not news
-	case initial && o.accessLost: // sync tells that access is back, and so this
+	case !o.synced || had && was == e.ResourceVersion: // nothing has changed
+	case initial && o.accessLost: // syncLocked sends Resumed, which includes this
 	case had:
 		o.notifyLocked(o.trigger(Modified, e))
 	default:
@@ -148,9 +148,9 @@ func (o *object) forgetLocked(uid types.UID) {
 	delete(o.cached, uid)
 }
 
-// syncLocked takes what exists at a version, which a stream has sent, in place of what was known:
-// the object receives its changes from that stream from now on. It is old news where a stream that
-// is still open has delivered more.
+// syncLocked replaces the known objects with those that a stream has sent at a version. From then
+// on the object receives its changes from that stream. The snapshot is ignored if an open stream
+// has delivered more.
 func (o *object) syncLocked(version string, exists *snapshot) {
 	open := o.state == Active
 	if open {
@@ -190,11 +190,12 @@ func (o *object) syncLocked(version string, exists *snapshot) {
 	o.settleLocked()
 }
 
-// notifyMissedLocked tells the watchers that may have seen what no stream told: an object that came
-// and went while there was none. Those are whose last reconcile was under way then.
+// notifyMissedLocked notifies watchers that may have read a state which no stream has delivered: an
+// object that was created and deleted while no stream was open. These are watchers with a reconcile
+// in progress at that time.
 func (o *object) notifyMissedLocked(again bool) {
 	if o.id.Name != "" && o.known.len() > 0 || !again && o.watcher.options.DisableInitialReconcile {
-		return // that it is another would have been told, or a watcher wants to know of changes only
+		return // a new UID was reported already, or only changes are wanted
 	}
 	t := o.trigger(Resumed, stream.Event{})
 	if o.known.len() == 0 {
@@ -216,10 +217,10 @@ func (o *object) absentLocked() {
 	o.known.clear()
 	clear(o.cached)
 	o.synced = true
-	o.version = "" // a kind that comes back may begin anew
+	o.version = "" // a kind that is created again may count again
 	o.notifyInitialAllLocked()
 	now := o.watcher.options.Clock.Now()
-	if now.Sub(o.ended) > orderly { // else the stream that has just ended told all
+	if now.Sub(o.ended) > orderly { // otherwise the stream that just ended delivered all
 		o.notifyMissedLocked(true)
 	}
 	o.seenUntil = now
@@ -241,7 +242,7 @@ func (o *object) notifyInitialOfLocked(watcher ObjectIdentifier) {
 	o.notifyInitialLocked(w, s)
 }
 
-// notifyInitialLocked tells a watcher what exists when it begins to watch.
+// notifyInitialLocked notifies a new watcher of the existing objects.
 func (o *object) notifyInitialLocked(watcher *watching, s subscription) {
 	o.watchers.set(watcher, subscription{reading: s.reading})
 	if s.reading || o.watcher.options.DisableInitialReconcile {
@@ -252,7 +253,7 @@ func (o *object) notifyInitialLocked(watcher *watching, s subscription) {
 	case o.known.len() == 0 && s.seen == "":
 		return
 	case o.known.len() == 0:
-		if order, ok := compareVersions(s.seen, o.lastVersionLocked()); !ok || order <= 0 { // otherwise it is to come
+		if order, ok := compareVersions(s.seen, o.lastVersionLocked()); !ok || order <= 0 { // otherwise the object has not arrived yet
 			t.Type = Deleted
 		}
 	case o.id.Name != "":
@@ -267,13 +268,13 @@ func (o *object) notifyInitialLocked(watcher *watching, s subscription) {
 }
 
 func (o *object) trigger(t TriggerType, e stream.Event) Trigger {
-	if e.Name == "" { // the watched object itself, if it is one
+	if e.Name == "" { // the watched object itself
 		e.Namespace, e.Name = o.id.Namespace, o.id.Name
 	}
 	return Trigger{Watched: o.id, Type: t, Namespace: e.Namespace, Name: e.Name, ResourceVersion: e.ResourceVersion}
 }
 
-// notifyLocked tells all watchers that are not to be told of the beginning yet.
+// notifyLocked notifies all watchers, except those that still wait for the initial notification.
 func (o *object) notifyLocked(t Trigger) {
 	for watcher, s := range o.watchers.all() {
 		if !s.initial {

@@ -187,14 +187,14 @@ func (w *Watcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]un
 	}
 }
 
-// current returns what is cached of an object or list while a watch delivers its changes, and the
-// error where the server refuses that. Otherwise it returns a channel that is closed when to try
+// current returns the cached objects while a watch delivers their changes, or an error if the
+// server refuses access. Otherwise it returns a channel that is closed when the caller should try
 // again, and the reason.
 func (w *Watcher) current(watcher ObjectIdentifier, o *object, missing bool) ([]unstructured.Unstructured, <-chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := o.currentLocked()
-	if o.state == PendingKind && !missing { // the kind has come, and the watch is to begin
+	if o.state == PendingKind && !missing { // the kind exists now, and the watch has not begun
 		err = fmt.Errorf("watch %s: %s", o.id, o.state)
 	}
 	switch {
@@ -207,8 +207,8 @@ func (w *Watcher) current(watcher ObjectIdentifier, o *object, missing bool) ([]
 	return nil, o.changedLocked(), err
 }
 
-// endReadLocked ends the time in which a watcher is about to read an object. Where it did not, it
-// is to be told of what exists like others.
+// endReadLocked ends the time in which a watcher is about to read an object. A watcher that has not
+// read it is notified like others.
 func (w *Watcher) endReadLocked(watcher ObjectIdentifier, o *object, did bool) {
 	record := w.registry.watchers[watcher]
 	s, ok := o.watchers.get(record)
@@ -304,7 +304,7 @@ func (w *Watcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured
 	return all, nil
 }
 
-// cacheOf returns what is cached of an object or list, and an ErrNoCacheEntry while no watch delivers its changes.
+// cacheOf returns the cached objects, or an ErrNoCacheEntry while no watch delivers their changes.
 func (w *Watcher) cacheOf(o *object) ([]unstructured.Unstructured, error) {
 	if err := o.currentLocked(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoCacheEntry, err)
@@ -322,7 +322,7 @@ func (w *Watcher) GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	return w.kinds.resolve(ctx, gvk)
 }
 
-// readable checks what all queries need.
+// readable checks the conditions of all queries.
 func (w *Watcher) readable(watcher ObjectIdentifier) error {
 	w.mu.Lock()
 	err := w.runningLocked()
@@ -346,7 +346,7 @@ func (w *Watcher) runningLocked() error {
 	return nil
 }
 
-// cachedLocked returns what is cached of an object or list, in the order of names.
+// cachedLocked returns the cached objects, in the order of names.
 func (w *Watcher) cachedLocked(o *object) []unstructured.Unstructured {
 	all := make([]unstructured.Unstructured, 0, len(o.cached))
 	for _, u := range o.cached {
@@ -359,7 +359,7 @@ func (w *Watcher) cachedLocked(o *object) []unstructured.Unstructured {
 	return all
 }
 
-// trim takes out of an object what is long and of no use to readers.
+// trim removes managed fields and the last applied configuration, which are long.
 func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	u.SetManagedFields(nil)
 	annotations := u.GetAnnotations()

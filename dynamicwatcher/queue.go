@@ -41,7 +41,7 @@ func (w *Watcher) notifyLocked(record *watching, t Trigger) {
 func (w *Watcher) work(ctx context.Context) {
 	for {
 		watcher, shutdown := w.queue.Get()
-		if shutdown || ctx.Err() != nil { // what is queued still would be for nothing
+		if shutdown || ctx.Err() != nil { // the remaining items are dropped
 			return
 		}
 		w.reconcileOne(ctx, watcher)
@@ -105,8 +105,8 @@ func (w *Watcher) owe(watcher ObjectIdentifier) {
 	w.due[watcher] = struct{}{}
 }
 
-// takeTriggers returns what a watcher was queued for, in the order of identifiers, and for how long
-// it was. It reports false for one that has been removed since.
+// takeTriggers returns the triggers of a queued watcher, in the order of identifiers, and how long
+// the first one waited. It returns false if the watcher was removed.
 func (w *Watcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, waited time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -145,7 +145,7 @@ func (w *Watcher) ran(watcher ObjectIdentifier) {
 	}
 }
 
-// giveBack keeps triggers for the next attempt, where nothing newer has come.
+// giveBack keeps triggers for the next attempt, unless there are newer ones.
 func (w *Watcher) giveBack(watcher ObjectIdentifier, triggers []Trigger) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

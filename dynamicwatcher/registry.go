@@ -10,30 +10,31 @@ import (
 	"time"
 )
 
-// registry knows who watches what, in both directions. The watcher's lock guards it.
+// registry maps watchers to watched objects and back. The watcher's mutex guards it.
 type registry struct {
 	watchers map[ObjectIdentifier]*watching
 	objects  map[ObjectIdentifier]*object
-	busy     map[ObjectIdentifier]time.Time // watchers whose reconcile is under way, and since when
+	busy     map[ObjectIdentifier]time.Time // start times of the reconciles in progress
 }
 
-// watching is what a watcher watches, and what it has not been reconciled for.
+// watching is the record of a watcher: its objects and its pending triggers.
 type watching struct {
 	id       ObjectIdentifier
 	objects  map[*object]struct{}
 	triggers map[ObjectIdentifier]Trigger // by watched object
-	queued   time.Time                    // when the first of triggers came
+	queued   time.Time                    // when the first of triggers was added
 	began    time.Time                    // when its last reconcile began
 	ended    time.Time
 }
 
 // subscription is one watcher's interest in one object.
 type subscription struct {
-	// waits is whether the watcher is to be told of what exists when that is known.
+	// initial is whether the watcher must be notified of the existing objects when they are known.
 	initial bool
-	// reads is whether the watcher is about to read what exists, so that it needs not be told of it.
+	// reading is whether the watcher is about to read the existing objects, so it needs no
+	// notification.
 	reading bool
-	// seen is the resource version that the watcher says it has seen.
+	// seen is the resource version that the watcher has read.
 	seen string
 }
 
@@ -41,8 +42,8 @@ func newRegistry() registry {
 	return registry{watchers: map[ObjectIdentifier]*watching{}, objects: map[ObjectIdentifier]*object{}, busy: map[ObjectIdentifier]time.Time{}}
 }
 
-// watcher returns the record of a watcher, and makes one where there is none. A reconcile that
-// removes its watcher and adds it again does not end MinInterval by that.
+// watcher returns the record of a watcher, and makes a new one if needed. A reconcile that removes
+// its watcher and adds it again does not end MinInterval.
 func (r *registry) watcher(id ObjectIdentifier) *watching {
 	w := r.watchers[id]
 	if w == nil {
@@ -52,7 +53,8 @@ func (r *registry) watcher(id ObjectIdentifier) *watching {
 	return w
 }
 
-// subscribe adds an object to what a watcher watches. It returns the object, and whether the watcher did not watch it.
+// subscribe adds an object to a watcher. It returns the object, and whether the watcher did not
+// watch it before.
 func (r *registry) subscribe(watcher ObjectIdentifier, want wanted, make func(wanted) *object) (o *object, joined bool) {
 	o = r.objects[want.id]
 	if o == nil {
@@ -71,7 +73,7 @@ func (r *registry) subscribe(watcher ObjectIdentifier, want wanted, make func(wa
 	return o, true
 }
 
-// unsubscribe takes an object out of what a watcher watches. It reports whether nobody watches the object any more.
+// unsubscribe removes an object from a watcher. It reports whether the object has no watchers left.
 func (r *registry) unsubscribe(w *watching, o *object) (unused bool) {
 	delete(w.objects, o)
 	delete(w.triggers, o.id)
@@ -85,14 +87,14 @@ func (r *registry) unsubscribe(w *watching, o *object) (unused bool) {
 	return true
 }
 
-// tidy forgets a watcher that there is nothing to remember of.
+// tidy removes the record of a watcher without objects and triggers.
 func (r *registry) tidy(w *watching) {
 	if len(w.objects) == 0 && len(w.triggers) == 0 && r.watchers[w.id] == w {
 		delete(r.watchers, w.id)
 	}
 }
 
-// watches returns what a watcher watches.
+// watches returns the objects of a watcher.
 func (r *registry) watches(watcher ObjectIdentifier) []*object {
 	if w := r.watchers[watcher]; w != nil {
 		return slices.Collect(maps.Keys(w.objects))
@@ -100,7 +102,7 @@ func (r *registry) watches(watcher ObjectIdentifier) []*object {
 	return nil
 }
 
-// compareIdentifiers is the order of identifiers in what users get.
+// compareIdentifiers is the order of identifiers in results.
 func compareIdentifiers(a, b ObjectIdentifier) int {
 	return cmp.Or(
 		cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind),

@@ -5,9 +5,9 @@ package dynamicwatcher
 
 import "github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 
-// unscope takes the namespace off an object whose kind turns out to have none. It could not be
-// known before: the kind was awaited, or was another when the object was added. Its watchers watch
-// the object without the namespace from then on, which may be watched already.
+// unscope removes the namespace of an object whose kind turns out to be cluster-scoped. It could
+// not be known before: the kind was awaited, or was another when the object was added. Its watchers
+// then watch the object without the namespace, which may be watched already.
 func (o *object) unscope() {
 	w := o.watcher
 	w.mu.Lock()
@@ -20,10 +20,11 @@ func (o *object) unscope() {
 	w.dropLocked(o)
 }
 
-// misplaced reports whether an event shows that a kind has namespaces which had none: its CRD was created anew.
+// misplaced reports whether an event shows that a cluster-scoped kind now has namespaces: its CRD
+// was created again.
 func misplaced(e stream.Event, namespace string) bool { return namespace == "" && e.Namespace != "" }
 
-// moveLocked lets a watcher watch one object in place of another.
+// moveLocked moves a watcher from one object to another.
 func (w *Watcher) moveLocked(watcher *watching, s subscription, from *object, want wanted) {
 	trigger, pending := watcher.triggers[from.id]
 	fresh := w.registry.objects[want.id] == nil
@@ -34,7 +35,7 @@ func (w *Watcher) moveLocked(watcher *watching, s subscription, from *object, wa
 	}
 	switch {
 	case !joined:
-	case s.reading || !s.initial && to.known.len() == 0: // it knows what there is, or is about to
+	case s.reading || !s.initial && to.known.len() == 0: // it reads the object itself, or nothing exists
 		to.watchers.set(watcher, s)
 	case to.synced:
 		to.notifyInitialOfLocked(watcher.id)

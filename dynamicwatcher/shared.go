@@ -16,20 +16,21 @@ import (
 )
 
 const (
-	// pauseToGather is for how long no object must have come before the first stream is opened, so
-	// that it serves all objects that come at once. mostPauses bounds it.
+	// pauseToGather is the time without new objects before the first stream is opened, so that the
+	// stream serves all objects of a burst. mostPauses bounds it.
 	pauseToGather = 50 * time.Millisecond
 	mostPauses    = 10
 	// held is how long objects wait for the first stream, which may save them streams of their own.
 	held = time.Second
-	// patience is how long a stream may take to send what exists, and how long giving back may take.
+	// patience limits how long a stream may send existing objects, and how long single watches may
+	// take to take over.
 	patience = 30 * time.Second
-	// bearable is for how long a stream may fail for a reason that may be its own. A server that is
-	// overloaded has it for longer: many single watches would be no help.
+	// bearable limits how long a stream may fail before single watches take over. An overloaded
+	// server has more time: many single watches would be no help.
 	bearable, bearableLoad = 3 * time.Second, 30 * time.Second
 )
 
-// unshareable is why a shared watch is no good, other than what the server has against it.
+// unshareable is a reason of this package why a watch cannot be shared.
 type unshareable string
 
 // Error returns the reason.
@@ -59,25 +60,25 @@ type shared struct {
 	watcher *Watcher
 	sharedKey
 
-	// The watcher's mutex guards what follows.
+	// The watcher's mutex guards the following fields.
 	phase     phase
 	watch     *watch             // nil while apart
 	objects   map[string]*object // by name
 	members   int                // how many of them share the watch
-	size      int64              // how many objects the namespace has, as far as was sent
+	size      int64              // number of objects that the namespace is known to have
 	version   string             // the last resource version that was sent
-	seenUntil time.Time          // changes from then on may have been missed
-	failing   time.Time          // when the first of failures in a row came
-	rest      wait.DelayFunc     // how long to be content with single watches
+	seenUntil time.Time          // later changes may have been missed
+	failing   time.Time          // since when it fails without a success
+	rest      wait.DelayFunc     // time until the next attempt to share
 
-	// This is of the stream that is open, or being opened.
+	// The state of the current stream.
 	stream context.Context
 	cut    context.CancelCauseFunc
-	exists map[*object]stream.Event // what was sent of the objects that were watched before; nil when all was sent
-	since  string                   // the version at which all was sent
+	exists map[*object]stream.Event // objects sent so far; nil after the last
+	since  string                   // the version of the first list
 }
 
-// groupOf returns the shared watch that an object may use, if there is one.
+// groupOf returns the shared watch of an object, or nil.
 func (w *Watcher) groupOf(id ObjectIdentifier) *shared {
 	if w.options.Consolidate == nil || w.wide == nil || id.Name == "" {
 		return nil
@@ -105,7 +106,8 @@ func (g *shared) leaveLocked(o *object) {
 	}
 }
 
-// considerLocked moves on as the number of objects and the size of the namespace call for.
+// considerLocked changes the phase if the number of objects or the size of the namespace requires
+// it.
 func (g *shared) considerLocked() {
 	w, limits, n := g.watcher, g.watcher.options.Consolidate, len(g.objects)
 	switch {
@@ -124,7 +126,7 @@ func (g *shared) considerLocked() {
 	}
 }
 
-// moveLocked takes a step, and does what the phase that it leads to calls for.
+// moveLocked takes a step, and does the work of the new phase.
 func (g *shared) moveLocked(s step) {
 	w, was := g.watcher, g.phase
 	if g.phase = was.after(s); g.phase == was {
@@ -151,7 +153,7 @@ func (g *shared) moveLocked(s step) {
 	}
 }
 
-// shareLocked lets an object depend on the watch.
+// shareLocked has the shared watch deliver the changes of an object.
 func (g *shared) shareLocked(o *object) {
 	o.quitLocked()
 	if !o.shared {
@@ -160,7 +162,7 @@ func (g *shared) shareLocked(o *object) {
 	}
 }
 
-// returnLocked leaves an object to its own watch.
+// returnLocked ends that.
 func (g *shared) returnLocked(o *object) {
 	if !o.shared {
 		return

@@ -20,22 +20,22 @@ const (
 	lostAfter    = 3 * time.Second
 )
 
-// snapshot is what a stream has sent of what exists, by UID.
+// snapshot has the existing objects that a stream has sent, by UID.
 type snapshot = smallMap[types.UID, stream.Event]
 
-// single is the watch of one object, or of all that a selector matches.
+// single is the watch of one object, or of all objects that a selector matches.
 type single struct {
 	watch
 	object *object
 
-	// The watcher's mutex guards what follows.
-	exists   *snapshot // what the stream has sent so far; nil when it has sent all
+	// The watcher's mutex guards the following fields.
+	exists   *snapshot // existing objects sent so far; nil after the last
 	missed   string    // the version of the last event of a shared watch, from which the object receives nothing yet
 	refusals int
-	refused  time.Time // when the first of them came
+	refused  time.Time // when the first of them was received
 }
 
-// launchLocked begins to watch an object, unless it has a watch or waits for a shared one.
+// launchLocked starts the watch of an object, unless it has one or waits for a shared one.
 func (w *Watcher) launchLocked(o *object) {
 	g := o.group
 	if w.ctx == nil || w.stopped || o.own != nil || g != nil && (g.phase == gathering || o.shared && g.phase != leaving) {

@@ -8,8 +8,8 @@ import (
 	"maps"
 )
 
-// smallMap is a map that allocates nothing for one entry. Most watched objects have one watcher and one UID, and a
-// map for each of these takes more than all else that is kept of an object.
+// smallMap is a map that allocates nothing for one entry. Most watched objects have one watcher and
+// one UID, and a map for each would take more memory than the rest of the object.
 type smallMap[K comparable, V any] struct {
 	key   K
 	value V

@@ -30,7 +30,7 @@ type watchSource interface {
 	// endLocked takes the end of a stream, or the reason why none was opened. It returns how long to wait before the next one,
 	// zero for the time that the reason calls for, and false where there is no next one.
 	endLocked(v verdict, err error) (rest time.Duration, again bool)
-	// absentLocked notes that a kind which is awaited may have come and gone.
+	// absentLocked notes that an awaited kind may have existed for a short time.
 	absentLocked()
 }
 
@@ -39,13 +39,13 @@ type watchSource interface {
 type watch struct {
 	watcher *Watcher
 	source  watchSource
-	gvk     schema.GroupVersionKind // empty where the source has a target of its own
+	gvk     schema.GroupVersionKind // empty if the source has a fixed target
 	cancel  context.CancelFunc
 
-	// Only the goroutine uses what follows.
+	// Only the goroutine uses the following fields.
 	gvr     ScopedGVR
 	delay   wait.DelayFunc
-	arrived time.Time // when the kind came
+	arrived time.Time // when the kind appeared
 	asked   time.Time // when the stream was requested
 	opened  time.Time // when the server answered
 	initial bool      // the stream has not sent all that exists
@@ -124,9 +124,9 @@ func (a *watch) open(ctx context.Context) (stream.Stream, error) {
 	return s, err
 }
 
-// beginning returns the resource version at which a stream begins whose source has received all up
-// to a version, or does not know one. Where it has delivered something, or queries read it, any
-// version could be too old.
+// beginning returns the resource version at which a stream begins. version is the last one that the
+// source has received, or empty. A source that has delivered events, or is read by queries, must
+// not begin at any version: that could be too old.
 func (w *Watcher) beginning(version string, delivered bool) string {
 	if version == "" && !delivered && !w.options.EnableCache {
 		return stream.AnyVersion
@@ -166,13 +166,13 @@ func (a *watch) next(ctx context.Context, s stream.Stream) error {
 	return nil
 }
 
-// verdict is what to do about the end of a stream, or about a request that failed.
+// verdict is the reaction to the end of a stream, or to a failed request.
 type verdict int
 
 const (
 	reopen      verdict = iota // at once, where it ended; after a while if it had just begun
-	reconnect                  // likewise, and as soon as the server can be reached, which the opener paces
-	restart                    // soon, without the version: it is of no more use
+	reconnect                  // likewise; the opener paces connections
+	restart                    // soon, without the version, which has expired
 	retry                      // after a while
 	refuse                     // after a while; the server denies access
 	lookUp                     // the kind may be gone
@@ -185,7 +185,7 @@ func (v verdict) String() string {
 	return [...]string{"ended", "connection", "expired", "error", "refused", "not_found", "no_kind", "unwatchable"}[v]
 }
 
-// judge reads an error.
+// judge returns the verdict for an error.
 func judge(err error) verdict {
 	var kind *KindError
 	var identifier *IdentifierError
@@ -208,7 +208,7 @@ func judge(err error) verdict {
 	return retry
 }
 
-// recover does what the end of a stream calls for, and reports whether to open another.
+// recover handles the end of a stream, and reports whether to open another.
 func (a *watch) recover(ctx context.Context, err error) bool {
 	w, v := a.watcher, judge(err)
 	a.brief = !a.opened.IsZero() && (a.initial || w.options.Clock.Since(a.opened) <= stable)
@@ -250,7 +250,7 @@ func (a *watch) end(ctx context.Context, v verdict, err error) (rest time.Durati
 	return a.source.endLocked(v, err)
 }
 
-// pause waits before the next attempt: as long as the server asks for, or longer each time.
+// pause waits before the next attempt. It honors Retry-After, and otherwise backs off.
 func (a *watch) pause(ctx context.Context, err error) bool {
 	if a.delay == nil {
 		a.delay = newBackoff()

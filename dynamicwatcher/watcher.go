@@ -23,11 +23,11 @@ import (
 // Watcher implements [DynamicWatcher]. [New] returns one. Its methods may be called from any goroutine.
 type Watcher struct {
 	options Options
-	metrics *metrics // nil where nobody wants them
+	metrics *metrics // nil without a registerer
 	kinds   *kinds
-	lookups *http.Client // of kinds; nil where it is the user's
+	lookups *http.Client // of kinds; nil if it is the user's
 	opener  stream.Opener
-	wide    *stream.HTTP                                           // the opener, where it can be asked for all of a namespace; nil where clients are the user's
+	wide    *stream.HTTP                                           // the opener, if it can watch a whole namespace; nil with the user's clients
 	queue   workqueue.TypedRateLimitingInterface[ObjectIdentifier] // it has goroutines: nil before Start
 	invalid error                                                  // of NewWithClients: Start returns it
 	started chan struct{}
@@ -102,7 +102,7 @@ func (w *Watcher) Started() <-chan struct{} { return w.started }
 // NeedLeaderElection implements [DynamicWatcher].
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
-// dropLocked ends the watch of an object that nobody watches any more. It does not wait.
+// dropLocked ends the watch of an object without watchers. It does not wait.
 func (w *Watcher) dropLocked(o *object) {
 	o.quitLocked()
 	if o.group != nil {
@@ -141,12 +141,12 @@ func (w *Watcher) RemoveWatcher(watcher ObjectIdentifier) error {
 	defer w.mu.Unlock()
 	delete(w.batches, watcher)
 	w.subscribeLocked(watcher, true, nil)
-	delete(w.registry.watchers, watcher) // with what it was not reconciled for
+	delete(w.registry.watchers, watcher) // and its pending triggers
 	delete(w.due, watcher)
 	return nil
 }
 
-// change adds to what a watcher watches, or replaces it.
+// change adds objects to a watcher, or replaces its objects.
 func (w *Watcher) change(watcher ObjectIdentifier, replace bool, seen string, watched ...ObjectIdentifier) error {
 	if err := validateWatcher(watcher); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (w *Watcher) change(watcher ObjectIdentifier, replace bool, seen string, wa
 	return nil
 }
 
-// subscribeLocked adds to what a watcher watches, or replaces it.
+// subscribeLocked adds objects to a watcher, or replaces its objects.
 func (w *Watcher) subscribeLocked(watcher ObjectIdentifier, replace bool, want []wanted) {
 	keep := make(map[*object]struct{}, len(want))
 	for _, wanted := range want {
@@ -194,7 +194,7 @@ func (w *Watcher) subscribeLocked(watcher ObjectIdentifier, replace bool, want [
 	}
 }
 
-// keepOnlyLocked ends what else a watcher watches.
+// keepOnlyLocked ends the other watches of a watcher.
 func (w *Watcher) keepOnlyLocked(watcher ObjectIdentifier, keep func(*object) bool) {
 	record := w.registry.watchers[watcher]
 	if record == nil {
@@ -222,10 +222,11 @@ func (w *Watcher) newObjectLocked(want wanted) *object {
 	return o
 }
 
-// maxLookups is how many kinds are looked up at a time for one call.
+// maxLookups is the number of concurrent lookups of kinds for one call.
 const maxLookups = 16
 
-// normalize looks up the kinds, all within one time limit, and takes the namespace off objects that have none.
+// normalize looks up the kinds, all within one time limit, and removes the namespace of
+// cluster-scoped objects.
 func (w *Watcher) normalize(ids ...ObjectIdentifier) ([]ObjectIdentifier, error) {
 	ctx, cancel := context.WithTimeout(w.context(), lookupTimeout)
 	defer cancel()
@@ -262,8 +263,8 @@ func (w *Watcher) normalize(ids ...ObjectIdentifier) ([]ObjectIdentifier, error)
 	return normal, nil
 }
 
-// scope takes the namespace off an object whose kind has none. The error is that of the lookup of
-// the kind, except where a missing kind is awaited, or an [*IdentifierError].
+// scope removes the namespace of an object if its kind is cluster-scoped. The error is that of the
+// lookup, unless missing kinds are awaited, or an [*IdentifierError].
 func (w *Watcher) scope(o ObjectIdentifier, gvr ScopedGVR, lookup error) (ObjectIdentifier, error) {
 	switch {
 	case errors.Is(lookup, ErrNoVersionedResource) && w.options.MissingKind == Wait:
@@ -283,7 +284,7 @@ func (w *Watcher) isStopped() bool {
 	return w.stopped
 }
 
-// asKnown is normalize for what is being watched, so that its kind is known: it asks nobody.
+// asKnown is normalize for watched objects: their kinds are known, so it sends no request.
 func (w *Watcher) asKnown(o ObjectIdentifier) ObjectIdentifier {
 	if gvr, ok, err := w.kinds.known(o.GroupVersionKind()); ok && err == nil && !gvr.Namespaced {
 		o.Namespace = ""
@@ -291,7 +292,7 @@ func (w *Watcher) asKnown(o ObjectIdentifier) ObjectIdentifier {
 	return o
 }
 
-// context is Start's, where that has been called.
+// context returns the context of Start, or the background before Start.
 func (w *Watcher) context() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()

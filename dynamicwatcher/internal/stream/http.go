@@ -35,13 +35,15 @@ const (
 	// maxStatus bounds what is read of an error.
 	maxStatus = 64 << 10
 
-	// silence is how long a server may leave a request without an answer, or what exists half told. API servers end their own
-	// requests after a minute, but what stands before them may not.
+	// silence limits how long a server may leave a request without an answer, or stop while it
+	// sends existing objects. API servers end their own requests after a minute, but proxies in
+	// front of them may not.
 	silence = 2 * time.Minute
 )
 
-// initialSilence is how long a server may be silent while it sends what exists. A server that does not know sendInitialEvents
-// sends the objects, or nothing, and never the bookmark that ends them. client-go warns after the same time.
+// initialSilence limits pauses while a server sends existing objects. A server that does not
+// support sendInitialEvents sends the objects, or nothing, and never the bookmark that ends them.
+// client-go warns after the same time.
 const initialSilence = 10 * time.Second
 
 // plainFor is for how long a group version is listed after its server did not send that bookmark: it may only have been slow.
@@ -226,11 +228,11 @@ type httpStream struct {
 	epoch  int
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
-	limit  *time.Timer // nil when what exists has been told
+	limit  *time.Timer // nil after the existing objects
 	once   sync.Once
 }
 
-// told ends the limit: from now on nothing may happen for long.
+// told ends the limit: later pauses may be long.
 func (s *httpStream) told() {
 	s.limit.Stop()
 	s.limit = nil
@@ -259,7 +261,7 @@ func (s *httpStream) Next() (Event, error) {
 	return e, err
 }
 
-// ended returns what the end of the stream is told as.
+// ended returns the error of the end of a stream.
 func (s *httpStream) ended(err error) error {
 	var status apierrors.APIStatus
 	switch {

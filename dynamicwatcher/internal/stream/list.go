@@ -25,7 +25,7 @@ const (
 	maxList = 256 << 20
 )
 
-// listAndWatch does with two requests what a server with the feature WatchList does with one.
+// listAndWatch does the work of one WatchList request with two requests.
 func (h *HTTP) listAndWatch(ctx context.Context, t Target) (Stream, error) {
 	events, version, err := h.list(ctx, t)
 	if err != nil {

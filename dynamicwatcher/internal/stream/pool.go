@@ -140,10 +140,9 @@ type shard struct {
 	changed chan struct{} // closed and replaced when warm or dialing changes
 }
 
-// turnLimit is how long the request that is to make a connection may take until it looks for one.
-// What it does before, say to get a token, is to hold up no other for longer. It is counted in
-// turnChecks, which a busy machine delays as it delays the request: that may need some milliseconds
-// for nothing at all.
+// turnLimit limits the time between the start of the request that makes a connection and its search
+// for one. Earlier steps, such as getting a token, must not delay others for longer. It is divided
+// into turnChecks: a busy machine delays these as it delays the request.
 const (
 	turnLimit  = 20 * time.Millisecond
 	turnChecks = 10
@@ -260,14 +259,14 @@ func (s *shard) leave(connected bool) int {
 	return s.epoch
 }
 
-// rest says that a connection has no streams left, so that it may end at any time and nobody is told.
+// rest notes that a connection has no streams left, so it may end without an error.
 func (s *shard) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.warm = false
 }
 
-// failed says that a connection of an epoch has broken.
+// failed notes that a connection of an epoch has broken.
 func (s *shard) failed(epoch int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,14 +275,15 @@ func (s *shard) failed(epoch int) {
 	}
 }
 
-// server paces the attempts of all shards to reach a server. While it is away, one at a time tries.
+// server paces the attempts of all shards to reach a server. While it is away, only one attempt is
+// made at a time.
 type server struct {
 	clock clock.WithTicker
 
 	mu     sync.Mutex
 	delay  wait.DelayFunc // nil while the server is not known to be away
 	until  time.Time
-	trying chan struct{} // closed when who tries has an outcome; nil if nobody does
+	trying chan struct{} // closed at the end of the current attempt; nil without one
 }
 
 // newBackoff returns the delays between attempts to reach a server: 100 ms, growing to 10 s, each with jitter.
@@ -320,7 +320,7 @@ func (s *server) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// tried lets the next one try.
+// tried ends an attempt without a result.
 func (s *server) tried() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +334,7 @@ func (s *server) triedLocked() {
 	}
 }
 
-// failed books an attempt that did not reach the server. Attempts that were made at the same time count as one.
+// failed records an attempt that did not reach the server. Concurrent attempts count as one.
 func (s *server) failed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -349,7 +349,7 @@ func (s *server) failed() {
 	s.until = now.Add(s.delay())
 }
 
-// reached begins the backoff anew.
+// reached resets the backoff.
 func (s *server) reached() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

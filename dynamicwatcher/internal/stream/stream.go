@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Target is what to watch.
+// Target identifies the watched objects.
 type Target struct {
 	Resource  schema.GroupVersionResource
 	Namespace string // empty for all, and for resources without
