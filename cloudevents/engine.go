@@ -23,50 +23,50 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// Handler is what an [Engine] serves: the protocol of a source or an agent. The engine calls its methods
-// one at a time for each connection, never after the connection's Disconnected.
+// Handler is the protocol that an [Engine] runs: that of a source or an agent. The engine calls its
+// methods one at a time for each connection, never after the connection's Disconnected.
 type Handler interface {
 	// Connected is called when the broker has granted all subscriptions. Requests that it puts into
-	// [Control] go out before anything else does.
+	// [Control] are sent before any other item.
 	Connected(ctx context.Context)
 	// Disconnected is called when the connection has ended.
 	Disconnected()
-	// Received takes an event. The broker is told that it arrived when Received, and after it
-	// [Options].Commit, have returned, so by then its content must be in a store. The first events
-	// may come before Connected.
+	// Received handles an event. The event is acknowledged to the broker after Received, and after
+	// it [Options].Commit, have returned, so by then its content must be in a store. The first
+	// events may arrive before Connected.
 	Received(m Message)
-	// Refused takes a message that is not a CloudEvent.
+	// Refused is called for a message that is not a CloudEvent.
 	Refused(topic string, err error)
 }
 
 // Options configures an [Engine].
 type Options struct {
-	// Name is the client's name towards transport and log: a source or agent ID. Required.
+	// Name is the client's name for the transport and the log: a source or agent ID. Required.
 	Name string
 	// Filters are the topic filters to subscribe to. Required.
 	Filters []string
 	// Optional and Denied are as in [ConnectOptions].
 	Optional []string
 	Denied   func(filter string, err error)
-	// Binary asks the transport for the binary content mode.
+	// Binary selects the binary content mode, if the transport has two.
 	Binary bool
 	// Handler is the protocol to serve. Required.
 	Handler Handler
-	// Commit, if it is not nil, makes durable what [Handler.Received] took; see [ConnectOptions].Commit. It is
-	// called from the goroutine that calls Received.
+	// Commit, if it is not nil, stores durably the content that [Handler.Received] has handled; see
+	// [ConnectOptions].Commit. It is called from the goroutine that calls Received.
 	Commit func(ctx context.Context) error
-	// QPS limits published events per second, Burst how many may go at once. QPS 0 means no limit; Burst
-	// defaults to QPS, rounded up.
+	// QPS limits published events per second, Burst how many may be sent at once. QPS 0 means no
+	// limit; Burst defaults to QPS, rounded up.
 	QPS   float32
 	Burst int
-	// DrainTimeout bounds how long Start goes on publishing what waits in [Live] after its context has
-	// ended. Defaults to 2 s; negative means not at all.
+	// DrainTimeout bounds how long Start keeps publishing items of [Live] after its context has
+	// ended. Defaults to 2 s; a negative value disables it.
 	DrainTimeout time.Duration
-	// Kind says what the client is, in the label kind of its metrics. Defaults to "client"; package work has
+	// Kind is the value of the label kind of the metrics. Defaults to "client"; package work uses
 	// "source" and "agent".
 	Kind string
-	// MetricsRegisterer takes the engine's metrics, until Start has returned; their label client is the Name. Nil
-	// means none.
+	// MetricsRegisterer registers the engine's metrics until Start has returned. Their label client
+	// is the Name. Nil disables metrics.
 	MetricsRegisterer prometheus.Registerer
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
@@ -106,14 +106,15 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Engine keeps one client connected over a [Transport]: it connects, reconnects with backoff, publishes
-// what is in its outbox and hands over what arrives. All methods may be called from any goroutine.
+// Engine keeps one client connected over a [Transport]: it connects, reconnects with backoff,
+// publishes the items of its outbox and passes received events to its [Handler]. All methods may be
+// called from any goroutine.
 type Engine struct {
 	transport Transport
 	options   Options
 	outbox    *outbox
 	limiter   *rate.Limiter
-	metrics   *metrics // nil where nobody wants them
+	metrics   *metrics // nil without a registerer
 	unsent    *quietlog.Log
 	ready     chan struct{}
 	readyOnce sync.Once
@@ -127,13 +128,13 @@ type Engine struct {
 	connected bool
 	lastErr   error
 	refused   error     // why the broker refuses a Requirement of this connection
-	down      bool      // the log says that there is no connection
-	lost      time.Time // when it last said that one was lost
+	down      bool      // a lost or failed connection was logged
+	lost      time.Time // when a lost connection was logged last
 }
 
-// NewEngine claims the transport and returns an engine that is not started. It returns [ErrClaimed] when
-// the transport serves another client already, and an error when the registerer has metrics of another client with this
-// kind and name.
+// NewEngine claims the transport and returns an engine that is not started. It returns [ErrClaimed]
+// if the transport already serves another client. It returns an error if the registerer has metrics
+// of another client with this kind and name.
 func NewEngine(t Transport, o Options) (*Engine, error) {
 	if t == nil {
 		return nil, errors.New("cloudevents: a transport is required")
@@ -161,25 +162,28 @@ func NewEngine(t Transport, o Options) (*Engine, error) {
 // Enqueue puts an item into a lane. It does not block and works at any time, also before Start.
 func (e *Engine) Enqueue(lane Lane, it Item) { e.outbox.add(lane, it) }
 
-// Admits reports whether an item of [Live] may be added within a limit: because it waits already, or because
-// fewer than limit items are not acknowledged. Those that the broker refuses do not count, so that what it forbids
-// never keeps out what it allows.
+// Admits reports whether an item of [Live] may be added within a limit: it is in the outbox
+// already, or fewer than limit items are unacknowledged. Items that the broker refuses do not
+// count, so that forbidden items never keep out allowed ones.
 func (e *Engine) Admits(it Item, limit int) bool { return e.outbox.admits(it, limit) }
 
-// Pending returns how many items of [Live] the broker has not acknowledged, those that it refuses included.
+// Pending returns how many items of [Live] the broker has not acknowledged, including those that it
+// refuses.
 func (e *Engine) Pending() int { return e.outbox.pending() }
 
-// Refusals counts since Start the publications that failed for another reason than a lost connection: refused by
-// the broker, for good or for now, too large, or impossible to encode. Each attempt counts.
+// Refusals returns the number of publications since Start that failed for another reason than a
+// lost connection: refused by the broker, permanently or for now, too large, or impossible to
+// encode. Each attempt counts.
 func (e *Engine) Refusals() int64 { return e.refusals.Load() }
 
-// Ready is closed when the engine was first connected and subscribed and the broker has answered the requests that
-// [Handler.Connected] made. Each [Requirement] among them it must have taken.
+// Ready returns a channel that is closed when the engine is ready for the first time: it is
+// connected and subscribed, and the broker has answered the requests of [Handler.Connected]. The
+// broker must have accepted each [Requirement] among them.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// Refused returns the broker's reason to refuse a [Requirement] of the current connection, so that
-// nothing comes although there is one. It returns nil while the broker refuses none, and while
-// there is no connection: see [Engine.Healthy].
+// Refused returns the broker's reason to refuse a [Requirement] of the current connection: the
+// engine is connected, but receives nothing. It returns nil while the broker refuses none, and
+// while there is no connection: see [Engine.Healthy].
 func (e *Engine) Refused() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -202,14 +206,15 @@ func (e *Engine) Connected() bool {
 	return e.connected
 }
 
-// MaxPacketSize is the broker's limit on a message in bytes, as last learnt; 0 means none is known.
+// MaxPacketSize returns the broker's limit of a message in bytes, as last announced; 0 means that
+// no limit is known.
 func (e *Engine) MaxPacketSize() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.maxPacket
 }
 
-// Healthy returns nil while connected, else an error that says since when not and why.
+// Healthy returns nil while connected. Otherwise the error contains the reason and since when.
 func (e *Engine) Healthy() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -231,9 +236,9 @@ func (e *Engine) Healthy() error {
 // ErrStarted is returned by a second call of Start.
 var ErrStarted = errors.New("already started: a source, an agent or an engine is started once")
 
-// Start connects and serves until ctx ends. It then flushes the outbox for at most DrainTimeout, closes the
-// connection and returns nil when every goroutine has ended. A broker that cannot be reached is no error:
-// Healthy tells, and Start goes on trying, every 100 ms at first and every 10 s at last.
+// Start connects and serves until ctx ends. It then flushes the outbox for at most DrainTimeout,
+// closes the connection and returns nil when every goroutine has ended. An unreachable broker is no
+// error: Healthy reports it, and Start keeps trying, with delays that grow from 100 ms to 10 s.
 func (e *Engine) Start(ctx context.Context) error {
 	e.mu.Lock()
 	if e.started {
@@ -246,7 +251,7 @@ func (e *Engine) Start(ctx context.Context) error {
 
 	delay := newBackoff()
 	for ctx.Err() == nil {
-		e.outbox.connecting() // what the first events call for may come before Connect returns
+		e.outbox.connecting() // items for the first events may arrive before Connect returns
 		conn, err := e.connect(ctx)
 		if err == nil {
 			began := e.options.Clock.Now()
@@ -286,7 +291,7 @@ func (e *Engine) connect(ctx context.Context) (Conn, error) {
 	})
 }
 
-// failed books a failure to connect, and logs it when it is news.
+// failed records a failure to connect, and logs it unless the last one had the same reason.
 func (e *Engine) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -302,7 +307,7 @@ func (e *Engine) failed(ctx context.Context, err error) {
 	}
 }
 
-// wording is what tells reasons apart: without the local port, which each attempt has another of.
+// wording returns the text of an error without the local port, which differs for each attempt.
 func wording(err error) string {
 	var network *net.OpError
 	if !errors.As(err, &network) || network.Source == nil {
@@ -311,7 +316,7 @@ func wording(err error) string {
 	return strings.Replace(err.Error(), network.Source.String(), "", 1)
 }
 
-// logConnected logs a connection: as news where the log has told that there was none.
+// logConnected logs a connection: with level Info if the log has reported that there was none.
 func (e *Engine) logConnected(ctx context.Context) {
 	e.mu.Lock()
 	again := e.down
@@ -325,8 +330,8 @@ func (e *Engine) logConnected(ctx context.Context) {
 	logger.V(2).Info("Connected to the broker", "client", e.options.Name)
 }
 
-// logLost logs the end of a connection, once a minute at most: a client that is thrown out right after each connection
-// would fill the log.
+// logLost logs the end of a connection, once a minute at most: a client that the broker disconnects
+// right after each connection would fill the log.
 func (e *Engine) logLost(ctx context.Context, err error) {
 	e.mu.Lock()
 	now := e.options.Clock.Now()

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/meter"
 )
 
-// Why an event that was put into the outbox is not published; values of the label reason.
+// Reasons why an item of the outbox is not published; values of the label reason.
 const (
 	dropTooLarge    = "too_large"
 	dropUnencodable = "not_encodable"
@@ -22,8 +22,9 @@ const (
 	dropLost        = "connection_lost"
 )
 
-// metrics are an engine's. Each method does nothing on nil, so that nobody who uses an engine without metrics pays
-// for them. What is a size is read on scrape; what happens is counted, by counters that are looked up beforehand.
+// metrics are the metrics of an engine. Each method does nothing on nil, so an engine without
+// metrics has no cost. Sizes are read on scrape. Events are counted, by counters that are looked up
+// beforehand.
 type metrics struct {
 	engine     *Engine
 	registerer prometheus.Registerer
@@ -41,7 +42,7 @@ type metrics struct {
 	isConnected, changed, limit *prometheus.Desc
 }
 
-// measure makes the metrics of the engine and registers them, where the options want them.
+// measure makes the metrics of the engine and registers them, if the options have a registerer.
 func (e *Engine) measure() error {
 	if e.options.MetricsRegisterer == nil {
 		return nil
@@ -83,14 +84,14 @@ func (e *Engine) measure() error {
 	return nil
 }
 
-// unregister takes the metrics back, so that a client made anew can register its own.
+// unregister removes the metrics, so that a new client of this name can register its own.
 func (m *metrics) unregister() {
 	if m != nil {
 		m.registerer.Unregister(m.set)
 	}
 }
 
-// uptime is the clock that items of the outbox are stamped with.
+// uptime returns the time since the metrics were made. Items of the outbox are stamped with it.
 func (m *metrics) uptime() time.Duration {
 	if m == nil {
 		return 0
@@ -112,14 +113,14 @@ func (m *metrics) connectFailed(err error) {
 	m.failures[strconv.FormatBool(errors.As(err, &permanent))].Inc()
 }
 
-// gaveUp counts items that ended with their connection before their turn came.
+// gaveUp counts items that were dropped with their connection before they were published.
 func (m *metrics) gaveUp(n int) {
 	if m != nil {
 		m.dropped[dropLost].Add(float64(n))
 	}
 }
 
-// settled counts what did not reach the broker.
+// settled counts publications that did not reach the broker.
 func (m *metrics) settled(how outcome, ended bool, err error) {
 	if m == nil || how == acknowledged {
 		return
@@ -132,7 +133,7 @@ func (m *metrics) settled(how outcome, ended bool, err error) {
 	}
 }
 
-// dropReason classes what keeps an event from being published.
+// dropReason returns the reason why an event is not published.
 func dropReason(how outcome, err error) string {
 	var tooLarge *TooLargeError
 	switch {
@@ -146,15 +147,15 @@ func dropReason(how outcome, err error) string {
 	return dropUnencodable
 }
 
-// sending is what the acknowledgement of an event will be booked on.
+// sending records the acknowledgement of an event.
 type sending struct {
 	metrics *metrics
 	traffic *meter.Traffic
 	bytes   int
-	since   time.Duration // negative for events whose time does not count
+	since   time.Duration // negative if the time of the event does not count
 }
 
-// sending is called before an event is handed to the transport.
+// sending is called before an event is passed to the transport.
 func (m *metrics) sending(lane Lane, it Item, msg Message) sending {
 	if m == nil {
 		return sending{}
@@ -176,7 +177,7 @@ func (s sending) acknowledged() {
 	}
 }
 
-// since is when the news of an item came.
+// since returns when an item was queued.
 func (o *outbox) since(it Item) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -186,11 +187,11 @@ func (o *outbox) since(it Item) time.Duration {
 	return -1
 }
 
-// outboxSizes is what an outbox holds at one moment.
+// outboxSizes are the sizes of an outbox at one moment.
 type outboxSizes struct {
 	depth    [lanes]int
 	inflight int
-	oldest   time.Duration // negative for none
+	oldest   time.Duration // negative if it is empty
 }
 
 func (o *outbox) sizes() outboxSizes {

@@ -17,50 +17,57 @@ import (
 type Lane int
 
 const (
-	// Control is for requests and whatever must go out before anything else. It is emptied when the
-	// connection ends: the next connection begins with requests of its own.
+	// Control is for requests and other items that must be sent first. It is emptied when the
+	// connection ends: the next connection begins with its own requests.
 	Control Lane = iota
-	// Live is for news of works. An item in it is kept until the broker has acknowledged it, over any
-	// number of connections, and waits there at most once: what changed meanwhile goes out together.
+	// Live is for changes of works. An item is kept until the broker has acknowledged it, over any
+	// number of connections. It waits there at most once: changes in the meantime are sent
+	// together.
 	Live
-	// Bulk is for answers to requests, which had better be queued piece by piece: an item that enqueues the next when
-	// its turn comes shares the lane with others. Live overtakes it, also on the way: little of it is not acknowledged
-	// at any time. It is emptied when the connection ends.
+	// Bulk is for answers to requests. Queue long answers piece by piece: an item that enqueues the
+	// next one when its turn comes shares the lane with others. Live overtakes Bulk, also on the
+	// way: the window limits the unacknowledged bytes of Bulk. Bulk is emptied when the connection
+	// ends.
 	Bulk
 
 	lanes = int(Bulk) + 1
 )
 
-// liveStreak is how many items of Live may overtake the first of Bulk, so that answers end also under load.
+// liveStreak is the number of items of Live that may overtake the first of Bulk, so that answers
+// make progress also under load.
 const liveStreak = 16
 
-// Item is something to publish. It is encoded when its turn comes, so it says what is true then. Items are
-// compared by identity, so implementations are pointers.
+// Item is the source of a message to publish. It is encoded when its turn comes, with the state of
+// that time. Items are compared by identity, so implementations are pointers.
 type Item interface {
-	// Message returns what to publish. A message without an event means that there is nothing left to
-	// say. It is called from one goroutine and may take locks that [Engine.Enqueue] is called under.
+	// Message returns the message to publish. A message without an event means that there is
+	// nothing to send. Message is called from one goroutine and may lock a mutex that callers of
+	// [Engine.Enqueue] hold.
 	Message() (Message, error)
-	// Settled is called when the item has come to its end: with nil when the broker has acknowledged the
-	// message, with [ErrConnectionLost] when an item of Control or Bulk was given up with its connection,
-	// or with the reason why the message cannot be encoded or is refused for good. It is not called for
-	// an item of Live whose connection ended, as that goes out again. It must not block.
+	// Settled is called at the end of the item. err is nil when the broker has acknowledged the
+	// message, and [ErrConnectionLost] when an item of Control or Bulk was dropped with its
+	// connection. Otherwise it is the reason why the message cannot be encoded or is permanently
+	// refused. Settled is not called for an item of Live when its connection ends: the item is sent
+	// again. It must not block.
 	Settled(err error)
 }
 
-// Refusable is an [Item] of [Live] that wants to know when it has to wait for the next connection.
+// Refusable is an [Item] of [Live] that is notified when it must wait for the next connection.
 type Refusable interface {
 	Item
-	// Refused is called with the broker's reason each time that it refuses the item for another reason than a lack of
-	// room. Settled follows when a later connection has brought the item to its end. It must not block.
+	// Refused is called with the broker's reason each time that the broker refuses the item, except
+	// temporarily or as too large. Settled follows when a later connection has ended the item.
+	// Refused must not block.
 	Refused(err error)
 }
 
-// Requirement is an [Item] of [Control] without which nothing comes, such as the request that a connection begins with.
-// When the broker refuses it, for whatever reason, it is published again on the same connection; until it is taken the
-// engine is not ready, and [Engine.Refused] says why.
+// Requirement is an [Item] of [Control] without which the client receives nothing, such as the
+// first request of a connection. When the broker refuses it, for any reason, it is published again
+// on the same connection. Until the broker accepts it, the engine is not ready, and
+// [Engine.Refused] returns the reason.
 type Requirement interface {
 	Item
-	// Required reports whether it is one.
+	// Required reports whether the item is a requirement.
 	Required() bool
 }
 
@@ -74,44 +81,45 @@ func required(it Item) bool {
 type turn struct {
 	item Item
 	lane Lane
-	size int       // what it takes of a window, where there is one
-	sent time.Time // and when that was
+	size int       // its share of the window; 0 without a window
+	sent time.Time // when size was counted
 }
 
 // liveState follows one item of the lane Live.
 type liveState struct {
-	since  time.Duration // when the news came, where there are metrics
-	sent   int           // messages that are not acknowledged yet
+	since  time.Duration // when it was queued; 0 without metrics
+	sent   int           // messages without acknowledgement
 	queued bool
-	// refused holds an item that the broker would not take until the next connection.
+	// refused is whether the item waits for the next connection because the broker refused it.
 	refused bool
-	// denied is whether the broker has refused the item and has not taken it since.
+	// denied is whether the broker has refused the item and has not accepted it since.
 	denied bool
-	// postponed holds an item that the broker would not take now: it is in outbox.postponed.
+	// postponed is whether the broker refused the item for now: it is in outbox.postponed.
 	postponed bool
 }
 
-// outbox holds what waits to be published and what waits to be acknowledged.
+// outbox holds the items that wait for publication or for their acknowledgement.
 type outbox struct {
 	clock    clock.PassiveClock
 	mu       sync.Mutex
 	queues   [lanes]buffer.TypedRingGrowing[Item]
 	waiting  [lanes]int
 	live     map[Item]*liveState
-	denied   int // of live
+	denied   int // number of denied items in live
 	streak   int
 	inflight [lanes]int
-	// window is that of Bulk.
+	// window bounds the unacknowledged bytes of Bulk.
 	window window
-	// postponed has what the broker refused for now, in order.
+	// postponed has the items that the broker refused for now, in order.
 	postponed [lanes][]Item
-	// told has the items whose refusal is known, so that it is logged once.
+	// told has the refused items, so that each refusal is logged once.
 	told   map[Item]struct{}
 	online bool
-	// broken is whether a request of the connection was given up: it was not the one that got ready.
+	// broken is whether a request of the connection was dropped. Such a connection does not make
+	// the engine ready.
 	broken  bool
 	metrics *metrics
-	// wake is set when there is something to send, or the outbox became idle.
+	// wake is set when there are items to send, or the outbox became idle.
 	wake wait.Signal
 }
 
@@ -119,7 +127,7 @@ func newOutbox(c clock.PassiveClock) *outbox {
 	return &outbox{clock: c, live: map[Item]*liveState{}, told: map[Item]struct{}{}, wake: wait.NewSignal()}
 }
 
-// add queues an item. While offline, items of Control and Bulk are given up at once.
+// add queues an item. While offline, items of Control and Bulk are dropped at once.
 func (o *outbox) add(lane Lane, it Item) {
 	o.mu.Lock()
 	if lane != Live && !o.online {
@@ -134,11 +142,11 @@ func (o *outbox) add(lane Lane, it Item) {
 			st = &liveState{}
 			o.live[it] = st
 		}
-		if st.queued || st.postponed { // either way its turn comes
+		if st.queued || st.postponed { // it is published later in both cases
 			o.mu.Unlock()
 			return
 		}
-		if !st.refused { // else its news is as old as before
+		if !st.refused { // a refused item keeps its time
 			st.since = o.metrics.uptime()
 		}
 		st.queued, st.refused = true, false
@@ -155,7 +163,7 @@ func (o *outbox) push(lane Lane, it Item) {
 
 func (o *outbox) signal() { o.wake.Set() }
 
-// next takes the item whose turn it is.
+// next removes and returns the next item to publish.
 func (o *outbox) next() (turn, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -182,7 +190,7 @@ func (o *outbox) next() (turn, bool) {
 	return turn{item: it, lane: lane}, true
 }
 
-// sized notes how many bytes of data the message of an item has.
+// sized records the size of the data of a message, in bytes.
 func (o *outbox) sized(t *turn, size int) {
 	if t.lane != Bulk {
 		return
@@ -192,26 +200,26 @@ func (o *outbox) sized(t *turn, size int) {
 	t.size, t.sent = o.window.take(size), o.clock.Now()
 }
 
-// outcome says how the publication of an item ended.
+// outcome is the result of a publication.
 type outcome int
 
 const (
 	acknowledged outcome = iota
 	interrupted          // the connection ended first
-	refused              // the broker said no: keep an item of Live for the next connection
-	postponed            // the broker said not now: try again on this connection
-	hopeless             // it cannot be encoded or is too large: another attempt gives the same
+	refused              // the broker refused it: keep an item of Live for the next connection
+	postponed            // the broker refused it for now: try again on this connection
+	hopeless             // it cannot be encoded or is too large: another attempt would fail as well
 )
 
-// settle books the end of one publication. It reports whether the item has come to its end, and whether a
-// refusal is news.
+// settle records the end of one publication. It reports whether the item has ended, and whether to
+// log a refusal.
 func (o *outbox) settle(t turn, how outcome) (ended, news bool) {
 	it, lane := t.item, t.lane
 	o.mu.Lock()
 	o.inflight[lane]--
 	opens := t.size > 0 && o.window.give(t.size, o.took(t, how))
 	if how == postponed && !o.online {
-		how = interrupted // what is postponed now would never have its turn
+		how = interrupted // it would never be published from outbox.postponed
 	}
 	news = o.tell(it, how)
 	switch {
@@ -234,7 +242,7 @@ func (o *outbox) settle(t turn, how outcome) (ended, news bool) {
 	return ended, news
 }
 
-// took is how long the broker took to acknowledge an event, or 0.
+// took returns the time until the broker acknowledged an event, or 0.
 func (o *outbox) took(t turn, how outcome) time.Duration {
 	if how != acknowledged {
 		return 0
@@ -242,7 +250,7 @@ func (o *outbox) took(t turn, how outcome) time.Duration {
 	return o.clock.Since(t.sent)
 }
 
-// tell reports whether an outcome is a refusal, or the first of an item's.
+// tell reports whether to log an outcome: it is hopeless, or the first refusal of the item.
 func (o *outbox) tell(it Item, how outcome) bool {
 	switch how {
 	case hopeless:
@@ -257,9 +265,9 @@ func (o *outbox) tell(it Item, how outcome) bool {
 	return false
 }
 
-// forget makes the next refusal of an item news.
+// forget makes sure that the next refusal of an item is logged.
 func (o *outbox) forget(it Item) {
-	if len(o.told) > 0 { // mostly there is none, and this is done for each event
+	if len(o.told) > 0 { // told is mostly empty, and this runs for each event
 		delete(o.told, it)
 	}
 }
@@ -281,7 +289,8 @@ func (o *outbox) settleLive(it Item, how outcome) bool {
 	case acknowledged:
 		o.deny(st, false)
 		if st.refused && st.sent == 0 {
-			// The broker has changed its mind, and what it refused may be newer than what it has just taken.
+			// The broker now accepts the item, and the refused message may be newer than the
+			// accepted one.
 			st.refused, st.queued = false, true
 			o.push(Live, it)
 			return false
@@ -301,7 +310,7 @@ func (o *outbox) settleLive(it Item, how outcome) bool {
 	return true
 }
 
-// deny notes whether the broker refuses an item.
+// deny records whether the broker refuses an item.
 func (o *outbox) deny(st *liveState, on bool) {
 	switch {
 	case on && !st.denied:
@@ -312,7 +321,7 @@ func (o *outbox) deny(st *liveState, on bool) {
 	st.denied = on
 }
 
-// hasPostponed reports whether there is something to release.
+// hasPostponed reports whether there are postponed items.
 func (o *outbox) hasPostponed() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -324,7 +333,7 @@ func (o *outbox) hasPostponed() bool {
 	return false
 }
 
-// release queues what was postponed again.
+// release queues the postponed items again.
 func (o *outbox) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -340,7 +349,7 @@ func (o *outbox) release() {
 	}
 }
 
-// connecting lets items of Control and Bulk in and gives refused items another chance.
+// connecting opens Control and Bulk and queues refused items again.
 func (o *outbox) connecting() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -356,7 +365,7 @@ func (o *outbox) connecting() {
 
 // disconnected empties Control and Bulk.
 func (o *outbox) disconnected() {
-	o.release() // what of Live was postponed has its turn on the next connection
+	o.release() // the next connection publishes postponed items of Live
 	o.mu.Lock()
 	o.online = false
 	var dropped []Item
@@ -375,15 +384,15 @@ func (o *outbox) disconnected() {
 	}
 }
 
-// pending is the number of live items that the broker has not acknowledged.
+// pending returns the number of live items that the broker has not acknowledged.
 func (o *outbox) pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.live)
 }
 
-// admits leaves out what the broker refuses: it would take the room of what the broker takes, for as long as its access
-// rules stay as they are.
+// admits does not count items that the broker refuses: otherwise they would use the room of others
+// until the access rules change.
 func (o *outbox) admits(it Item, limit int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -397,7 +406,7 @@ func (o *outbox) controlIdle() bool {
 	return o.waiting[Control] == 0 && o.inflight[Control] == 0 && len(o.postponed[Control]) == 0 && !o.broken
 }
 
-// drained reports whether no live item waits or is under way.
+// drained reports whether no live item waits or is in flight.
 func (o *outbox) drained() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -15,15 +15,16 @@ import (
 
 const (
 	maxBackoff = 10 * time.Second
-	// jitter is how much is added to a delay at most, as a part of it.
+	// jitter is the largest random extension of a delay, as a fraction of the delay.
 	jitter = 0.3
-	// stableAfter is how long a connection must have lasted for the backoff to begin anew. A client that
-	// is thrown out right after each connection, say by another with its client ID, slows down.
+	// stableAfter is how long a connection must have lasted to reset the backoff. A client that is
+	// disconnected right after each connection, for example by another client with its client ID,
+	// slows down.
 	stableAfter = time.Second
 )
 
-// newBackoff returns the delays between attempts: 100 ms, growing to 10 s, each with a jitter of its own so
-// that clients of a restarted broker do not come all at once.
+// newBackoff returns the delays between attempts, which grow from 100 ms to 10 s. Each has its own
+// jitter, so that clients of a restarted broker do not connect at the same time.
 func newBackoff() wait.DelayFunc {
 	return wait.Backoff{
 		Duration: 100 * time.Millisecond,
@@ -37,7 +38,7 @@ func newBackoff() wait.DelayFunc {
 // longest is the delay that becomes maxBackoff with the most jitter.
 const longest = maxBackoff * 10 / 13
 
-// slowest returns the longest delay, with a jitter of its own.
+// slowest returns the longest delay, with its own jitter.
 func slowest() time.Duration { return wait.Jitter(longest, jitter) }
 
 // serve uses one connection until it or ctx ends.
@@ -65,7 +66,8 @@ func (e *Engine) serve(ctx context.Context, conn Conn) {
 	}
 }
 
-// drain publishes what is left of the lane Live. ctx has ended; its values are kept for logging.
+// drain publishes the remaining items of the lane Live. ctx has ended; its values are kept for
+// logging.
 func (e *Engine) drain(ctx context.Context, conn Conn) {
 	drainCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -85,7 +87,7 @@ func (e *Engine) drain(ctx context.Context, conn Conn) {
 	<-stopped
 }
 
-// send publishes from the outbox until the connection or ctx ends, or until enough says so.
+// send publishes from the outbox until the connection or ctx ends, or until enough returns true.
 func (e *Engine) send(ctx context.Context, conn Conn, enough func() bool) {
 	again := retries{clock: e.options.Clock}
 	defer again.stop()
@@ -119,8 +121,8 @@ func (e *Engine) send(ctx context.Context, conn Conn, enough func() bool) {
 	}
 }
 
-// retries paces what the broker refuses for now. All of it waits together: what one item is refused for, another
-// mostly is as well.
+// retries paces the items that the broker refuses for now. All of them wait together: the reason of
+// one refusal mostly applies to the others.
 type retries struct {
 	clock clock.WithTicker
 	delay wait.DelayFunc
@@ -128,14 +130,15 @@ type retries struct {
 	last  time.Time
 }
 
-// due returns when to publish again what was postponed; nil, which is never, where nothing was.
+// due returns a channel that fires when postponed items must be published again. It returns nil,
+// which never fires, if there are none.
 func (r *retries) due(postponed bool) <-chan time.Time {
 	if !postponed {
 		return nil
 	}
 	if r.timer == nil {
 		if now := r.clock.Now(); r.delay == nil || now.Sub(r.last) > maxBackoff {
-			r.delay = newBackoff() // all went well for a while
+			r.delay = newBackoff() // no refusal for a while
 		}
 		r.timer = r.clock.NewTimer(r.delay())
 	}
@@ -149,7 +152,7 @@ func (r *retries) stop() {
 	}
 }
 
-// publish sends one item. It returns false when the connection is of no more use.
+// publish sends one item. It returns false when the connection has ended.
 func (e *Engine) publish(ctx context.Context, conn Conn, t turn) bool {
 	m, err := t.item.Message()
 	if err != nil {
@@ -180,13 +183,13 @@ func (e *Engine) publish(ctx context.Context, conn Conn, t turn) bool {
 	case ctx.Err() != nil, errors.Is(err, ErrConnectionLost), ended(conn):
 		e.settle(ctx, t, interrupted, ErrConnectionLost)
 		return false
-	default: // the message's own fault: the connection is as good as before, and others wait
+	default: // only this message failed: the connection can publish the others
 		e.settle(ctx, t, hopeless, err)
 		return true
 	}
 }
 
-// refusalReason says in the log what becomes of an event.
+// refusalReason returns the text for the log: what happens to a refused event.
 func refusalReason(it Item, how outcome, ended bool, err error) string {
 	switch {
 	case how == postponed && required(it):
@@ -208,7 +211,7 @@ func ended(conn Conn) bool {
 	}
 }
 
-// outcomeOf reads what the broker said.
+// outcomeOf returns the outcome for the broker's answer.
 func outcomeOf(err error) outcome {
 	var tooLarge *TooLargeError
 	var temporary *TemporaryError
@@ -225,7 +228,8 @@ func outcomeOf(err error) outcome {
 	return refused
 }
 
-// settle books the end of a publication, tells the item when it is its last, and logs a refusal, once for each item.
+// settle records the end of a publication and logs the first refusal of each item. It calls the
+// item's Settled after the last publication.
 func (e *Engine) settle(ctx context.Context, t turn, how outcome, err error) {
 	if t.lane == Control && required(t.item) && how != acknowledged && how != interrupted {
 		e.setRefused(err)
@@ -249,7 +253,7 @@ func (e *Engine) settle(ctx context.Context, t turn, how outcome, err error) {
 	}
 }
 
-// logger is for what peers can cause at any rate.
+// logger returns the logger for rate-limited messages, with the name of the client.
 func (e *Engine) logger(ctx context.Context) klog.Logger {
 	return klog.FromContext(ctx).WithValues("client", e.options.Name)
 }

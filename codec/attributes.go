@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// The extension attributes of the profile. CloudEvents allows lower-case letters and digits only; the
-// enhancement writes some of these in camel case, so they are read in any case.
+// The extension attributes of the profile. CloudEvents allows lower-case letters and digits only;
+// the enhancement writes some of them in camel case, so they are read in any case.
 const (
 	attrResourceID          = "resourceid"
 	attrResourceVersion     = "resourceversion"
 	attrDeletionTimestamp   = "deletiontimestamp"
 	attrSpecResourceID      = "specresourceid"
 	attrSpecResourceVersion = "specresourceversion"
-	// attrSpecResouceVersion is how the enhancement spells it in its event schema. Both are written, and
-	// the correct one wins on read.
+	// attrSpecResouceVersion is the spelling in the event schema of the enhancement. Both names are
+	// written, and the correct one has priority on read.
 	attrSpecResouceVersion = "specresouceversion"
 
 	attrClusterName  = "clustername"
@@ -37,8 +37,8 @@ const (
 	attrTraceParent  = "traceparent"
 )
 
-// ourAttributes lets the parser use these strings instead of a copy for each event. The ones that the most
-// events have come first.
+// ourAttributes are the names that the parser does not copy for each event. The most frequent ones
+// are first.
 var ourAttributes = [...]string{
 	attrResourceID, attrResourceVersion, attrSpecResourceID, attrSpecResourceVersion, attrSpecResouceVersion,
 	attrClusterName, attrWorkName, attrWorkUID, attrAgentSession, attrSequenceID, attrStatusSeq, attrStatusHash,
@@ -46,8 +46,8 @@ var ourAttributes = [...]string{
 	attrTargetSource, attrBuckets, attrDigest, attrSession, attrStarted, attrLeaving,
 }
 
-// maxAttribute is the longest attribute value in bytes: in binary mode MQTT carries attributes as properties,
-// whose length is 16 bits.
+// maxAttribute is the longest attribute value in bytes: in binary mode MQTT carries attributes as
+// properties, with a length of 16 bits.
 const maxAttribute = 1<<16 - 1
 
 // text writes an attribute, unless it is empty.
@@ -96,7 +96,8 @@ func (d *draft) optionalNumber(name string, value int64) {
 	}
 }
 
-// ref writes the identity of a work. Spec and status events have the ID and the version under different names.
+// ref writes the identity of a work. Spec and status events have different names for the ID and the
+// version.
 func (d *draft) ref(h *Header, w *WorkRef, idName, versionName string) {
 	if w.ResourceID == "" {
 		d.fail(CodeAttribute, idName, "is missing", nil)
@@ -112,7 +113,7 @@ func (d *draft) ref(h *Header, w *WorkRef, idName, versionName string) {
 	}
 }
 
-// reasonLong says what [MaxIDLength] does.
+// reasonLong is the reason of errors about [MaxIDLength].
 const reasonLong = "is longer than 1024 bytes"
 
 // reasonLongHash is the reason of errors about [MaxHashLength].
@@ -120,19 +121,19 @@ const reasonLongHash = "is longer than 128 bytes"
 
 const reasonForeign = "is not the resource ID of this source, cluster and work name"
 
-// named reports whether the work's name is known: it is the reader's default otherwise.
+// named reports whether the work's name is known. Otherwise it is the default, the resource ID.
 func (w *WorkRef) named() bool { return w.Name != "" && w.Name != w.ResourceID }
 
-// foreign reports whether the resource ID of an incarnation is not that of its work. It cannot tell without the
-// name: a source that deletes a work it does not know, because an agent lists it, has no name to give.
+// foreign reports whether the resource ID of an incarnation is not the ID of its work. Without the
+// name it returns false: a source that deletes an unknown work of an agent's list has no name.
 func (w *WorkRef) foreign(h *Header) bool {
 	return w.UID != "" && w.named() && !isResourceID(w.ResourceID, h.Source, h.Cluster, w.Name)
 }
 
-// nameless reports whether the name of an incarnation is unknown. Only a deletion may do without.
+// nameless reports whether the name of an incarnation is unknown. Only a deletion may have no name.
 func (w *WorkRef) nameless() bool { return w.UID != "" && !w.named() }
 
-// checkText says why a string cannot be an attribute of an event, "" when it can.
+// checkText returns why a string cannot be an attribute of an event, or "".
 func checkText(s string) string {
 	if len(s) > maxAttribute {
 		return "is longer than 65535 bytes"
@@ -163,7 +164,8 @@ func checkText(s string) string {
 	return ""
 }
 
-// isNoncharacter reports whether Unicode reserves r for internal use; CloudEvents and MQTT refuse those too.
+// isNoncharacter reports whether Unicode reserves r for internal use; CloudEvents and MQTT refuse
+// those too.
 func isNoncharacter(r rune) bool {
 	return r&0xfffe == 0xfffe || 0xfdd0 <= r && r <= 0xfdef
 }

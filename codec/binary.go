@@ -11,10 +11,10 @@ import (
 	cetypes "github.com/cloudevents/sdk-go/v2/types"
 )
 
-// Attributes returns the context attributes of e for a transport's binary mode: names without a prefix, values in
-// their canonical string form; specversion, id, source and type first, extensions sorted. The content type is
-// left out, as every transport has its own place for it. An event without a context has none; an extension
-// of a type that CloudEvents does not know is left out.
+// Attributes returns the context attributes of e for a transport's binary mode: names without a
+// prefix, values in their canonical string form; specversion, id, source and type first, extensions
+// sorted. It omits the content type, since every transport has its own field for it. An event
+// without a context has no attributes. An extension with a type outside CloudEvents is omitted.
 func Attributes(e *ce.Event) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if e == nil || e.Context == nil {
@@ -53,13 +53,13 @@ func Attributes(e *ce.Event) iter.Seq2[string, string] {
 	}
 }
 
-// FromAttributes builds the event that a transport received in binary mode. Names are read in any case, with and
-// without the prefix "ce-" that cloudevents/sdk-go writes; names that no attribute can have are ignored, as
-// they are the transport's own. Unknown attributes are kept as extensions, the last of several with one name
-// counts. contentType is the content type of data; empty when the message has none. The event keeps data,
-// which must not be changed afterwards.
+// FromAttributes builds the event that a transport received in binary mode. Names are read in any
+// case, with and without the prefix "ce-" that cloudevents/sdk-go writes; invalid names of
+// attributes are ignored, since they belong to the transport. Unknown attributes become extensions.
+// Of several attributes with one name the last counts. contentType is the content type of data;
+// empty if the message has none. The event refers to data, which must not change afterwards.
 //
-// It returns an [*Error] with [CodeAttribute] for an attribute that is missing or malformed and for another
+// It returns an [*Error] with [CodeAttribute] for a missing or malformed attribute and for another
 // specversion than 1.0.
 func FromAttributes(attrs iter.Seq2[string, string], contentType string, data []byte) (*ce.Event, error) {
 	if attrs == nil {

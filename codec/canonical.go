@@ -10,16 +10,16 @@ import (
 	"unicode/utf16"
 )
 
-// appendCanonical appends JSON text in the form of RFC 8785: no space, members sorted by the UTF-16 code units
-// of their names, strings with the fewest escapes, numbers as ECMAScript writes doubles. Of members with one
-// name the last counts, as everywhere in this package.
+// appendCanonical appends JSON text in the form of RFC 8785: no space, members sorted by the UTF-16
+// code units of their names, strings with the fewest escapes, numbers as ECMAScript writes doubles.
+// Of members with one name the last counts, as everywhere in this package.
 func appendCanonical(dst, data []byte) ([]byte, error) {
 	c := cursor{data: data}
 	dst = c.canonical(dst)
 	return dst, c.end()
 }
 
-// canonical appends the value at the cursor; what it appends after a fault does not count.
+// canonical appends the value at the cursor. After an error its result is invalid.
 func (c *cursor) canonical(dst []byte) []byte {
 	switch b := c.peek(); {
 	case b == '{':
@@ -50,7 +50,7 @@ func (c *cursor) canonical(dst []byte) []byte {
 	}
 }
 
-// canonicalMember is a member that was appended in the order of the text: its place there, and its name.
+// canonicalMember has the name and position of a member that was appended in the order of the text.
 type canonicalMember struct {
 	name     []uint16
 	from, to int
@@ -84,7 +84,7 @@ func (c *cursor) canonicalObject(dst []byte) []byte {
 func reorder(dst []byte, start int, members []canonicalMember) []byte {
 	text := slices.Clone(dst[start:])
 	dst = dst[:start]
-	// Stable, so that the last of several with one name is the last of them still.
+	// The sort is stable, so that the last of several members with one name stays the last.
 	slices.SortStableFunc(members, func(a, b canonicalMember) int { return slices.Compare(a.name, b.name) })
 	for i, m := range members {
 		if i+1 < len(members) && slices.Equal(m.name, members[i+1].name) {

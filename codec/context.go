@@ -12,8 +12,8 @@ import (
 	cetypes "github.com/cloudevents/sdk-go/v2/types"
 )
 
-// contextBuilder gathers attributes into a context. It writes the extensions map itself: SetExtension would
-// check and lower the case of each name once more.
+// contextBuilder builds a context of attributes. It writes the extensions map itself: SetExtension
+// would check each name and convert it to lower case again.
 type contextBuilder struct {
 	ctx     *ce.EventContextV1
 	version string
@@ -22,7 +22,8 @@ type contextBuilder struct {
 }
 
 const (
-	// maxAttributes bounds the attributes of one event together, in bytes, with attributeCost for each.
+	// maxAttributes bounds the size of all attributes of one event in bytes, with attributeCost for
+	// each.
 	maxAttributes = 256 << 10
 	attributeCost = 64
 )
@@ -39,7 +40,7 @@ func (b *contextBuilder) fail(field, reason string, cause error) {
 	}
 }
 
-// setJSON takes an attribute from a scanned JSON value.
+// setJSON sets an attribute to a scanned JSON value.
 func (b *contextBuilder) setJSON(name string, raw []byte) {
 	if name == "" || len(raw) == 0 || isNull(raw) {
 		return
@@ -59,8 +60,8 @@ func (b *contextBuilder) setJSON(name string, raw []byte) {
 	b.set(name, string(raw))
 }
 
-// usualValue returns a scanned value of an attribute that is the same in most events, without taking memory for it; ""
-// when it is another one.
+// usualValue returns a frequent value of an attribute without an allocation, or "" if the scanned
+// value is another one.
 func usualValue(name string, raw []byte) string {
 	switch name {
 	case "specversion", "datacontenttype", "type":
@@ -80,8 +81,8 @@ func usualValue(name string, raw []byte) string {
 	return ""
 }
 
-// set takes an attribute whose name is in lower case. A later value replaces an earlier one, as encoding/json
-// does it with members of one name.
+// set sets an attribute. The name is in lower case. A later value replaces an earlier one, as in
+// encoding/json.
 func (b *contextBuilder) set(name, value string) {
 	if b.size += attributeCost + len(name) + len(value); b.size > maxAttributes {
 		b.fail(name, fmt.Sprintf("takes the attributes of the event above %d bytes", maxAttributes), nil)
@@ -126,11 +127,11 @@ func (b *contextBuilder) setTime(value string) {
 	if err != nil {
 		b.fail("time", "is not an RFC 3339 timestamp", err)
 	}
-	// UTC, so that the same instant is the same text when it is written again.
+	// UTC, so that the same instant is always encoded to the same text.
 	b.ctx.Time = &cetypes.Timestamp{Time: t.UTC()}
 }
 
-// context returns what was gathered, or what is wrong with it.
+// context returns the context, or the first error.
 func (b *contextBuilder) context() (*ce.EventContextV1, error) {
 	switch {
 	case b.version == "":
@@ -142,13 +143,13 @@ func (b *contextBuilder) context() (*ce.EventContextV1, error) {
 		b.err.EventID = b.ctx.ID
 		return nil, b.err
 	}
-	if len(b.ctx.Extensions) == 0 { // as the SDK has it
+	if len(b.ctx.Extensions) == 0 { // as in cloudevents/sdk-go
 		b.ctx.Extensions = nil
 	}
 	return contextV1(&ce.Event{Context: b.ctx})
 }
 
-// optional returns nil for the empty string: CloudEvents knows no empty attribute.
+// optional returns nil for the empty string: CloudEvents has no empty attributes.
 func optional(value string) *string {
 	if value == "" {
 		return nil

@@ -3,7 +3,7 @@
 
 package codec
 
-// cursor walks through JSON text and hands out values as slices of it. Everything it passes is validated,
+// cursor reads JSON text and returns values as slices of it. It validates all text that it passes,
 // each byte once. The pattern is
 //
 //	for c.open('{'); c.member(); {
@@ -16,14 +16,14 @@ package codec
 //	}
 //	err := c.err
 //
-// The first fault stays in err; from then on member and element report the end and value returns nil.
+// err keeps the first error. After it, member and element report the end, and value returns nil.
 type cursor struct {
 	data []byte
 	pos  int
-	// depth is how many containers are open, fresh whether the innermost has had no entry yet.
+	// depth is the number of open containers, fresh whether the innermost has had no entry yet.
 	depth int
 	fresh bool
-	// elements is how many elements were counted.
+	// elements is the number of counted elements.
 	elements int
 	// key is the key of the current member, unescaped; it may share memory with data.
 	key []byte
@@ -61,7 +61,8 @@ func (c *cursor) open(start byte) {
 	c.fresh = true
 }
 
-// member moves to the value of the object's next member and sets key. It leaves the object at its end.
+// member moves to the value of the object's next member and sets key. It leaves the object at its
+// end.
 func (c *cursor) member() bool {
 	if !c.next('}') {
 		return false
@@ -73,7 +74,7 @@ func (c *cursor) member() bool {
 		return false
 	}
 	c.pos = end
-	// The string ends at the last quote before the colon; nothing but space can lie between.
+	// The string ends at the last quote before the colon; only space can follow it.
 	quote := end - 1
 	for c.data[quote] != '"' {
 		quote--
@@ -85,7 +86,8 @@ func (c *cursor) member() bool {
 // element moves to the array's next element. It leaves the array at its end.
 func (c *cursor) element() bool { return c.next(']') && c.count(1) }
 
-// count counts elements of lists and members of maps, and reports whether there may be as many.
+// count counts elements of lists and members of maps, and reports whether there are no more than
+// allowed.
 func (c *cursor) count(n int) bool {
 	if c.elements += n; c.elements > MaxElements {
 		c.fail(c.pos, reasonMany)
@@ -93,7 +95,7 @@ func (c *cursor) count(n int) bool {
 	return c.err == nil
 }
 
-// next moves over the comma before the next entry, or leaves the container.
+// next moves past the comma before the next entry, or leaves the container.
 func (c *cursor) next(closing byte) bool {
 	b := c.peek()
 	switch {
@@ -118,8 +120,8 @@ func (c *cursor) next(closing byte) bool {
 	return true
 }
 
-// value moves past the value at the cursor and returns it. Appending to the result never overwrites what
-// follows.
+// value moves past the value at the cursor and returns it. Appending to the result never overwrites
+// the following text.
 func (c *cursor) value() []byte {
 	c.peek()
 	if c.err != nil {
@@ -135,7 +137,7 @@ func (c *cursor) value() []byte {
 	return c.data[start:end:end]
 }
 
-// end checks that nothing but space is left, and returns the first fault.
+// end checks that only space is left, and returns the first error.
 func (c *cursor) end() error {
 	if c.peek(); c.err == nil && c.pos < len(c.data) {
 		c.fail(c.pos, reasonMore)
@@ -143,7 +145,7 @@ func (c *cursor) end() error {
 	return c.err
 }
 
-// validate returns data without the space around it, or what is wrong with it.
+// validate returns data without surrounding space, or an error if it is not valid JSON.
 func validate(data []byte) ([]byte, error) {
 	c := cursor{data: data}
 	raw := c.value()

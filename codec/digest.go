@@ -12,35 +12,39 @@ import (
 	ce "github.com/cloudevents/sdk-go/v2/event"
 )
 
-// MaxBuckets is the greatest number of buckets that works are divided into.
+// MaxBuckets is the largest number of buckets for works.
 const MaxBuckets = 256
 
-// Digest sums up the works that an agent holds of one source. It is the agent's heartbeat, and by it the source finds
-// out that a message was lost, at a small part of what a list costs. Only [ManifestWork] has it.
+// Digest is a summary of an agent's works of one source. It is the agent's heartbeat. The source
+// detects lost messages with it, at a small part of the cost of a list. Only [ManifestWork] has it.
 type Digest struct {
 	Header
 	// AgentSession is the session of the agent process. Required.
 	AgentSession string
-	// Works is the number of works that the agent holds.
+	// Works is the number of works in the agent.
 	Works int
-	// Sums are the sums, modulo 2^64, of the hashes of the works in each bucket: one sum in a heartbeat, as many as the
-	// source asked for in an answer to [ScopeDigest]. Between 1 and [MaxBuckets], a power of two. Required.
+	// Sums are the sums, modulo 2^64, of the hashes of the works in each bucket: one sum in a
+	// heartbeat, the requested number in an answer to [ScopeDigest]. The number is a power of two
+	// from 1 to [MaxBuckets]. Required.
 	Sums []uint64
 }
 
-// Part names the works of a pair whose hashed resource IDs fall into some of a number of buckets. The zero Part is all
-// works.
+// Part selects works of a source on a cluster by buckets of their hashed resource IDs. The zero
+// Part selects all works.
 type Part struct {
-	// Buckets is the number of buckets: a power of two, at most [MaxBuckets]. 0 stands for all works.
+	// Buckets is the number of buckets: a power of two, at most [MaxBuckets]. 0 stands for all
+	// works.
 	Buckets int
-	// Listed are the buckets of the part, in ascending order; nil in a request for a [Digest], which has all of them.
+	// Listed are the buckets of the part, in ascending order; nil in a request for a [Digest],
+	// which covers all buckets.
 	Listed []int
 }
 
-// IsZero reports whether p is all works.
+// IsZero reports whether p selects all works.
 func (p Part) IsZero() bool { return p.Buckets == 0 && len(p.Listed) == 0 }
 
-// String returns p as it travels: the number of buckets, and the listed ones behind a colon.
+// String returns p in the form of the attribute: the number of buckets, a colon, and the listed
+// ones.
 func (p Part) String() string {
 	if p.IsZero() {
 		return ""
@@ -56,7 +60,7 @@ func (p Part) String() string {
 	return string(out)
 }
 
-// valid returns why p cannot travel, or "".
+// valid returns why p cannot be an attribute, or "".
 func (p Part) valid() string {
 	switch {
 	case p.IsZero():
@@ -117,7 +121,8 @@ func (r *reader) bucket(text string) int {
 	return int(n)
 }
 
-// digest drafts an agent's digest. It has no time, content type or cluster name: an idle agent sends one a minute.
+// digest drafts an agent's digest. It has no time, content type or cluster name: an idle agent
+// sends one a minute.
 func (d *draft) digest(m *Digest) {
 	d.names(m.Source, m.Cluster, true, true)
 	d.topic = address{kind: kindSpecResync, source: m.Source, cluster: m.Cluster}.topic()

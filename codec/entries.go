@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The lists in the data of resync requests, and what an entry has. Numbers are decimal strings; JSON numbers
-// are read too.
+// The lists in the data of resync requests, and the members of an entry. Numbers are decimal
+// strings; JSON numbers are read too.
 const (
 	listVersions = "resourceVersions"
 	listHashes   = "statusHashes"
@@ -26,14 +26,16 @@ const (
 )
 
 const (
-	// mostEntryText is at least what an entry has beside its strings: names, two numbers of today's size.
+	// mostEntryText is an upper estimate of the text of an entry in addition to its strings: names,
+	// and two numbers of typical size.
 	mostEntryText = 128
-	// leastEntryText is less than most entries have in all. What a list takes in memory follows from its length.
+	// leastEntryText is below the length of most entries. The capacity of a list is the length of
+	// its text divided by it.
 	leastEntryText = 160
 )
 
-// The lists are written and read by hand: a resync of 10,000 works would otherwise hold up the events behind it for
-// many milliseconds.
+// The lists are encoded and decoded without encoding/json: otherwise a resync of 10,000 works would
+// delay the following events for many milliseconds.
 
 func (d *draft) specEntries(entries []SpecEntry) {
 	d.elements("data."+listVersions, len(entries))
@@ -85,7 +87,7 @@ func entryField(list string, i int, name string) string {
 	return field
 }
 
-// check names the field that keeps an entry from being written, and the reason.
+// check returns the invalid field of an entry, and the reason, or "".
 func (e *SpecEntry) check() (field, reason string) {
 	switch {
 	case e.Version < 0:
@@ -135,13 +137,13 @@ func (e *SpecEntry) append(dst []byte) []byte {
 
 func (e *StatusEntry) append(dst []byte) []byte {
 	dst = appendString(append(dst, `{"resourceID":`...), e.ResourceID)
-	dst = append(dst, `,"statusHash":`...) // the enhancement's only other field: there even when empty
+	dst = append(dst, `,"statusHash":`...) // the enhancement's only other field: present even if empty
 	dst = appendString(dst, e.Hash)
 	dst = appendMember(dst, `,"uid":`, string(e.UID))
 	return append(appendNumber(dst, `,"statusSeq":"`, e.StatusSeq), '}')
 }
 
-// appendMember writes a member, unless it is empty: strict peers do without ours.
+// appendMember writes a member, unless it is empty: strict peers do not use the optional ones.
 func appendMember(dst []byte, name, value string) []byte {
 	if value == "" {
 		return dst
@@ -156,9 +158,9 @@ func appendNumber(dst []byte, name string, value int64) []byte {
 	return append(strconv.AppendInt(append(dst, name...), value, 10), '"')
 }
 
-// readSpecEntries reads the list. Entries with longer identifiers than a spec can have are passed
-// over: they are of a source that others serve, and must not make the list useless to the rest. An
-// entry without a version has version 0, which is older than any: the source sends the work.
+// readSpecEntries reads the list. It skips entries with identifiers that are too long for a spec:
+// they belong to other sources, and must not make the list invalid for the rest. An entry without a
+// version has version 0, which is older than any other: the source sends the work.
 func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 	p := dataParser{cursor: cursor{data: data}}
 	var entries []SpecEntry
@@ -166,7 +168,7 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 		if !p.enter(listVersions) {
 			continue
 		}
-		if entries == nil { // else the list is there twice
+		if entries == nil { // otherwise the list is a duplicate
 			entries = make([]SpecEntry, 0, len(data)/leastEntryText)
 		}
 		entries = entries[:0]
@@ -199,8 +201,9 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 	return entries, p.finish()
 }
 
-// readStatusEntries reads the list, without entries that have longer identifiers than a status can
-// have. An entry without a hash has the empty one, which no status has: the agent sends the status.
+// readStatusEntries reads the list, without entries with identifiers that are too long for a
+// status. An entry without a hash has the empty hash, which no status has: the agent sends the
+// status.
 func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 	p := dataParser{cursor: cursor{data: data}}
 	var entries []StatusEntry
@@ -208,7 +211,7 @@ func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 		if !p.enter(listHashes) {
 			continue
 		}
-		if entries == nil { // else the list is there twice
+		if entries == nil { // otherwise the list is a duplicate
 			entries = make([]StatusEntry, 0, len(data)/leastEntryText)
 		}
 		entries = entries[:0]
@@ -239,8 +242,8 @@ func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 	return entries, p.finish()
 }
 
-// enter reports whether the current member is the list and can be opened. Any other member it passes, and a
-// null list too, which is as good as none.
+// enter reports whether the current member is the list and can be opened. It skips other members,
+// and a null list, which counts as missing.
 func (p *dataParser) enter(list string) bool {
 	if string(p.key) != list {
 		p.value()
@@ -256,7 +259,7 @@ func (p *dataParser) enter(list string) bool {
 	return true
 }
 
-// entry moves to the next entry of the list that is an object; i is the index it will have.
+// entry moves to the next entry of the list that is an object. i is its index.
 func (p *dataParser) entry(i int) bool {
 	p.index = i
 	for p.element() {

@@ -8,37 +8,37 @@ import (
 	"strings"
 )
 
-// Code classes an [Error]; its text serves as a metric label.
+// Code is the class of an [Error]; its text is the value of a metric label.
 type Code string
 
 const (
-	// CodeTopic: the topic is none of the profile's.
+	// CodeTopic: the topic does not belong to the profile.
 	CodeTopic Code = "topic"
 	// CodeType: the event's type is unknown or does not belong on its topic.
 	CodeType Code = "type"
 	// CodeAttribute: an attribute is missing or malformed.
 	CodeAttribute Code = "attribute"
-	// CodeMismatch: an attribute contradicts the topic, or the resource ID is not the one of the work.
+	// CodeMismatch: an attribute contradicts the topic, or the resource ID is not that of the work.
 	CodeMismatch Code = "mismatch"
-	// CodeData: the data is missing, malformed or of another shape.
+	// CodeData: the data is missing, malformed or has another form.
 	CodeData Code = "data"
 )
 
-// Error says what is wrong with an event or a message, and where.
+// Error describes an invalid event or message, and the invalid field.
 type Error struct {
 	Code Code
 	// Topic and EventID locate the event; either may be empty.
 	Topic, EventID string
-	// Field is the attribute's name or the path in the data, such as "data.manifests[2]"; empty when the
-	// event as a whole is meant.
+	// Field is the attribute's name or the path in the data, such as "data.manifests[2]"; empty for
+	// the event as a whole.
 	Field string
-	// Reason says what is wrong and what is expected. It holds no manifest content.
+	// Reason describes the error and the expected value. It contains no manifest content.
 	Reason string
 	// Err is the cause, if there is one.
 	Err error
 }
 
-// Error puts the parts together, most specific first. Parts that a peer chose are cut where they are long.
+// Error returns the parts as one text. Long parts that a peer chose are shortened.
 func (e *Error) Error() string {
 	s := e.Reason
 	if e.Field != "" {
@@ -56,7 +56,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// maxQuote is how much of a part an error's text shows, in bytes.
+// maxQuote is the largest length of a part in an error's text, in bytes.
 const maxQuote = 256
 
 func cut(s string) string {

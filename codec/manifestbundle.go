@@ -12,26 +12,27 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// ManifestBundle is the profile that sources and agents built on the OCM SDK
-// (open-cluster-management.io/sdk-go v1.3.0) speak, with the topics that they have by default:
-// sources/<source>/clusters/<cluster>/… and the two broadcasts. [NewManifestBundle] makes one for other topics.
+// ManifestBundle is the profile of sources and agents built on the OCM SDK
+// (open-cluster-management.io/sdk-go v1.3.0), with its default topics:
+// sources/<source>/clusters/<cluster>/… and the two broadcasts. [NewManifestBundle] returns a
+// profile for other topics.
 var ManifestBundle Profile = &manifestBundle{sources: "sources", clusters: "clusters"}
 
-// ManifestBundleOptions are what deployments of the OCM SDK configure in their topics. The zero value gives
-// [ManifestBundle].
+// ManifestBundleOptions are the parts of topics that deployments of the OCM SDK configure. The zero
+// value gives [ManifestBundle].
 type ManifestBundleOptions struct {
 	// SourcesLevel is the fixed word before the source in every topic. Defaults to "sources".
 	SourcesLevel string
-	// ClustersLevel is the fixed word before the cluster in every topic. Defaults to "clusters"; some
-	// deployments have "consumers".
+	// ClustersLevel is the fixed word before the cluster in every topic. Defaults to "clusters";
+	// some deployments use "consumers".
 	ClustersLevel string
-	// SharedGroup, if not empty, makes all subscriptions shared ones of this group: of the clients that have
-	// it in common, one gets each message.
+	// SharedGroup, if not empty, makes all subscriptions shared subscriptions of this group: one of
+	// its clients receives each message.
 	SharedGroup string
 }
 
-// NewManifestBundle returns the profile [ManifestBundle] with other topics. It returns an [*Error] with
-// [CodeTopic] that names the option which cannot be one level of a topic.
+// NewManifestBundle returns the profile [ManifestBundle] with other topics. It returns an [*Error]
+// with [CodeTopic] and the name of an option that cannot be one level of a topic.
 func NewManifestBundle(o ManifestBundleOptions) (Profile, error) {
 	p := &manifestBundle{sources: o.SourcesLevel, clusters: o.ClustersLevel, group: o.SharedGroup}
 	if p.sources == "" {
@@ -72,8 +73,8 @@ func (*manifestBundle) Traits() Traits {
 	return Traits{Binary: true, Strict: true, MaxVersion: math.MaxInt32}
 }
 
-// ResourceID is the UUIDv5, in the OID namespace, that the OCM SDK gives a work. The parts are joined by a character
-// that names have in them, so works of two clusters can have one ID.
+// ResourceID returns the UUIDv5, in the OID namespace, that the OCM SDK assigns to a work. The
+// separator of the parts is also valid in names, so works of two clusters can have the same ID.
 func (*manifestBundle) ResourceID(source, cluster, name string) string {
 	text := source + "-manifestworks.work.open-cluster-management.io-" + cluster + "-" + name
 	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(text)).String()
@@ -115,7 +116,7 @@ func (p *manifestBundle) decode(topic string, e *ce.Event) (Message, *Error) {
 	}
 	r := &bundleReader{reader: reader{ext: lowerNames(ctx.Extensions)}}
 	if cluster := r.text(attrClusterName); addr.ofSource && p.sources == p.clusters && cluster != "" {
-		addr = address{kind: kindPresence, cluster: addr.source, broadcast: true} // the topic does not tell
+		addr = address{kind: kindPresence, cluster: addr.source, broadcast: true} // the topic is the same for both
 	}
 	h := r.header(addr, ctx)
 	switch addr.kind {

@@ -16,17 +16,17 @@ import (
 // bundleReader reads the attributes of one event of the profile ManifestBundle.
 type bundleReader struct{ reader }
 
-// header reads what all events share.
+// header reads the attributes that all events share.
 func (r *bundleReader) header(a address, ctx *ce.EventContextV1) Header {
 	h := r.reader.header(a, ctx)
-	h.ResyncID = "" // the format has none, so no peer's answer can carry it
+	h.ResyncID = "" // the format does not have it, so peers cannot return it in answers
 	if original := r.text(attrOriginalSource); original != "" && a.source != "" && original != a.source {
 		r.fail(CodeMismatch, attrOriginalSource, "is not the source that the topic names")
 	}
 	return h
 }
 
-// ref reads the identity of a work; its name is in the metadata, where there is any.
+// ref reads the identity of a work. The name is in the metadata, if there is any.
 func (r *bundleReader) ref(meta *metav1.ObjectMeta) WorkRef {
 	w := WorkRef{ResourceID: r.id(attrResourceID), Version: r.number(attrResourceVersion)}
 	if w.ResourceID == "" {
@@ -45,7 +45,7 @@ func (r *bundleReader) ref(meta *metav1.ObjectMeta) WorkRef {
 	return w
 }
 
-// metadata reads the object's metadata; nil where the event carries none.
+// metadata reads the object's metadata. It returns nil if the event carries none.
 func (r *bundleReader) metadata() (*metav1.ObjectMeta, *Error) {
 	text := r.text(attrMetadata)
 	if text == "" || r.err != nil {
@@ -64,7 +64,7 @@ func (r *bundleReader) metadata() (*metav1.ObjectMeta, *Error) {
 	if len(m.Name) > MaxIDLength {
 		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "has a name that " + reasonLong}
 	}
-	// They are the peer's own bookkeeping, of any size and with any time.
+	// Managed fields concern only the peer, and may have any size and times.
 	m.ManagedFields = nil
 	if m.Generation < 0 {
 		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "has a negative generation"}
@@ -72,7 +72,7 @@ func (r *bundleReader) metadata() (*metav1.ObjectMeta, *Error) {
 	return m, nil
 }
 
-// tracing reads the annotations that are for tracing. What cannot be read does not count: it is for logs only.
+// tracing reads the annotations for tracing. It ignores invalid ones: they are for logs only.
 func (r *bundleReader) tracing() map[string]string {
 	var found map[string]string
 	if err := utiljson.Unmarshal([]byte(r.text(attrLogTracing)), &found); err != nil {
@@ -81,7 +81,7 @@ func (r *bundleReader) tracing() map[string]string {
 	return found
 }
 
-// spec reads a spec event. What an agent of the OCM SDK notes in the metadata is noted here.
+// spec reads a spec event. It sets the same keys in the metadata as an agent of the OCM SDK.
 func (r *bundleReader) spec(h Header, action Action, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	meta, bad := r.metadata()
 	m := &Spec{
@@ -112,7 +112,7 @@ func (r *bundleReader) spec(h Header, action Action, e *ce.Event, ctx *ce.EventC
 	}
 	w.Name, w.Namespace = m.Name, m.Cluster
 	if m.Version != 0 {
-		w.Generation = m.Version // it counts the writes of the spec
+		w.Generation = m.Version // the version counts the writes of the spec
 	}
 	noteOrigin(&w.ObjectMeta, m.Source)
 	for key, value := range tracing {
@@ -153,7 +153,8 @@ func readBundle(data []byte) (*workv1.ManifestWork, *Error) {
 	if err := p.finish(); err != nil {
 		return nil, err
 	}
-	// A missing list is no empty list: taken as one, it would remove everything from the cluster.
+	// A missing list does not count as empty: an empty list would remove everything from the
+	// cluster.
 	if !hasManifests {
 		return nil, &Error{Code: CodeData, Field: "data.manifests", Reason: "is missing"}
 	}
@@ -194,7 +195,7 @@ func readBundleStatus(raw []byte) (*workv1.ManifestWorkStatus, *Error) {
 	return checkedStatus(reflectBundleStatus(raw))
 }
 
-// reflectBundleStatus reads what parseBundleStatus does not.
+// reflectBundleStatus reads data that parseBundleStatus does not support.
 func reflectBundleStatus(raw []byte) (*workv1.ManifestWorkStatus, error) {
 	var data bundleStatus
 	if err := unmarshalObject(raw, &data); err != nil {
@@ -224,7 +225,7 @@ func (r *bundleReader) specResync(h Header, a address, e *ce.Event, ctx *ce.Even
 	if err != nil {
 		return nil, err
 	}
-	for i := range m.Entries { // the format has no more than these two
+	for i := range m.Entries { // the format has only these two
 		m.Entries[i] = SpecEntry{ResourceID: m.Entries[i].ResourceID, Version: m.Entries[i].Version}
 	}
 	return m, nil

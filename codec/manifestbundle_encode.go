@@ -20,7 +20,7 @@ const (
 	attrLogTracing     = "logtracing"
 )
 
-// bundleDraft gathers an event of the profile ManifestBundle.
+// bundleDraft has the parts of an event of the profile ManifestBundle.
 type bundleDraft struct {
 	draft
 	profile *manifestBundle
@@ -28,7 +28,8 @@ type bundleDraft struct {
 
 var _ drafter = &bundleDraft{}
 
-// begin writes what all messages share. Two attributes are there even when they are empty.
+// begin writes the attributes that all messages share. Two of them are present even if they are
+// empty.
 func (d *bundleDraft) begin(h *Header, originalSource string) {
 	d.identity(h)
 	for name, value := range map[string]string{attrClusterName: h.Cluster, attrOriginalSource: originalSource} {
@@ -38,7 +39,8 @@ func (d *bundleDraft) begin(h *Header, originalSource string) {
 	d.text(attrTraceParent, h.TraceParent)
 }
 
-// ref writes the identity of a work. The version is an Integer, which CloudEvents limits to 32 bits.
+// ref writes the identity of a work. The version is an Integer, which CloudEvents limits to 32
+// bits.
 func (d *bundleDraft) ref(w *WorkRef) {
 	if w.ResourceID == "" {
 		d.fail(CodeAttribute, attrResourceID, "is missing", nil)
@@ -54,7 +56,7 @@ func (d *bundleDraft) ref(w *WorkRef) {
 	d.ext[attrResourceVersion] = int32(w.Version)
 }
 
-// eventTypeOf puts the type together; an unknown action is an error.
+// eventTypeOf sets the event type; an unknown action is an error.
 func (d *bundleDraft) eventTypeOf(part string, action Action) {
 	wire, ok := wireActions[action]
 	if !ok {
@@ -116,12 +118,12 @@ func (d *bundleDraft) bundle(s *workv1.ManifestWorkSpec) {
 		d.json("manifestConfigs", s.ManifestConfigs)
 	}
 	if s.Executor != nil {
-		d.json("executer", s.Executor) // as they spell it
+		d.json("executer", s.Executor) // the spelling of the OCM SDK
 	}
 	d.data = append(d.data, '}')
 }
 
-// metadata writes the object's metadata, and what of it is for tracing once more.
+// metadata writes the object's metadata, and the annotations for tracing again.
 func (d *bundleDraft) metadata(m *metav1.ObjectMeta) {
 	if !isRFC3339(m.CreationTimestamp.Time) || m.DeletionTimestamp != nil && !isRFC3339(m.DeletionTimestamp.Time) {
 		d.fail(CodeAttribute, attrMetadata, "has a time that "+reasonTime, nil)
@@ -131,7 +133,7 @@ func (d *bundleDraft) metadata(m *metav1.ObjectMeta) {
 	d.jsonText(attrLogTracing, tracingOf(m))
 }
 
-// jsonText writes an attribute whose value is JSON text.
+// jsonText writes an attribute with JSON text as its value.
 func (d *bundleDraft) jsonText(name string, value any) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -144,7 +146,8 @@ func (d *bundleDraft) jsonText(name string, value any) {
 	d.text(name, string(text))
 }
 
-// bundleStatus is the data of a status event. Nothing in it is made present: peers hash what they read.
+// bundleStatus is the data of a status event. Missing lists stay missing: peers hash the data that
+// they read.
 type bundleStatus struct {
 	Conditions     []metav1.Condition         `json:"conditions"`
 	ResourceStatus []workv1.ManifestCondition `json:"resourceStatus,omitempty"`
@@ -166,7 +169,7 @@ func (d *bundleDraft) status(m *Status) {
 	}
 	d.ext[attrSequenceID] = strconv.FormatInt(m.SequenceID, 10)
 	status := m.Status
-	if status == nil { // the format knows no event that only acknowledges
+	if status == nil { // the format has no event that only acknowledges
 		status = &workv1.ManifestWorkStatus{}
 	}
 	d.statusElements(status)
@@ -202,7 +205,7 @@ func (d *bundleDraft) specResync(m *SpecResync) {
 		d.fail(CodeMismatch, attrOriginalSource, "is not the source that the topic names", nil)
 	}
 	d.begin(&m.Header, m.TargetSource)
-	// A source answers with all that the list does not name.
+	// A source answers with all works that are not in the list.
 	if m.Scope != ScopeAll {
 		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: a list stands for all works", nil)
 	}
@@ -222,8 +225,8 @@ func (d *bundleDraft) statusResync(m *StatusResync) {
 	d.topic = d.profile.topic(address{kind: kindStatusResync, source: m.Source, cluster: m.Cluster, broadcast: broadcast})
 	d.eventType, d.source = bundleType+".status."+wireResyncRequest, m.Source
 	d.begin(&m.Header, "")
-	// An agent answers for the works that the list names, for all if it names none: so only a part of such a
-	// list can be expressed.
+	// An agent answers for the works in the list, or for all works if it is empty. So ScopeListed
+	// needs at least one entry.
 	if m.Scope == ScopeLists || m.Scope == ScopeDigest || m.Scope != ScopeAll && len(m.Entries) == 0 {
 		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: an empty list stands for all works", nil)
 	}
@@ -237,7 +240,7 @@ func (d *bundleDraft) statusResync(m *StatusResync) {
 	})
 }
 
-// digest refuses: no reader of the format knows it.
+// digest returns an error: no reader of the format knows digests.
 func (d *bundleDraft) digest(*Digest) {
 	d.fail(CodeType, "type", "cannot be expressed: the profile has no digests", nil)
 }
@@ -252,8 +255,8 @@ func (d *bundleDraft) whole(p Part, c Chunk) {
 	}
 }
 
-// list writes the data of a request, which is there even when the list is empty. write appends one entry and names
-// the field that keeps it from being written, and the reason.
+// list writes the data of a request, which is present even if the list is empty. write appends one
+// entry and returns its invalid field and the reason, or "".
 func (d *bundleDraft) list(name string, n int, write func(int) (field, reason string)) {
 	d.elements("data."+name, n)
 	d.data = append(make([]byte, 0, 64+128*n), `{"`+name+`":[`...)

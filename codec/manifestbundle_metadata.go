@@ -19,23 +19,24 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// Keys in a work's metadata that the profile ManifestBundle gives a meaning. Decode shows all of them on works, as
-// the agents of the OCM SDK do.
+// Keys in a work's metadata with a meaning in the profile ManifestBundle. Decode shows all of them
+// on works, like agents of the OCM SDK.
 const (
 	// AnnotationResourceVersion has the version, in events and on works.
 	AnnotationResourceVersion = "cloudevents.open-cluster-management.io/resourceversion"
 	// AnnotationSequenceID has the sequence of the last status that the source accepted.
 	AnnotationSequenceID = "cloudevents.open-cluster-management.io/sequenceid"
-	// AnnotationDataType has the type of the data that the work came as.
+	// AnnotationDataType has the data type of the event that contained the work.
 	AnnotationDataType = "cloudevents.open-cluster-management.io/datatype"
 	// LabelOriginalSource has the ID of the work's source.
 	LabelOriginalSource = "cloudevents.open-cluster-management.io/originalsource"
 )
 
-// prefixTracing begins the annotations that travel in the attribute logtracing too.
+// prefixTracing is the prefix of annotations that are also in the attribute logtracing.
 const prefixTracing = "logging.open-cluster-management.io/"
 
-// wireMeta copies what of the metadata travels. The UID is the resource ID there; the object's own is local.
+// wireMeta copies the metadata for an event. The UID in events is the resource ID; that of the
+// object is local.
 func wireMeta(m *metav1.ObjectMeta, w *WorkRef, cluster string) *metav1.ObjectMeta {
 	out := *m
 	if w.Name != "" && w.Name != w.ResourceID {
@@ -57,7 +58,7 @@ func specMeta(m *Spec) *metav1.ObjectMeta {
 	out := wireMeta(&meta, &m.WorkRef, m.Cluster)
 	out.ResourceVersion = strconv.FormatInt(m.Version, 10)
 	out.DeletionTimestamp = m.DeletionTimestamp
-	// What an agent noted is not the source's.
+	// Keys that an agent has set do not belong to the source.
 	delete(out.Labels, LabelOriginalSource)
 	delete(out.Annotations, AnnotationDataType)
 	setKey(&out.Annotations, AnnotationResourceVersion, m.Version)
@@ -76,7 +77,7 @@ func statusMeta(m *Status) *metav1.ObjectMeta {
 	return out
 }
 
-// setKey sets a number, or deletes the key where there is none: an unversioned work has no version to note.
+// setKey sets a number, or deletes the key for 0: an unversioned work has no version.
 func setKey(in *map[string]string, key string, value int64) {
 	if value == 0 {
 		delete(*in, key)
@@ -88,7 +89,7 @@ func setKey(in *map[string]string, key string, value int64) {
 	(*in)[key] = strconv.FormatInt(value, 10)
 }
 
-// noteOrigin sets what an agent keeps about where a work came from.
+// noteOrigin sets the keys for the origin of a work.
 func noteOrigin(m *metav1.ObjectMeta, source string) {
 	if m.Annotations == nil {
 		m.Annotations = map[string]string{}
@@ -100,7 +101,7 @@ func noteOrigin(m *metav1.ObjectMeta, source string) {
 	m.Labels[LabelOriginalSource] = source
 }
 
-// tracingOf returns the annotations that are for tracing, never nil.
+// tracingOf returns the annotations for tracing, never nil.
 func tracingOf(m *metav1.ObjectMeta) map[string]string {
 	out := map[string]string{}
 	for key, value := range m.Annotations {
@@ -111,7 +112,8 @@ func tracingOf(m *metav1.ObjectMeta) map[string]string {
 	return out
 }
 
-// bundleStatusHash is the hash that peers compare: of the status as the API has it, as JSON with sorted keys.
+// bundleStatusHash returns the hash that peers compare: of the status in the form of the API, as
+// JSON with sorted keys.
 func bundleStatusHash(status *workv1.ManifestWorkStatus) (string, error) {
 	if status == nil {
 		status = &workv1.ManifestWorkStatus{}
@@ -119,7 +121,8 @@ func bundleStatusHash(status *workv1.ManifestWorkStatus) (string, error) {
 	if !statusTimes(status) {
 		return "", &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
 	}
-	// The same conversion as the peers': by reflection, so that what a later API adds is in it there and here.
+	// Peers use the same conversion. It uses reflection, so it includes fields of a later API on
+	// both sides.
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&workv1.ManifestWork{Status: *status})
 	if err != nil {
 		return "", &Error{Code: CodeData, Field: "data", Reason: "cannot be written as JSON", Err: err}
@@ -132,8 +135,8 @@ func bundleStatusHash(status *workv1.ManifestWorkStatus) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// appendASCII appends JSON text with everything but printable ASCII escaped: attributes may not hold some of what
-// JSON strings may.
+// appendASCII appends JSON text and escapes all but printable ASCII: JSON strings may have
+// characters that attributes must not.
 func appendASCII(dst, text []byte) []byte {
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])

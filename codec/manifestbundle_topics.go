@@ -16,10 +16,12 @@ const (
 	levelAgentBroadcast  = "agentbroadcast"
 )
 
-// bundleType begins the type of every event of the profile; it is also what agents note as the data type.
+// bundleType is the prefix of every event type of the profile. Agents also set it as the data type
+// of works.
 const bundleType = "io.open-cluster-management.works.v1alpha1.manifestbundles"
 
-// The actions that end a type. A request of a resync is a kind of message, the others say why data is sent.
+// The actions at the end of an event type. A resync request is its own kind of message; the others
+// are the reason why data is sent.
 const (
 	wireCreate        = "create_request"
 	wireUpdate        = "update_request"
@@ -46,8 +48,9 @@ func (p *manifestBundle) AgentFilters(cluster string) []string {
 	})
 }
 
-// SharedFilters makes filters shared subscriptions of a group: a message that they match goes to one client of the
-// group. With the group "" it returns the filters as they are. The group must pass [ValidateName].
+// SharedFilters converts filters to shared subscriptions of a group: one client of the group
+// receives each matching message. With the group "" it returns the filters unchanged. The group
+// must pass [ValidateName].
 func SharedFilters(group string, filters []string) []string {
 	if group == "" {
 		return filters
@@ -63,7 +66,7 @@ func (p *manifestBundle) pair(source, cluster, last string) string {
 	return p.sources + "/" + source + "/" + p.clusters + "/" + cluster + "/" + last
 }
 
-// topic is where a message goes. Requests to one peer share a topic with the data to it.
+// topic returns the topic of a message. Requests to one peer share a topic with the data for it.
 func (p *manifestBundle) topic(a address) string {
 	switch {
 	case a.broadcast && a.kind == kindSpecResync:
@@ -77,7 +80,7 @@ func (p *manifestBundle) topic(a address) string {
 	}
 }
 
-// side tells who publishes on a topic.
+// side is the publisher of a topic: the source or the agent.
 type side int
 
 const (
@@ -85,7 +88,7 @@ const (
 	byAgent
 )
 
-// parse is the inverse of topic, but for the kind, which the event's type says.
+// parse is the inverse of topic, except for the kind, which is in the event's type.
 func (p *manifestBundle) parse(topic string) (address, side, *Error) {
 	a, by, ok := p.split(topic)
 	if !ok {
@@ -128,8 +131,8 @@ func (p *manifestBundle) split(topic string) (address, side, bool) {
 	return address{}, bySource, false
 }
 
-// kindOf tells what an event of that type is on a topic of this side; false where it does not belong. Only requests
-// are broadcast.
+// kindOf returns the kind and action of an event type on a topic of this side. It returns false if
+// the type does not belong there. Only requests are broadcast.
 func (by side) kindOf(eventType string, broadcast bool) (kind, Action, bool) {
 	rest, ok := strings.CutPrefix(eventType, bundleType+".")
 	if !ok {
@@ -137,7 +140,7 @@ func (by side) kindOf(eventType string, broadcast bool) (kind, Action, bool) {
 	}
 	part, wire, _ := strings.Cut(rest, ".")
 	if wire == wireResyncRequest {
-		// A request asks for what the other side publishes.
+		// A request is for data that the other side publishes.
 		if by == bySource {
 			return kindStatusResync, "", part == "status"
 		}

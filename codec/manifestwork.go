@@ -12,13 +12,13 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// ManifestWork is the profile of the event based ManifestWork enhancement, and the default: topics with a leading
-// slash, one event type per kind of event, attributes in lower case. Peers that know only what the
-// enhancement defines are understood, and understand what Encode makes.
+// ManifestWork is the profile of the event based ManifestWork enhancement, and the default. It has
+// topics with a leading slash, one event type per kind of event, and attributes in lower case. It
+// is compatible with peers that know only the enhancement, in both directions.
 var ManifestWork Profile = manifestWork{}
 
-// Event types of the profile. A spec event always goes out as created, also for updates and deletions; the
-// other two are read from peers that distinguish them.
+// Event types of the profile. A spec event is always sent as created, also for updates and
+// deletions. The other two are read from peers that distinguish them.
 const (
 	typeSpecCreated  = "io.open-cluster-management.v1.manifestwork.spec.created"
 	typeSpecUpdated  = "io.open-cluster-management.v1.manifestwork.spec.updated"
@@ -52,7 +52,8 @@ func (manifestWork) Encode(m Message) (string, *ce.Event, error) {
 	return d.encode(m, d)
 }
 
-// extensions is how many extensions a message will have at most. A map for eight is half as large as one for nine.
+// extensions returns the largest number of extensions of a message. A map for eight is half as
+// large as a map for nine.
 func extensions(m Message) int {
 	switch m := m.(type) {
 	case *Spec:
@@ -67,7 +68,7 @@ func extensions(m Message) int {
 	return 12
 }
 
-// drafter is a profile's way to write each kind of message into a draft.
+// drafter writes each kind of message of a profile to a draft.
 type drafter interface {
 	spec(*Spec)
 	status(*Status)
@@ -77,7 +78,7 @@ type drafter interface {
 	presence(*Presence)
 }
 
-// encode has m written into the draft and makes the event of it.
+// encode writes m to the draft with as, and returns the topic and the event.
 func (d *draft) encode(m Message, as drafter) (string, *ce.Event, error) {
 	var h *Header
 	switch m := m.(type) {
@@ -122,15 +123,15 @@ func (d *draft) encode(m Message, as drafter) (string, *ce.Event, error) {
 	return d.topic, d.event(h), nil
 }
 
-// draft gathers the parts of an event. Its first error stays; what comes after it does not count.
+// draft has the parts of an event. It keeps the first error; later parts are then ignored.
 type draft struct {
 	topic     string
 	eventType string
-	// source is the CloudEvents source: the ID of who publishes the event.
+	// source is the CloudEvents source: the ID of the publisher.
 	source string
 	ext    map[string]any
 	data   []byte
-	// counted is how many elements the data has.
+	// counted is the number of elements of the data.
 	counted int
 	err     *Error
 }
@@ -141,7 +142,7 @@ func (d *draft) fail(code Code, field, reason string, cause error) {
 	}
 }
 
-// header checks and writes what all messages share.
+// header checks and writes the attributes that all messages share.
 func (d *draft) header(h *Header) {
 	d.identity(h)
 	d.text(attrClusterName, h.Cluster)
@@ -166,7 +167,7 @@ func (d *draft) identity(h *Header) {
 	}
 }
 
-// names checks the parts of the topic. An empty name passes only where the topic does not have it.
+// names checks the parts of the topic. An empty name is valid only if the topic does not have it.
 func (d *draft) names(source, cluster string, needSource, needCluster bool) {
 	for _, n := range [...]struct {
 		kind, name string
@@ -182,7 +183,7 @@ func (d *draft) names(source, cluster string, needSource, needCluster bool) {
 	}
 }
 
-// event puts the parts together.
+// event returns the event of the parts.
 func (d *draft) event(h *Header) *ce.Event {
 	ctx := &ce.EventContextV1{
 		ID:     h.ID,
@@ -207,7 +208,7 @@ func (manifestWork) Decode(topic string, e *ce.Event) (Message, error) {
 	return located(m, err, topic, e)
 }
 
-// located adds to an error where it was found.
+// located adds the topic and the ID of the event to an error.
 func located(m Message, err *Error, topic string, e *ce.Event) (Message, error) {
 	if err == nil {
 		return m, nil

@@ -11,8 +11,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// ConditionDeleted is the type of the condition by which an agent says, with status True, that a work is gone
-// from its cluster.
+// ConditionDeleted is the type of the condition by which an agent reports, with status True, that a
+// work no longer exists on its cluster.
 const ConditionDeleted = "Deleted"
 
 // Message is the content of an event: one of [*Spec], [*Status], [*SpecResync], [*StatusResync],
@@ -26,77 +26,79 @@ type Message interface {
 type Header struct {
 	// ID is the CloudEvents id, unique per sender. Required.
 	ID string
-	// Time is when the event was made, to the nanosecond and in UTC. Zero: the event carries no time.
+	// Time is when the event was made, to the nanosecond and in UTC. A zero time is not sent.
 	Time time.Time
-	// Source is the ID of the source whose works the event is about. It is a level of the topic. Empty
-	// only in the [Presence] of an agent and in a [SpecResync] to every source; in one on the topic of all
-	// sources that has a target, Decode sets the target.
+	// Source is the ID of the source of the works in the event. It is a level of the topic. It is
+	// empty only in the [Presence] of an agent and in a [SpecResync] to every source. If a request
+	// on the topic of all sources has a target, Decode sets Source to the target.
 	Source string
-	// Cluster is the name of the cluster that the event is about. It is a level of the topic where the
-	// topic has one, else the attribute clustername. Empty only in a [StatusResync] to every cluster
-	// and in the [Presence] of a source.
+	// Cluster is the name of the cluster that the event is about. It is a level of the topic if the
+	// topic has one, otherwise the attribute clustername. It is empty only in a [StatusResync] to
+	// every cluster and in the [Presence] of a source.
 	Cluster string
-	// Agent is the ID of the agent that made the event; empty on events that sources make.
+	// Agent is the ID of the agent that made the event; empty in events of sources.
 	Agent string
 	// TraceParent is the W3C trace context, empty for none.
 	TraceParent string
-	// ResyncID ties the chunks of a resync and the answers to it together; empty for none.
+	// ResyncID links the chunks of a resync and the answers to it; empty for none.
 	ResyncID string
 }
 
 // Head returns h itself.
 func (h *Header) Head() *Header { return h }
 
-// WorkRef names one version of one incarnation of a work.
+// WorkRef identifies one version of one incarnation of a work.
 type WorkRef struct {
-	// ResourceID identifies the work among those of its source; see [ResourceID]. Required.
+	// ResourceID identifies the work among the works of its source; see [ResourceID]. Required.
 	ResourceID string
 	// Version is the protocol's version V of the work: it orders all events about one resource ID,
 	// across incarnations. Not negative.
 	Version int64
-	// UID is the incarnation: the UID that the source's API object has. Empty from strict peers.
+	// UID identifies the incarnation: it is the UID of the source's API object. Empty from strict
+	// peers.
 	UID types.UID
-	// Name is the work's name. Decode sets it to ResourceID where the event does not carry it. With a UID
-	// it is required in a [Spec], unless that is a deletion: a source can delete a work that an agent
-	// lists without knowing its name.
+	// Name is the work's name. Decode sets it to ResourceID if the event does not carry it. With a
+	// UID it is required in a [Spec] that is no deletion: a source can delete a listed work without
+	// its name.
 	Name string
 }
 
-// Action is why a [Spec] or a [Status] is sent. Only the event types of [ManifestBundle] say it; no reader in this
-// SDK acts on it.
+// Action is why a [Spec] or a [Status] is sent. Only the event types of [ManifestBundle] carry it;
+// no reader in this SDK acts on it.
 type Action string
 
-// Actions. A message without one is an update, or, if it has a DeletionTimestamp, a deletion.
+// Actions. A message without an action is an update, or, if it has a DeletionTimestamp, a deletion.
 const (
 	ActionCreate Action = "create"
 	ActionUpdate Action = "update"
 	ActionDelete Action = "delete"
-	// ActionAnswer: a resync request asked for it.
+	// ActionAnswer is for answers to a resync request.
 	ActionAnswer Action = "answer"
 )
 
-// Spec is a source's word on a work: what shall be, or, with DeletionTimestamp, that it shall go.
+// Spec is a source's message with the desired state of a work, or, with DeletionTimestamp, its
+// deletion.
 type Spec struct {
 	Header
 	WorkRef
 	// Action is why the event is sent, for [ManifestBundle].
 	Action Action
-	// DeletionTimestamp is set when the work is to be deleted; such an event carries no manifests.
+	// DeletionTimestamp is set if the work must be deleted; such an event carries no manifests.
 	// Whole seconds, UTC.
 	DeletionTimestamp *metav1.Time
-	// AgentSession is the session of the agent that the source had last heard of when the work was created, or,
-	// in answers, of the one that asked.
+	// AgentSession is a session of the agent: the last one that the source knew when the work was
+	// created, or, in answers, that of the request.
 	AgentSession string
 	// StatusSeq is the SequenceID of the last status that the source accepted; 0 for none.
 	StatusSeq int64
-	// Work holds what the event's data says. Encode reads labels, annotations, owner references,
-	// generation, creationTimestamp and the spec; it does not change the object. Decode sets those and
-	// name and namespace (the cluster). Finalizers, UID and resourceVersion do not travel, but finalizers do
-	// with [ManifestBundle].
+	// Work has the content of the event's data. Encode reads labels, annotations, owner references,
+	// generation, creationTimestamp and the spec; it does not change the object. Decode sets the
+	// same fields, and name and namespace (the cluster). UID and resourceVersion are not sent;
+	// finalizers only with [ManifestBundle].
 	Work *workv1.ManifestWork
 }
 
-// Status is an agent's word on a work.
+// Status is an agent's message with the status of a work.
 type Status struct {
 	Header
 	WorkRef
@@ -104,17 +106,16 @@ type Status struct {
 	Action Action
 	// SequenceID orders the statuses of one work; 0 from strict peers.
 	SequenceID int64
-	// Hash is the attribute statushash, empty when the event carries none.
+	// Hash is the attribute statushash, empty if the event carries none.
 	Hash string
-	// Metadata is that of the agent's object. It travels with [ManifestBundle] only.
+	// Metadata is the metadata of the agent's object. Only [ManifestBundle] carries it.
 	Metadata *metav1.ObjectMeta
-	// Status is the work's status, nil when the event only acknowledges UID and Version: it has no data,
-	// or null. An empty object is an empty status.
+	// Status is the work's status. It is nil if the event only acknowledges UID and Version: its
+	// data is missing or null. An empty object is an empty status.
 	Status *workv1.ManifestWorkStatus
 }
 
-// Gone reports whether the status says that the work no longer exists on its cluster: the condition
-// Deleted is True.
+// Gone reports whether the work no longer exists on its cluster: the condition Deleted is True.
 func (s *Status) Gone() bool {
 	if s == nil || s.Status == nil {
 		return false
@@ -127,17 +128,19 @@ func (s *Status) Gone() bool {
 	return false
 }
 
-// Scope says what a resync request covers.
+// Scope is the set of works that a resync request covers.
 type Scope string
 
 const (
-	// ScopeAll is a request about all works of the pair: what the entries do not name is missing.
+	// ScopeAll is a request about all works of a source on a cluster: works without an entry are
+	// missing.
 	ScopeAll Scope = ""
 	// ScopeListed is a request about the listed works only.
 	ScopeListed Scope = "listed"
-	// ScopeLists is a status resync that asks agents for their lists only, not for statuses.
+	// ScopeLists is a status resync that requests only the lists of agents, no statuses.
 	ScopeLists Scope = "lists"
-	// ScopeDigest is a status resync to one cluster that asks for a [Digest] with one sum for each bucket of its Part.
+	// ScopeDigest is a status resync to one cluster that requests a [Digest] with one sum for each
+	// bucket of its Part.
 	ScopeDigest Scope = "digest"
 )
 
@@ -145,30 +148,30 @@ func (s Scope) known() bool {
 	return s == ScopeAll || s == ScopeListed || s == ScopeLists || s == ScopeDigest
 }
 
-// Chunk is the place of an event among those of one request.
+// Chunk is the position of an event among the events of one request.
 type Chunk struct {
-	// Index counts from 0. Count is the number of chunks, 0 in a request that was not split. In the end
-	// marker of an answer (a directed [StatusResync] of ScopeListed without entries) Count is the number
-	// of events that the answer had.
+	// Index counts from 0. Count is the number of chunks, 0 in a request that was not split. In the
+	// end marker of an answer (a directed [StatusResync] of ScopeListed without entries) Count is
+	// the number of events in the answer.
 	Index, Count int
 }
 
-// SpecResync is an agent's request for specs: the works it holds and their versions. Without entries it
-// asks for everything.
+// SpecResync is an agent's request for specs, with its works and their versions. Without entries it
+// requests all specs.
 type SpecResync struct {
 	Header
-	// AgentSession is the session of the asking agent process.
+	// AgentSession is the session of the agent process that sends the request.
 	AgentSession string
-	// TargetSource is the source that shall answer; empty for every source. It cannot be another than
-	// Source, if that is set; for a request on the topic of all sources Encode takes it from Source.
+	// TargetSource is the source that must answer; empty for every source. If Source is set, it
+	// must be the same. For a request on the topic of all sources Encode copies it from Source.
 	TargetSource string
 	Scope        Scope
-	// Part limits a request of [ScopeAll] to some of the works: only works of the part that the entries do not name are
-	// missing. It is the part that the source asked for.
+	// Part limits a request of [ScopeAll] to some of the works: only works of the part without an
+	// entry are missing. It is the part that the source requested.
 	Part  Part
 	Chunk Chunk
-	// Broadcast puts the request on the topic that every source reads instead of the directed topic of
-	// Source. It is implied when Source is empty.
+	// Broadcast sends the request to the topic that every source reads, instead of the directed
+	// topic of Source. It is implied when Source is empty.
 	Broadcast bool
 	Entries   []SpecEntry
 }
@@ -183,17 +186,17 @@ type SpecEntry struct {
 	SequenceID int64
 }
 
-// StatusResync is a source's request for statuses: the works it holds and the hashes of their statuses.
-// Without entries, and with ScopeAll, it asks for everything.
+// StatusResync is a source's request for statuses, with its works and the hashes of their statuses.
+// Without entries, and with ScopeAll, it requests all statuses.
 type StatusResync struct {
 	Header
 	Scope Scope
-	// Part limits a request of [ScopeLists] to some of the works, and has the number of buckets of
-	// one of [ScopeDigest].
+	// Part limits a request of [ScopeLists] to some of the works, and has the number of buckets in
+	// a request of [ScopeDigest].
 	Part  Part
 	Chunk Chunk
-	// Broadcast puts the request on the topic that every agent reads instead of the directed topic of
-	// Cluster. It is implied when Cluster is empty.
+	// Broadcast sends the request to the topic that every agent reads, instead of the directed
+	// topic of Cluster. It is implied when Cluster is empty.
 	Broadcast bool
 	Entries   []StatusEntry
 }
@@ -201,17 +204,17 @@ type StatusResync struct {
 // StatusEntry is one work in a [StatusResync].
 type StatusEntry struct {
 	ResourceID string
-	// Hash is the hash of the status that the source holds ([StatusHash]), or the one that came with it;
-	// empty when it holds none.
+	// Hash is the hash of the status in the source ([StatusHash]), or the hash that was received
+	// with it; empty without a status.
 	Hash string
 	// UID and StatusSeq (the last status accepted) are zero from strict peers.
 	UID       types.UID
 	StatusSeq int64
 }
 
-// Presence is the message of a process about itself, to other processes with the same ID: that of a
-// source, with Header.Source, or that of the agent of a cluster, with Header.Cluster. Only
-// processes with that ID subscribe to its topic.
+// Presence is the message of a process about itself, to other processes with the same ID. A source
+// sets Header.Source, the agent of a cluster Header.Cluster. Only processes with that ID subscribe
+// to its topic.
 type Presence struct {
 	Header
 	// Session identifies the process. Required.

@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The metadata that travels is written and read by hand: it is in every spec event, and encoding/json would
-// need longer for it than all the rest of the event takes.
+// The metadata in events is encoded and decoded without encoding/json: it is in every spec event,
+// and encoding/json would need longer for it than for the rest of the event.
 
-// metadata appends what of the object's metadata belongs to the source.
+// metadata appends the part of the object's metadata that belongs to the source.
 func (d *draft) metadata(m *metav1.ObjectMeta) {
 	d.data = append(d.data, '{')
 	d.stringMap("labels", m.Labels)
@@ -73,7 +73,8 @@ func (d *draft) stringMap(name string, m map[string]string) {
 	d.data = append(d.data, '}')
 }
 
-// metadata reads what of the object's metadata belongs to the source; the rest is ignored.
+// metadata reads the part of the object's metadata that belongs to the source, and ignores the
+// rest.
 func (p *dataParser) metadata(m *metav1.ObjectMeta) {
 	if p.peek() != '{' {
 		if raw := p.value(); !isNull(raw) {
@@ -115,7 +116,7 @@ func (p *dataParser) stringMap(field string) map[string]string {
 	return m
 }
 
-// string reads a string; null is the empty one, as in Kubernetes.
+// string reads a string; null is the empty string, as in Kubernetes.
 func (p *dataParser) string(field string) string {
 	raw := p.value()
 	s, ok := unquote(raw)
@@ -152,6 +153,6 @@ func (p *dataParser) time(field string) metav1.Time {
 	if err != nil || !isRFC3339(t) {
 		p.fail(field, "is not an RFC 3339 timestamp", nil)
 	}
-	// Local, as metav1.Time decodes itself.
+	// Local, like decoded values of metav1.Time.
 	return metav1.Time{Time: t.Truncate(time.Second).Local()}
 }

@@ -12,21 +12,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// MaxNameLength is the longest source ID, cluster name or share group in bytes. The topics, at most two names
-// and fixed words, then stay far below the 65,535 bytes that MQTT allows.
+// MaxNameLength is the longest source ID, cluster name or share group in bytes. Topics have at most
+// two names and fixed words, so they stay far below the limit of MQTT, 65,535 bytes.
 const MaxNameLength = 1024
 
 // MaxIDLength is the longest identifier in an event, in bytes: resource IDs, the names and UIDs of
-// works, agent sessions and resync IDs. Peers keep them, and use them as keys.
+// works, agent sessions and resync IDs. Peers store them, and use them as keys.
 const MaxIDLength = 1024
 
-// MaxHashLength is the limit of a status hash in bytes. Those of this package and of the OCM SDK
-// have 64. A source keeps the hash of each status, and the sizes of its lists are computed with it.
+// MaxHashLength is the limit of a status hash in bytes. Hashes of this package and of the OCM SDK
+// have 64. A source stores the hash of each status, and computes the sizes of its lists with it.
 const MaxHashLength = 128
 
-// ValidateName checks that a name can be one level of a topic: not empty, at most [MaxNameLength] bytes, valid
-// UTF-8, without the characters `/`, `+` and `#` and without control characters. kind says what the name
-// is for and begins the text of the error, such as "source ID". The error is an [*Error] with [CodeTopic].
+// ValidateName checks that a name can be one level of a topic: not empty, at most [MaxNameLength]
+// bytes, valid UTF-8, without the characters `/`, `+` and `#` and without control characters. kind
+// is the purpose of the name, such as "source ID", and begins the text of the error. The error is
+// an [*Error] with [CodeTopic].
 func ValidateName(kind, name string) error {
 	reason := ""
 	switch {
@@ -56,8 +57,8 @@ func ValidateName(kind, name string) error {
 	return nil
 }
 
-// ResourceID returns the resource ID of a work in the profile [ManifestWork]: the UUIDv5, in the OID
-// namespace, of `<source>/<cluster>/<name>`. It is the same after any restart.
+// ResourceID returns the resource ID of a work in the profile [ManifestWork]: the UUIDv5, in the
+// OID namespace, of `<source>/<cluster>/<name>`. It is the same after any restart.
 func ResourceID(source, cluster, name string) string {
 	return resourceUUID(source, cluster, name).String()
 }
@@ -77,7 +78,8 @@ func resourceUUID(source, cluster, name string) (id uuid.UUID) {
 
 // isResourceID reports whether id is the resource ID of the work.
 func isResourceID(id, source, cluster, name string) bool {
-	// The text form is compared: uuid.Parse takes several others, and IDs are compared as strings elsewhere.
+	// It compares the text form: uuid.Parse accepts several others, and other code compares IDs as
+	// strings.
 	u := resourceUUID(source, cluster, name)
 	text, _ := u.MarshalText()
 	return id == string(text)

@@ -10,48 +10,49 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// Profile is one wire format: its topics, event types, attributes and data. All methods are pure and safe
-// for concurrent use.
+// Profile is one wire format: its topics, event types, attributes and data. All methods are pure
+// and safe for concurrent use.
 type Profile interface {
-	// Name is the profile's name, such as "ManifestWork".
+	// Name returns the profile's name, such as "ManifestWork".
 	Name() string
 
-	// Traits returns what holds for the profile as a whole.
+	// Traits returns the properties of the profile as a whole.
 	Traits() Traits
 
-	// SourceFilters returns the topic filters that a source subscribes to, AgentFilters those of the agent
-	// of a cluster. Names must pass [ValidateName].
+	// SourceFilters returns the topic filters that a source subscribes to, AgentFilters the filters
+	// of the agent of a cluster. Names must pass [ValidateName].
 	SourceFilters(source string) []string
 	AgentFilters(cluster string) []string
 
-	// PresenceFilter returns the topic of the [Presence] of a source, or, where source is empty, of a cluster's
-	// agent. Its processes subscribe to it and publish on it.
+	// PresenceFilter returns the topic of the [Presence] of a source, or, if source is empty, of a
+	// cluster's agent. Its processes subscribe to it and publish on it.
 	PresenceFilter(source, cluster string) string
 
-	// ResourceID returns the resource ID of a work: the same after any restart. It is unique among the works
-	// of one source on one cluster; only with [ManifestWork] also among those of all clusters.
+	// ResourceID returns the resource ID of a work: the same after any restart. It is unique among
+	// the works of one source on one cluster; only with [ManifestWork] also among those of all
+	// clusters.
 	ResourceID(source, cluster, name string) string
 
-	// StatusHash returns the hash by which source and agent find out whether they hold the same status. A nil
-	// status counts as an empty one. The error is as that of the function [StatusHash].
+	// StatusHash returns the hash by which source and agent compare their statuses. A nil status
+	// counts as an empty one. The error is like that of the function [StatusHash].
 	StatusHash(status *workv1.ManifestWorkStatus) (string, error)
 
-	// Encode makes the event of a message and the topic that it goes to. It returns an [*Error] when the
-	// message lacks something or holds what cannot be expressed. The event's data is new; m is not changed.
+	// Encode returns the event of a message and its topic. It returns an [*Error] if the message is
+	// incomplete or cannot be expressed. The event's data is new; m is not changed.
 	Encode(m Message) (topic string, e *ce.Event, err error)
 
-	// Decode reads an event that came on a topic. It returns an [*Error] that says which topic level,
-	// attribute or field is wrong. When a [Spec]'s attributes are good and only its data is not, Decode
-	// returns the message without Work beside the error, whose Code is [CodeData], so that the sender
-	// can be told. Raw manifests in the result may share memory with the event's data.
+	// Decode reads an event from a topic. It returns an [*Error] with the wrong topic level,
+	// attribute or field. If only the data of a [Spec] is invalid, Decode returns the message
+	// without Work in addition to the error, with Code [CodeData]. So the receiver can report it to
+	// the sender. Raw manifests in the result may share memory with the event's data.
 	Decode(topic string, e *ce.Event) (Message, error)
 
-	// sealed keeps the set of profiles ours, so that methods can be added.
+	// sealed prevents other implementations, so that methods can be added.
 	sealed()
 }
 
-// IsResync reports whether an event of any profile is a [SpecResync] or a [StatusResync], by its type alone. Such an
-// event can be long, and what it asks for is not urgent.
+// IsResync reports whether an event of any profile is a [SpecResync] or a [StatusResync], by its
+// type alone. Such an event can be long, and its answers are not urgent.
 func IsResync(e *ce.Event) bool {
 	if e == nil {
 		return false
@@ -59,14 +60,14 @@ func IsResync(e *ce.Event) bool {
 	return strings.HasSuffix(e.Type(), resyncRequested) || strings.HasSuffix(e.Type(), "."+wireResyncRequest)
 }
 
-// Traits says what holds for a profile as a whole, for who builds a source or an agent on it.
+// Traits are properties of a profile as a whole, for implementations of a source or an agent.
 type Traits struct {
-	// Binary is whether events travel in the binary content mode: attributes beside the data.
+	// Binary is whether events are sent in the binary content mode: attributes next to the data.
 	Binary bool
-	// Strict is whether the format has no place for incarnations, sessions, scopes, chunks and the IDs of
-	// resyncs, so that no peer can be expected to know them. Encode leaves UIDs and sessions out, and
-	// refuses scopes and chunks that would change what a request means.
+	// Strict is whether the format cannot express incarnations, sessions, scopes, chunks and the
+	// IDs of resyncs, so peers do not know them. Encode omits UIDs and sessions, and refuses scopes
+	// and chunks that would change the meaning of a request.
 	Strict bool
-	// MaxVersion is the greatest version that an event can carry.
+	// MaxVersion is the largest version that an event can carry.
 	MaxVersion int64
 }

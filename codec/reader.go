@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// reader reads the attributes of one event. Its first error stays; what comes after it does not count.
+// reader reads the attributes of one event. It keeps the first error; later results are then
+// ignored.
 type reader struct {
 	ext map[string]any
 	err *Error
@@ -29,8 +30,8 @@ func (r *reader) fail(code Code, field, reason string) {
 	}
 }
 
-// lowerNames returns the extensions with names in lower case. Transports of others may hand over names as
-// they came; of two that differ in case only, the one in lower case counts.
+// lowerNames returns the extensions with names in lower case. Other transports may pass names in
+// their original case. Of two names that differ only in case, the lower-case name counts.
 func lowerNames(ext map[string]any) map[string]any {
 	for name := range ext {
 		if name == strings.ToLower(name) {
@@ -46,7 +47,7 @@ func lowerNames(ext map[string]any) map[string]any {
 	return ext
 }
 
-// text returns an attribute, "" when the event does not have it.
+// text returns an attribute, or "" if the event does not have it.
 func (r *reader) text(name string) string {
 	v, ok := r.ext[name]
 	if !ok {
@@ -66,7 +67,7 @@ func (r *reader) text(name string) string {
 	return s
 }
 
-// id returns an attribute that identifies something, "" when the event does not have it.
+// id returns an identifier, or "" if the event does not have it.
 func (r *reader) id(name string) string {
 	s := r.text(name)
 	if len(s) > MaxIDLength {
@@ -76,7 +77,8 @@ func (r *reader) id(name string) string {
 	return s
 }
 
-// hash returns a status hash, which sources keep.
+// hash returns the status hash, or "" if the event does not have it. It limits its length, since
+// sources store it.
 func (r *reader) hash() string {
 	s := r.text(attrStatusHash)
 	if len(s) > MaxHashLength {
@@ -86,8 +88,8 @@ func (r *reader) hash() string {
 	return s
 }
 
-// formatAttribute is cetypes.Format with exact numbers: that one refuses what has more than 32 bits and
-// truncates fractions.
+// formatAttribute is cetypes.Format with exact numbers: cetypes.Format refuses numbers above 32
+// bits and truncates fractions.
 func formatAttribute(v any) (string, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -108,7 +110,7 @@ func formatAttribute(v any) (string, bool) {
 	return s, err == nil
 }
 
-// number returns an attribute that is a decimal number, 0 when the event does not have it.
+// number returns a decimal number, or 0 if the event does not have it.
 func (r *reader) number(name string) int64 {
 	s := r.text(name)
 	if s == "" {
@@ -121,7 +123,7 @@ func (r *reader) number(name string) int64 {
 	return n
 }
 
-// parseNumber takes digits only: no sign, fraction or exponent.
+// parseNumber accepts digits only: no sign, fraction or exponent.
 func parseNumber(s string) (int64, bool) {
 	if s == "" || !isDigit(s[0]) {
 		return 0, false
@@ -130,8 +132,7 @@ func parseNumber(s string) (int64, bool) {
 	return n, err == nil
 }
 
-// timestamp returns an attribute that is an RFC 3339 timestamp in whole seconds, nil when the event does not
-// have it.
+// timestamp returns an RFC 3339 timestamp in whole seconds, or nil if the event does not have it.
 func (r *reader) timestamp(name string) *metav1.Time {
 	s := r.text(name)
 	if s == "" {
@@ -149,7 +150,7 @@ func (r *reader) timestamp(name string) *metav1.Time {
 	return &metav1.Time{Time: t}
 }
 
-// header reads what all events share and holds it against the topic.
+// header reads the attributes that all events share and checks them against the topic.
 func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
 	h := Header{ID: ctx.ID, Source: a.source, Cluster: a.cluster}
 	if reason := checkText(ctx.ID); reason != "" {
@@ -167,8 +168,8 @@ func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
 	}
 	switch {
 	case a.kind == kindStatus, a.kind == kindSpecResync, a.kind == kindPresence && !a.ofSource:
-		// Any ID will do: the topic says for which cluster it speaks, and strict agents put the source's
-		// ID into their resyncs, as the example in the enhancement does.
+		// Any ID is valid: the topic identifies the cluster, and strict agents put the source's ID
+		// into their resyncs, as in the example of the enhancement.
 		h.Agent = publisher
 	default:
 		if publisher != a.source {
@@ -177,7 +178,7 @@ func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
 	}
 	switch cluster := r.text(attrClusterName); {
 	case cluster == "":
-	case a.cluster == "": // a broadcast that is meant for one cluster
+	case a.cluster == "": // a broadcast for one cluster
 		if ValidateName("cluster", cluster) != nil {
 			r.fail(CodeAttribute, attrClusterName, "is not a cluster name")
 		}
@@ -199,8 +200,8 @@ func (r *reader) ref(h *Header, idName string, versionNames ...string) WorkRef {
 	if w.Name == "" {
 		w.Name = w.ResourceID
 	}
-	// The first name that the event has counts, even if its value is bad: a guess between two versions could
-	// take a state back.
+	// The first name in the event counts, even if its value is invalid: a guess between two
+	// versions could restore an old state.
 	found := false
 	for _, name := range versionNames {
 		if r.text(name) != "" {

@@ -11,7 +11,7 @@ import (
 
 // specResync drafts an agent's request for specs.
 func (d *draft) specResync(m *SpecResync) {
-	// The topic of all sources is the only one that names no source.
+	// Only the topic of all sources has no source.
 	broadcast := m.Broadcast || m.Source == ""
 	d.names(m.Source, m.Cluster, !broadcast, true)
 	d.topic = address{kind: kindSpecResync, source: m.Source, cluster: m.Cluster, broadcast: broadcast}.topic()
@@ -21,7 +21,7 @@ func (d *draft) specResync(m *SpecResync) {
 	target := m.TargetSource
 	switch {
 	case target == "" && broadcast:
-		target = m.Source // the topic does not say it
+		target = m.Source // the topic does not have it
 	case target != "" && m.Source != "" && target != m.Source:
 		d.fail(CodeMismatch, attrTargetSource, "is not the source that the message is for", nil)
 	case target != "":
@@ -35,7 +35,7 @@ func (d *draft) specResync(m *SpecResync) {
 	}
 	d.request(&m.Header, m.Scope, m.Chunk)
 	d.part(m.Part)
-	// Without entries there is no data either: an empty payload is how the enhancement asks for everything.
+	// Without entries there is no data: in the enhancement an empty payload requests everything.
 	if d.err == nil && len(m.Entries) > 0 {
 		d.specEntries(m.Entries)
 	}
@@ -43,7 +43,8 @@ func (d *draft) specResync(m *SpecResync) {
 
 // statusResync drafts a source's request for statuses.
 func (d *draft) statusResync(m *StatusResync) {
-	// On the topic of all agents, clustername tells for which one the hashes are, if they are for one.
+	// On the topic of all agents, clustername identifies the agent of the hashes, if they are for
+	// one agent.
 	broadcast := m.Broadcast || m.Cluster == ""
 	d.names(m.Source, m.Cluster, true, !broadcast)
 	d.topic = address{kind: kindStatusResync, source: m.Source, cluster: m.Cluster, broadcast: broadcast}.topic()
@@ -59,7 +60,7 @@ func (d *draft) statusResync(m *StatusResync) {
 	}
 }
 
-// request writes what both kinds of request have.
+// request writes the attributes of both kinds of request.
 func (d *draft) request(h *Header, scope Scope, chunk Chunk) {
 	if !scope.known() {
 		d.fail(CodeAttribute, attrResyncScope, "is unknown", nil)
@@ -72,7 +73,7 @@ func (d *draft) request(h *Header, scope Scope, chunk Chunk) {
 		d.fail(CodeAttribute, attrChunkCount, "is not from 0 to 2^31-1", nil)
 	case chunk.Index < 0 || chunk.Index >= chunk.Count:
 		d.fail(CodeAttribute, attrChunkIndex, "is not below chunkcount", nil)
-	case h.ResyncID == "": // nothing else ties the chunks together
+	case h.ResyncID == "": // only the ID links the chunks
 		d.fail(CodeAttribute, attrResyncID, "is missing: a chunk needs it", nil)
 	}
 	d.number(attrChunkIndex, int64(chunk.Index))
@@ -135,14 +136,15 @@ func (r *reader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventCon
 	return m, nil
 }
 
-// request reads what both kinds of request have. An unknown scope is an error: taken as everything, it would
-// make works missing that the sender never meant to list.
+// request reads the attributes of both kinds of request. An unknown scope is an error: as ScopeAll,
+// works that the sender did not intend to list would count as missing.
 func (r *reader) request(h *Header) (Scope, Chunk) {
 	scope := Scope(r.text(attrResyncScope))
 	if !scope.known() {
 		r.fail(CodeAttribute, attrResyncScope, "is unknown")
 	}
-	// The count comes from the network and its reader may size a table by it: 31 bits are an int everywhere.
+	// The count is untrusted, and its reader may allocate a table of this size. 31 bits fit an int
+	// on every platform.
 	index, count := r.number(attrChunkIndex), r.number(attrChunkCount)
 	switch {
 	case index == 0 && count == 0:

@@ -10,12 +10,13 @@ import (
 	"strconv"
 )
 
-// MaxDepth is how deep the arrays and objects of an event may be nested, and of any JSON in it. It keeps hostile input
-// from exhausting the stack. encoding/json and the API server's decoder stop at 10,000: what is read or written here
-// can be decoded there, also when it lies some levels deep in something else, such as a work in a record of a store.
+// MaxDepth is the largest nesting depth of arrays and objects in an event, and of any JSON in it.
+// It prevents hostile input from exhausting the stack. encoding/json and the API server's decoder
+// stop at 10,000. So they can decode the JSON of this package, also inside some more levels, such
+// as a work in a record of a store.
 const MaxDepth = 9000
 
-// MaxManifestDepth is how deep a manifest may be nested so that it fits into an event.
+// MaxManifestDepth is the largest nesting depth of a manifest that fits into an event.
 const MaxManifestDepth = MaxDepth - manifestDepth
 
 // MaxElements is the limit of list elements and map members in an event's data together. Manifests
@@ -23,7 +24,8 @@ const MaxManifestDepth = MaxDepth - manifestDepth
 // memory.
 const MaxElements = 1 << 18
 
-// syntaxError says where JSON text is malformed. It never quotes the text: that may hold secrets.
+// syntaxError is the position and reason of malformed JSON. It never quotes the text, which may
+// contain secrets.
 type syntaxError struct {
 	offset int
 	reason string
@@ -33,7 +35,7 @@ func (e *syntaxError) Error() string {
 	return e.reason + " at byte " + strconv.Itoa(e.offset)
 }
 
-// What can be wrong with JSON text.
+// Reasons of syntax errors.
 const (
 	reasonEnd     = "unexpected end of JSON"
 	reasonValue   = "expected a JSON value"
@@ -60,9 +62,10 @@ func reasonFor(err error, usual string) string {
 	return usual
 }
 
-// The scan functions validate one value that begins at data[i], in one pass and without allocating. They
-// return the index after it and "", or the index of the fault and the reason. What they accept is what
-// encoding/json.Valid accepts: invalid UTF-8 in strings passes and is replaced when a string is read.
+// The scan functions validate one value that begins at data[i], in one pass and without allocating.
+// They return the index after it and "", or the index of the error and the reason. They accept the
+// same text as encoding/json.Valid: invalid UTF-8 in strings is accepted, and replaced when a
+// string is read.
 
 func scanValue(data []byte, i, depth int) (int, string) {
 	if i >= len(data) {
@@ -89,7 +92,7 @@ func scanValue(data []byte, i, depth int) (int, string) {
 	}
 }
 
-// scanObject validates an object; depth counts it in.
+// scanObject validates an object; depth includes it.
 func scanObject(data []byte, i, depth int) (int, string) {
 	if depth > MaxDepth {
 		return i, reasonDepth
@@ -144,7 +147,7 @@ func scanKey(data []byte, i int) (int, string) {
 	return skipSpace(data, i+1), ""
 }
 
-// scanArray validates an array; depth counts it in.
+// scanArray validates an array; depth includes it.
 func scanArray(data []byte, i, depth int) (int, string) {
 	if depth > MaxDepth {
 		return i, reasonDepth
@@ -172,8 +175,8 @@ func scanArray(data []byte, i, depth int) (int, string) {
 	}
 }
 
-// scanString validates a string. DEL and invalid UTF-8 pass, as in encoding/json: only what ends a string, begins
-// an escape or is a control character below the space has to be seen.
+// scanString validates a string. DEL and invalid UTF-8 are accepted, as in encoding/json. It looks
+// only for the end of the string, escapes, and control characters below the space.
 func scanString(data []byte, i int) (int, string) {
 	for i++; i < len(data); i++ {
 		if i = skipPlain(data, i); i >= len(data) {
@@ -194,7 +197,7 @@ func scanString(data []byte, i int) (int, string) {
 	return i, reasonEnd
 }
 
-// skipPlain skips bytes that need no look, eight at a time. Strings are most of what is scanned.
+// skipPlain skips ordinary bytes, eight at a time. Most of the scanned text is in strings.
 func skipPlain(data []byte, i int) int {
 	for ; i+8 <= len(data); i += 8 {
 		if stop := stopBytes(binary.LittleEndian.Uint64(data[i:])); stop != 0 {
@@ -204,8 +207,9 @@ func skipPlain(data []byte, i int) int {
 	return i
 }
 
-// stopBytes sets the high bit of each byte that is a quote, a backslash or a control character. A borrow can also
-// set it above such a byte, never below, so the lowest one is right.
+// stopBytes sets the high bit of each byte that is a quote, a backslash or a control character. A
+// borrow can also set the bit of a byte above such a byte, but never below, so the lowest one is
+// correct.
 func stopBytes(word uint64) uint64 {
 	const (
 		ones  = 0x0101010101010101
@@ -240,7 +244,8 @@ func scanEscape(data []byte, i int) (int, string) {
 	}
 }
 
-// scanNumber validates a number. Its value does not matter: numbers are kept as text until something needs them.
+// scanNumber validates a number. Its value does not matter: numbers stay text until they are
+// needed.
 func scanNumber(data []byte, i int) (int, string) {
 	if data[i] == '-' {
 		i++

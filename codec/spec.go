@@ -23,14 +23,14 @@ func (d *draft) spec(m *Spec) {
 		d.fail(CodeMismatch, attrResourceID, reasonForeign, nil)
 	}
 	if m.DeletionTimestamp != nil {
-		// A zero time would be a deletion here and none to metav1.Time.IsZero.
+		// A zero time would be a deletion here, but not for metav1.Time.IsZero.
 		if m.DeletionTimestamp.IsZero() || !isRFC3339(m.DeletionTimestamp.Time) {
 			d.fail(CodeAttribute, attrDeletionTimestamp, reasonTime, nil)
 		}
 		d.ext[attrDeletionTimestamp] = m.DeletionTimestamp.UTC().Format(time.RFC3339)
 	}
 	if d.err != nil {
-		return // no time is spent on the manifests
+		return // the manifests are not encoded
 	}
 	switch {
 	case m.Work != nil:
@@ -55,8 +55,9 @@ func (r *reader) spec(h Header, e *ce.Event, ctx *ce.EventContextV1) (Message, *
 	if r.err != nil {
 		return nil, r.err
 	}
-	// From here on the event is known to be this source's word on this work. When the data is bad, the
-	// caller gets the message beside the error, to tell the source.
+	// The attributes are valid: the event is from this source and about this work. If the data is
+	// invalid, the caller receives the message in addition to the error, to report it to the
+	// source.
 	data, err := payload(e, ctx)
 	if err != nil {
 		return m, err
@@ -76,7 +77,7 @@ func isRFC3339(t time.Time) bool {
 	return 0 <= year && year <= 9999
 }
 
-// payload returns the event's data without the space around it; nil when it has none, or null.
+// payload returns the event's data without surrounding space, or nil if it is empty or null.
 func payload(e *ce.Event, ctx *ce.EventContextV1) ([]byte, *Error) {
 	data := bytes.Trim(e.DataEncoded, " \t\r\n")
 	switch {

@@ -8,17 +8,18 @@ import "strconv"
 // ResyncChunkSize is the usual size limit of a chunk in bytes: see [SplitSpecResync].
 const ResyncChunkSize = 128 << 10
 
-// chunkOverhead is what a chunk has beyond an event without entries: content type, index, count, the end of
-// its ID, and the brackets around the list.
+// chunkOverhead is the size of a chunk in addition to an event without entries: content type,
+// index, count, the end of its ID, and the brackets around the list.
 const chunkOverhead = 256
 
-// SplitSpecResync divides a request into chunks, none of which is longer than limit bytes as an event in structured
-// mode of the profile [ManifestWork]; only a single entry that does not fit is in a chunk of its own all
-// the same. limit 0 means [ResyncChunkSize].
+// SplitSpecResync divides a request into chunks of at most limit bytes, as events in structured
+// mode of the profile [ManifestWork]. An entry that exceeds the limit alone has its own chunk.
+// limit 0 means [ResyncChunkSize].
 //
-// What fits is returned as it is. Else each chunk is a copy of r with its part of the entries (sharing
-// their memory), Chunk set, and the ID `<id>-<index>`. r must have a ResyncID then, or Encode refuses
-// the chunks; a request that cannot be encoded is returned as it is, for Encode to say why.
+// A request within the limit is returned unchanged. Otherwise each chunk is a copy of r with its
+// part of the entries (sharing their memory), Chunk set, and the ID `<id>-<index>`. r then needs a
+// ResyncID, or Encode refuses the chunks. A request that cannot be encoded is returned unchanged,
+// so that Encode returns the error.
 func SplitSpecResync(r *SpecResync, limit int) []*SpecResync {
 	if r == nil {
 		return []*SpecResync{r}
@@ -45,7 +46,7 @@ func SplitSpecResync(r *SpecResync, limit int) []*SpecResync {
 	return chunks
 }
 
-// SplitStatusResync does for a status resync what [SplitSpecResync] does for a spec resync.
+// SplitStatusResync divides a status resync into chunks, like [SplitSpecResync].
 func SplitStatusResync(r *StatusResync, limit int) []*StatusResync {
 	if r == nil {
 		return []*StatusResync{r}
@@ -74,8 +75,8 @@ func SplitStatusResync(r *StatusResync, limit int) []*StatusResync {
 
 func chunkID(id string, index int) string { return id + "-" + strconv.Itoa(index) }
 
-// chunkEnds returns the index after the last entry of each chunk. empty is the message without entries, size
-// gives the length of an entry.
+// chunkEnds returns the index after the last entry of each chunk. empty is the message without
+// entries, size returns the length of an entry.
 func chunkEnds(empty Message, limit, n int, size func(int) int) []int {
 	if limit <= 0 {
 		limit = ResyncChunkSize

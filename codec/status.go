@@ -18,8 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// statusData is the data of a status event: the API's status under the enhancement's names. Outer fields hide the
-// inner ones of the same name; what a later API adds travels without a change here.
+// statusData is the data of a status event: the API's status with the enhancement's names. Outer
+// fields hide inner fields of the same name. Fields of a later API are included without a change
+// here.
 type statusData struct {
 	workv1.ManifestWorkStatus
 	Conditions     []metav1.Condition `json:"conditions"`
@@ -44,7 +45,7 @@ func marshalStatus(s *workv1.ManifestWorkStatus) ([]byte, error) {
 	return w.data, nil
 }
 
-// canonicalStatus writes the same in the form of RFC 8785.
+// canonicalStatus writes the same data in the form of RFC 8785.
 func canonicalStatus(s *workv1.ManifestWorkStatus) ([]byte, error) {
 	if !statusTimes(s) {
 		return nil, errors.New("a condition's time " + reasonTime)
@@ -61,7 +62,7 @@ func canonicalStatus(s *workv1.ManifestWorkStatus) ([]byte, error) {
 	return w.data, nil
 }
 
-// marshalLater writes a status of a later API than a statusWriter knows.
+// marshalLater writes a status of a later API that statusWriter does not support.
 func marshalLater(s *workv1.ManifestWorkStatus) ([]byte, error) {
 	data := statusData{ManifestWorkStatus: *s, Conditions: s.Conditions}
 	data.ResourceStatus.ManifestResourceStatus = s.ResourceStatus
@@ -73,8 +74,8 @@ func marshalLater(s *workv1.ManifestWorkStatus) ([]byte, error) {
 	return json.Marshal(data)
 }
 
-// presentConditions returns the list, and the conditions of each entry, without nil: the API requires them, and
-// stores differ in whether an empty list comes back as nil. list is not changed.
+// presentConditions returns the list, and the conditions of each entry, without nil: the API
+// requires them, and some stores return an empty list as nil. It does not change list.
 func presentConditions(list []workv1.ManifestCondition) []workv1.ManifestCondition {
 	out := list
 	for i := range list {
@@ -92,7 +93,8 @@ func presentConditions(list []workv1.ManifestCondition) []workv1.ManifestConditi
 	return out
 }
 
-// statusTimes reports whether the times in a status can be written and read again: metav1.Time does not check.
+// statusTimes reports whether the times in a status can be written and read again: metav1.Time does
+// not check them.
 func statusTimes(s *workv1.ManifestWorkStatus) bool {
 	good := func(list []metav1.Condition) bool {
 		for i := range list {
@@ -110,7 +112,7 @@ func statusTimes(s *workv1.ManifestWorkStatus) bool {
 	return good(s.Conditions)
 }
 
-// readStatus reads the data of a status event; the API's own names are understood as well.
+// readStatus reads the data of a status event. It accepts the API's own names as well.
 func readStatus(raw []byte) (*workv1.ManifestWorkStatus, *Error) {
 	if s, ok := parseStatus(raw); ok {
 		return checkedStatus(s, nil)
@@ -118,7 +120,7 @@ func readStatus(raw []byte) (*workv1.ManifestWorkStatus, *Error) {
 	return checkedStatus(reflectStatus(raw))
 }
 
-// reflectStatus reads what parseStatus does not.
+// reflectStatus reads data that parseStatus does not support.
 func reflectStatus(raw []byte) (*workv1.ManifestWorkStatus, error) {
 	var data statusData
 	if err := unmarshalObject(raw, &data); err != nil {
@@ -133,8 +135,8 @@ func reflectStatus(raw []byte) (*workv1.ManifestWorkStatus, error) {
 	return &s, nil
 }
 
-// unmarshalObject decodes an object. encoding/json takes null and more for a status; what is no object is not even
-// meant as one.
+// unmarshalObject decodes an object. It refuses other values, such as null, which encoding/json
+// would accept as a status.
 func unmarshalObject(raw []byte, target any) error {
 	c := cursor{data: raw}
 	if c.open('{'); c.err != nil {
@@ -146,7 +148,7 @@ func unmarshalObject(raw []byte, target any) error {
 	return utiljson.Unmarshal(raw, target)
 }
 
-// checkedStatus returns a status that was read, or why it is none.
+// checkedStatus returns a status if it was read without an error and its times are valid.
 func checkedStatus(s *workv1.ManifestWorkStatus, err error) (*workv1.ManifestWorkStatus, *Error) {
 	switch {
 	case err != nil:
@@ -157,11 +159,13 @@ func checkedStatus(s *workv1.ManifestWorkStatus, err error) (*workv1.ManifestWor
 	return s, nil
 }
 
-// StatusHash returns the hash by which source and agent find out whether they hold the same status: the SHA-256, in
-// lower-case hex, of the status event's data in RFC 8785 form. A nil status counts as an empty one. RFC 8785
-// knows numbers as doubles only: integers beyond 2^53 that differ by less than a double can tell have one hash.
+// StatusHash returns the hash by which source and agent compare their statuses: the SHA-256, in
+// lower-case hex, of the status event's data in RFC 8785 form. A nil status counts as an empty one.
+// RFC 8785 has numbers as doubles only: different integers beyond 2^53 have the same hash if they
+// are the same double.
 //
-// It returns an error when the status cannot be written as JSON, such as a time beyond the year 9999.
+// It returns an error if the status cannot be written as JSON, such as one with a time after the
+// year 9999.
 func StatusHash(status *workv1.ManifestWorkStatus) (string, error) {
 	if status == nil {
 		status = &workv1.ManifestWorkStatus{}

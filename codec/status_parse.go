@@ -12,35 +12,36 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// statusParser reads the data of a status event in one pass, as agents write it. What it does not expect (a member
-// that it does not know, twice the same, null, a value of another type) is a fault to it, and left to
-// reflection, which knows the fields of whatever version the API has: so nothing is read here that would be
-// read differently there.
+// statusParser reads the data of a status event in one pass, in the usual form of agents. It gives
+// up at other data: an unknown or duplicate member, null, a value of another type. Such data is
+// decoded by reflection, which supports every version of the API. So both ways give the same
+// result.
 //
-// A source keeps a status as long as its work, and so many of them that each byte counts: lists have the length they
-// need and share one block per type, strings that agents write again and again are not kept at all, and others
-// share blocks.
+// A source stores one status for each work, so memory matters. Lists have no spare capacity and
+// share one block per type. Frequent strings of agents need no memory, and other strings share
+// blocks.
 type statusParser struct {
 	cursor
-	// What is left of the blocks. They are made for as many entries as the text names; one more is a fault.
+	// The blocks of entries. Their capacity is the number of entries in the text; one more is an
+	// error.
 	conditions []metav1.Condition
 	manifests  []workv1.ManifestCondition
 	values     []workv1.FeedbackValue
 	texts      textBlock
-	// timeText is the text of the last time that was read: most in a status are the same.
+	// timeText is the text of the last time: most times in a status are the same.
 	timeText []byte
 	time     metav1.Time
 }
 
-// reasonOdd is the fault that makes the parser give up. Nobody gets to see it.
+// reasonOdd is the error that makes the parser give up. It is not reported.
 const reasonOdd = "something unusual"
 
 func (p *statusParser) odd() { p.fail(p.pos, reasonOdd) }
 
-// memberSet is the set of members that an object has had: a bit for each.
+// memberSet is the set of members that an object has had so far: one bit for each.
 type memberSet uint16
 
-// first reports a fault when an object has a member twice.
+// first makes the parser give up if an object has a member twice.
 func (p *statusParser) first(seen *memberSet, bit int) {
 	if *seen&(1<<bit) != 0 {
 		p.odd()
@@ -48,7 +49,8 @@ func (p *statusParser) first(seen *memberSet, bit int) {
 	*seen |= 1 << bit
 }
 
-// parseStatus reads data of the profile ManifestWork, false when that is better left to reflection.
+// parseStatus reads data of the profile ManifestWork. It returns false if reflection must decode
+// it.
 func parseStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 	p := statusParser{cursor: cursor{data: data}}
 	p.blocks()
@@ -63,7 +65,7 @@ func parseStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 			p.first(&seen, 1)
 			for p.open('{'); p.member(); {
 				switch string(p.key) {
-				case "manifestConditions", "manifests": // one of both: which counts is known elsewhere
+				case "manifestConditions", "manifests": // only one of both: reflection decides which one counts
 					p.first(&seenInner, 0)
 					s.ResourceStatus.Manifests = p.manifestList()
 				default:
@@ -98,9 +100,9 @@ func parseBundleStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 	return s, p.finish()
 }
 
-// blocks makes the blocks, by a member that each entry has. The end of its name is enough, as no
-// other ends like it, and faster to find from a letter that is rare. A quote in a string has a
-// backslash before it, so no text is counted.
+// blocks allocates the blocks. It counts the entries by a member that each of them has. It searches
+// for the end of the name, which no other name has, and which begins with a rare letter for speed.
+// Text in strings does not count, since a quote there has a backslash before it.
 func (p *statusParser) blocks() {
 	p.conditions = block[metav1.Condition](p.data, `TransitionTime":`)
 	p.manifests = block[workv1.ManifestCondition](p.data, `Meta":`)
@@ -114,7 +116,7 @@ func block[T any](data []byte, name string) []T {
 	return nil
 }
 
-// finish reports whether all went well, and no more memory was taken than is used.
+// finish reports whether there was no error, and the blocks are completely used.
 func (p *statusParser) finish() bool {
 	if p.end() != nil || len(p.conditions) < cap(p.conditions) || len(p.manifests) < cap(p.manifests) ||
 		len(p.values) < cap(p.values) {
@@ -124,7 +126,8 @@ func (p *statusParser) finish() bool {
 	return true
 }
 
-// grow adds an entry to a block and returns it; nil, and a fault, when there is no room.
+// grow adds an entry to a block and returns it. Without room it returns nil, and the parser gives
+// up.
 func grow[T any](p *statusParser, block *[]T) *T {
 	n := len(*block)
 	if n == cap(*block) {
@@ -135,7 +138,8 @@ func grow[T any](p *statusParser, block *[]T) *T {
 	return &(*block)[n]
 }
 
-// tail returns the entries of a block since from, as a list that cannot grow into what follows.
+// tail returns the entries of a block since from, as a list that cannot grow into the following
+// entries.
 func tail[T any](block []T, from int) []T {
 	if from == len(block) {
 		return []T{}
@@ -306,7 +310,7 @@ func (p *statusParser) fieldValue(v *workv1.FieldValue) {
 	}
 }
 
-// text reads a string. It is in place only when the block is flushed.
+// text reads a string. It may be set only when the block is flushed.
 func (p *statusParser) text(to *string) {
 	if text, ok := p.quoted(); ok {
 		p.texts.keep(to, text)
@@ -345,7 +349,7 @@ func (p *statusParser) boolean() bool {
 	return false
 }
 
-// timestamp reads a time as metav1.Time does, which writes null for none.
+// timestamp reads a time like metav1.Time, which encodes the zero time as null.
 func (p *statusParser) timestamp() metav1.Time {
 	if p.peek() == 'n' {
 		p.value()

@@ -5,8 +5,8 @@ package codec
 
 import "bytes"
 
-// words are the strings that work agents write into about every status, sorted. Those of a status that was read are
-// these here and take no memory.
+// words are the strings in almost every status of work agents, sorted. A decoded status refers to
+// them, so they need no memory of their own.
 var words = [...]string{
 	"All resources are available",
 	"Applied",
@@ -79,7 +79,7 @@ var words = [...]string{
 	"v1",
 }
 
-// word returns text as one of the words, "" when it is none.
+// word returns the element of words that equals text, or "".
 func word(text []byte) string {
 	low, high := 0, len(words)
 	for low < high {
@@ -96,8 +96,8 @@ func word(text []byte) string {
 	return ""
 }
 
-// textBlock gathers strings and gives each block of them one piece of memory of the size they need together. A
-// string that stays in use keeps its block, so a block is small.
+// textBlock collects strings and allocates one block of memory for them. A string in use keeps its
+// whole block in memory, so blocks are small.
 type textBlock struct {
 	text   [512]byte
 	length int
@@ -105,7 +105,7 @@ type textBlock struct {
 	count  int
 }
 
-// waitingText is a string that gets its text when the block is full.
+// waitingText is a string that is set when the block is flushed.
 type waitingText struct {
 	to         *string
 	start, end uint16
@@ -119,14 +119,14 @@ func (b *textBlock) keep(to *string, text []byte) {
 	if *to = word(text); *to != "" {
 		return
 	}
-	if len(text) > len(b.text)/4 { // a block of its own costs little
+	if len(text) > len(b.text)/4 { // its own allocation costs little
 		*to = string(text)
 		return
 	}
 	if b.count == len(b.waits) || b.length+len(text) > len(b.text) {
 		b.flush()
 	}
-	// A status says many things twice: that of the work and that of its only manifest, for instance.
+	// A status has many texts twice: for example, for the work and for its only manifest.
 	at := bytes.Index(b.text[:b.length], text)
 	if at < 0 {
 		at = b.length
@@ -136,7 +136,7 @@ func (b *textBlock) keep(to *string, text []byte) {
 	b.count++
 }
 
-// flush gives the strings that wait their text.
+// flush sets the waiting strings.
 func (b *textBlock) flush() {
 	text := string(b.text[:b.length])
 	for _, w := range b.waits[:b.count] {

@@ -12,18 +12,18 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// statusWriter writes the data of a status event: in the order that the API has, or in that of RFC 8785, which
-// the hash is made of. Lists are always there, so that an empty status is something else than none, and its hash does
-// not depend on how it came to be empty: the API requires them, and stores differ in whether an empty list comes
-// back as nil.
+// statusWriter writes the data of a status event, in the member order of the API, or in that of RFC
+// 8785 for the hash. It always writes lists. So an empty status differs from a missing one, and nil
+// and empty lists have the same hash. The API requires them, and some stores return an empty list
+// as nil.
 type statusWriter struct {
 	data []byte
-	// canonical asks for members sorted by name, and for integers as a double has them.
+	// canonical selects members sorted by name, and integers as doubles.
 	canonical bool
 }
 
-// writesAll reports whether the API has no more fields than a statusWriter knows. With a later one, what it does not
-// know must travel too.
+// writesAll reports whether statusWriter supports all fields of the API. Fields of a later API must
+// be sent too.
 func writesAll() bool {
 	return reflect.TypeFor[workv1.ManifestWorkStatus]().NumField() == 2 &&
 		reflect.TypeFor[metav1.Condition]().NumField() == 6 &&
@@ -35,7 +35,7 @@ func writesAll() bool {
 		reflect.TypeFor[workv1.FieldValue]().NumField() == 5
 }
 
-// statusSize is about what a status needs, rather more than less.
+// statusSize estimates the encoded size of a status in bytes, rather too high.
 func statusSize(s *workv1.ManifestWorkStatus) int {
 	size := 64 + conditionsSize(s.Conditions)
 	for i := range s.ResourceStatus.Manifests {
@@ -81,7 +81,7 @@ func (w *statusWriter) integer(name string, n int64) {
 func (w *statusWriter) open()  { w.data = append(w.data, '{') }
 func (w *statusWriter) close() { w.data = append(w.data, '}') }
 
-// list begins a member that is a list, entry the i-th object in it.
+// list begins a member that is a list; entry begins its i-th object.
 func (w *statusWriter) list(name string) {
 	w.name(name)
 	w.data = append(w.data, '[')
@@ -146,7 +146,7 @@ func (w *statusWriter) generation(c *metav1.Condition) {
 	}
 }
 
-// time writes what metav1.Time does.
+// time writes a time in the form of metav1.Time.
 func (w *statusWriter) time(name string, t metav1.Time) {
 	w.name(name)
 	if t.IsZero() {

@@ -15,20 +15,20 @@ import (
 	cetypes "github.com/cloudevents/sdk-go/v2/types"
 )
 
-// ContentTypeStructured is the content type of an event in structured mode: the whole event as one JSON
-// object, as [AppendStructured] writes it.
+// ContentTypeStructured is the content type of an event in structured mode: the whole event as one
+// JSON object, the form of [AppendStructured].
 const ContentTypeStructured = "application/cloudevents+json"
 
-// contentTypeJSON is the content type of our data.
+// contentTypeJSON is the content type of the data of our events.
 const contentTypeJSON = "application/json"
 
-// AppendStructured appends e in the CloudEvents JSON format to dst and returns the extended buffer. Context
-// attributes come first, extensions sorted by name, data last. JSON data is copied as it is, without another
-// look (what a [Profile] made is valid); other data becomes a string, or data_base64 where e asks for it or
-// where it is not UTF-8.
+// AppendStructured appends e in the CloudEvents JSON format to dst and returns the extended buffer.
+// Context attributes are first, extensions sorted by name, data last. JSON data is copied without
+// validation (data of a [Profile] is valid). Other data becomes a string, or data_base64 if e
+// selects that or the data is not UTF-8.
 //
-// It returns an [*Error], and dst unchanged, when a required attribute (id, source, type) is missing or an
-// extension has a type that CloudEvents does not know.
+// It returns an [*Error], and dst unchanged, if a required attribute (id, source, type) is missing
+// or an extension has a type outside CloudEvents.
 func AppendStructured(dst []byte, e *ce.Event) ([]byte, error) {
 	ctx, err := contextV1(e)
 	if err != nil {
@@ -131,7 +131,8 @@ func appendData(dst []byte, e *ce.Event, ctx *ce.EventContextV1) []byte {
 	}
 }
 
-// isJSONType reports whether data of that content type is JSON: section 3.1 of the CloudEvents JSON format.
+// isJSONType reports whether data of a content type is JSON, by section 3.1 of the CloudEvents JSON
+// format.
 func isJSONType(contentType string) bool {
 	if contentType == contentTypeJSON {
 		return true

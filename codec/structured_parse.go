@@ -10,15 +10,16 @@ import (
 	ce "github.com/cloudevents/sdk-go/v2/event"
 )
 
-// ParseStructured reads an event in the CloudEvents JSON format. Names of attributes are read in any case;
-// the last of several with one name counts. Numbers and booleans become strings exactly as they are written,
-// so 64 bits survive; null is as good as absent. Members whose names cannot be attributes (other than
-// letters and digits) are ignored, unknown attributes are kept as extensions.
+// ParseStructured reads an event in the CloudEvents JSON format. Names of attributes are read in
+// any case; of several with one name the last counts. Numbers and booleans become strings with the
+// same text, so 64 bits are preserved; null counts as absent. Members with names that attributes
+// cannot have (other characters than letters and digits) are ignored. Unknown attributes become
+// extensions.
 //
-// JSON data is a slice of the argument, which must not be changed afterwards.
+// JSON data in the event is a slice of the argument, which must not change afterwards.
 //
-// It returns an [*Error]: [CodeData] for malformed JSON and data of the wrong form, [CodeAttribute] for an
-// attribute that is missing or malformed and for another specversion than 1.0.
+// It returns an [*Error]: [CodeData] for malformed JSON and data of the wrong form, [CodeAttribute]
+// for a missing or malformed attribute and for another specversion than 1.0.
 func ParseStructured(data []byte) (*ce.Event, error) {
 	b := newContextBuilder()
 	var body, body64 []byte
@@ -52,7 +53,7 @@ func ParseStructured(data []byte) (*ce.Event, error) {
 	return e, nil
 }
 
-// setData gives e the data of a structured event; body and body64 are scanned values, or nil.
+// setData sets the data of e. body and body64 are scanned values, or nil.
 func setData(e *ce.Event, ctx *ce.EventContextV1, body, body64 []byte) error {
 	if isNull(body64) {
 		body64 = nil
@@ -92,8 +93,8 @@ func setBase64(e *ce.Event, ctx *ce.EventContextV1, raw []byte) error {
 	return nil
 }
 
-// attributeName returns the name in lower case, "" when no attribute can have it. Names that every event has
-// cost no memory.
+// attributeName returns the name in lower case, or "" if no attribute can have it. Frequent names
+// need no allocation.
 func attributeName(key []byte) string {
 	switch string(key) {
 	case "specversion":

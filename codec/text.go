@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// appendString appends s as a JSON string with the fewest escapes: the ones that RFC 8785 demands, so that
-// canonical text and the wire share one writer. Invalid UTF-8 becomes U+FFFD, as in encoding/json.
+// appendString appends s as a JSON string with the fewest escapes: those that RFC 8785 requires, so
+// that canonical text and events share one function. Invalid UTF-8 becomes U+FFFD, as in
+// encoding/json.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -56,20 +57,21 @@ func appendEscape(dst []byte, b byte) []byte {
 	}
 }
 
-// unquoteBytes returns the text of a valid JSON string, sharing its memory where it has no escapes.
+// unquoteBytes returns the text of a valid JSON string. It shares memory with raw if there are no
+// escapes.
 func unquoteBytes(raw []byte) []byte {
 	text := raw[1 : len(raw)-1]
 	if bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text) {
 		return text
 	}
-	// Escapes and invalid UTF-8 are rare: leave surrogates and replacement to encoding/json, which cannot
-	// fail on a string that was scanned.
+	// Escapes and invalid UTF-8 are rare: encoding/json handles surrogates and replacement. It
+	// cannot fail on a scanned string.
 	var s string
 	_ = json.Unmarshal(raw, &s)
 	return []byte(s)
 }
 
-// unquote returns the text of a JSON value that was scanned, and whether it is a string.
+// unquote returns the text of a scanned JSON value, and whether it is a string.
 func unquote(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false

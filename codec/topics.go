@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// kind is what the events on a topic are about.
+// kind is the kind of the messages on a topic.
 type kind int
 
 const (
@@ -19,15 +19,16 @@ const (
 	kindPresence
 )
 
-// address is what a topic says.
+// address has the parts of a topic.
 type address struct {
 	kind kind
-	// source and cluster are empty where the topic does not have them.
+	// source and cluster are empty if the topic does not have them.
 	source, cluster string
-	// broadcast marks the resync topics of the enhancement, which all peers read; ours name one source
-	// and one cluster.
+	// broadcast marks the resync topics of the enhancement, which all peers read. The other resync
+	// topics have one source and one cluster.
 	broadcast bool
-	// ofSource marks the topic for the presence of a source; an agent's names a cluster instead.
+	// ofSource marks the topic for the presence of a source; that of an agent has a cluster
+	// instead.
 	ofSource bool
 }
 
@@ -124,9 +125,9 @@ func (a address) clusterless() bool {
 	return a.kind == kindStatusResync && a.broadcast || a.kind == kindPresence && a.ofSource
 }
 
-// splitTopic tells the topics apart by their number of levels and their fixed words. A source or cluster that
-// is called "resync" or "clusters" is no trouble: of two topics with equally many levels, one fixed word
-// differs.
+// splitTopic distinguishes the topics by their number of levels and their fixed words. A source or
+// cluster may have the name "resync" or "clusters": topics with the same number of levels differ in
+// a fixed word.
 func splitTopic(topic string) (address, bool) {
 	if id, ok := strings.CutSuffix(topic, "/"+wirePresence); ok {
 		if source, ok := strings.CutPrefix(id, "/sources/"); ok && !strings.Contains(source, "/") {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The CloudEvents source is a URI reference, our IDs are any text. An ID that is a URI reference travels as it
-// is, any other percent-escaped, so that a strict reader can parse it.
+// The CloudEvents source is a URI reference, but IDs can be any text. An ID that is a URI reference
+// is sent unchanged, any other ID percent-escaped, so that a strict reader can parse it.
 
 // sourceURI returns the URI reference of a source or agent ID. sourceID is its inverse.
 func sourceURI(id string) url.URL {
@@ -21,12 +21,12 @@ func sourceURI(id string) url.URL {
 			return *u
 		}
 	}
-	// PathEscape leaves colons, which a relative reference may not have in its first segment. Opaque is
-	// written without another look.
+	// PathEscape keeps colons, which a relative reference must not have in its first segment.
+	// Opaque is written unchanged.
 	return url.URL{Opaque: strings.ReplaceAll(url.PathEscape(id), ":", "%3A")}
 }
 
-// sourceID returns the ID that a URI reference stands for.
+// sourceID returns the ID of a URI reference.
 func sourceID(u url.URL) string {
 	if u.Path != "" && isPlain(u.Path) && u == (url.URL{Path: u.Path}) {
 		return u.Path

@@ -13,14 +13,15 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// manifestDepth is how deep a manifest lies in a structured event: the event, its data, the list.
+// manifestDepth is the number of levels above a manifest in a structured event: the event, its
+// data, the list.
 const manifestDepth = 3
 
-// deleteOption is the API's DeleteOption with the orphaning rules at the level where the enhancement has them.
-// Fields that a later API adds travel without a change here.
+// deleteOption is the API's DeleteOption with the orphaning rules at the level of the enhancement.
+// Fields of a later API are included without a change here.
 type deleteOption struct {
 	workv1.DeleteOption
-	// A pointer, as rules that are there but empty are not the same as none to the API.
+	// A pointer, since the API distinguishes empty rules from missing ones.
 	SelectiveOrphaningRules *[]workv1.OrphaningRule `json:"selectiveOrphaningRules,omitempty"`
 }
 
@@ -44,7 +45,8 @@ func (d *draft) work(w *workv1.ManifestWork, deletion bool) {
 	d.data = append(d.data, '}')
 }
 
-// workSize is about what the data of a work needs, rather more than less where it is usual.
+// workSize estimates the encoded size of the data of a work in bytes, rather too high for usual
+// works.
 func workSize(w *workv1.ManifestWork, deletion bool) int {
 	size := 128 + 256*len(w.OwnerReferences)
 	for key, value := range w.Labels {
@@ -65,7 +67,7 @@ func workSize(w *workv1.ManifestWork, deletion bool) int {
 	return size + 256*len(w.Spec.ManifestConfigs)
 }
 
-// manifest appends one manifest as it is, after one validating scan.
+// manifest appends one manifest unchanged, after one validating scan.
 func (d *draft) manifest(i int, m *workv1.Manifest) {
 	raw := m.Raw
 	if len(raw) == 0 && m.Object != nil {
@@ -89,9 +91,10 @@ func (d *draft) manifest(i int, m *workv1.Manifest) {
 	}
 }
 
-// options appends what a spec has beside the manifests.
+// options appends the parts of a spec other than the manifests.
 //
-// These parts are small and often absent: encoding/json is fast enough for them, and knows their fields.
+// These parts are small and often absent: encoding/json is fast enough for them, and supports all
+// their fields.
 func (d *draft) options(s *workv1.ManifestWorkSpec) {
 	if s.DeleteOption != nil {
 		option := deleteOption{DeleteOption: *s.DeleteOption}
@@ -109,7 +112,7 @@ func (d *draft) options(s *workv1.ManifestWorkSpec) {
 	}
 }
 
-// json appends a member of small size.
+// json appends a small member.
 func (d *draft) json(name string, value any) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -121,7 +124,7 @@ func (d *draft) json(name string, value any) {
 	d.data = append(d.data, text...)
 }
 
-// elements counts what Decode counts.
+// elements counts the same elements as Decode.
 func (d *draft) elements(field string, n int) {
 	if d.counted += n; d.counted > MaxElements {
 		d.fail(CodeData, field, "has "+reasonMany, nil)
@@ -130,8 +133,8 @@ func (d *draft) elements(field string, n int) {
 
 func manifestField(i int) string { return "data.manifests[" + strconv.Itoa(i) + "]" }
 
-// readWork reads the data of a spec event; of a deletion, the metadata only, so that nothing else can hold a
-// deletion up.
+// readWork reads the data of a spec event. For a deletion it reads the metadata only, so that no
+// other part can prevent a deletion.
 func readWork(data []byte, deletion bool) (*workv1.ManifestWork, *Error) {
 	w := &workv1.ManifestWork{}
 	if data == nil {
@@ -164,20 +167,21 @@ func readWork(data []byte, deletion bool) (*workv1.ManifestWork, *Error) {
 	if err := p.finish(); err != nil {
 		return nil, err
 	}
-	// A missing list is no empty list: taken as one, it would remove everything from the cluster.
+	// A missing list does not count as empty: an empty list would remove everything from the
+	// cluster.
 	if !hasManifests && !deletion {
 		return nil, &Error{Code: CodeData, Field: "data.manifests", Reason: "is missing"}
 	}
 	return w, nil
 }
 
-// dataParser reads the data of an event. Its first error stays: a fault of syntax in the cursor, a value of
-// another shape in bad.
+// dataParser reads the data of an event. It keeps the first errors: a syntax error in the cursor, a
+// value of another form in bad.
 type dataParser struct {
 	cursor
 	bad *Error
-	// list and index say which entry of a resync request is being read; the paths of its fields are put
-	// together only when one is needed.
+	// list and index are the position of the current entry of a resync request. The path of a field
+	// is built only if it is needed.
 	list  string
 	index int
 }
@@ -191,8 +195,8 @@ func (p *dataParser) fail(field, reason string, cause error) {
 	}
 }
 
-// finish checks that the data ends here and returns the first error. A fault of syntax goes first: what is
-// not JSON has no fields.
+// finish checks that the data ends here and returns the first error. A syntax error has priority:
+// invalid JSON has no fields.
 func (p *dataParser) finish() *Error {
 	if err := p.end(); err != nil {
 		return &Error{Code: CodeData, Field: "data", Reason: reasonFor(err, "is not a JSON object"), Err: err}
@@ -200,8 +204,7 @@ func (p *dataParser) finish() *Error {
 	return p.bad
 }
 
-// json decodes a member of small size into target. A later member of the same name replaces the
-// value.
+// json decodes a small member into target. A later member of the same name replaces the value.
 func (p *dataParser) json(field string, target any) {
 	raw := p.value()
 	if raw == nil || !p.count(rawjson.Count(raw, MaxElements)) {
@@ -252,8 +255,9 @@ func (p *dataParser) manifests(t *workv1.ManifestsTemplate) {
 	}
 }
 
-// copyLimit is up to how many bytes the manifests of a work are copied. Who keeps slices of an event keeps all of it,
-// its attributes and metadata too: about half a KiB, which is much of a small event and little of a large one.
+// copyLimit is the size in bytes up to which the manifests of a work are copied. A slice of an
+// event keeps the whole event in memory, with its attributes and metadata. They have about half a
+// KiB, which is much for a small event and little for a large one.
 const copyLimit = 8 << 10
 
 func (p *dataParser) deleteOption(s *workv1.ManifestWorkSpec) {

@@ -10,10 +10,11 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// ErrDisconnected is why connections end at [Bus.Disconnect], and what Connect returns until [Bus.Reconnect].
+// ErrDisconnected is the error of connections that [Bus.Disconnect] has ended, and of Connect until
+// [Bus.Reconnect].
 var ErrDisconnected = errors.New("the memory bus is disconnected")
 
-// Bus is the broker. Its methods may be called from any goroutine.
+// Bus is an in-process broker. Its methods may be called from any goroutine.
 type Bus struct {
 	mu        sync.Mutex
 	subs      *node
@@ -25,7 +26,8 @@ type Bus struct {
 	round     uint64 // counts routed messages; see conn.round
 }
 
-// New returns a bus without connections. It owns no goroutine; each connection has two, until it is closed.
+// New returns a bus without connections. It owns no goroutine; each connection has two, until it is
+// closed.
 func New() *Bus {
 	b := &Bus{subs: newNode(), conns: map[*conn]struct{}{}, flow: make(chan struct{})}
 	close(b.flow)
@@ -35,8 +37,8 @@ func New() *Bus {
 // Transport returns a new transport for one source or agent on this bus.
 func (b *Bus) Transport() *Transport { return &Transport{bus: b} }
 
-// Disconnect ends every connection, with what was under way, and makes Connect fail with [ErrDisconnected]
-// until [Bus.Reconnect].
+// Disconnect ends every connection, including messages in flight, and makes Connect fail with
+// [ErrDisconnected] until [Bus.Reconnect].
 func (b *Bus) Disconnect() {
 	b.mu.Lock()
 	b.down = true
@@ -50,15 +52,15 @@ func (b *Bus) Disconnect() {
 	}
 }
 
-// Reconnect lets new connections in again.
+// Reconnect accepts new connections again.
 func (b *Bus) Reconnect() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.down = false
 }
 
-// Stall keeps messages that are not yet routed where they are: nothing is acknowledged, and nothing more
-// reaches a receiver's queue, while connections stay open. [Bus.Resume] ends it.
+// Stall stops the routing of messages: no message is acknowledged or added to a receiver's queue,
+// while connections stay open. [Bus.Resume] ends it.
 func (b *Bus) Stall() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,29 +82,31 @@ func (b *Bus) Resume() {
 	}
 }
 
-// SetMaxPacketSize sets the largest message, in bytes of topic, attributes and data, that the bus takes from
-// now on. Default 0: no limit.
+// SetMaxPacketSize sets the largest message, in bytes of topic, attributes and data, that the bus
+// accepts from now on. Defaults to 0, which means no limit.
 func (b *Bus) SetMaxPacketSize(bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.limit = bytes
 }
 
-// Intercept calls f with every message published from now on, in place of its delivery; f calls deliver with
-// what receivers shall get: nothing (a loss), the message more than once, another message, or it later and
-// from another goroutine (a delay, a change of order). A message without an event, or with an invalid one, is
-// refused by its receivers as something that is not a CloudEvent. Nil ends interception.
+// Intercept calls f with every message published from now on, instead of its delivery; f calls
+// deliver with the messages for the receivers. It may call deliver never (a loss), more than once,
+// or with another message. It may also call it later, from another goroutine (a delay, a change of
+// order). Receivers refuse a message without an event, or with an invalid one, as one that is not a
+// CloudEvent. Nil ends interception.
 //
-// The publisher gets its acknowledgement when f returns. f is called one at a time for each publishing
-// connection, in order, and concurrently for several; it may block, but a connection's Close waits for it.
-// deliver waits while a receiver's queue is full, unless the publishing connection has ended.
+// The message is acknowledged when f returns. f is called one at a time for each publishing
+// connection, in order, and concurrently for several; it may block, but a connection's Close waits
+// for it. deliver waits while a receiver's queue is full, unless the publishing connection has
+// ended.
 func (b *Bus) Intercept(f func(m cloudevents.Message, deliver func(cloudevents.Message))) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.intercept = f
 }
 
-// attach lets c in and subscribes it.
+// attach adds c and subscribes it.
 func (b *Bus) attach(c *conn, filters []filter) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,7 +120,7 @@ func (b *Bus) attach(c *conn, filters []filter) error {
 	return nil
 }
 
-// detach takes c out; what is routed from now on passes it by.
+// detach removes c; it receives no messages that are routed later.
 func (b *Bus) detach(c *conn, filters []filter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,14 +143,14 @@ func (b *Bus) maxPacketSize() int {
 	return b.limit
 }
 
-// interceptor returns what Intercept has set.
+// interceptor returns the function that Intercept has set, or nil.
 func (b *Bus) interceptor() func(cloudevents.Message, func(cloudevents.Message)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.intercept
 }
 
-// receivers appends to buf the connections that get a message on topic, each once.
+// receivers appends to buf the connections that receive a message on topic, each once.
 func (b *Bus) receivers(topic string, buf []*conn) []*conn {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// Window is how many messages of one connection may wait for their acknowledgement.
+	// Window is the largest number of unacknowledged messages of one connection.
 	Window = 1024
-	// QueueLength is how many messages may wait for one receiver.
+	// QueueLength is the largest number of queued messages of one receiver.
 	QueueLength = 65536
 )
 
-// conn is one connection. Its sender goroutine does the broker's part of what the connection publishes, its
-// receiver goroutine calls Receive.
+// conn is one connection. Its sender goroutine routes its messages like a broker, its receiver
+// goroutine calls Receive.
 type conn struct {
 	bus     *Bus
 	options cloudevents.ConnectOptions
@@ -70,8 +70,8 @@ func open(b *Bus, o cloudevents.ConnectOptions, filters []filter) (cloudevents.C
 	return c, nil
 }
 
-// Publish implements [cloudevents.Conn]. Besides [*cloudevents.TooLargeError] and ctx's error it returns one
-// for what no broker takes, an invalid topic or event, and [cloudevents.ErrConnectionLost] after the end.
+// Publish implements [cloudevents.Conn]. It returns [*cloudevents.TooLargeError], ctx's error, an
+// error for an invalid topic or event, and [cloudevents.ErrConnectionLost] after the end.
 func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(error)) error {
 	if err := c.check(m); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(err
 	return nil
 }
 
-// check refuses what a real broker or its transport would refuse, so that a test finds it here.
+// check refuses messages that a real broker or its transport would refuse, so that tests find them.
 func (c *conn) check(m cloudevents.Message) error {
 	if err := checkTopic(m.Topic); err != nil {
 		return err
@@ -123,7 +123,7 @@ func validate(m cloudevents.Message) error {
 	return nil
 }
 
-// messageSize counts what any encoding must carry.
+// messageSize returns the size of topic, attributes and data, which any encoding must carry.
 func messageSize(m cloudevents.Message) int {
 	size := len(m.Topic) + len(m.Event.Data())
 	for name, value := range codec.Attributes(m.Event) {
@@ -132,7 +132,7 @@ func messageSize(m cloudevents.Message) int {
 	return size
 }
 
-// send routes what the connection publishes, one message after the other: that keeps the order.
+// send routes the published messages one after the other, to keep their order.
 func (c *conn) send() {
 	var items []publication
 	var receivers []*conn
@@ -153,14 +153,14 @@ func (c *conn) send() {
 	c.abandon(c.outbox.close())
 }
 
-// abandon tells the publishers of what will not be routed any more.
+// abandon reports [cloudevents.ErrConnectionLost] for messages that will not be routed.
 func (c *conn) abandon(left []publication) {
 	for _, p := range left {
 		p.done(cloudevents.ErrConnectionLost)
 	}
 }
 
-// route puts a message into the queues of all its receivers. It returns false when the connection ended
+// route adds a message to the queues of all its receivers. It returns false if the connection ended
 // before.
 func (c *conn) route(m cloudevents.Message, receivers *[]*conn) bool {
 	select {
@@ -181,7 +181,7 @@ func (c *conn) route(m cloudevents.Message, receivers *[]*conn) bool {
 	return c.deliver(m, *receivers)
 }
 
-// deliver queues a message for the given receivers and waits where a queue is full.
+// deliver queues a message for the given receivers and waits while a queue is full.
 func (c *conn) deliver(m cloudevents.Message, receivers []*conn) bool {
 	for _, to := range receivers {
 		select {
@@ -229,7 +229,8 @@ func (c *conn) receive() {
 	}
 }
 
-// commit makes durable what Receive took. It returns false when that failed, or the connection ended meanwhile.
+// commit calls Commit for the messages that Receive has handled. It returns false if Commit failed;
+// the connection then ends.
 func (c *conn) commit() bool {
 	if c.options.Commit == nil {
 		return true
@@ -247,7 +248,7 @@ func (c *conn) MaxPacketSize() int { return c.bus.maxPacketSize() }
 // Done implements [cloudevents.Conn].
 func (c *conn) Done() <-chan struct{} { return c.ended }
 
-// Err implements [cloudevents.Conn]: [ErrDisconnected] or nil.
+// Err implements [cloudevents.Conn]. It returns [ErrDisconnected], the error of Commit, or nil.
 func (c *conn) Err() error {
 	select {
 	case <-c.ended:
@@ -264,7 +265,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// end makes the goroutines end; the first reason counts.
+// end stops the goroutines; the first reason counts.
 func (c *conn) end(reason error) {
 	c.endOnce.Do(func() {
 		c.bus.detach(c, c.filters)

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// filter is a topic filter, taken apart.
+// filter is a parsed topic filter.
 type filter struct {
-	group  string // of a shared subscription, else empty
+	group  string // of a shared subscription, otherwise empty
 	levels []string
 }
 
-// parseFilter reads a filter as MQTT v5, sections 4.7 and 4.8.2, has it.
+// parseFilter parses a filter by MQTT v5, sections 4.7 and 4.8.2.
 func parseFilter(s string) (filter, error) {
 	var f filter
 	path := s
@@ -41,7 +41,7 @@ func parseFilter(s string) (filter, error) {
 	return f, nil
 }
 
-// checkTopic says why a message cannot be published on topic.
+// checkTopic returns an error if a message cannot be published on topic.
 func checkTopic(topic string) error {
 	if topic == "" || strings.ContainsAny(topic, "+#\x00") {
 		return fmt.Errorf("topic %q: a topic to publish on is not empty and has no +, # or NUL", topic)
@@ -49,15 +49,15 @@ func checkTopic(topic string) error {
 	return nil
 }
 
-// node is one level of all filters: a tree, so that a message finds its receivers without looking at
-// everybody's filters.
+// node is one level of the tree of all filters. With the tree, the receivers of a message are found
+// without a look at each filter.
 type node struct {
 	children map[string]*node
-	subs     []*conn // whose filter ends here, in the order of their subscription
+	subs     []*conn // filters that end here, in the order of subscription
 	groups   map[string]*group
 }
 
-// group is the members of a share group on one filter, and whose turn it is.
+// group has the members of a share group on one filter, and the index of the last receiver.
 type group struct {
 	members []*conn
 	next    int
@@ -86,8 +86,8 @@ func (n *node) add(f filter, c *conn) {
 	n.groups[f.group].members = append(n.groups[f.group].members, c)
 }
 
-// remove undoes one add. It prunes what became empty, else a long-lived bus with many short-lived names
-// would grow.
+// remove undoes one add. It prunes empty nodes: otherwise a long-lived bus with many short-lived
+// names would grow.
 func (n *node) remove(f filter, c *conn) {
 	n.removeAt(f, f.levels, c)
 }
@@ -122,7 +122,8 @@ func without(conns []*conn, c *conn) []*conn {
 	return conns
 }
 
-// match calls visit for each subscription that topic matches; one connection may be visited more than once.
+// match calls visit for each subscription that topic matches; one connection may be visited more
+// than once.
 func (n *node) match(topic string, visit func(*conn)) {
 	// Wildcards at the first level do not match topics that begin with $ (MQTT v5, 4.7.2).
 	n.matchLevel(topic, !strings.HasPrefix(topic, "$"), visit)

@@ -9,8 +9,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// queue hands items from many goroutines to one. It grows as needed: a channel would take the memory of its
-// whole capacity for each connection.
+// queue passes items from many goroutines to one. It grows as needed: a channel would take the
+// memory of its whole capacity for each connection.
 type queue[T any] struct {
 	mu     sync.Mutex
 	items  []T
@@ -34,10 +34,10 @@ func (q *queue[T]) push(item T) bool {
 	return true
 }
 
-// take waits for items and returns all there are; it reuses the memory of buf, the result of the call
-// before, for those to come. It returns nil when stop is closed.
+// take waits for items and returns all of them. buf is the result of the previous call: its memory
+// is reused for later items. take returns nil when stop is closed.
 func (q *queue[T]) take(buf []T, stop <-chan struct{}) []T {
-	clear(buf) // what was handled is not kept alive
+	clear(buf) // handled items must not stay in memory
 	for {
 		select {
 		case <-stop:

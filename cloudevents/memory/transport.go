@@ -14,13 +14,15 @@ import (
 
 var _ cloudevents.Transport = (*Transport)(nil)
 
-// Transport connects one source or agent to its [Bus]. Its methods may be called from any goroutine.
+// Transport connects one source or agent to its [Bus]. Its methods may be called from any
+// goroutine.
 type Transport struct {
 	bus     *Bus
 	claimed atomic.Bool
 }
 
-// Claim reserves the transport; a second call returns [cloudevents.ErrClaimed]. The name is not used.
+// Claim reserves the transport; a second call returns [cloudevents.ErrClaimed]. The name is not
+// used.
 func (t *Transport) Claim(string) error {
 	if !t.claimed.CompareAndSwap(false, true) {
 		return cloudevents.ErrClaimed
@@ -29,8 +31,8 @@ func (t *Transport) Claim(string) error {
 }
 
 // Connect opens a connection. It returns a [*cloudevents.PermanentError] for a malformed filter,
-// [ErrDisconnected] between [Bus.Disconnect] and [Bus.Reconnect], and ctx's error when ctx has ended. The
-// content mode is of no concern here: events are not encoded.
+// [ErrDisconnected] between [Bus.Disconnect] and [Bus.Reconnect], and ctx's error when ctx has
+// ended. It ignores the content mode: events are not encoded.
 func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("connect to the memory bus: %w", err)

@@ -29,8 +29,8 @@ type conn struct {
 	session  *session
 	receiver receiver
 
-	// scratch is the buffer of the last structured message, for the next one. Several publishers at once
-	// find it taken and make their own.
+	// scratch is the buffer of the last structured message, for the next one. If another publisher
+	// uses it, a publisher makes its own.
 	scratch atomic.Pointer[[]byte]
 
 	closeOnce  sync.Once
@@ -42,13 +42,15 @@ type conn struct {
 
 var _ cloudevents.Conn = (*conn)(nil)
 
-// Format implements [fmt.Formatter]: the fields hold what was written last, the password with it.
+// Format implements [fmt.Formatter]: the fields contain the last written bytes, including the
+// password.
 func (c *conn) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "MQTT connection to "+c.endpoint.String())
 }
 
-// Publish implements [cloudevents.Conn]. Besides [*cloudevents.TooLargeError] and ctx's error it returns one
-// for a topic or an event that MQTT cannot carry, and [cloudevents.ErrConnectionLost] after the end.
+// Publish implements [cloudevents.Conn]. It returns [*cloudevents.TooLargeError], ctx's error, an
+// error for a topic or an event that MQTT cannot carry, and [cloudevents.ErrConnectionLost] after
+// the end.
 func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(error)) error {
 	if done == nil {
 		done = func(error) {}
@@ -64,7 +66,7 @@ func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(err
 	if !c.binary && cap(publish.Payload) <= keptScratch {
 		*scratch = publish.Payload
 	}
-	// paho has copied the payload into wire's buffer by the time it returns.
+	// By then paho has copied the payload into wire's buffer.
 	defer c.scratch.Store(scratch)
 
 	size := packetSize(publish)
@@ -98,20 +100,21 @@ func (c *conn) send(ctx context.Context, publish *paho.Publish, r request) error
 	_, err := c.client.PublishWithOptions(publishCtx, publish, paho.PublishOptions{Method: paho.PublishMethod_AsyncSend})
 	switch {
 	case err == nil, publishCtx.added:
-		return nil // where the write failed, done hears of it with everything else that is under way
+		return nil // if the write failed, done is called with those of all messages in flight
 	default:
 		c.session.release()
 		return err
 	}
 }
 
-// MaxPacketSize implements [cloudevents.Conn]: the lowest of 16 MiB, the broker's limit and Options.MaxPacketSize.
+// MaxPacketSize implements [cloudevents.Conn]: the lowest of 16 MiB, the broker's limit and
+// Options.MaxPacketSize.
 func (c *conn) MaxPacketSize() int { return c.limit }
 
 // Done implements [cloudevents.Conn].
 func (c *conn) Done() <-chan struct{} { return c.ended }
 
-// Err implements [cloudevents.Conn]. Where the broker gave a reason, it is a [*ReasonError].
+// Err implements [cloudevents.Conn]. If the broker sent a reason, the error wraps a [*ReasonError].
 func (c *conn) Err() error {
 	select {
 	case <-c.ended:
@@ -121,18 +124,19 @@ func (c *conn) Err() error {
 	}
 }
 
-// Close implements [cloudevents.Conn]. It tells the broker, where that takes bytes, and always returns nil.
+// Close implements [cloudevents.Conn]. It sends DISCONNECT if the broker reads, and always returns
+// nil.
 func (c *conn) Close() error {
 	c.end(nil)
 	c.closeOnce.Do(func() {
-		// Fails when the link is broken; what was to be done is done all the same.
+		// This fails if the link is broken; the rest of the work is done all the same.
 		_ = c.client.Disconnect(&paho.Disconnect{})
 	})
 	c.goroutines.Wait()
 	return nil
 }
 
-// lost is called by paho, once it has shut down: everything that was under way has been given up.
+// lost is called by paho after its shutdown: all messages in flight have been dropped.
 func (c *conn) lost(err error) {
 	reason := c.session.reason()
 	if reason == nil {
@@ -144,7 +148,7 @@ func (c *conn) lost(err error) {
 	c.end(fmt.Errorf("connection to %s ended: %w", c.endpoint, reason))
 }
 
-// end makes the receiver and all who wait end; the first reason counts.
+// end stops the receiver and all waiting calls; the first reason counts.
 func (c *conn) end(reason error) {
 	c.endOnce.Do(func() {
 		c.err = reason

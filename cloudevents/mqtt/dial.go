@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// dial opens the connection that MQTT runs on: TCP, with TLS and WebSocket where the scheme says so. step is told
-// what is being waited for.
+// dial opens the connection for MQTT: TCP, with TLS and WebSocket if the scheme requires them. It
+// calls step with the name of each stage before it waits.
 func (s *settings) dial(ctx context.Context, greeting []byte, step func(string)) (*wire, error) {
 	step("the TCP connection")
 	raw, err := new(net.Dialer).DialContext(ctx, "tcp", s.endpoint.addr)
@@ -56,7 +56,7 @@ func (s *settings) handshake(ctx context.Context, raw net.Conn) (net.Conn, error
 	return conn, nil
 }
 
-// adviseTLS adds what to do to an error of TLS, and marks it as permanent where it is.
+// adviseTLS adds advice to a permanent error of TLS, and marks it as permanent.
 func adviseTLS(err error) error {
 	if advice, permanent := permanentTLS(err); permanent {
 		return &cloudevents.PermanentError{Err: fmt.Errorf("%w: %s", err, advice)}
@@ -64,10 +64,10 @@ func adviseTLS(err error) error {
 	return err
 }
 
-// upgrade makes a WebSocket of conn. Proxies of the environment are not used, and no redirect is followed: the
-// password goes where the options say and nowhere else.
+// upgrade makes a WebSocket of conn. Proxies of the environment are not used, and no redirect is
+// followed: the password is sent only to the address in the options.
 func (s *settings) upgrade(ctx context.Context, conn, raw net.Conn) (net.Conn, error) {
-	// gorilla heeds ctx's deadline only.
+	// gorilla observes only the deadline of ctx.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer stop()
 	asking := &asker{Conn: conn}
@@ -76,12 +76,12 @@ func (s *settings) upgrade(ctx context.Context, conn, raw net.Conn) (net.Conn, e
 		NetDialContext:    given,
 		NetDialTLSContext: given, // the handshake is done
 		Subprotocols:      []string{"mqtt"},
-		ReadBufferSize:    1 << 10, // wire has its own
+		ReadBufferSize:    1 << 10, // wire has its own buffer
 		WriteBufferSize:   4 << 10,
 	}
 	ws, response, err := dialer.DialContext(ctx, s.endpoint.target(), nil)
 	if response != nil {
-		_ = response.Body.Close() // nothing of it is left on the connection
+		_ = response.Body.Close() // no bytes of it remain on the connection
 	}
 	switch {
 	case err == nil:
@@ -95,9 +95,9 @@ func (s *settings) upgrade(ctx context.Context, conn, raw net.Conn) (net.Conn, e
 	return nil, adviseTLS(fmt.Errorf("WebSocket handshake: %w", plainError(err)))
 }
 
-// asker is a connection on which a request is written. Where that fails, the reason is what can be read: with TLS 1.3
-// a broker that wants another certificate says so and closes, before it has read anything. See also
-// wire.writeFailedLocked, which is for the time after.
+// asker is a connection for writing a request. If a write fails, it reads the reason: with TLS 1.3
+// a broker that requires another certificate sends an alert and closes before it has read anything.
+// See also wire.writeFailedLocked, which handles later writes.
 type asker struct {
 	net.Conn
 	done bool
@@ -118,8 +118,8 @@ func (a *asker) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// statusError is the error for an HTTP response that is no WebSocket. The server's own words are left out: they
-// may repeat the request, and its query.
+// statusError returns the error for an HTTP response that is no WebSocket. It omits the text of the
+// server, which may repeat the request and its query.
 func statusError(code int) error {
 	status := fmt.Sprintf("HTTP %d %s", code, http.StatusText(code))
 	temporary := code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout
@@ -141,7 +141,8 @@ func statusError(code int) error {
 	return err
 }
 
-// plainError passes errors of the connection on. Others are about bytes that came, and would quote them.
+// plainError returns errors of the connection unchanged. Others concern received bytes, and would
+// quote them.
 func plainError(err error) error {
 	var network *net.OpError
 	switch {
@@ -153,7 +154,7 @@ func plainError(err error) error {
 	return errors.New("the answer is not HTTP: check port and scheme")
 }
 
-// webSocket carries MQTT in binary messages. Their bounds mean nothing (MQTT v5, section 6).
+// webSocket carries MQTT in binary messages. Their boundaries have no meaning (MQTT v5, section 6).
 type webSocket struct {
 	net.Conn // for addresses
 	ws       *websocket.Conn
@@ -183,8 +184,8 @@ func (w *webSocket) Read(p []byte) (int, error) {
 	}
 }
 
-// closeError makes the end of the stream of an orderly close, and an error of any other, with its code (RFC 6455,
-// section 7.4.1) and without the text that may come with it.
+// closeError returns [io.EOF] for an orderly close. For any other close it returns an error with
+// the code (RFC 6455, section 7.4.1) and without the text that may follow.
 func closeError(err error) error {
 	var closed *websocket.CloseError
 	switch {

@@ -11,75 +11,80 @@
 //	})
 //	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Sources: []string{"my-controller"}})
 //
-// [New] checks the options and touches neither network nor files. [LoadOptions] reads the same options from YAML.
-// One Transport serves one source or agent.
+// [New] checks the options; it uses neither network nor files. [LoadOptions] reads the same options
+// from YAML. One Transport serves one source or agent.
 //
 // # What it guarantees
 //
-// Everything is published and subscribed with QoS 1. A message is acknowledged to the broker after Receive
-// returned; many published messages are under way at once, as many as the broker's Receive Maximum allows.
-// Receive may publish: acknowledgements are read by another goroutine than the one that calls it. While Receive
-// handles messages more slowly than they arrive, reading stops at 4 MiB of unhandled messages. After
-// 100 ms without a handled message it continues, but only while a published message waits for its acknowledgement.
+// Everything is published and subscribed with QoS 1. A message is acknowledged to the broker after
+// Receive returned. Many published messages are in flight at once, up to the broker's Receive
+// Maximum. Receive may publish: another goroutine reads the acknowledgements. If Receive handles
+// messages more slowly than they arrive, reading stops at 4 MiB of unhandled messages. After 100 ms
+// without a handled message it continues, but only while a published message waits for its
+// acknowledgement.
 //
-// Without Options.SessionExpiry the broker forgets the client when its connection ends. With it the broker
-// keeps what arrives for the client while it is away, as long as its own queue limits allow. Subscriptions of
-// the kept session live on too, also those that a later version no longer asks for. What the client itself had not
-// got acknowledged is not part of that: the Engine publishes it again.
+// Without Options.SessionExpiry the broker discards the session when the connection ends. With it,
+// the broker keeps messages for the client while it is away, within its own queue limits.
+// Subscriptions of the kept session stay too, also those that a later version no longer requests.
+// Unacknowledged messages of the client are not part of the session: the Engine publishes them
+// again.
 //
-// A dead link is found after one and a half times KeepAlive. Connect and Close take a bounded time against a
-// peer that accepts connections and is silent.
+// A dead link is detected after one and a half times KeepAlive. Connect and Close take a bounded
+// time if the peer accepts connections but does not answer.
 //
 // # Security
 //
-// The scheme decides: mqtts and wss use TLS 1.2 or newer and nothing else, mqtt and ws send everything in clear
-// text, the password included. No redirect, no other server that a broker names, and no proxy of the environment is
-// followed. A CA file alone is enough to verify a broker.
+// The scheme decides: mqtts and wss use TLS 1.2 or newer and nothing else. mqtt and ws send
+// everything in clear text, including the password. The transport follows no redirect, no other
+// server that a broker names, and no proxy of the environment. A CA file alone is enough to verify
+// a broker.
 //
-// Certificate, key, CA and password files are read again for each connection, and nothing of them is kept between, so
-// replacing them needs no restart. An open connection does not end because of it: what is new counts from the
-// next one on. Files that are half written, or a certificate and a key that do not match, fail an attempt to
-// connect with an error that says so; the next attempt comes after the usual 100 ms to 10 s. A file that is
-// missing, a certificate that is not accepted by either side and a wrong password are a
+// Certificate, key, CA and password files are read again for each connection and not kept, so
+// replacing them needs no restart. An open connection does not end when they change: new files
+// apply from the next connection on. Partly written files, or a certificate and a key that do not
+// match, fail an attempt to connect with a clear error. The next attempt follows after the usual
+// 100 ms to 10 s. A missing file, a certificate that one side rejects and a wrong password are a
 // [cloudevents.PermanentError]: the Engine tries again every 10 s.
 //
-// Neither a password nor a key nor the query of the URL is part of an error, of a log line, or of a printed Options,
-// Transport or connection; only fmt on an unexported field of a struct of yours would show it, as it
-// asks no method there: use PasswordFile in such a place.
+// Passwords, keys and the query of the URL appear in no error, no log line, and no printed Options,
+// Transport or connection. The only exception is fmt on an unexported field of your own struct,
+// since fmt calls no methods there: use PasswordFile in such a place.
 //
 // # What the broker refuses
 //
-// A broker may refuse a message and keep the connection. For a reason that may be over soon (quota exceeded,
-// unspecified error, implementation specific error, server busy) done gets a [cloudevents.TemporaryError], and the
-// Engine publishes again on the same connection. For packet too large it gets a [cloudevents.TooLargeError].
-// Anything else, such as not authorized, waits for the next connection. All but the second hold a [*ReasonError].
+// A broker may refuse a message and keep the connection. Some reasons may end soon: quota exceeded,
+// unspecified error, implementation specific error, server busy. Then done receives a
+// [cloudevents.TemporaryError], and the Engine publishes again on the same connection. For packet
+// too large it receives a [cloudevents.TooLargeError]. After any other refusal, such as not
+// authorized, the message waits for the next connection. All errors but TooLargeError wrap a
+// [*ReasonError].
 //
 // # What an event looks like
 //
-// In structured mode the payload is the event in the CloudEvents JSON format and the content type is
-// application/cloudevents+json. In binary mode the payload is the event's data, the content type is that of the
-// data, and each attribute is a user property whose name begins with `ce-`, as cloudevents/sdk-go writes it.
-// Both are read, the second also without the prefix, which is how the MQTT binding of CloudEvents has it. A
-// message without a content type and without attributes is read as structured, since that is what MQTT 3.1.1
-// clients send.
+// In structured mode the payload is the event in the CloudEvents JSON format and the content type
+// is application/cloudevents+json. In binary mode the payload is the event's data, and the content
+// type is that of the data. Each attribute is a user property with the prefix `ce-`, as in
+// cloudevents/sdk-go. Both modes are read, binary mode also without the prefix, as in the MQTT
+// binding of CloudEvents. A message without a content type and without attributes is read as
+// structured, since MQTT 3.1.1 clients send it in this form.
 //
-// An attribute that is longer than 65,535 bytes fits no user property: in binary mode such an event is refused as
-// too large, where paho would cut it off.
+// An attribute that is longer than 65,535 bytes fits no user property: in binary mode such an event
+// is refused as too large. paho would truncate it.
 //
 // # How it is built, and why
 //
-// It runs on paho.Client, one for each connection. autopaho was judged first: it reconnects and keeps a queue
-// in memory or files, but the Engine does both for every transport and must, because its outbox keeps only the
-// newest event of a work; a queue beneath it would send every one. Its Publish waits for the
-// acknowledgement, which leaves one message under way for each goroutine.
+// It uses paho.Client, one for each connection. autopaho was considered first: it reconnects and
+// keeps a queue in memory or files. But the Engine does both for every transport: its outbox keeps
+// only the newest event of a work, and a second queue would send all of them. Also, Publish of
+// autopaho waits for the acknowledgement, so each goroutine has one message in flight.
 //
-// Three small parts stand beneath paho.Client: a net.Conn that gathers the four writes paho makes
-// for each message, reads through a buffer, and drops the properties of a message that has more
-// than 256 KiB; a session that keeps nothing but who waits for which acknowledgement (paho's own
-// encodes each message a second time to be able to send it again, which is the Engine's part here);
-// and a pinger that looks at bytes, not packets, so that a long message on a slow link counts as a
-// sign of life.
+// Three small parts replace defaults of paho.Client. A net.Conn gathers the four writes that paho
+// makes for each message, and reads through a buffer. It drops the properties of a message if they
+// exceed 256 KiB. A session stores only the callbacks that wait for acknowledgements. paho's own
+// session encodes each message a second time to send it again, which the Engine does here. A pinger
+// observes bytes, not packets, so that a long message on a slow link counts as a sign of life.
 //
-// Messages are written and read by package codec rather than by the binding of cloudevents/sdk-go: that one
-// decodes numbers as floats, which loses bits of 64-bit versions, checks one attribute at a time, and is slow.
+// Messages are written and read by package codec rather than by the binding of cloudevents/sdk-go.
+// That binding decodes numbers as floats, which loses bits of 64-bit versions, checks one attribute
+// at a time, and is slow.
 package mqtt

@@ -33,11 +33,12 @@ import (
 //	sessionExpiry: 1h
 //	maxPacketSize: 1048576
 //
-// The keys are the fields of [Options], all optional but brokerURL; an unknown or repeated key is an error.
-// Durations are written as [time.ParseDuration] reads them. A password instead of a file is written in
-// quotes. File names that are not absolute are relative to the folder of the YAML file, as in a kubeconfig.
+// The keys are the fields of [Options], all optional but brokerURL; an unknown or repeated key is
+// an error. Durations are written as [time.ParseDuration] reads them. A password instead of a file
+// must be in quotes. File names that are not absolute are relative to the folder of the YAML file,
+// as in a kubeconfig.
 //
-// The options are checked as by [New]. Errors name the file and the key, never a password.
+// The options are checked as by [New]. Errors contain the file and the key, never a password.
 func LoadOptions(path string) (Options, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -74,11 +75,12 @@ func (f *optionsFile) keys() map[string]any {
 	}
 }
 
-// secondDocument finds what YAML decoders that read one document pass over.
+// secondDocument matches a second YAML document, which YAML decoders ignore if they read one
+// document.
 var secondDocument = regexp.MustCompile(`(?m)\A(?:\s|#.*$|---\s*$)*\S[\s\S]*^---`)
 
-// parseOptions decodes key by key, as written: encoding/json would take keys in any case, and not say which
-// one it could not read.
+// parseOptions decodes each key separately and case-sensitively. encoding/json would accept keys in
+// any case, and its errors would not contain the key.
 func parseOptions(content []byte) (optionsFile, error) {
 	var f optionsFile
 	if secondDocument.Match(content) {
@@ -113,14 +115,14 @@ func parseOptions(content []byte) (optionsFile, error) {
 }
 
 var (
-	// word is how a key looks.
+	// word matches the characters of a key.
 	word = regexp.MustCompile(`^[A-Za-z_-]+$`)
-	// quoted is what a YAML decoder quotes of the file.
+	// quoted matches the quoted parts of a YAML decoder's message.
 	quoted = regexp.MustCompile("`[^`]*`|'[^']*'|\"[^\"]*\"")
 )
 
-// withoutValues returns the YAML decoder's message without what it quotes, unless that is one of the keys: a
-// password that begins with * or ! and lacks quotes would be part of it.
+// withoutValues returns the YAML decoder's message without quoted parts of the file, except keys.
+// Otherwise an unquoted password that begins with * or ! would be part of it.
 func (f *optionsFile) withoutValues(message string) string {
 	keys := f.keys()
 	return quoted.ReplaceAllStringFunc(message, func(s string) string {
@@ -155,8 +157,8 @@ func (f optionsFile) options(folder string) Options {
 	}
 }
 
-// secret takes strings only: YAML would read the password 0123 as a number and change it. Its error does not
-// repeat the value.
+// secret accepts strings only: YAML would read the password 0123 as a number and change it. Its
+// error does not repeat the value.
 type secret string
 
 // UnmarshalJSON is called by the YAML decoder.

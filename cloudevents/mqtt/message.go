@@ -18,24 +18,26 @@ import (
 )
 
 const (
-	// attributePrefix is what cloudevents/sdk-go puts before the names of attributes.
+	// attributePrefix is the prefix of attribute names in cloudevents/sdk-go.
 	attributePrefix = "ce-"
 	// longestString is the longest string or property that MQTT can express, in bytes.
 	longestString = 65535
-	// headroom is what the attributes of most events take in structured mode, in bytes.
+	// headroom is the size of the attributes of most events in structured mode, in bytes.
 	headroom = 1 << 10
-	// largestPacket is the largest packet in bytes that is sent or received, of MQTT's 256 MiB.
+	// largestPacket is the largest packet that is sent or received, in bytes. MQTT allows 256 MiB.
 	largestPacket = 16 << 20
 )
 
-// encode makes the MQTT message for an event. In structured mode the payload is appended to scratch.
+// encode makes the MQTT message for an event. In structured mode the payload is appended to
+// scratch.
 func encode(m cloudevents.Message, binary bool, scratch []byte) (*paho.Publish, error) {
 	if err := checkTopic(m.Topic); err != nil {
 		return nil, err
 	}
 	p := &paho.Publish{QoS: 1, Topic: m.Topic, Properties: &paho.PublishProperties{}}
 	var err error
-	// A binary message whose data is itself a structured event would be read as that event.
+	// If the data of a binary message is a structured event, receivers would read that event
+	// instead.
 	if binary && m.Event != nil && !isStructured(m.Event.DataContentType()) {
 		err = encodeBinary(m, p)
 	} else {
@@ -74,7 +76,8 @@ func encodeBinary(m cloudevents.Message, p *paho.Publish) error {
 	return nil
 }
 
-// decode reads the event in a message. It returns an error, and never panics, for anything else.
+// decode reads the event in a message. It returns an error, and never panics, for any other
+// content.
 func decode(p *packets.Publish) (*ce.Event, error) {
 	contentType := p.Properties.ContentType
 	if contentType == droppedProperties {
@@ -92,7 +95,7 @@ func decode(p *packets.Publish) (*ce.Event, error) {
 	case prefixed || plain:
 		return codec.FromAttributes(func(yield func(string, string) bool) {
 			for _, u := range p.Properties.User {
-				// Where the sender uses the prefix, properties without it are not attributes.
+				// If the sender uses the prefix, properties without it are not attributes.
 				if prefixed && !strings.HasPrefix(strings.ToLower(u.Key), attributePrefix) {
 					continue
 				}
@@ -107,14 +110,14 @@ func decode(p *packets.Publish) (*ce.Event, error) {
 	return nil, fmt.Errorf("not a CloudEvent: content type %.100q and no user property %sspecversion", contentType, attributePrefix)
 }
 
-// isStructured reports whether a content type is that of an event in structured mode, with or without
-// parameters. Batches are none of ours, and refused when they are parsed.
+// isStructured reports whether a content type is that of an event in structured mode, with or
+// without parameters. Batches are not supported, and refused when they are parsed.
 func isStructured(contentType string) bool {
 	const prefix = "application/cloudevents"
 	return len(contentType) >= len(prefix) && strings.EqualFold(contentType[:len(prefix)], prefix)
 }
 
-// packetSize is the size of the whole packet in bytes, as the broker's limit counts it.
+// packetSize returns the size of the whole packet in bytes, as the broker's limit counts it.
 func packetSize(p *paho.Publish) int {
 	properties := 0
 	if p.Properties.ContentType != "" {
@@ -127,7 +130,7 @@ func packetSize(p *paho.Publish) int {
 	return 1 + lengthSize(rest) + rest
 }
 
-// lengthSize is how many bytes a variable byte integer takes.
+// lengthSize returns the size of a variable byte integer in bytes.
 func lengthSize(n int) int {
 	size := 1
 	for n >= 128 {
@@ -137,7 +140,7 @@ func lengthSize(n int) int {
 	return size
 }
 
-// checkTopic refuses what would make the broker end the connection.
+// checkTopic refuses topics for which the broker would end the connection.
 func checkTopic(topic string) error {
 	switch {
 	case topic == "":
@@ -183,8 +186,8 @@ func checkFilter(filter string) error {
 	return nil
 }
 
-// checkString refuses what a string of MQTT must or should not hold (v5, section 1.5.4) and a CloudEvents
-// String cannot: Mosquitto ends the connection over it.
+// checkString refuses characters that an MQTT string must or should not contain (v5, section 1.5.4)
+// and a CloudEvents String cannot. Mosquitto ends the connection because of them.
 func checkString(s string) error {
 	if len(s) > longestString {
 		return fmt.Errorf("has %d bytes: MQTT takes %d", len(s), longestString)

@@ -17,66 +17,69 @@ const (
 	defaultConnectTimeout = 10 * time.Second
 )
 
-// Options says how to reach the broker. Only BrokerURL is required.
+// Options configures the connection to a broker. Only BrokerURL is required.
 //
-// A value prints without its password and the query of its URL, with any verb of package fmt, as JSON, and through
-// logr and slog.
+// With any verb of package fmt, as JSON, and through logr and slog, a value prints without its
+// password and the query of its URL.
 type Options struct {
-	// BrokerURL is where the broker listens: mqtt://host, mqtts://host, ws://host/path or wss://host/path,
-	// with a port where it is not the scheme's own (1883, 8883, 80, 443). mqtts and wss use TLS. Path and query
-	// reach a WebSocket's server as they are written. User and password do not belong here and are refused.
+	// BrokerURL is the address of the broker: mqtt://host, mqtts://host, ws://host/path or
+	// wss://host/path, with a port unless it is the scheme's default (1883, 8883, 80, 443). mqtts
+	// and wss use TLS. Path and query are sent to a WebSocket's server unchanged. A URL with user
+	// or password is refused.
 	BrokerURL string
-	// ClientID identifies the client to the broker and is used as it is; of two connections with the same
-	// ID the broker ends the older. Defaults to the ID of the source or agent and a random suffix, which
-	// stays the same for the life of the Transport.
+	// ClientID identifies the client to the broker and is used unchanged. If two connections have
+	// the same ID, the broker ends the older one. Defaults to the ID of the source or agent and a
+	// random suffix, which stays the same for the life of the Transport.
 	ClientID string
-	// Binary publishes in the binary content mode. Defaults to structured, unless the profile of the
-	// source or agent asks for binary. Both are always read.
+	// Binary publishes in the binary content mode. Defaults to structured, unless the profile of
+	// the source or agent requires binary. Both are always read.
 	Binary bool
 
 	// Username is the user at the broker. Defaults to none.
 	Username string
 	// Password is the user's password. Defaults to none.
 	Password string `json:"-" yaml:"-"`
-	// PasswordFile is read for each connection and holds the password; line breaks at its end do not
-	// count. A file that is empty or missing fails the attempt to connect, and the next one reads it again.
-	// It excludes Password.
+	// PasswordFile is a file with the password, which is read for each connection. Line breaks at
+	// its end are ignored. If it is empty or missing, the attempt to connect fails, and the next
+	// attempt reads it again. It excludes Password.
 	PasswordFile string
 
-	// TLS is the base of the TLS configuration, for mqtts and wss only. It is copied for each connection; a
-	// version below TLS 1.2 is raised to it. With CAFile or CertFile its session cache is not used, since a
-	// resumed session goes by the certificates of the first. Defaults to the system's CAs and the host of
-	// BrokerURL as the server's name.
+	// TLS is the base of the TLS configuration, for mqtts and wss only. It is copied for each
+	// connection; a version below TLS 1.2 is raised to it. With CAFile or CertFile its session
+	// cache is not used, since a resumed session relies on the certificates of the first. Defaults
+	// to the system's CAs and the host of BrokerURL as the server's name.
 	TLS *tls.Config
-	// CAFile holds, in PEM, the CAs that the broker's certificate is verified with, instead of the
-	// system's. It is read for each connection; an open connection is left as it is. A file that breaks off
-	// within a certificate is not used: the attempt fails, and the next one reads it again. It excludes
-	// TLS.RootCAs.
+	// CAFile is a PEM file of the CAs that verify the broker's certificate, instead of the
+	// system's. It is read for each connection; an open connection is not affected. A file that
+	// ends within a certificate is not used: the attempt fails, and the next attempt reads it
+	// again. It excludes TLS.RootCAs.
 	CAFile string
-	// CertFile and KeyFile hold, in PEM, the client's certificate and its key. They are read at each TLS
-	// handshake; nothing of them is kept. Where the two do not match, because one of them is being replaced,
-	// the attempt fails, and the next one reads them again. They come together and exclude certificates in
-	// TLS.
+	// CertFile and KeyFile are PEM files of the client's certificate and its key. They are read at
+	// each TLS handshake and not kept. If they do not match, because one of them is being replaced,
+	// the attempt fails, and the next attempt reads them again. Set both or neither. They exclude
+	// certificates in TLS.
 	CertFile, KeyFile string
 
-	// KeepAlive is after how much silence the link is checked; a link is given up after one and a half
-	// times that. It is rounded up to seconds and at most 65,535 s. Defaults to 30 s. A broker may impose
-	// another value.
+	// KeepAlive is the MQTT keep alive interval: a link is closed after one and a half times this
+	// time without a byte. It is rounded up to seconds and at most 65,535 s. Defaults to 30 s. A
+	// broker may impose another value.
 	KeepAlive time.Duration
-	// ConnectTimeout bounds everything from the dial to the granted subscriptions. Defaults to 10 s.
+	// ConnectTimeout bounds the time from the dial to the granted subscriptions. Defaults to 10 s.
 	ConnectTimeout time.Duration
-	// SessionExpiry is how long the broker keeps subscriptions and messages for the client while it is
-	// away, rounded up to seconds; from 2^32-1 s on without end. More than zero needs a ClientID. Defaults to 0.
+	// SessionExpiry is how long the broker keeps subscriptions and messages for the client while it
+	// is away, rounded up to seconds; 2^32-1 s and more mean without end. More than zero needs a
+	// ClientID. Defaults to 0.
 	SessionExpiry time.Duration
-	// MaxPacketSize, in bytes, is the largest packet to send where the broker would take a larger one. Defaults to
-	// 16 MiB and cannot be higher: larger packets are not received either, and brokers are told to deliver none.
+	// MaxPacketSize, in bytes, limits the packets to send, in addition to the broker's limit.
+	// Defaults to 16 MiB, which is also the maximum. Larger packets are not received either:
+	// CONNECT announces this limit to the broker.
 	MaxPacketSize uint32
 }
 
-// redacted stands for a password.
+// redacted replaces a password.
 const redacted = "[redacted]"
 
-// public is Options without the methods, and with nothing to hide.
+// public is Options without the methods, and without secrets.
 type public Options
 
 func (o Options) public() public {
@@ -87,10 +90,11 @@ func (o Options) public() public {
 	return public(o)
 }
 
-// publicURL returns a URL without user, password and query, which gateways before a broker take tokens in.
+// publicURL returns a URL without user, password and query. Gateways in front of a broker accept
+// tokens in the query.
 func publicURL(s string) string {
 	if at := strings.LastIndexByte(s, '@'); at >= 0 {
-		// New refuses it, but whoever prints the options before must not see it either.
+		// New refuses it, but it must not be printed before that either.
 		s = redacted + s[at:]
 	}
 	if query := strings.IndexAny(s, "?#"); query >= 0 && query < len(s)-1 {
@@ -106,7 +110,7 @@ func (o Options) Format(f fmt.State, verb rune) {
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), p)
 }
 
-// String is the same as formatting with %+v.
+// String formats the options with %+v.
 func (o Options) String() string { return fmt.Sprintf("%+v", o) }
 
 // LogValue implements [slog.LogValuer]: the password is left out.

@@ -14,10 +14,10 @@ import (
 	paholog "github.com/eclipse/paho.golang/paho/log"
 )
 
-// pinger sends PINGREQ after three quarters of an interval in which nothing was received or nothing sent, and ends
-// the connection when nothing at all comes within as long after that. So the broker hears of the client within each
-// interval, as it must, and a dead link is found after one and a half; paho's own pinger takes two, and
-// counts whole packets instead of bytes.
+// pinger sends PINGREQ after three quarters of an interval in which nothing was received or nothing
+// sent. It ends the connection if no byte arrives within the same time after that. So the broker
+// receives a packet within each interval, as MQTT requires, and a dead link is detected after one
+// and a half intervals. paho's own pinger needs two, and counts whole packets instead of bytes.
 type pinger struct{ wire *wire }
 
 var _ paho.Pinger = (*pinger)(nil)
@@ -25,7 +25,7 @@ var _ paho.Pinger = (*pinger)(nil)
 // Run watches until ctx ends. keepAlive is in seconds; the broker may have changed it.
 func (p *pinger) Run(ctx context.Context, conn net.Conn, keepAlive uint16) error {
 	if keepAlive == 0 {
-		return nil // the broker wants none
+		return nil // the broker disabled keep alive
 	}
 	interval := time.Duration(keepAlive) * time.Second
 	timer := time.NewTimer(interval / 2)
@@ -42,22 +42,23 @@ func (p *pinger) Run(ctx context.Context, conn net.Conn, keepAlive uint16) error
 		next, ping, dead := check(now, lastIn, lastOut, pinged, interval)
 		if dead {
 			err := fmt.Errorf("the broker was silent for %v: the link is dead", (now - lastIn).Round(time.Millisecond))
-			p.wire.fail(err) // first, or the read that ends because of it might be taken for the reason
+			p.wire.fail(err) // first: otherwise the read that it ends might become the reason
 			return err
 		}
 		if ping {
 			pinged = now
 			p.wire.trim()
-			// Never waits, see wire.
+			// This never blocks, see wire.
 			if _, err := packets.NewControlPacket(packets.PINGREQ).WriteTo(conn); err != nil {
-				return nil // whoever broke the wire has reported it
+				return nil // wire has recorded the reason
 			}
 		}
 		timer.Reset(next)
 	}
 }
 
-// check decides what to do now, and when to look again. All times are on one clock.
+// check returns the time until the next check, whether to send PINGREQ now, and whether the link is
+// dead. All times are of one clock.
 func check(now, lastIn, lastOut, pinged, interval time.Duration) (next time.Duration, ping, dead bool) {
 	patience := interval * 3 / 4
 	if pinged > 0 && lastIn < pinged {
@@ -70,13 +71,13 @@ func check(now, lastIn, lastOut, pinged, interval time.Duration) (next time.Dura
 	return patience, true, false
 }
 
-// PacketSent does nothing: wire knows.
+// PacketSent does nothing: wire records writes.
 func (p *pinger) PacketSent() {}
 
-// PacketReceived does nothing: wire knows.
+// PacketReceived does nothing: wire records reads.
 func (p *pinger) PacketReceived() {}
 
-// PingResp does nothing: any byte received is as good.
+// PingResp does nothing: any received byte counts.
 func (p *pinger) PingResp() {}
 
 // SetDebug does nothing.

@@ -19,21 +19,21 @@ const (
 // errMalformed is the error for bytes that are not MQTT.
 var errMalformed = errors.New("the broker sent something that is not MQTT: malformed packet length")
 
-// reader buffers what paho reads in small pieces. Its buffer is small on a quiet connection and grows while
-// there is more to read than fits.
+// reader buffers the small reads of paho. Its buffer is small on a quiet connection and grows while
+// received data does not fit.
 //
-// It also follows the packets' lengths, since paho takes as many bytes of a length as come and reserves what
-// they say: four bytes is MQTT's limit.
+// It also checks the length of packets: paho accepts any number of length bytes, and allocates as
+// much memory as they state. MQTT allows four.
 type reader struct {
 	source     func([]byte) (int, error)
 	small      []byte
 	buf        []byte
-	start, end int // what of buf was not handed out
+	start, end int // unread part of buf
 
 	first  byte   // of the packet's fixed header
-	header int    // how many bytes of the fixed header were handed out
-	length int    // of the packet's rest, as far as the header is known; then what is left of it
-	held   []byte // of the rest, what was read and not handed out
+	header int    // number of bytes of the fixed header that were returned; negative after it
+	length int    // of the rest of the packet, as far as the header is known; then the remaining bytes
+	held   []byte // bytes of the rest that were read and not returned
 }
 
 func (r *reader) init(source func([]byte) (int, error)) {
@@ -42,9 +42,10 @@ func (r *reader) init(source func([]byte) (int, error)) {
 	r.buf = r.small
 }
 
-// read hands out bytes of one packet only, and io.EOF with the last of those that follow its fixed header. paho reads
-// them into a bytes.Buffer of their size, which would more than double itself to learn from another read that there
-// are no more; that one read went well it learns from the number of bytes.
+// read returns bytes of one packet only, and io.EOF with the last of those that follow its fixed
+// header. paho reads them into a bytes.Buffer of their size. Without io.EOF the buffer would more
+// than double itself for another read that finds the end. paho checks the number of bytes to see
+// that a read was complete.
 func (r *reader) read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -55,7 +56,7 @@ func (r *reader) read(p []byte) (int, error) {
 			return 0, err
 		}
 		if err := r.headerByte(p[0]); err != nil {
-			return 0, err // and not the byte: io.ReadFull forgets an error that comes with the last one
+			return 0, err // without the byte: io.ReadFull drops an error that is returned with the last one
 		}
 		return n, nil
 	}
@@ -71,13 +72,13 @@ func (r *reader) read(p []byte) (int, error) {
 	}
 	if r.length -= n; r.length == 0 {
 		r.header = 0
-		err = io.EOF // of the packet
+		err = io.EOF // end of the packet
 	}
 	return n, err
 }
 
-// headerByte follows the fixed header: type, then the length in up to four bytes of seven bits. A negative
-// header stands for the packet's rest.
+// headerByte parses a byte of the fixed header: type, then the length in up to four bytes of seven
+// bits. header is negative in the rest of the packet.
 func (r *reader) headerByte(b byte) error {
 	if r.header == 0 {
 		r.first, r.header, r.length = b, 1, 0
@@ -101,15 +102,15 @@ func (r *reader) headerByte(b byte) error {
 	return nil
 }
 
-// maxProperties is the limit of a message's properties in bytes. A property has at least five bytes,
-// and paho allocates kilobytes for it.
+// maxProperties is the limit of a message's properties in bytes. A property has at least five
+// bytes, and paho allocates kilobytes for it.
 const maxProperties = 256 << 10
 
 // droppedProperties is the content type of a message that had too many properties.
 const droppedProperties = "properties of more than 262144 bytes"
 
-// dropProperties reads a message up to the length of its properties. If they exceed maxProperties, it
-// replaces them with droppedProperties, and paho reads the remaining bytes as payload.
+// dropProperties reads a message up to the length of its properties. If they exceed maxProperties,
+// it replaces them with droppedProperties, and paho reads the remaining bytes as payload.
 func (r *reader) dropProperties() error {
 	if err := r.hold(2); err != nil {
 		return err
@@ -172,9 +173,9 @@ func (r *reader) hold(n int) error {
 func (r *reader) take(p []byte) (int, error) {
 	if r.start == r.end {
 		if len(p) >= len(r.buf) {
-			n, err := r.source(p) // a long packet needs no buffer
+			n, err := r.source(p) // a long read needs no buffer
 			if n > 0 {
-				err = nil // it comes again
+				err = nil // the next read returns it again
 			}
 			return n, err
 		}
@@ -187,7 +188,8 @@ func (r *reader) take(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads once into the empty buffer, after it chose the size by what came the last time.
+// fill reads once into the empty buffer. It first selects the size of the buffer by the size of the
+// last read.
 func (r *reader) fill() error {
 	switch {
 	case r.end == smallBuffer && len(r.buf) == smallBuffer:
@@ -198,7 +200,7 @@ func (r *reader) fill() error {
 	n, err := r.source(r.buf)
 	r.start, r.end = 0, n
 	if n > 0 {
-		return nil // an error comes again
+		return nil // the next read returns the error again
 	}
 	return err
 }

@@ -9,18 +9,19 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 )
 
-// ReasonError is a refusal by the broker. It is part of the error that Connect returns (CONNACK, SUBACK), that
-// done gets (PUBACK) and that Err returns (DISCONNECT); get at it with [errors.As].
+// ReasonError is a refusal by the broker. It is part of the error that Connect returns (CONNACK,
+// SUBACK), that done receives (PUBACK) and that Err returns (DISCONNECT); use [errors.As] to find
+// it.
 type ReasonError struct {
-	// Packet is the kind of packet that brought it: CONNACK, SUBACK, PUBACK or DISCONNECT.
+	// Packet is the kind of packet that contained it: CONNACK, SUBACK, PUBACK or DISCONNECT.
 	Packet string
 	// Code is the reason code of MQTT v5, section 2.4.
 	Code byte
-	// Reason is what the broker adds in its own words, often nothing.
+	// Reason is the reason string of the broker, often empty.
 	Reason string
 }
 
-// Error gives the code's name and what can be done.
+// Error returns the name of the code, and advice if there is any.
 func (e *ReasonError) Error() string {
 	s := fmt.Sprintf("%s (%s 0x%02X)", reasonName(e.Code), e.Packet, e.Code)
 	if e.Reason != "" {
@@ -32,7 +33,7 @@ func (e *ReasonError) Error() string {
 	return s
 }
 
-// advice says what to do about the codes that come up in practice.
+// advice returns what to do about the codes that occur in practice.
 func (e *ReasonError) advice() string {
 	switch e.Code {
 	case packets.ConnackUnsupportedProtocolVersion:
@@ -65,20 +66,20 @@ func (e *ReasonError) permanent() bool {
 	return false
 }
 
-// temporary reports whether a message that was refused may be taken a while later. What is not authorized is not
-// among them: access rules change seldom, and the next connection tries again.
+// temporary reports whether a refused message may be accepted soon. The code not authorized is not
+// temporary: access rules change seldom, and the next connection tries again.
 func (e *ReasonError) temporary() bool {
 	switch e.Code {
 	case packets.PubackUnspecifiedError, packets.PubackImplementationSpecificError,
 		packets.PubackPacketIdentifierInUse, packets.PubackQuotaExceeded,
-		// Not among those of a PUBACK (MQTT v5, section 3.4.2.1), but a broker that sends them means it.
+		// These are no PUBACK codes (MQTT v5, section 3.4.2.1), but brokers may send them.
 		packets.ConnackServerUnavailable, packets.ConnackServerBusy, packets.DisconnectMessageRateTooHigh:
 		return true
 	}
 	return false
 }
 
-// reasonName gives the name that the specification has for a code.
+// reasonName returns the name of a code in the specification.
 func reasonName(code byte) string {
 	switch code {
 	case 0x00:

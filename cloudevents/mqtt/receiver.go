@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// pahoReserve is for how many messages of QoS 0 paho reserves room.
+	// pahoReserve is the number of messages of QoS 0 for which paho reserves memory.
 	pahoReserve = 16
 
-	// mostUnreliable is how many messages may wait when another of QoS 0 comes. Those have no window; to wait for
-	// room would keep paho from reading acknowledgements, for which Receive may be waiting, so they are
-	// dropped, as QoS 0 allows. Ours are all QoS 1: for them the broker's window is the bound.
+	// mostUnreliable is the number of queued messages at which further ones of QoS 0 are dropped,
+	// as QoS 0 allows. They have no window, and to wait for room would stop paho from reading
+	// acknowledgements, for which Receive may be waiting. The SDK publishes QoS 1 only: for these
+	// messages the broker's window is the limit.
 	mostUnreliable = 512
 )
 
@@ -31,24 +32,24 @@ const propertySize = 64
 const (
 	// mostWaiting is the size in bytes of unhandled messages above which reading pauses.
 	mostWaiting = 4 << 20
-	// stuckAfter bounds the pause while no message is handled and an acknowledgement is awaited: Receive may be
-	// waiting for it, and other messages may precede it.
+	// stuckAfter bounds the pause while no message is handled and an acknowledgement is awaited:
+	// Receive may be waiting for it, and other messages may precede it.
 	stuckAfter = 100 * time.Millisecond
 )
 
 // inbox is the queue between paho's reading goroutine and the receiver.
 type inbox struct {
-	wake  wait.Signal     // there may be something to take
-	ended <-chan struct{} // closed when the connection is to end: reading does not wait any more
+	wake  wait.Signal     // there may be messages
+	ended <-chan struct{} // closed at the end of the connection: push then does not wait
 
 	mu           sync.Mutex
 	waiting      []*packets.Publish
 	bytes        int           // size of all unhandled messages
 	handled      uint64        // number of handled messages
-	awaited      int           // number of acknowledgements that are to come
+	awaited      int           // number of awaited acknowledgements
 	stuck        uint64        // handled+1 at the time when the receiver was last found stuck
-	room         chan struct{} // closed when full may have another answer; nil unless push waits for it
-	dropped      int           // messages of QoS 0, since the last take
+	room         chan struct{} // closed when full may return another result; nil unless push waits for it
+	dropped      int           // number of dropped messages of QoS 0 since the last take
 	droppedTopic string
 }
 
@@ -65,7 +66,8 @@ func size(p *packets.Publish) int {
 	return n
 }
 
-// push adds a message. It then waits until less than mostWaiting bytes are unhandled, unless the receiver is stuck.
+// push adds a message. It then waits until less than mostWaiting bytes are unhandled, unless the
+// receiver is stuck.
 func (q *inbox) push(p *packets.Publish) {
 	q.add(p)
 	for room, awaited := q.full(); room != nil; room, awaited = q.full() {
@@ -83,7 +85,8 @@ func (q *inbox) push(p *packets.Publish) {
 	}
 }
 
-// full returns a channel to wait for, or nil when there is room, and whether an acknowledgement is awaited.
+// full returns a channel to wait for, or nil when there is room, and whether an acknowledgement is
+// awaited.
 func (q *inbox) full() (room chan struct{}, awaited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,7 +100,7 @@ func (q *inbox) full() (room chan struct{}, awaited bool) {
 	return q.room, awaited
 }
 
-// await records that one acknowledgement more is to come.
+// await records one more awaited acknowledgement.
 func (q *inbox) await() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,7 +109,7 @@ func (q *inbox) await() {
 	}
 }
 
-// answered records that one has come.
+// answered records a received acknowledgement.
 func (q *inbox) answered() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -153,7 +156,7 @@ func (q *inbox) add(p *packets.Publish) {
 	}
 }
 
-// take returns all that waits and reuses buf, which it returned before, for what comes.
+// take returns all queued messages. buf is the result of the previous call: its memory is reused.
 func (q *inbox) take(buf []*packets.Publish) (batch []*packets.Publish, dropped int, topic string) {
 	clear(buf)
 	q.mu.Lock()
@@ -163,19 +166,20 @@ func (q *inbox) take(buf []*packets.Publish) (batch []*packets.Publish, dropped 
 	return batch, dropped, topic
 }
 
-// mostUncommitted bounds how many messages one Commit makes durable: the broker's window is closed until then.
+// mostUncommitted bounds the number of messages for one Commit: until then they are not
+// acknowledged, and fill the broker's window.
 const mostUncommitted = 256
 
-// receiver hands messages to the user, one at a time, and acknowledges them: each, or where there is a Commit, all
-// that it has made durable.
+// receiver calls Receive for each message, one at a time, and acknowledges it. With a Commit, it
+// acknowledges the messages of a Commit together.
 type receiver struct {
 	options cloudevents.ConnectOptions
 	inbox   *inbox
 	wire    *wire
 }
 
-// run works until ended is closed, and returns why the connection must end where that is its doing. What waits
-// then is dropped: without an acknowledgement it is still the broker's.
+// run handles messages until ended is closed, or Commit fails: it then returns the error. Queued
+// messages are dropped: the broker keeps messages without acknowledgement.
 func (r *receiver) run(ended <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -215,7 +219,8 @@ func (r *receiver) run(ended <-chan struct{}) error {
 	}
 }
 
-// handle receives a part of a batch, and clears it: a long batch must not keep all its messages alive.
+// handle handles a part of a batch, and clears it: a long batch must not keep all its messages in
+// memory.
 func (r *receiver) handle(ctx context.Context, part []*packets.Publish, ended <-chan struct{}) error {
 	var acks []byte
 	for i, p := range part {

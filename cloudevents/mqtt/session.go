@@ -18,23 +18,25 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// session is what paho asks for packet identifiers and tells of acknowledgements, for one connection.
+// session assigns packet identifiers and handles acknowledgements for paho, for one connection.
 //
-// It stores no messages. MQTT wants a client that resumes a session to send again what was not acknowledged, under
-// the same identifiers; here done gets ErrConnectionLost and the Engine publishes again, from its outbox and
-// under new ones, which may be a newer event of the same work. To a broker that is a client that lost its
-// half of the session: for QoS 1 it keeps nothing about identifiers that a client used.
+// It stores no messages. MQTT requires a client that resumes a session to send unacknowledged
+// messages again, under the same identifiers. Here done receives ErrConnectionLost, and the Engine
+// publishes again from its outbox, under new identifiers, possibly with a newer event of the same
+// work. The broker sees a client that lost its half of the session. For QoS 1 it keeps no state of
+// the identifiers that a client used.
 type session struct {
-	queue *inbox // takes what arrives
+	queue *inbox // receives messages
 
-	window chan struct{} // holds a token for each PUBLISH under way; made by ConAckReceived
+	window chan struct{} // holds a token for each PUBLISH in flight; made by ConAckReceived
 
 	mu    sync.Mutex
 	ended bool
-	// requests is ordered by packet identifier, from the highest down: brokers count their own from one up,
-	// and some (mochi 2.7.9) keep both directions in one map although they are independent.
+	// requests is ordered by packet identifier, from the highest down: brokers assign their own
+	// from one up, and some (mochi 2.7.9) keep both directions in one map although they are
+	// independent.
 	requests   []request
-	free       []int // indexes in requests that are not in use
+	free       []int // unused indexes of requests
 	disconnect *packets.Disconnect
 }
 
@@ -48,7 +50,7 @@ type request struct {
 	response chan<- packets.ControlPacket
 }
 
-// ConAckReceived learns the broker's Receive Maximum.
+// ConAckReceived sets the window to the broker's Receive Maximum.
 func (s *session) ConAckReceived(_ io.Writer, _ *packets.Connect, ack *packets.Connack) error {
 	receiveMaximum := uint16(math.MaxUint16)
 	if p := ack.Properties; p != nil && p.ReceiveMaximum != nil {
@@ -61,7 +63,8 @@ func (s *session) ConAckReceived(_ io.Writer, _ *packets.Connect, ack *packets.C
 	return nil
 }
 
-// acquire waits for room in the broker's window. It is not left to AddToSession, because paho cuts its time there.
+// acquire waits for room in the broker's window. AddToSession cannot wait, because paho limits its
+// time.
 func (s *session) acquire(ctx context.Context, ended <-chan struct{}) error {
 	select {
 	case s.window <- struct{}{}:
@@ -80,7 +83,7 @@ func (s *session) acquire(ctx context.Context, ended <-chan struct{}) error {
 
 func (s *session) release() { <-s.window }
 
-// AddToSession gives a packet its identifier. A PUBLISH comes with its request in ctx.
+// AddToSession assigns an identifier to a packet. The request of a PUBLISH is in ctx.
 func (s *session) AddToSession(ctx context.Context, packet pahosession.Packet, response chan<- packets.ControlPacket) error {
 	r := request{response: response}
 	var publish *publishContext
@@ -116,7 +119,8 @@ func (s *session) AddToSession(ctx context.Context, packet pahosession.Packet, r
 	return nil
 }
 
-// take ends the request with an identifier. Identifiers that are not in use are ignored, as paho does.
+// take ends the request with an identifier. Identifiers that are not in use are ignored, as paho
+// does.
 func (s *session) take(id uint16) (request, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +135,8 @@ func (s *session) take(id uint16) (request, bool) {
 	return r, true
 }
 
-// PacketReceived takes messages and acknowledgements. Messages bypass paho's own channel and goroutine: those
-// would make paho stop reading, acknowledgements included, when Receive is behind.
+// PacketReceived handles messages and acknowledgements. Messages bypass paho's own channel and
+// goroutine: with these, paho would stop reading, including acknowledgements, when Receive is slow.
 func (s *session) PacketReceived(packet *packets.ControlPacket, _ chan<- *packets.Publish) error {
 	switch p := packet.Content.(type) {
 	case *packets.Publish:
@@ -157,7 +161,8 @@ func (s *session) acknowledged(p *packets.Puback) {
 	case p.ReasonCode < 0x80:
 		r.done(nil)
 	case p.ReasonCode == packets.ConnackPacketTooLarge:
-		// Mosquitto's message_size_limit, which it does not announce: all one learns is that it is lower.
+		// Mosquitto does not announce its message_size_limit: only the fact that it is lower is
+		// known.
 		r.done(&cloudevents.TooLargeError{Topic: r.topic, Size: r.size, Limit: r.size - 1})
 	default:
 		reason := &ReasonError{Packet: "PUBACK", Code: p.ReasonCode, Reason: reasonString(p.Properties)}
@@ -169,7 +174,7 @@ func (s *session) acknowledged(p *packets.Puback) {
 	}
 }
 
-// ConnectionLost gives up on everything that is not acknowledged.
+// ConnectionLost ends all requests without an acknowledgement.
 func (s *session) ConnectionLost(disconnect *packets.Disconnect) error {
 	s.mu.Lock()
 	if disconnect != nil && s.disconnect == nil {
@@ -184,13 +189,13 @@ func (s *session) ConnectionLost(disconnect *packets.Disconnect) error {
 		case r.done != nil:
 			r.done(cloudevents.ErrConnectionLost)
 		case r.response != nil:
-			r.response <- packets.ControlPacket{} // has room for one; this is how paho is told
+			r.response <- packets.ControlPacket{} // has room for one; an empty packet reports the loss to paho
 		}
 	}
 	return nil
 }
 
-// reason returns why the broker ended the connection, nil where it did not say.
+// reason returns the broker's reason to end the connection, or nil if it sent none.
 func (s *session) reason() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +215,7 @@ func reasonString(p *packets.Properties) string {
 // Ack does nothing: receiver acknowledges.
 func (s *session) Ack(*packets.Publish) error { return nil }
 
-// Close does nothing: ConnectionLost comes before.
+// Close does nothing: ConnectionLost is called before.
 func (s *session) Close() error { return nil }
 
 // SetErrorLogger does nothing: errors are returned.
@@ -219,8 +224,8 @@ func (s *session) SetErrorLogger(paholog.Logger) {}
 // SetDebugLogger does nothing.
 func (s *session) SetDebugLogger(paholog.Logger) {}
 
-// publishContext carries a request through paho's Publish to AddToSession. It never ends: waiting was done
-// before.
+// publishContext carries a request through paho's Publish to AddToSession. It never ends: send has
+// already waited.
 type publishContext struct {
 	context.Context
 	request request

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// settings are valid options with defaults. They hold secrets behind functions only, so that printing what
-// contains them shows nothing.
+// settings are valid options with defaults. Secrets are behind functions only, so that a printed
+// value does not show them.
 type settings struct {
 	endpoint       endpoint
 	clientID       string
@@ -33,16 +33,18 @@ type settings struct {
 	maxPacketSize  int
 }
 
-// endpoint is where the broker listens.
+// endpoint is the address of the broker.
 type endpoint struct {
 	scheme string
 	host   string // without port
 	addr   string // host:port
-	// target is the URL of a WebSocket, with path and query. The query may hold a token, hence a function.
+	// target is the URL of a WebSocket, with path and query. It is a function because the query may
+	// contain a token.
 	target func() string
 }
 
-// String is what errors call the broker by. It leaves out the path, whose query may hold a token.
+// String returns the name of the broker in errors. It omits path and query, which may contain a
+// token.
 func (e endpoint) String() string { return e.scheme + "://" + e.addr }
 
 func (e endpoint) secure() bool    { return e.scheme == "mqtts" || e.scheme == "wss" }
@@ -86,8 +88,8 @@ func seconds(d, otherwise time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }
 
-// parseBrokerURL never puts the URL into an error when it holds an @: what comes before may be a password. Nor does
-// it a query.
+// parseBrokerURL parses a URL. Its errors contain no query, and no URL with an @: the text before
+// the @ may be a password.
 func parseBrokerURL(brokerURL string) (endpoint, error) {
 	const forms = "write mqtt://host:port, mqtts://host:port, ws://host:port/path or wss://host:port/path"
 	s := publicURL(brokerURL)
@@ -109,7 +111,7 @@ func parseBrokerURL(brokerURL string) (endpoint, error) {
 	}
 	ports := map[string]string{"mqtt": "1883", "mqtts": "8883", "ws": "80", "wss": "443"}
 	port, known := ports[u.Scheme]
-	shown := u.Host // a port that goes without saying stays away from the Host header, as in a browser
+	shown := u.Host // the Host header omits a default port, as in a browser
 	switch {
 	case !known:
 		return endpoint{}, fmt.Errorf("BrokerURL %q has the scheme %q, which is none of ours: %s", s, u.Scheme, forms)
@@ -134,7 +136,7 @@ func parseBrokerURL(brokerURL string) (endpoint, error) {
 	return e, nil
 }
 
-// validate finds what contradicts itself.
+// validate returns an error for invalid or contradicting options.
 func (o Options) validate(e endpoint) error {
 	hasTLS := o.TLS != nil || o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""
 	switch {
@@ -169,7 +171,7 @@ func (o Options) validate(e endpoint) error {
 	return nil
 }
 
-// password returns the password, from the file where there is one.
+// password returns the password, from the file if one is set.
 func (o Options) password() (string, error) {
 	if o.PasswordFile == "" {
 		return o.Password, nil

@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// pairAttempts is how often certificate and key are read when they do not match. They are two files: where a whole
-// folder is replaced at once, as Kubernetes does it, one may come from before and one from after.
+// pairAttempts is how often certificate and key are read if they do not match. When Kubernetes
+// replaces the whole folder in between, one file is old and one new.
 const pairAttempts = 3
 
 // tlsConfig is a configuration for one connection.
@@ -35,7 +35,7 @@ func (o Options) tlsConfig(host string) (tlsConfig, error) {
 		config.ServerName = host
 	}
 	if o.CAFile != "" || o.CertFile != "" {
-		// To resume a session is to be known by the certificates of the handshake that began it.
+		// A resumed session relies on the certificates of its first handshake.
 		config.ClientSessionCache = nil
 	}
 	if o.CAFile != "" {
@@ -45,8 +45,8 @@ func (o Options) tlsConfig(host string) (tlsConfig, error) {
 		}
 	}
 	if o.CertFile != "" {
-		// Read once here, so that a missing file is an error even where the broker asks for no certificate,
-		// and again in the handshake, which is when it counts.
+		// Read once here, so that a missing file is an error even if the broker requests no
+		// certificate. The handshake reads it again and uses that result.
 		if _, err := o.certificate(); err != nil {
 			return nil, err
 		}
@@ -55,8 +55,8 @@ func (o Options) tlsConfig(host string) (tlsConfig, error) {
 	return config, nil
 }
 
-// authorities reads the CA file. A file that is being written is refused: with some of its CAs only, another
-// error would come up that leads nowhere.
+// authorities reads the CA file. A partly written file is refused: with only some of its CAs, a
+// misleading error would follow.
 func (o Options) authorities() (*x509.CertPool, error) {
 	content, err := os.ReadFile(o.CAFile)
 	if err != nil {
@@ -87,8 +87,8 @@ func (o Options) certificate() (*tls.Certificate, error) {
 	return nil, fmt.Errorf("CertFile %s, KeyFile %s: %w", o.CertFile, o.KeyFile, err)
 }
 
-// fileError makes an error about a file permanent when the file cannot be read. What it holds may be one half of a
-// replacement, which is over in a moment.
+// fileError marks an error as permanent if a file cannot be read. Invalid content is not permanent:
+// the file may be in the middle of a replacement.
 func fileError(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -97,8 +97,9 @@ func fileError(err error) error {
 	return err
 }
 
-// permanentTLS reports whether a handshake failed for what another attempt will not mend, and what to do. With
-// TLS 1.3 a broker refuses the client's certificate after the client has finished: then the first read fails.
+// permanentTLS returns whether a handshake failed permanently, and advice. With TLS 1.3 a broker
+// refuses the client's certificate after the client has finished the handshake: then the first read
+// fails.
 func permanentTLS(err error) (string, bool) {
 	var record tls.RecordHeaderError
 	var verification *tls.CertificateVerificationError
@@ -114,7 +115,7 @@ func permanentTLS(err error) (string, bool) {
 	return "", false
 }
 
-// verificationAdvice says what to do about a certificate of the broker's.
+// verificationAdvice returns advice for a broker certificate that was not accepted.
 func verificationAdvice(err error) string {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError

@@ -26,13 +26,13 @@ type Transport struct {
 
 	mu       sync.Mutex
 	claimed  bool
-	clientID string // towards the broker; empty until it is known
+	clientID string // for the broker; empty until it is known
 }
 
 var _ cloudevents.Transport = (*Transport)(nil)
 
-// New returns a transport. It validates the options and starts nothing; files are read when a connection is
-// opened. Errors name the field and what to do.
+// New returns a transport. It validates the options and starts nothing; files are read when a
+// connection is opened. Errors contain the field and what to do.
 func New(o Options) (*Transport, error) {
 	s, err := o.settings()
 	if err != nil {
@@ -41,11 +41,11 @@ func New(o Options) (*Transport, error) {
 	return &Transport{settings: s, clientID: s.clientID}, nil
 }
 
-// String names the broker, and nothing secret.
+// String returns the name of the broker, without secrets.
 func (t *Transport) String() string { return "MQTT transport to " + t.settings.endpoint.String() }
 
-// Claim reserves the transport. Where no ClientID was given, client and a random suffix become the client ID. A
-// second call returns [cloudevents.ErrClaimed].
+// Claim reserves the transport. Without Options.ClientID, client and a random suffix become the
+// client ID. A second call returns [cloudevents.ErrClaimed].
 func (t *Transport) Claim(client string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,7 +59,7 @@ func (t *Transport) Claim(client string) error {
 	return nil
 }
 
-// identity returns the client ID, also for a transport that nobody claimed.
+// identity returns the client ID, also for a transport that was not claimed.
 func (t *Transport) identity() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +69,8 @@ func (t *Transport) identity() string {
 	return t.clientID
 }
 
-// suffix sets apart clients with the same name, such as an old and a new instance in a rollout.
+// suffix returns a random suffix. It distinguishes clients with the same name, such as an old and a
+// new instance in a rollout.
 func suffix() string {
 	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -78,10 +79,10 @@ func suffix() string {
 
 // Connect implements [cloudevents.Transport]. Receive may be called before Connect returns.
 //
-// It returns a [*cloudevents.PermanentError] for a file that cannot be read, a certificate that is not
-// accepted, a malformed filter, and a refusal that another attempt would get again. A file whose content is no use
-// may be one that is being replaced, and is none. The broker's refusals hold a [*ReasonError].
-// Options.ConnectTimeout gives an error that is [context.DeadlineExceeded].
+// It returns a [*cloudevents.PermanentError] for an unreadable file, a certificate that is not
+// accepted, a malformed filter, and a refusal that would be repeated. Invalid content of a file is
+// not permanent, since the file may be in the middle of a replacement. Refusals of the broker wrap
+// a [*ReasonError]. The error after Options.ConnectTimeout wraps [context.DeadlineExceeded].
 func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
 	s := &t.settings
 	waitingFor := "its turn"
@@ -112,7 +113,7 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 	waitingFor = "the broker to grant the subscriptions (SUBACK)"
 	if err := c.subscribe(timed, &o); err != nil {
 		if errors.Is(err, paho.ErrConnectionLost) || w.broken() != nil {
-			<-c.ended // at once: paho is shutting down
+			<-c.ended // soon: paho is shutting down
 			err = errors.Unwrap(c.err)
 		}
 		_ = c.Close()
@@ -126,7 +127,7 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 	return c, nil
 }
 
-// connectError says where, and for the end of time what was waited for.
+// connectError adds the address to an error, and after a timeout the stage that it waited for.
 func (s *settings) connectError(ctx context.Context, waitingFor string, err error) error {
 	var permanent *cloudevents.PermanentError
 	switch {
@@ -134,7 +135,7 @@ func (s *settings) connectError(ctx context.Context, waitingFor string, err erro
 		err = fmt.Errorf("gave up waiting for %s: %w", waitingFor, ctx.Err())
 	case errors.As(err, &permanent):
 		return &cloudevents.PermanentError{Err: fmt.Errorf("connect to %s: %w", s.endpoint, permanent.Err)}
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // a socket may notice first
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded): // a socket may end first
 		err = fmt.Errorf("waited %v for %s: %w", s.connectTimeout, waitingFor, context.DeadlineExceeded)
 	}
 	return fmt.Errorf("connect to %s: %w", s.endpoint, err)
@@ -164,17 +165,18 @@ func (s *settings) connectRequest(clientID string) (*paho.Connect, error) {
 	return request, nil
 }
 
-// greeting encodes the CONNECT packet that goes to the broker: request without its Receive Maximum. paho reserves
-// 8 bytes for each message of that, 512 KB a connection without one, for a queue that nothing but messages of
-// QoS 0 goes through here. The broker is told none, which means 65,535: brokers have their own and lower limit of
-// messages under way (Mosquitto 20, EMQX 32, NATS 1,024), and mochi, which is embedded in tests and examples,
-// has none as long as it is told none, and else loses count, order and messages (2.7.9).
+// greeting encodes the CONNECT packet for the broker: request without its Receive Maximum. paho
+// allocates 8 bytes for each message of the Receive Maximum, 512 KB a connection without one. The
+// memory is for a queue that only messages of QoS 0 use here. No Receive Maximum means 65,535.
+// Brokers have their own and lower limit of messages in flight (Mosquitto 20, EMQX 32, NATS 1,024).
+// mochi 2.7.9, which tests and examples embed, has no limit without a Receive Maximum. With one it
+// loses count, order and messages.
 func greeting(request *paho.Connect) []byte {
 	packet := request.Packet()
 	packet.ProtocolName, packet.ProtocolVersion = "MQTT", 5 // as Client.Connect does
 	packet.Properties.ReceiveMaximum = nil
 	var encoded bytes.Buffer
-	_, _ = packet.WriteTo(&encoded) // a buffer takes everything
+	_, _ = packet.WriteTo(&encoded) // writing to a buffer never fails
 	return encoded.Bytes()
 }
 
@@ -194,14 +196,14 @@ func (s *settings) newConn(w *wire, o cloudevents.ConnectOptions) *conn {
 		Conn:        w,
 		Session:     c.session,
 		PingHandler: &pinger{wire: w},
-		// Only messages of QoS 0 come this way, see session.PacketReceived.
+		// Only messages of QoS 0 are received here, see session.PacketReceived.
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(r paho.PublishReceived) (bool, error) {
 			queue.push(r.Packet.Packet())
 			return true, nil
 		}},
 		OnClientError:      c.lost,
 		OnServerDisconnect: func(*paho.Disconnect) { c.lost(nil) },
-		// Longer than any context given to it: those decide.
+		// Longer than any context that is passed in, so that the contexts decide.
 		PacketTimeout: s.connectTimeout + drainTimeout,
 	})
 	return c
@@ -242,7 +244,7 @@ func (c *conn) open(ctx context.Context, request *paho.Connect) error {
 	return nil
 }
 
-// subscribe subscribes to all filters and returns when every one is granted that the connection needs.
+// subscribe subscribes to all filters and returns when the broker has granted all required ones.
 func (c *conn) subscribe(ctx context.Context, o *cloudevents.ConnectOptions) error {
 	filters := slices.Concat(o.Filters, o.Optional)
 	if len(filters) == 0 {
@@ -254,7 +256,7 @@ func (c *conn) subscribe(ctx context.Context, o *cloudevents.ConnectOptions) err
 	}
 	ack, err := c.client.Subscribe(ctx, request)
 	if ack == nil {
-		if errors.Is(err, paho.ErrInvalidArguments) { // CONNACK said that the broker has no such subscriptions
+		if errors.Is(err, paho.ErrInvalidArguments) { // by CONNACK the broker does not support such subscriptions
 			err = &cloudevents.PermanentError{Err: err}
 		}
 		return err
@@ -275,7 +277,7 @@ func (c *conn) subscribe(ctx context.Context, o *cloudevents.ConnectOptions) err
 	return nil
 }
 
-// granted returns why the broker has not granted the filter with that index.
+// granted returns an error if the broker has not granted the filter with that index.
 func granted(ack *paho.Suback, i int, filter string) error {
 	switch code := ack.Reasons[i]; {
 	case code >= 0x80:
@@ -290,7 +292,7 @@ func granted(ack *paho.Suback, i int, filter string) error {
 	return nil
 }
 
-// refusal marks err as permanent where the reason is.
+// refusal marks err as permanent if the reason is permanent.
 func refusal(reason *ReasonError, err error) error {
 	if reason.permanent() {
 		return &cloudevents.PermanentError{Err: err}

@@ -15,48 +15,48 @@ import (
 )
 
 const (
-	// maxPending is how many bytes may wait to be written before another message has to wait. It bounds
-	// the memory of a connection whose broker reads slowly; acknowledgements and pings go beyond it.
+	// maxPending is the number of unwritten bytes at which further messages wait. It bounds the
+	// memory of a connection to a slow broker; acknowledgements and pings may exceed it.
 	maxPending = 16 << 10
-	// keptBuffer is the largest write buffer that a connection keeps when there is nothing to write, in bytes; trim
-	// takes that away as well. With thousands of agents in one process, what all of them keep counts.
+	// keptBuffer is the largest write buffer in bytes that a connection keeps while it writes
+	// nothing; trim drops it as well. This matters with thousands of agents in one process.
 	keptBuffer = 32 << 10
-	// drainTimeout is how long Close waits for what is written but not sent, the DISCONNECT above all.
+	// drainTimeout is how long Close waits for buffered bytes to be sent, above all the DISCONNECT.
 	drainTimeout = 250 * time.Millisecond
 )
 
-// errClosed is what reads and writes get after close.
+// errClosed is the error of reads and writes after close.
 var errClosed = errors.New("the connection was closed")
 
-// wire is the net.Conn that paho works on. It gathers writes: paho makes four for each PUBLISH, and with
-// several messages under way many packets go into one system call.
+// wire is the net.Conn of paho. It gathers writes: paho makes four for each PUBLISH, and with
+// several messages in flight, one system call writes many packets.
 //
-// paho locks its connection, if that is a [sync.Locker], for the time in which it writes one packet. So
-// Unlock is where a packet is complete and can be sent. Writes never wait: a packet under way must not be held up by
-// a broker that does not read, since the same broker may be waiting for the acknowledgements behind it. A
-// publisher waits for space before its packet, in waitRoom.
+// paho locks its connection, if it is a [sync.Locker], while it writes one packet. So at Unlock a
+// packet is complete and can be sent. Writes never wait: a broker that does not read must not block
+// a packet, since it may be waiting for acknowledgements behind that packet. A publisher waits for
+// space before its packet, in waitRoom.
 type wire struct {
-	net.Conn          // speaks TLS or WebSocket where the scheme says so
-	raw      net.Conn // the TCP connection beneath; closing it is always immediate
+	net.Conn          // with TLS or WebSocket, depending on the scheme
+	raw      net.Conn // the underlying TCP connection, which closes immediately
 
 	in      reader
 	started time.Time
 	reading atomic.Bool
-	lastIn  atomic.Int64 // when bytes came and went, or a read began, as durations since started
+	lastIn  atomic.Int64 // times of the last read, its start, or the last write, as durations since started
 	lastOut atomic.Int64
-	gone    chan struct{} // closed by leave, when it broke or is closed
+	gone    chan struct{} // closed by leave, when the wire is broken or closed
 	leave   func()
 
 	mu       sync.Mutex // held by paho from the first to the last byte of a packet
-	greeting []byte     // takes the place of the first packet, see settings.greeting
-	out      []byte     // complete packets, and the one paho is writing
-	spare    []byte     // the buffer that was sent last
+	greeting []byte     // replaces the first packet, see func greeting
+	out      []byte     // complete packets, and the one that paho is writing
+	spare    []byte     // the last sent buffer
 	flushing bool       // a goroutine runs flush
 	idle     chan struct{}
-	room     chan struct{} // closed when there is room again; nil when nobody waits
+	room     chan struct{} // closed when there is room again; nil without waiting calls
 	closed   bool
-	writeErr error // why nothing can be written; err follows when reading has ended as well
-	err      error // why the wire broke, nil after close
+	writeErr error // why writes fail; err is set when reading has ended as well
+	err      error // why the wire is broken, nil after close
 
 	closeOnce sync.Once
 }
@@ -66,7 +66,7 @@ var (
 	_ sync.Locker = (*wire)(nil)
 )
 
-// newWire wraps conn. greeting, where it is not nil, is sent instead of the first packet.
+// newWire wraps conn. greeting, if it is not nil, is sent instead of the first packet.
 func newWire(conn, raw net.Conn, greeting []byte) *wire {
 	w := &wire{Conn: conn, raw: raw, greeting: greeting, started: time.Now(), gone: make(chan struct{})}
 	w.leave = sync.OnceFunc(func() { close(w.gone) })
@@ -74,13 +74,13 @@ func newWire(conn, raw net.Conn, greeting []byte) *wire {
 	return w
 }
 
-// now is a clock that costs no memory to remember.
+// now returns the time since the wire was made, which is small to store.
 func (w *wire) now() time.Duration { return time.Since(w.started) }
 
 // Read implements [net.Conn]. It is called by one goroutine at a time.
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.in.read(p)
-	if err != nil && n == 0 { // else it is the end of a packet
+	if err != nil && n == 0 { // otherwise it is the end of a packet
 		w.fail(err)
 	}
 	return n, err
@@ -97,7 +97,8 @@ func (w *wire) readConn(p []byte) (int, error) {
 	return n, err
 }
 
-// lastRead returns the time of the last bytes, or now while no read is in progress: then the broker is not silent.
+// lastRead returns the time of the last bytes, or now while no read is in progress: then the broker
+// does not count as silent.
 func (w *wire) lastRead() time.Duration {
 	if !w.reading.Load() {
 		return w.now()
@@ -123,8 +124,8 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Unlock ends a packet. The goroutine that sends lives only while there is something to send, so that idle
-// connections do not pay for its stack.
+// Unlock ends a packet. The sending goroutine runs only while there are bytes to send, to save its
+// stack on idle connections.
 func (w *wire) Unlock() {
 	if w.greeting != nil {
 		w.out, w.greeting = append(w.out[:0], w.greeting...), nil
@@ -140,7 +141,8 @@ func (w *wire) Unlock() {
 	}
 }
 
-// flush sends until nothing is left. Packets that arrive while it writes go out together in the next round.
+// flush sends until no bytes are left. Packets that arrive while it writes are sent together in the
+// next round.
 func (w *wire) flush() {
 	w.mu.Lock()
 	for len(w.out) > 0 && w.err == nil && w.writeErr == nil {
@@ -167,7 +169,7 @@ func (w *wire) flush() {
 	w.mu.Unlock()
 }
 
-// trim lets go of the write buffers of an idle connection.
+// trim drops the write buffers of an idle connection.
 func (w *wire) trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,7 +178,7 @@ func (w *wire) trim() {
 	}
 }
 
-// waitRoom returns when another message may be written: nil, or why not.
+// waitRoom waits until another message may be written. The error is the reason why none can be.
 func (w *wire) waitRoom(ctx context.Context, ended <-chan struct{}) error {
 	for {
 		w.mu.Lock()
@@ -210,7 +212,7 @@ func (w *wire) signalRoom() {
 	}
 }
 
-// brokenLocked returns why nothing can be written any more.
+// brokenLocked returns an error if the wire is broken or closed.
 func (w *wire) brokenLocked() error {
 	switch {
 	case w.err != nil:
@@ -221,15 +223,15 @@ func (w *wire) brokenLocked() error {
 	return nil
 }
 
-// fail records why the wire broke and makes the other direction end as well.
+// fail records why the wire is broken and ends the other direction as well.
 func (w *wire) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failLocked(err)
 }
 
-// writeFailedLocked ends writing, and reading soon after. A broker that refuses the client says why and closes;
-// what is written meanwhile fails before its reason is read.
+// writeFailedLocked ends writing, and reading after drainTimeout. A broker that refuses the client
+// sends the reason and closes: writes may fail before the reason is read.
 func (w *wire) writeFailedLocked(err error) {
 	if w.err != nil || w.closed || w.writeErr != nil {
 		return
@@ -255,15 +257,15 @@ func (w *wire) failLocked(err error) {
 	_ = w.raw.Close()
 }
 
-// broken returns why the wire broke, nil when it did not or was closed before.
+// broken returns why the wire is broken, or nil if it is not or was closed before.
 func (w *wire) broken() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
 }
 
-// Close sends what is left, but for no longer than drainTimeout, and closes. It always returns nil, when all is
-// over, also to those who call it again.
+// Close sends the remaining bytes, but for no longer than drainTimeout, and closes. It always
+// returns nil, after the close is complete, also for later calls.
 func (w *wire) Close() error {
 	w.closeOnce.Do(func() {
 		w.mu.Lock()
@@ -275,7 +277,8 @@ func (w *wire) Close() error {
 			idle = w.idle
 		}
 		w.mu.Unlock()
-		// TLS would wait up to 5 s to tell a peer that does not read of the end: hence the raw connection.
+		// The close of TLS would wait up to 5 s for a peer that does not read: hence the raw
+		// connection.
 		timer := time.AfterFunc(drainTimeout, func() { _ = w.raw.Close() })
 		defer timer.Stop()
 		if idle != nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// Agent serves the works of one cluster: it shows the works that the sources send, and reports the statuses
-// that a work controller writes with its clientset.
+// Agent serves the works of one cluster. Its clientset shows the works that the sources send, and
+// the agent reports the statuses that a work controller writes with that clientset.
 //
 // All methods may be called from any goroutine.
 type Agent struct {
@@ -44,51 +44,52 @@ type Agent struct {
 	session   string        // of this process
 	synced    chan struct{} // closed when the initial sync is over
 	stopped   chan struct{} // closed when Start has returned
-	asks      atomic.Int64  // how often all sources were asked
+	asks      atomic.Int64  // number of requests to all sources
 
-	// The cache's lock guards what follows.
+	// The agent's mutex, that of cache, guards the following fields.
 	sources    map[string]*agentSource
-	covered    []string                // sources whose works an earlier process has received
-	waiting    map[string][]*agentWork // by name: works that another source's work is in the way of
+	covered    []string                // sources from which an earlier process received all works
+	waiting    map[string][]*agentWork // by name: works blocked by another source's work
 	tombstones []tombstone             // oldest first
 	budget     *budget
 	names      account // of the records of sources
-	refused    int     // works whose specs there was no room for
+	refused    int     // number of works with refused specs
 	sync       syncState
 	own        ownRequests
 	started    bool
 	logger     klog.Logger
 }
 
-// agentSource is what an agent knows of one source. Its account is charged for works, tombstones,
-// questions to be asked, the events of an answer, and lists and digests until they are published.
-// The fixed cost of a work includes its places in confirm, ownRequests.recent, Agent.waiting and
-// Agent.tombstones, and its answer in the outbox, of which it has at most one. Statuses are not
-// charged. Agent.names is charged for the record of the source and its place in syncState,
-// requestQueue for requests, and presence is limited by maxRivals.
+// agentSource is an agent's record of one source. Its account is charged for works, tombstones, the
+// requests in ask, the events of an answer, and lists and digests until they are published. The
+// fixed cost of a work includes its entries in confirm, ownRequests.recent, Agent.waiting and
+// Agent.tombstones. It also includes the answer of the work in the outbox, at most one. Statuses
+// are not charged. Agent.names is charged for the record of the source and its entry in syncState.
+// requestQueue charges requests, and maxRivals limits presence.
 type agentSource struct {
 	name  string
 	works map[string]*agentWork // by resource ID, tombstones included
-	ask   map[string]int64      // resource IDs to ask for, with the versions that raised the questions
-	// confirm has the works whose versions the source shall learn to have arrived.
+	ask   map[string]int64      // resource IDs to request, each with the version that caused the request
+	// confirm has the works with a version to confirm: the source must learn that it has arrived.
 	confirm map[*agentWork]struct{}
-	// modern and strict tell whether the source has shown our extensions or their absence; both are false before the
-	// first event.
+	// modern is whether the source has used our extensions, strict is whether it has omitted them.
+	// Both are false before the first event.
 	modern, strict bool
-	// answered is the resync ID last answered with a list.
+	// answered is the ID of the last resync that was answered with a list.
 	answered string
 	account  account
-	asked    int64 // what ask is charged
+	asked    int64 // the charge for ask
 	used     bool  // it had a work
-	// refused has the works whose specs there was no room for, and whether there is now.
+	// refused has the works with refused specs. The value is whether there is room for the spec
+	// now.
 	refused map[*agentWork]bool
 }
 
-// NewAgent validates the options, reads the Store, claims the transport and returns an agent that is not started. It
-// returns when Load has: a Store whose Load waits, as for a database that is starting up, makes it wait, with a context
-// that does not end.
+// NewAgent validates the options, loads the Store, claims the transport and returns an agent that
+// is not started. It returns only after the Load of the Store: a Load that waits, for example for a
+// database that is starting up, delays it. The context of Load does not end.
 //
-// Errors are as those of [NewSource].
+// NewAgent returns the same errors as [NewSource].
 func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, error) {
 	if transport == nil {
 		return nil, errors.New("work.NewAgent: a transport is required")
@@ -168,12 +169,12 @@ func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, er
 	return a, nil
 }
 
-// Clientset returns the clientset of the agent. Its works are those of the agent's cluster, in the namespace
-// of that name. The objects that it returns and that its watches deliver are the caller's own, but for the bytes of
-// manifests in those of watches.
+// Clientset returns the clientset of the agent. Its works are those of the agent's cluster, in the
+// namespace of that name. Callers own the objects that it returns and that its watches deliver,
+// except for the bytes of manifests in objects of watches.
 func (a *Agent) Clientset() workclientset.Interface { return a.clientset }
 
-// Start connects and serves until ctx ends, and ends as [Source.Start] does. A second call returns
+// Start connects and serves until ctx ends. It ends like [Source.Start]. A second call returns
 // [cloudevents.ErrStarted].
 func (a *Agent) Start(ctx context.Context) error {
 	a.cache.Lock()
@@ -199,9 +200,9 @@ func (a *Agent) Start(ctx context.Context) error {
 	return err
 }
 
-// Ready is closed when the agent was first connected and subscribed and has asked the sources for its works. If
-// the broker refuses a request, the agent retries with backoff, at least every 10 s, and [Agent.Readyz] returns
-// the reason.
+// Ready returns a channel that is closed when the agent was first connected and subscribed and has
+// requested its works from the sources. If the broker refuses a request, the agent retries with
+// backoff, at least every 10 s, and [Agent.Readyz] returns the reason.
 func (a *Agent) Ready() <-chan struct{} { return a.engine.Ready() }
 
 // Healthy returns nil while the agent is connected and its Store works. Without a connection, the error has the
@@ -211,7 +212,8 @@ func (a *Agent) Healthy() error { return errors.Join(a.serving(), a.rival(false)
 
 func (a *Agent) serving() error { return errors.Join(a.engine.Healthy(), a.journal.Healthy()) }
 
-// rival returns an error while another agent of this cluster is connected. outranked has it of a newer one only.
+// rival returns an error while another agent of this cluster is connected. With outranked, it
+// considers only a newer agent.
 func (a *Agent) rival(outranked bool) error {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -222,7 +224,7 @@ func (a *Agent) rival(outranked bool) error {
 	return a.presence.describeLocked(effect, effect)
 }
 
-// sourceLocked returns what is known of a source.
+// sourceLocked returns the record of a source, and makes a new one if needed.
 func (a *Agent) sourceLocked(name string) *agentSource {
 	s := a.sources[name]
 	if s == nil {
@@ -233,7 +235,7 @@ func (a *Agent) sourceLocked(name string) *agentSource {
 	return s
 }
 
-// sourceOf is source for an event: a record is made only while there is room for it.
+// sourceOf is sourceLocked for an event: it makes a new record only if there is room.
 func (a *Agent) sourceOf(name string) (*agentSource, error) {
 	if a.sources[name] == nil && !a.names.room(sourceSize(name)) {
 		return nil, unusable(refusedBudget, "source %q is unknown: %w", name, a.names.errFull())
@@ -256,12 +258,12 @@ func (a *Agent) forgetUnused() {
 	}
 }
 
-// serves reports whether the options name the source, or none.
+// serves reports whether the options name the source, or name no sources.
 func (a *Agent) serves(source string) bool {
 	return a.options.Sources == nil || slices.Contains(a.options.Sources, source)
 }
 
-// logUnservedLocked tells of works that the Store has of sources which are not served any more.
+// logUnservedLocked logs the number of stored works of each source that is no longer served.
 func (a *Agent) logUnservedLocked() {
 	for name, s := range a.sources {
 		held := 0
@@ -276,8 +278,9 @@ func (a *Agent) logUnservedLocked() {
 	}
 }
 
-// ends reports whether a source's message can end works that came when it was served, as a deletion or a request for
-// lists: somebody has to clean up after them, and they keep their names from others.
+// ends reports whether a message of a source that is no longer served can end its works: a deletion
+// or a request for lists. These works still need a cleanup, and they keep their names from other
+// works.
 func (a *Agent) ends(m codec.Message) bool {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -294,7 +297,7 @@ func (a *Agent) ends(m codec.Message) bool {
 	return false
 }
 
-// stateOf is the protocol's view of a record; nil is an unknown work.
+// stateOf returns the protocol's view of a record. A nil record is an unknown work.
 func stateOf(w *agentWork) protocol.AgentWork {
 	if w == nil {
 		return protocol.AgentWork{}
@@ -314,8 +317,8 @@ func stateOf(w *agentWork) protocol.AgentWork {
 }
 
 // TraceParent returns the W3C traceparent of the write at the source that a work shows; see
-// [SourceOptions].TraceParent. A controller that reconciles the work can continue that trace. It is
-// empty where there is none, and not kept over a restart.
+// [SourceOptions].TraceParent. A controller that reconciles the work can continue that trace. The
+// result is empty without a traceparent. Traceparents are not kept over a restart.
 func (a *Agent) TraceParent(name string) string {
 	a.cache.Lock()
 	defer a.cache.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// accountLocked charges the source for the record as it is now.
+// accountLocked charges the source for the current size of the record.
 func (w *agentWork) accountLocked() {
 	size, before := int64(0), w.charged
 	if w.source.works[w.id] == w {
@@ -23,9 +23,9 @@ func (w *agentWork) accountLocked() {
 	}
 }
 
-// admit charges the source for a spec that w is to have, as its next one or at once. A spec that
-// exceeds the bounds loses its content, and the record reports that. It is an error where there is
-// no room for the report either.
+// admit charges the source for a spec of w: its next spec, or its current one. If a spec exceeds
+// the bounds, admit drops its content, and the record reports the refusal. It returns an error if
+// there is no room for the report, and for a next spec, a spec without content, or a deletion.
 func (w *agentWork) admit(spec *codec.Spec, next bool) error {
 	size := recordSize(w.id, spec.Name) + specSize(spec)
 	if next {
@@ -57,12 +57,12 @@ func (w *agentWork) admit(spec *codec.Spec, next bool) error {
 	return nil
 }
 
-// refusal returns why a spec was refused.
+// refusal returns the reason why a spec was refused.
 func (w *agentWork) refusal() string {
 	return fmt.Sprintf("the work has %d bytes: %v", w.refused, w.source.account.errFull())
 }
 
-// setRefused notes the size of a spec that was refused; 0 is for none.
+// setRefused records the size of a refused spec; 0 means that no spec is refused.
 func (w *agentWork) setRefused(size int64) {
 	s := w.source
 	had := len(s.refused)
@@ -78,15 +78,15 @@ func (w *agentWork) setRefused(size int64) {
 	w.agent.refused += len(s.refused) - had
 }
 
-// roomLocked asks for refused specs soon: there may be room for some.
+// roomLocked requests refused specs soon, because there may be room for some.
 func (a *Agent) roomLocked() {
 	if a.refused > 0 {
 		a.gatherLocked(askDelay)
 	}
 }
 
-// findRoomLocked chooses the refused specs that there is room for now. Lists and digests show an
-// earlier version of their works, so that the source sends them.
+// findRoomLocked selects the refused specs that fit now. Lists and digests then show an earlier
+// version of their works, so the source sends the works again.
 func (a *Agent) findRoomLocked() {
 	if a.refused == 0 {
 		return

@@ -12,14 +12,14 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// A source that restarts without a store counts the generations of its works from 1 again, while
-// the agent's objects stay what they are. So an object has the generation that its source counts as
-// long as that is one for it, as on an API server: never lower than before, and higher when the
-// spec has changed or the deletion begins. Where the source is behind, agentWork.ahead is by how
-// much, and a condition that goes out says its generation as the source counts.
+// A source that restarts without a store counts the generations of its works from 1 again, but the
+// agent's objects remain. An object has the generation of its source while that is valid. As on an
+// API server, the generation never falls, and it rises when the spec changes or the deletion
+// begins. If the source is behind, agentWork.ahead is the difference. A condition is reported with
+// the generation of the source.
 
-// count gives obj, the next state of w, its generation after a spec, which has changed it or begun its deletion, or
-// neither.
+// count sets the generation of obj, the next state of w, after a spec. changed is whether the spec
+// has changed obj or begun its deletion.
 func (w *agentWork) count(obj *workv1.ManifestWork, spec *codec.Spec, changed bool) {
 	if changed {
 		obj.Generation++
@@ -28,8 +28,8 @@ func (w *agentWork) count(obj *workv1.ManifestWork, spec *codec.Spec, changed bo
 	w.relate(obj.Generation, spec)
 }
 
-// relate notes that a generation of the object is the one that came with a spec. A source that
-// sends none is taken to count likewise.
+// relate records which generation of the object belongs to a spec. A source that sends no
+// generation is assumed to count in the same way.
 func (w *agentWork) relate(generation int64, spec *codec.Spec) {
 	w.ahead, w.hash = 0, ""
 	if sent := generationOf(spec); sent != 0 {
@@ -44,8 +44,9 @@ func generationOf(spec *codec.Spec) int64 {
 	return spec.Work.Generation
 }
 
-// countedBack returns a status with the generations that its source counts. What was observed of an earlier generation
-// than the current one stays that; where the source has none so early, it is 0.
+// countedBack returns a status with the generations that its source counts. A condition that was
+// observed at an earlier generation remains earlier. If the source has no such generation, the
+// result is 0.
 func countedBack(status workv1.ManifestWorkStatus, ahead int64) workv1.ManifestWorkStatus {
 	if ahead == 0 {
 		return status

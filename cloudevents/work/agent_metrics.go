@@ -10,7 +10,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/meter"
 )
 
-// What became of a spec; values of the label outcome.
+// Results of a spec: values of the label outcome.
 const (
 	specTaken    = "taken"
 	specDeletion = "deletion"
@@ -22,8 +22,9 @@ const (
 // agentSizes are the metrics that only an agent has.
 type agentSizes struct{ sources, synced *prometheus.Desc }
 
-// measure makes the metrics of the agent and registers them, where the options want them. They may
-// be read at once, so what they are read from is there: a scrape does not wait for a Store to load.
+// measure makes the metrics of the agent and registers them, if the options have a registerer. A
+// scrape may follow at once, so all data must exist already: a scrape does not wait for a Store to
+// load.
 func (a *Agent) measure() error {
 	r := a.options.MetricsRegisterer
 	if r == nil {
@@ -40,7 +41,7 @@ func (a *Agent) measure() error {
 	return m.register(func(out chan<- prometheus.Metric) { a.collect(m, own, out) })
 }
 
-// specOutcome names what a spec has led to.
+// specOutcome returns the value of the label outcome for an action.
 func specOutcome(act protocol.AgentAction) string {
 	switch act {
 	case protocol.Create, protocol.CreateDeleting, protocol.Take, protocol.KeepNext:
@@ -55,7 +56,7 @@ func specOutcome(act protocol.AgentAction) string {
 	return specIgnored
 }
 
-// collect takes the cache's lock once.
+// collect sends the sizes. It locks the agent's mutex once.
 func (a *Agent) collect(m *metrics, own *agentSizes, out chan<- prometheus.Metric) {
 	works := map[string]int{"held": 0, "deleting": 0, "tombstone": 0, "waiting": 0, "rejected": 0}
 	degraded := 0

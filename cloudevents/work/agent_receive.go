@@ -16,24 +16,24 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// agentHandler is the agent as its engine sees it.
+// agentHandler is the agent as the handler of its engine.
 type agentHandler Agent
 
 var _ cloudevents.Handler = &agentHandler{}
 
-// Connected tells the sources what the agent has, and so asks for what it lacks.
+// Connected sends the sources the list of the agent's works, which requests the missing works.
 func (h *agentHandler) Connected(context.Context) {
 	(*Agent)(h).presence.connected()
 	(*Agent)(h).resync()
 }
 
-// Disconnected drops what was asked: the next connection begins a new exchange.
+// Disconnected drops the queued requests of peers: the next connection begins a new exchange.
 func (h *agentHandler) Disconnected() {
 	(*Agent)(h).requests.drop()
 	(*Agent)(h).presence.disconnected()
 }
 
-// Received takes a spec or a list of hashes.
+// Received handles a spec, and queues a list of hashes.
 func (h *agentHandler) Received(m cloudevents.Message) {
 	a := (*Agent)(h)
 	if codec.IsResync(m.Event) {
@@ -46,12 +46,13 @@ func (h *agentHandler) Received(m cloudevents.Message) {
 func (a *Agent) take(m cloudevents.Message) {
 	msg, err := a.options.Profile.Decode(m.Topic, m.Event)
 	if spec, ok := msg.(*codec.Spec); ok && err != nil {
-		// The sender can be told: the spec is taken for a bad one, and reported below as refused.
+		// The agent can report this to the sender: the spec is handled without its content, and
+		// rejected below.
 		var bad *codec.Error
 		if errors.As(err, &bad) && bad.Code == codec.CodeData {
 			spec.Work = nil
 			if spec.DeletionTimestamp != nil {
-				spec.Work = &workv1.ManifestWork{} // it is to go, whatever its metadata says
+				spec.Work = &workv1.ManifestWork{} // the deletion applies, whatever the metadata is
 			}
 			a.refuse(m.Topic, err, refusalReason(err), 1)
 			err = nil
@@ -97,7 +98,7 @@ func (a *Agent) receive(m codec.Message) error {
 		return nil // sources that other agents serve may use the same broker
 	case head.Cluster == "" || head.Cluster == a.options.ClusterName:
 	case request:
-		return nil // for one other cluster, on the topic that all read
+		return nil // for another cluster, on the topic that all agents read
 	default:
 		return unusable(refusedCluster, "the event is for cluster %q", head.Cluster)
 	}
@@ -112,7 +113,7 @@ func (a *Agent) receive(m codec.Message) error {
 	return fmt.Errorf("a %T is nothing for an agent", m)
 }
 
-// work returns the record of a source's work, nil where there is none.
+// work returns the record of a source's work, or nil.
 func (a *Agent) work(source, id string) *agentWork {
 	if s := a.sources[source]; s != nil {
 		return s.works[id]
@@ -120,7 +121,7 @@ func (a *Agent) work(source, id string) *agentWork {
 	return nil
 }
 
-// onSpecLocked does what the protocol's table says.
+// onSpecLocked acts on a spec as protocol.OnSpec decides.
 func (a *Agent) onSpecLocked(m *codec.Spec) error {
 	strict := m.UID == ""
 	n := shown{version: m.Version, seq: m.StatusSeq}
@@ -221,10 +222,11 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 	return nil
 }
 
-// newErrors returns what the schema has against a spec that an object is to have, nil where that has it already.
+// newErrors returns the schema errors of a spec for an existing object. It returns nil if the
+// object already has that spec.
 func (w *agentWork) newErrors(spec *codec.Spec) error {
 	if w.Object == nil || clientset.SameSpec(&w.Object.Spec, &spec.Work.Spec) {
-		return nil // create decides
+		return nil // create checks the spec of a new object
 	}
 	return clientset.Brief(clientset.SpecErrors(&spec.Work.Spec))
 }

@@ -18,37 +18,39 @@ import (
 )
 
 const (
-	// askDelay is how long requests for unknown works and confirmations gather.
+	// askDelay is how long requests for unknown works and confirmations are collected before they
+	// are sent.
 	askDelay = 100 * time.Millisecond
-	// mostGathered is the number of confirmations that do not wait for more: a source that repairs
-	// a loss waits for them.
+	// mostGathered is the number of confirmations that are sent at once: a source that repairs a
+	// loss waits for them.
 	mostGathered = 64
-	// confirmDelay is how long an agent waits for a status to confirm a version, before it confirms without one. It is
-	// less than the source's resendAfter.
+	// confirmDelay is how long an agent waits for a status to confirm a version. Then it sends a
+	// confirmation. The delay is less than the source's resendAfter.
 	confirmDelay = 4 * time.Second
-	// confirmBatch rounds confirmDelay up, so that the confirmations of a busy agent share a message.
+	// confirmBatch rounds confirmDelay up: the confirmations of a busy agent share a message.
 	confirmBatch = time.Second
 	// digestInterval is the time between two digests to a source.
 	digestInterval = time.Minute
 )
 
-// ownRequests are what an agent sends by itself. The agent's mutex guards them.
+// ownRequests are the requests, confirmations and digests that an agent must send. The agent's
+// mutex guards them.
 type ownRequests struct {
-	due      time.Time    // when run wakes up
-	askDue   time.Time    // zero: nothing is asked or confirmed
-	gathered int          // confirmations
+	due      time.Time    // when runRequests wakes up
+	askDue   time.Time    // zero: no request or confirmation is pending
+	gathered int          // number of confirmations
 	recent   []recentSpec // in the order of their due times
 	digestAt time.Time    // zero before the first connection
 	wake     wait.Signal  // something is due earlier
 }
 
-// recentSpec is a work whose version no status has confirmed yet.
+// recentSpec is a work with a version that no status has confirmed yet.
 type recentSpec struct {
 	work *agentWork
 	due  time.Time
 }
 
-// runRequests sends what is due until ctx ends.
+// runRequests sends due requests, confirmations and digests until ctx ends.
 func (a *Agent) runRequests(ctx context.Context) {
 	ready := a.engine.Ready()
 	for {
@@ -67,7 +69,7 @@ func (a *Agent) runRequests(ctx context.Context) {
 	}
 }
 
-// sendDue sends what is due, and returns the time until something else is.
+// sendDue sends the due messages, and returns the time until the next ones are due.
 func (a *Agent) sendDue() time.Duration {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -90,7 +92,7 @@ func (a *Agent) sendDue() time.Duration {
 	return next.Sub(now)
 }
 
-// wakeLocked has run wake up no later than at a time.
+// wakeLocked makes runRequests wake up no later than at a time.
 func (a *Agent) wakeLocked(at time.Time) {
 	if !at.Before(a.own.due) {
 		return
@@ -99,7 +101,8 @@ func (a *Agent) wakeLocked(at time.Time) {
 	a.own.wake.Set()
 }
 
-// ask gathers a request for a work that only its source can tell the truth about: what it was at a version or after.
+// ask collects a request for the state of a work at a version or later. Only the source of the work
+// can send it.
 func (a *Agent) ask(s *agentSource, id string, version int64) error {
 	if _, ok := s.ask[id]; !ok {
 		if !s.account.charge(askSize(id)) {
@@ -114,7 +117,7 @@ func (a *Agent) ask(s *agentSource, id string, version int64) error {
 
 func askSize(id string) int64 { return int64(entryCost + len(id)) }
 
-// gatherLocked sends what has gathered after a delay.
+// gatherLocked schedules the collected requests and confirmations after a delay.
 func (a *Agent) gatherLocked(delay time.Duration) {
 	if due := a.options.Clock.Now().Add(delay); a.own.askDue.IsZero() || due.Before(a.own.askDue) {
 		a.own.askDue = due
@@ -122,9 +125,9 @@ func (a *Agent) gatherLocked(delay time.Duration) {
 	}
 }
 
-// receivedLocked sees to it that the source of a work learns that its version has arrived. A status
-// usually does that, so a version that the user wrote waits for one; an answer, and what was sent
-// again, is confirmed soon.
+// receivedLocked schedules the confirmation of a work's version to its source. A status usually
+// confirms the version, so a version of a new write waits for a status. With soon, it is confirmed
+// without waiting: it is from an answer, or was sent again.
 func (a *Agent) receivedLocked(w *agentWork, soon bool) {
 	w.unconfirmed = true
 	if soon {
@@ -139,7 +142,7 @@ func (a *Agent) receivedLocked(w *agentWork, soon bool) {
 	}
 }
 
-// confirmLocked gathers the confirmation of a work's version.
+// confirmLocked collects the confirmation of a work's version.
 func (a *Agent) confirmLocked(w *agentWork) {
 	if _, ok := w.source.confirm[w]; ok {
 		return
@@ -155,7 +158,7 @@ func (a *Agent) confirmLocked(w *agentWork) {
 	}
 }
 
-// confirmRecentLocked confirms the versions for which no status came.
+// confirmRecentLocked confirms the versions that no status has confirmed in time.
 func (a *Agent) confirmRecentLocked(now time.Time) {
 	recent := a.own.recent
 	if len(recent) == 0 || !isDue(recent[0].due, now, confirmDelay) {
@@ -175,9 +178,8 @@ func (a *Agent) confirmRecentLocked(now time.Time) {
 	}
 }
 
-// sendAsks asks the sources for the works that they alone can tell the truth about, and for those
-// whose specs there is room for now, and confirms versions: all are entries of a list of some
-// works.
+// sendAsks sends each source a list of some works. Its entries are requests for works that only the
+// source can send, refused specs that fit now, and confirmations.
 func (a *Agent) sendAsks() {
 	a.findRoomLocked()
 	for _, s := range a.sources {
@@ -185,7 +187,7 @@ func (a *Agent) sendAsks() {
 		for id, version := range s.ask {
 			if w := s.works[id]; w == nil || w.lacks(version) {
 				entries = append(entries, codec.SpecEntry{ResourceID: id, Source: s.name})
-			} // else an answer came meanwhile; if it is from before what was asked about, its confirmation shows that
+			} // otherwise an answer has arrived; if it is older than the version, its confirmation shows that
 		}
 		for w := range s.confirm {
 			if w.unconfirmed && s.works[w.id] == w && w.state != protocol.Tombstone && !w.unsaved {
@@ -194,7 +196,7 @@ func (a *Agent) sendAsks() {
 			}
 		}
 		for w, fits := range s.refused {
-			if fits && s.modern { // others take a list for the whole: the next one has it
+			if fits && s.modern { // others treat each list as complete: their next list has it
 				entries = append(entries, w.entry())
 			}
 		}
@@ -213,7 +215,8 @@ func (a *Agent) sendAsks() {
 	}
 }
 
-// lacks reports whether a deleted work, or one that is being deleted, has no incarnation of a version or above.
+// lacks reports whether a deleted work, or a work in deletion, has no incarnation with a version or
+// above.
 func (w *agentWork) lacks(version int64) bool {
 	switch w.state {
 	case protocol.Tombstone:
@@ -224,7 +227,7 @@ func (w *agentWork) lacks(version int64) bool {
 	return false
 }
 
-// sendDigestsLocked sends each source that can read it a digest, once a minute.
+// sendDigestsLocked sends a digest to each source that supports digests, once a minute.
 func (a *Agent) sendDigestsLocked(now time.Time) {
 	if a.own.digestAt.IsZero() || !isDue(a.own.digestAt, now, digestInterval) {
 		return
@@ -243,7 +246,7 @@ func (a *Agent) sendDigestsLocked(now time.Time) {
 	}
 }
 
-// startDigestsLocked begins the digests with the first connection. Each agent has a time of its own
+// startDigestsLocked schedules the digests at the first connection. Each agent has its own offset
 // within the interval.
 func (a *Agent) startDigestsLocked() {
 	if a.traits.Strict || !a.own.digestAt.IsZero() {
@@ -268,7 +271,8 @@ func (a *Agent) sendDigest(s *agentSource, buckets int) {
 	}}, listCost+8*int64(buckets))
 }
 
-// resyncPeers compares all works with sources that know no digests, or with all, where the options say so.
+// resyncPeers compares all works with the sources that support no digests. If the options require
+// it, it compares them with all sources.
 func (a *Agent) resyncPeers() {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -286,7 +290,7 @@ func (a *Agent) resyncPeers() {
 	}
 }
 
-// inPart reports whether the work with a resource ID is in a part of those of a pair.
+// inPart reports whether a resource ID is in a part of the works of source and agent.
 func inPart(id string, p codec.Part) bool {
 	if p.IsZero() {
 		return true

@@ -13,8 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// resync sends all sources the list of what the agent has. On the first connection it is empty, which asks
-// for everything.
+// resync sends all sources the list of the agent's works. An empty list requests all works.
 func (a *Agent) resync() {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -47,7 +46,7 @@ func (a *Agent) resyncLocked() {
 	})
 }
 
-// entries lists the works of a source that exist here, as far as they are in a part of its works.
+// entries adds the works of a source that exist here and are in a part to a list.
 func (s *agentSource) entries(list []codec.SpecEntry, p codec.Part) []codec.SpecEntry {
 	if p.IsZero() {
 		list = slices.Grow(list, len(s.works))
@@ -60,31 +59,31 @@ func (s *agentSource) entries(list []codec.SpecEntry, p codec.Part) []codec.Spec
 	return list
 }
 
-// shown notes whether the source knows our extensions.
+// shown records whether the source uses our extensions.
 func (s *agentSource) shown(modern bool) { s.modern, s.strict = modern, !modern }
 
-// entry describes the version of a work that the agent has received. While the clean-up of an
-// incarnation lasts, that is the next incarnation, if there is one: its source must not send it
-// again, and has no status of it.
+// entry describes the version of a work that the agent has received. During the cleanup of an
+// incarnation, this is the next incarnation, if there is one. Its source must not send it again,
+// and has no status of it.
 func (w *agentWork) entry() codec.SpecEntry {
 	w.healLocked(boundsOf(w.agent.traits, w.agent.options.Clock))
 	e := codec.SpecEntry{ResourceID: w.id, Version: w.version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}
 	if w.state == protocol.Deleting && w.next != nil {
 		e.Version, e.UID, e.SequenceID = w.next.Version, w.next.UID, 0
 	}
-	if w.source.refused[w] { // not 0: a source that has forgotten the work would not delete it
+	if w.source.refused[w] { // not 0: a source without the work would not delete it
 		e.Version = max(e.Version-1, 0)
 	}
 	return e
 }
 
-// sendList queues a list, in chunks. One in Control that is for no source alone asks for everything.
+// sendList queues a list, in chunks. A list in Control without a target source requests all works.
 func (a *Agent) sendList(lane cloudevents.Lane, r *codec.SpecResync) {
 	r.ID = a.ids.next()
 	r.Time = a.options.Clock.Now().UTC()
 	a.metrics.list(sent, len(r.Entries))
 	r.Cluster, r.Agent, r.AgentSession = a.options.ClusterName, a.options.AgentID, a.session
-	if a.traits.Strict { // a source would take each chunk for the whole
+	if a.traits.Strict { // a source would treat each chunk as a complete list
 		a.enqueueList(lane, r)
 		return
 	}
@@ -114,7 +113,7 @@ func (a *Agent) enqueue(lane cloudevents.Lane, source string, m message, size in
 	a.engine.Enqueue(lane, &charged{m, &s.account, s.account.set(0, size)})
 }
 
-// charged is a message that a peer has asked for. The peer is charged for it while it is queued.
+// charged is a message that a peer has requested. The peer is charged for it while it is queued.
 type charged struct {
 	message
 	account *account
@@ -123,7 +122,7 @@ type charged struct {
 
 func (c *charged) Settled(error) { c.size = c.account.set(c.size, 0) }
 
-// onHashesLocked answers a source's request for statuses, and its end markers.
+// onHashesLocked handles a source's request for statuses, or its end marker.
 func (a *Agent) onHashesLocked(m *codec.StatusResync) error {
 	a.metrics.list(received, len(m.Entries))
 	s := a.sources[m.Source]
@@ -134,7 +133,7 @@ func (a *Agent) onHashesLocked(m *codec.StatusResync) error {
 		if s, err = a.sourceOf(m.Source); err != nil {
 			return err
 		}
-	default: // the agent has no works of that source, and need not keep the source
+	default: // the agent has no works of that source, and needs no record
 		s = &agentSource{name: m.Source, account: account{budget: a.budget}}
 	}
 	if size := listSize(len(s.works)); !s.account.room(size) {
@@ -170,7 +169,7 @@ func (a *Agent) onHashesLocked(m *codec.StatusResync) error {
 	return nil
 }
 
-// compare answers each work of a list whose status here is another.
+// compare sends the status of each listed work that has another status here.
 func (a *Agent) compare(s *agentSource, m *codec.StatusResync) {
 	for i := range m.Entries {
 		e := &m.Entries[i]
@@ -201,9 +200,9 @@ func (a *Agent) compare(s *agentSource, m *codec.StatusResync) {
 	}
 }
 
-// answerWithList sends a source the list of its works, once for each of its requests. A source that asks for
-// lists only is not answered where there is nothing to list, as that is most of the clusters; but an agent in
-// its initial sync answers, as it waits for that source.
+// answerWithList sends a source the list of its works, once for each of its requests. A source that
+// requests only lists gets no answer if the list is empty, which is so for most clusters. But an
+// agent in its initial sync answers, because it waits for that source.
 func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 	if m.ResyncID != "" && m.ResyncID == s.answered {
 		return
@@ -222,20 +221,21 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 		Entries:      entries,
 	}
 	if strict {
-		// A source that knows the enhancement alone reads the topic that all share, and has no store if it
-		// asks for everything: an empty list makes it send what it has.
+		// A source with only the enhancement reads the shared topic, and has no store if it requests
+		// everything: an empty list makes it send all its works.
 		r.Broadcast = true
 		if len(m.Entries) == 0 {
 			r.Entries = nil
 		}
 	}
-	if waits && m.Part.IsZero() { // the source was not there when all were asked
+	if waits && m.Part.IsZero() { // the source was offline during the request to all sources
 		a.awaitLocked(s.name, newSyncAnswer(r.ResyncID, a.options.Clock.Now()))
 	}
 	a.sendList(cloudevents.Bulk, r)
 }
 
-// reply queues one status of an answer. One that waits already says what is true when its turn comes.
+// reply queues one status of an answer. If one is queued already, it does nothing: the status is
+// read when it is sent.
 func (a *Agent) reply(w *agentWork, resyncID string) {
 	if !w.answering.Swap(true) {
 		a.engine.Enqueue(cloudevents.Bulk, &statusAnswer{work: w, resyncID: resyncID})
@@ -246,7 +246,7 @@ func (a *Agent) reply(w *agentWork, resyncID string) {
 type statusAnswer struct {
 	work     *agentWork
 	resyncID string
-	begun    bool // its turn has come
+	begun    bool // Message or Settled was called
 }
 
 func (s *statusAnswer) Message() (cloudevents.Message, error) {
@@ -258,7 +258,7 @@ func (s *statusAnswer) Message() (cloudevents.Message, error) {
 	return m, err
 }
 
-// Settled is called without Message where the connection ended first.
+// Settled is called without Message if the connection ended first.
 func (s *statusAnswer) Settled(error) { s.begin() }
 
 func (s *statusAnswer) begin() {

@@ -65,13 +65,13 @@ func (a *Agent) keepMeta() {
 	}
 }
 
-// put shows a new state of a work.
+// put replaces the object of a work.
 func (a *Agent) put(w *agentWork, obj *workv1.ManifestWork) {
 	a.cache.Put(w, obj)
 	a.keepLocked(w)
 }
 
-// send puts a work into the outbox, once it is stored.
+// send puts a work into the outbox once its record is durable.
 func (a *Agent) send(w *agentWork) {
 	if w.unsaved {
 		w.toSend = true
@@ -96,7 +96,7 @@ func (w *agentWork) Content() any {
 	return out
 }
 
-// saved lets out what waited for the record to be durable.
+// Saved puts the work into the outbox if it waited for its record to be durable.
 func (w *agentWork) Saved() {
 	w.unsaved = false
 	if w.toSend {
@@ -105,7 +105,7 @@ func (w *agentWork) Saved() {
 	}
 }
 
-// agentMeta is the agent as the record of what it knows beside works.
+// agentMeta is the record of the agent's state besides works.
 type agentMeta Agent
 
 func (m *agentMeta) Content() any {
@@ -127,7 +127,7 @@ func (a *Agent) ownMeta() journal.Meta {
 	}
 }
 
-// load takes over what an earlier process has left in the store.
+// load restores the records that an earlier process has left in the store.
 func (a *Agent) load(ctx context.Context) error {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -176,7 +176,7 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 	return nil
 }
 
-// restore makes a work of its record.
+// restore makes a work from its record.
 func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 	w := &agentWork{
 		agent: a, source: s, id: id, name: stored.Name,
@@ -190,7 +190,7 @@ func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 		w.created = *stored.Created
 	}
 	s.works[id], s.used = w, true
-	s.modern = s.modern || w.uid != "" // so it gets digests before it has sent anything
+	s.modern = s.modern || w.uid != "" // so it receives digests before its first event
 	if stored.Refused > 0 {
 		w.setRefused(stored.Refused)
 	}

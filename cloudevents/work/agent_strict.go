@@ -13,9 +13,10 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// strictStatusLocked adds what travels in a strict profile.
+// strictStatusLocked adds the fields that a status needs in a strict profile: a sequence and
+// metadata.
 func (w *agentWork) strictStatusLocked(s *codec.Status) {
-	if s.SequenceID == 0 { // nothing was published before, and the format requires one
+	if s.SequenceID == 0 { // no status was published before, and the format requires a sequence
 		w.advance()
 		s.SequenceID = w.seq
 	}
@@ -31,8 +32,8 @@ func (w *agentWork) strictStatusLocked(s *codec.Status) {
 	}
 }
 
-// cleanupOnly leaves, of the finalizers that came with a spec, the one which says that an agent has something to clean
-// up. Others are for somebody else to remove, who is not on the cluster.
+// cleanupOnly returns, of the finalizers in a spec, only the finalizer for the cleanup by an agent.
+// The owners of the others are not on the cluster.
 func cleanupOnly(finalizers []string) []string {
 	if slices.Contains(finalizers, workv1.ManifestWorkFinalizer) {
 		return []string{workv1.ManifestWorkFinalizer}
@@ -40,11 +41,12 @@ func cleanupOnly(finalizers []string) []string {
 	return nil
 }
 
-// onStrictHashes answers a source's request for statuses in a strict profile: with the statuses that it lacks, and
-// with a list, so that the source sends what it wrote while either was away.
+// onStrictHashes answers a source's request for statuses in a strict profile. It sends the statuses
+// that the source lacks, and a list. The list makes the source send the works that it wrote while
+// either side was away.
 //
-// The list has only what the source has just named: it deletes what it does not know, and right after its own restart
-// that may be works which its owner is about to create anew.
+// The list has only the works in the request. The source deletes unknown works, and right after a
+// restart these may be works that its owner is about to create again.
 func (a *Agent) onStrictHashes(s *agentSource, m *codec.StatusResync) {
 	if len(m.Entries) == 0 {
 		for _, w := range s.works {
@@ -62,7 +64,7 @@ func (a *Agent) onStrictHashes(s *agentSource, m *codec.StatusResync) {
 	}
 	a.sendList(cloudevents.Bulk, &codec.SpecResync{
 		Header: codec.Header{Source: s.name},
-		// Named, so that the source knows it for an answer: the list that a connection begins with names none.
+		// The name marks the list as an answer: the first list of a connection has no TargetSource.
 		TargetSource: s.name,
 		Entries: slices.DeleteFunc(s.entries(nil, codec.Part{}), func(e codec.SpecEntry) bool {
 			_, ok := named[e.ResourceID]

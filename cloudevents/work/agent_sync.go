@@ -17,24 +17,24 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// syncState follows the answers to the lists that were sent since the last connection.
+// syncState tracks the answers to the lists that were sent since the last connection.
 type syncState struct {
-	resyncID string                 // of the list that all sources got
+	resyncID string                 // of the list sent to all sources
 	began    time.Time              // of the connection
 	answers  map[string]*syncAnswer // by source
 }
 
-// syncAnswer is the answer of one source, to the list that it got last.
+// syncAnswer is the answer of one source to the last list sent to it.
 type syncAnswer struct {
 	resyncID string
-	received map[string]struct{} // by the IDs of its events, of which some may come twice; nil once it is complete
+	received map[string]struct{} // IDs of its events, since some may arrive twice; nil once it is complete
 	expected int                 // events; -1 before the end marker
 	done     bool
-	progress time.Time // of the list, or of the last event of the answer
+	progress time.Time // time of the list, or of the last event of the answer
 	tries    int       // lists since the last progress
-	timed    int       // the resync that it was complete in, for the metrics
+	timed    int       // number of the resync in which it was complete, for the metrics
 	account  *account  // of the source; nil until received has an ID
-	charged  int64     // what received is charged
+	charged  int64     // the charge for received
 }
 
 func newSyncAnswer(resyncID string, now time.Time) *syncAnswer {
@@ -51,7 +51,7 @@ func (a *syncAnswer) got(id string, of *account) {
 	a.received[id] = struct{}{}
 }
 
-// release forgets the events of the answer.
+// release drops the events of the answer.
 func (a *syncAnswer) release() {
 	if a == nil || a.account == nil {
 		return
@@ -59,7 +59,7 @@ func (a *syncAnswer) release() {
 	a.received, a.charged = nil, a.account.set(a.charged, 0)
 }
 
-// complete reports whether the end marker and all events before it have come.
+// complete reports whether the end marker and all events before it have arrived.
 func (a *syncAnswer) complete() bool {
 	if a == nil {
 		return false
@@ -74,12 +74,13 @@ func (a *syncAnswer) complete() bool {
 // partial reports whether a part of the answer is known to be missing.
 func (a *syncAnswer) partial() bool { return !a.complete() && (a.expected >= 0 || len(a.received) > 0) }
 
-// mostTries is how often an answer of which a part is missing is asked for again without progress, where it need not be
-// waited for.
+// mostTries is how often an incomplete answer is requested again without progress, if lists need
+// not wait for it.
 const mostTries = 3
 
-// enough reports whether an answer that need not be waited for is not asked for again. One that has
-// no end may have lost it, or its source does not know all its works yet: it is asked for once.
+// enough reports whether an answer that lists need not wait for is not requested again. An answer
+// without an end marker may have lost it, or its source does not have all its works yet: it is
+// requested again only once.
 func (a *syncAnswer) enough() bool {
 	return !a.partial() || a.tries >= mostTries || a.expected < 0 && a.tries > 0
 }
@@ -87,7 +88,7 @@ func (a *syncAnswer) enough() bool {
 // slowestTry is the longest time between two lists to a source that does not answer.
 const slowestTry = time.Minute
 
-// beginSyncLocked expects answers to the list that a connection begins with.
+// beginSyncLocked expects answers to a list that was sent to all sources.
 func (a *Agent) beginSyncLocked(resyncID string) {
 	now := a.options.Clock.Now()
 	for _, answer := range a.sync.answers {
@@ -101,7 +102,7 @@ func (a *Agent) beginSyncLocked(resyncID string) {
 	a.wakeLocked(now)
 }
 
-// startSync lets the quiet time of the initial sync begin: from now on the broker has the lists.
+// startSync starts the quiet time of the initial sync: the broker has accepted the lists.
 func (a *Agent) startSync() {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -112,7 +113,7 @@ func (a *Agent) startSync() {
 	}
 }
 
-// asked reports whether the broker has taken the lists of this connection.
+// asked reports whether the broker has accepted the lists of this connection.
 func (a *Agent) asked() bool {
 	select {
 	case <-a.engine.Ready():
@@ -122,7 +123,8 @@ func (a *Agent) asked() bool {
 	}
 }
 
-// answerFrom returns what is known of a source's answer with this resync ID, nil where none is awaited.
+// answerFrom returns the record of a source's answer with this resync ID, or nil if no such answer
+// is expected.
 func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
 	answer := a.sync.answers[source]
 	if answer == nil {
@@ -138,15 +140,15 @@ func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
 	return answer
 }
 
-// awaitLocked expects another answer of a source instead of the one before.
+// awaitLocked replaces the expected answer of a source.
 func (a *Agent) awaitLocked(source string, answer *syncAnswer) {
 	a.sync.answers[source].release()
 	a.sync.answers[source] = answer
 }
 
-// progressLocked notes an event of a source, or the end of its answer. Only what the agent did not have resets the
-// tries: a source sends what was refused, or is asked for, again and again. What is no part of an answer does not
-// delay the next list to a source that marks the end of its answers.
+// progressLocked records an event of a source, or the end of its answer. Only new versions reset
+// the tries, because refused specs are sent or requested again and again. If a source marks the end
+// of its answers, only events of an answer delay the next list to it.
 func (a *Agent) progressLocked(source, resyncID string, isNew bool) {
 	answer := a.sync.answers[source]
 	if answer == nil || answer.done && !a.cache.Held() || resyncID == "" && a.endsAnswers(source) {
@@ -162,7 +164,7 @@ func (a *Agent) progressLocked(source, resyncID string, isNew bool) {
 	}
 }
 
-// endSyncLocked lets lists and watches go on without waiting.
+// endSyncLocked ends the initial sync: lists and watches no longer wait.
 func (a *Agent) endSyncLocked() {
 	if a.cache.Held() {
 		a.cache.Release()
@@ -171,7 +173,8 @@ func (a *Agent) endSyncLocked() {
 	}
 }
 
-// quiet is how long nothing must come from a source that does not mark the end of its answers.
+// quiet returns how long a source must send nothing before it counts as complete, if it does not
+// mark the end of its answers.
 func (a *Agent) quiet() time.Duration {
 	if a.options.InitialSyncTimeout > 0 {
 		return a.options.InitialSyncTimeout
@@ -179,8 +182,8 @@ func (a *Agent) quiet() time.Duration {
 	return DefaultInitialSyncTimeout
 }
 
-// pursueLocked asks again for answers of which a part is missing, and ends the initial sync when
-// all have come. It returns when it is to be called again.
+// pursueLocked requests incomplete answers again, and ends the initial sync when all answers are
+// complete. It returns the time of the next call.
 func (a *Agent) pursueLocked(now time.Time) time.Time {
 	var next time.Time
 	held, named := a.cache.Held(), len(a.options.Sources) > 0
@@ -201,11 +204,11 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 		must := held && named && a.serves(name) && !slices.Contains(a.covered, name)
 		due := answer.progress.Add(min(a.quiet()<<min(answer.tries, 10), slowestTry))
 		switch {
-		case !a.endsAnswers(name): // quiet is what it is waited for
+		case !a.endsAnswers(name): // the agent waits until the source is quiet
 			due = answer.progress.Add(a.quiet())
 		case !must && answer.enough():
 			if due = answer.progress.Add(a.quiet()); isDue(due, now, a.quiet()) {
-				continue // no more is waited for
+				continue // the agent does not wait any longer
 			}
 		case !isDue(due, now, max(a.quiet(), slowestTry)):
 		default:
@@ -248,12 +251,13 @@ func (a *Agent) endsAnswers(name string) bool {
 	return !a.traits.Strict && (s == nil || s.modern || !s.strict)
 }
 
-// answeredLocked reports whether the answer of a source is whole.
+// answeredLocked reports whether the answer of a source is complete.
 func (a *Agent) answeredLocked(name string, answer *syncAnswer, now time.Time) bool {
 	return answer.complete() || !a.endsAnswers(name) && isDue(answer.progress.Add(a.quiet()), now, a.quiet())
 }
 
-// askAgainLocked sends a source the list of its works once more: it answers with those that are missing.
+// askAgainLocked sends a source the list of its works again. The source answers with the missing
+// works.
 func (a *Agent) askAgainLocked(name string, old *syncAnswer, now time.Time) (due time.Time) {
 	answer := newSyncAnswer(uuid.NewString(), now)
 	answer.tries, answer.timed = old.tries+1, old.timed
@@ -266,8 +270,8 @@ func (a *Agent) askAgainLocked(name string, old *syncAnswer, now time.Time) (due
 	return now.Add(min(a.quiet()<<min(answer.tries, 10), slowestTry))
 }
 
-// lacksLocked reports whether a source has works that are in no list because there was no room for
-// them: a controller that deletes what a list does not have would delete their workloads.
+// lacksLocked reports whether a source has works that lists lack because there was no room for
+// them. A controller that deletes unlisted works would delete their workloads.
 func (a *Agent) lacksLocked(source string) bool {
 	if s := a.sources[source]; s != nil && a.serves(source) {
 		for w := range s.refused {
@@ -279,7 +283,8 @@ func (a *Agent) lacksLocked(source string) bool {
 	return false
 }
 
-// missingLocked returns the sources whose answers are not whole, and those for whose works there is no room.
+// missingLocked returns the sources with incomplete answers, and the sources with works that have
+// no room.
 func (a *Agent) missingLocked(now time.Time) (missing, refused []string) {
 	for _, name := range a.options.Sources {
 		if answer := a.sync.answers[name]; slices.Contains(a.covered, name) {
@@ -300,12 +305,12 @@ func (a *Agent) missingLocked(now time.Time) (missing, refused []string) {
 	return missing, refused
 }
 
-// waitSynced waits for the end of the initial sync. Start may be on its way in another goroutine, but an agent
-// that nobody starts is not waited for.
+// waitSynced waits for the end of the initial sync. Start may be called soon in another goroutine:
+// without that call, waitSynced returns ServiceUnavailable after the quiet time.
 func (a *Agent) waitSynced(ctx context.Context) error {
 	select {
 	case <-a.synced:
-		return nil // also when it has stopped since
+		return nil // even if the agent has stopped since
 	default:
 	}
 	var late <-chan time.Time
@@ -336,12 +341,12 @@ func (a *Agent) waitSynced(ctx context.Context) error {
 	}
 }
 
-// notSynced returns the error of a call whose context ended before the initial sync.
+// notSynced returns the error of a call with a context that ended before the initial sync.
 func (a *Agent) notSynced(cause error) error {
 	return clientset.Timeout(a.syncProblem()+": "+cause.Error(), 1, cause)
 }
 
-// syncProblem tells why the initial sync has not ended.
+// syncProblem returns the reason why the initial sync has not ended.
 func (a *Agent) syncProblem() string {
 	a.cache.Lock()
 	defer a.cache.Unlock()

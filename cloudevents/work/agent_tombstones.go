@@ -12,10 +12,12 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 )
 
-// removeLocked removes the object, reports it gone, and creates what waited for that.
+// removeLocked removes the object, reports the work as gone, and creates the works that waited for
+// the removal.
 func (w *agentWork) removeLocked() { w.removeAsLocked(nil) }
 
-// removeAsLocked is remove with the state that watches see removed, nil for the current one.
+// removeAsLocked is removeLocked with the last state that watches deliver; nil means the current
+// state.
 func (w *agentWork) removeAsLocked(last *workv1.ManifestWork) {
 	a := w.agent
 	next := w.next
@@ -24,7 +26,7 @@ func (w *agentWork) removeAsLocked(last *workv1.ManifestWork) {
 	}
 	if w.Object != nil {
 		if a.traits.Strict {
-			meta := w.Object.ObjectMeta // a pointer to it would keep the spec
+			meta := w.Object.ObjectMeta // a pointer to it would keep the spec in memory
 			if last != nil {
 				meta = last.ObjectMeta
 			}
@@ -48,7 +50,7 @@ func (w *agentWork) removeAsLocked(last *workv1.ManifestWork) {
 	a.serveWaiting(w.name)
 }
 
-// stopWaiting takes the work off the list of those whose name is taken.
+// stopWaiting removes the work from the works that wait for their name.
 func (w *agentWork) stopWaiting() {
 	a := w.agent
 	rest := slices.DeleteFunc(a.waiting[w.name], func(other *agentWork) bool { return other == w })
@@ -71,8 +73,8 @@ func (a *Agent) serveWaiting(name string) {
 	}
 }
 
-// addTombstoneLocked gives a tombstone its place in the order of expiry. One that has a place from an
-// earlier removal is moved when that expires.
+// addTombstoneLocked adds a tombstone to the order of expiry. A work that has a place from an
+// earlier removal is moved when that place expires.
 func (a *Agent) addTombstoneLocked(w *agentWork) {
 	if !w.listed {
 		w.listed = true
@@ -80,7 +82,7 @@ func (a *Agent) addTombstoneLocked(w *agentWork) {
 	}
 }
 
-// expireTombstonesLocked forgets tombstones older than their TTL.
+// expireTombstonesLocked removes tombstones older than their TTL.
 func (a *Agent) expireTombstonesLocked(now time.Time) {
 	for len(a.tombstones) > 0 {
 		g := a.tombstones[0]

@@ -7,7 +7,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 )
 
-// check refuses the numbers that a source shows of a work; w is nil for an unknown one.
+// check returns an error for implausible numbers in an event of a source; w is nil for an unknown
+// work.
 func (a *Agent) check(w *agentWork, id string, n shown) error {
 	b := boundsOf(a.traits, a.options.Clock)
 	if w != nil {
@@ -16,8 +17,8 @@ func (a *Agent) check(w *agentWork, id string, n shown) error {
 	return n.check(b, b.Own, id)
 }
 
-// healLocked takes numbers back that are out of bounds: an earlier release accepted them from a
-// source, or the clock was ahead. What the source sends next is then newer.
+// healLocked resets numbers that are out of bounds: an earlier release accepted them from a source,
+// or the clock was ahead. The source's next event is then newer.
 func (w *agentWork) healLocked(b protocol.Bounds) {
 	if seq, at := b.Heal(w.seq, w.time); seq != w.seq || !at.Equal(w.time) {
 		w.seq, w.time, w.inherited = seq, at, false
@@ -28,7 +29,7 @@ func (w *agentWork) healLocked(b protocol.Bounds) {
 		w.agent.keepLocked(w)
 	}
 	if w.next != nil && (w.next.Version > b.Own || w.next.Time.After(b.Time)) {
-		next := *w.next // the journal may be writing the old one
+		next := *w.next // the journal may be writing the old spec
 		next.Version, next.Time = min(next.Version, w.version), w.time
 		w.next = &next
 		w.agent.keepLocked(w)

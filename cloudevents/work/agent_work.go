@@ -26,8 +26,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// agentWork is an agent's record of one work. Without an object it is a tombstone, or a work whose spec could not
-// be decoded or whose name is taken.
+// agentWork is an agent's record of one work. Without an object it is a tombstone, or a work that
+// was not created: its spec could not be used, or its name is taken.
 type agentWork struct {
 	cache.Entry
 	agent  *Agent
@@ -35,58 +35,63 @@ type agentWork struct {
 	id     string
 	name   string
 
-	uid     types.UID // the incarnation, the UID at the source; the object's own is local
+	uid     types.UID // the incarnation: the UID at the source; the object's UID is local
 	version int64
 	seq     int64 // of the last status
-	// inherited is whether seq came from the source rather than from this process.
+	// inherited is whether seq is from the source, not from this process.
 	inherited bool
 	time      time.Time
 	trace     traces
 	state     protocol.AgentState
-	// next is the spec to create: when a deletion has ended, or when the name is free.
+	// next is the spec to create when a deletion has ended, or when the name is free.
 	next *codec.Spec
-	// labels and annotations are what the source set last: keys that are not among them are the agent's.
+	// labels and annotations are those that the source set last. Other keys belong to the agent.
 	labels, annotations map[string]string
-	// ahead is by how much the object's generation is above the one that its source counts for the same spec.
+	// ahead is the object's generation minus the source's generation of the same spec.
 	ahead int64
-	// problem is a condition that this SDK adds to what is reported.
+	// problem is a condition that this SDK adds to the reported status.
 	problem *metav1.Condition
 	hash    string // of the reported status; empty until it is needed
-	// reported is whether a status that says something has gone out: then an empty one is news.
+	// reported is whether a nonempty status was published: from then on, an empty status is
+	// published too.
 	reported bool
-	// shrunk is whether the broker would not take the status, so that only conditions of this SDK go out.
+	// shrunk is whether the status could not be published, so only conditions of this SDK are
+	// reported.
 	shrunk bool
-	// relearned is whether an earlier process may have applied the work: it first arrived in an answer,
-	// and its user has not written to it yet.
+	// relearned is whether an earlier process may have applied the work: it first arrived in an
+	// answer, and the agent's user has not written to it yet.
 	relearned bool
 	removed   time.Time
-	// lastMeta is the metadata of a removed object, where it travels, and created when the source's object was
-	// created; the object's own time is that of the incarnation that came first.
+	// lastMeta is the metadata of a removed object, for profiles that send it. created is the
+	// creation time of the source's object; the agent's object has the time of its first
+	// incarnation.
 	lastMeta *metav1.ObjectMeta
 	created  metav1.Time
-	// unconfirmed is whether neither a status nor a list has told the source that this version
-	// arrived, recent whether the agent waits for a status to do that.
+	// unconfirmed is whether neither a status nor a list has confirmed this version to the source.
+	// recent is whether the agent waits for a status to do that.
 	unconfirmed, recent bool
-	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
+	// unsaved is whether the Store does not have the current record. toSend is whether to publish
+	// the work when it does.
 	unsaved, toSend bool
-	// charged is what the record costs its source, refused the size of the record with a spec that
-	// there was no room for.
+	// charged is the cost of the record for its source. refused is the size of the record with a
+	// spec that was refused for lack of room.
 	charged, refused int64
 	// listed is whether the work has a place in Agent.tombstones.
 	listed bool
-	// answering is whether a status of an answer waits for its turn in the outbox.
+	// answering is whether a status of an answer is queued in the outbox.
 	answering atomic.Bool
 }
 
-// publishLocked puts the work into the outbox with a status newer than any before.
+// publishLocked puts the work into the outbox with a status newer than all before.
 func (w *agentWork) publishLocked() {
 	w.advance()
 	w.hash = ""
 	w.agent.send(w)
 }
 
-// statusAccepted takes the sequence of a status that the source has accepted. One above all that this process has given
-// is of an earlier process, of whose statuses more may be under way.
+// statusAccepted records the sequence of a status that the source has accepted. A sequence above
+// all sequences of this process is from an earlier process. More statuses of that process may be in
+// flight.
 func (w *agentWork) statusAccepted(seq int64) {
 	if seq > w.seq {
 		w.seq, w.inherited = seq, true
@@ -94,8 +99,9 @@ func (w *agentWork) statusAccepted(seq int64) {
 	}
 }
 
-// advance gives the next status its sequence. Where the clock is behind that of an earlier process, that may
-// have given the next number as well: two statuses of one number would look like one, so some are skipped.
+// advance assigns the sequence of the next status. If the clock is behind that of an earlier
+// process, that process may have assigned the next number too. Two statuses with one number would
+// look like one status, so advance skips some numbers.
 func (w *agentWork) advance() {
 	w.agent.keepLocked(w)
 	now := w.agent.options.Clock.Now()
@@ -115,13 +121,14 @@ func (w *agentWork) advance() {
 }
 
 const (
-	// maxSkip is a millisecond's room in the numbers.
+	// maxSkip is the range of numbers within a millisecond.
 	maxSkip = 1 << 20
-	// maxSkipMillis is the same in a strict profile, whose numbers have less room in a millisecond.
+	// maxSkipMillis is the largest number of milliseconds to skip in a strict profile, where a
+	// millisecond has fewer numbers.
 	maxSkipMillis = 1 << 10
 )
 
-// report is the status as it goes out; nil says nothing but uid and version.
+// report returns the status to publish. nil means that the event has only UID and version.
 func (w *agentWork) report() *workv1.ManifestWorkStatus {
 	var status workv1.ManifestWorkStatus
 	switch {
@@ -148,7 +155,8 @@ func (w *agentWork) report() *workv1.ManifestWorkStatus {
 	return &status
 }
 
-// statusHash is empty where there is nothing to report, unless the peers hash that too.
+// statusHash returns the hash of the reported status. It is empty if there is nothing to report,
+// unless the profile is strict: its peers hash an empty status too.
 func (w *agentWork) statusHash() (string, error) {
 	if w.hash != "" {
 		return w.hash, nil
@@ -162,12 +170,13 @@ func (w *agentWork) statusHash() (string, error) {
 	return hash, err
 }
 
-// Message makes the event of what is true now. It implements [cloudevents.Item].
+// Message returns the event of the current status. It implements [cloudevents.Item].
 func (w *agentWork) Message() (cloudevents.Message, error) {
 	return w.message("", codec.ActionUpdate)
 }
 
-// Settled reports in short what cannot be reported in full, so that the source does not wait for ever.
+// Settled reports a short status if the full status cannot be published, so the source does not
+// wait forever.
 func (w *agentWork) Settled(err error) {
 	if err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {
 		return
@@ -175,7 +184,7 @@ func (w *agentWork) Settled(err error) {
 	w.agent.cache.Lock()
 	defer w.agent.cache.Unlock()
 	if w.shrunk {
-		return // not even the short form goes out: the engine has logged it
+		return // the short form was not published either: the engine has logged it
 	}
 	w.shrunk = true
 	if w.state == protocol.Tombstone {
@@ -223,7 +232,8 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 	return encode(a.options.Profile, &status)
 }
 
-// create shows the object of a spec, unless another source's work has its name.
+// create adds the object of a spec, unless the spec cannot be used or another source's work has its
+// name.
 func (w *agentWork) create(spec *codec.Spec) {
 	a := w.agent
 	a.keepLocked(w)
@@ -242,7 +252,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 		return
 	}
 	w.name = spec.Name
-	if !crd.NameFits(w.name) { // a peer may send what its resource ID says, or its user wrote
+	if !crd.NameFits(w.name) { // a peer may send its resource ID, or any name of its user
 		if spec.DeletionTimestamp != nil {
 			w.removeLocked()
 			return
@@ -252,7 +262,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 	}
 	if other := a.cache.Get(a.options.ClusterName, w.name); other != nil {
 		if spec.DeletionTimestamp != nil {
-			w.removeLocked() // the name is another's, so there is nothing of this work to clean up
+			w.removeLocked() // another work has the name, so this work has nothing to clean up
 			return
 		}
 		w.next = spec
@@ -283,7 +293,8 @@ func (w *agentWork) create(spec *codec.Spec) {
 	a.put(w, obj)
 }
 
-// ownSpec copies as much of a spec that has waited as create changes: the journal may be writing what it got of it.
+// ownSpec copies the parts of a waiting spec that create changes: the journal may be writing the
+// spec.
 func ownSpec(spec *codec.Spec) *codec.Spec {
 	own := *spec
 	if own.Work != nil {
@@ -293,7 +304,7 @@ func ownSpec(spec *codec.Spec) *codec.Spec {
 	return &own
 }
 
-// reject reports a spec that is not applied; the last good one stays.
+// reject reports a spec that is not applied. The last valid spec remains.
 func (w *agentWork) reject(reason, message string) {
 	w.problem = &metav1.Condition{
 		Type:               workv1.WorkDegraded,
@@ -314,8 +325,8 @@ func (w *agentWork) rejectEmpty(effect string) {
 	w.reject("InvalidSpec", "the spec cannot be decoded: "+effect)
 }
 
-// take replaces the spec. An equal one changes metadata at most and is answered with the status, since nobody
-// else will have a reason to.
+// take replaces the spec. An equal spec changes at most metadata. It is answered with the status,
+// because no other component has a reason to send one.
 func (w *agentWork) take(spec *codec.Spec) {
 	w.agent.keepLocked(w)
 	w.trace.follow(spec.TraceParent)
@@ -323,10 +334,10 @@ func (w *agentWork) take(spec *codec.Spec) {
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
 	if spec.Work == nil {
 		switch {
-		case w.Object == nil: // what waits for its name is older than this
+		case w.Object == nil: // a spec that waits for its name is older
 			w.stopWaiting()
 			w.next = nil
-		case other: // of whose generations none is applied
+		case other: // no generation of this incarnation is applied
 			w.ahead = w.Object.Generation
 		}
 		w.rejectEmpty("the one before stays applied")
@@ -340,7 +351,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 		w.reject("InvalidSpec", "the spec is invalid, and the one before stays applied: "+err.Error())
 		return
 	}
-	if w.Object == nil { // an earlier spec was bad, or its name is taken: then the work keeps its place
+	if w.Object == nil { // an earlier spec was rejected, or the name is taken: then the work keeps its place
 		w.create(spec)
 		if w.problem == nil {
 			w.publishLocked()
@@ -364,15 +375,15 @@ func (w *agentWork) take(spec *codec.Spec) {
 	if !equal || obj.Generation != w.Object.Generation || !clientset.SameMetadata(&obj, w.Object) {
 		w.agent.put(w, &obj)
 	}
-	// In a strict profile an empty status is one, and would replace what the source has.
-	// Generations that count in another way make another report of the same status.
+	// In a strict profile an empty status is sent too, and would replace the source's status. A
+	// changed offset of generations changes the report of the same status.
 	if (equal || had || w.ahead != ahead) && (!w.agent.traits.Strict || w.report() != nil) {
 		w.publishLocked()
 	}
 }
 
-// mergeKeys brings what the source changed between before and now into the current map; keys that only the
-// agent set, and values that the source left alone, stay.
+// mergeKeys applies the changes of the source between before and now to the current map. Keys that
+// only the agent set, and values that the source did not change, remain.
 func mergeKeys(current, before, now map[string]string) map[string]string {
 	if maps.Equal(before, now) {
 		return current
@@ -397,11 +408,11 @@ func mergeKeys(current, before, now map[string]string) map[string]string {
 	return out
 }
 
-// markDeleting shows the deletion; what it waits for are the object's finalizers.
+// markDeleting sets the deletionTimestamp. The deletion waits for the object's finalizers.
 func (w *agentWork) markDeleting(spec *codec.Spec) {
 	w.trace.follow(spec.TraceParent)
 	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
-	if w.Object == nil { // its spec could not be decoded; an earlier process may have applied another
+	if w.Object == nil { // its spec could not be used; an earlier process may have applied another spec
 		w.create(spec)
 		return
 	}
@@ -420,7 +431,7 @@ func (w *agentWork) markDeleting(spec *codec.Spec) {
 // sameStatus compares statuses as the API server does.
 func sameStatus(a, b *workv1.ManifestWorkStatus) bool { return apiequality.Semantic.DeepEqual(a, b) }
 
-// withCondition returns a status with a condition set, sharing nothing that is changed with the old one.
+// withCondition returns a status with a condition set. It does not change the old status.
 func withCondition(status workv1.ManifestWorkStatus, c metav1.Condition) workv1.ManifestWorkStatus {
 	conditions := make([]metav1.Condition, 0, len(status.Conditions)+1)
 	for _, old := range status.Conditions {
@@ -439,10 +450,10 @@ func withCondition(status workv1.ManifestWorkStatus, c metav1.Condition) workv1.
 // traces are the traceparents of a work at its agent.
 type traces struct {
 	spec string // of the spec
-	said string // of the last write of a status, where that has one
+	said string // of the last write of a status, if it has one
 }
 
-// reported is the traceparent of a status.
+// reported returns the traceparent of a status.
 func (t *traces) reported() string {
 	if t.said != "" {
 		return t.said
@@ -450,7 +461,7 @@ func (t *traces) reported() string {
 	return t.spec
 }
 
-// follow takes that of a new spec.
+// follow records the traceparent of a new spec.
 func (t *traces) follow(traceParent string) {
 	*t = traces{spec: validTrace(traceParent)}
 }

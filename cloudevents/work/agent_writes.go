@@ -20,7 +20,7 @@ import (
 
 var _ clientset.Backend = &agentBackend{}
 
-// agentBackend answers the clientset of an agent.
+// agentBackend implements the clientset of an agent.
 type agentBackend struct {
 	*Agent
 	clientset.Reader[*agentWork]
@@ -34,8 +34,8 @@ func (a *agentBackend) Supports(verb string, _ clientset.Subresource) error {
 	return nil
 }
 
-// List waits for the initial sync: a work whose source has not answered yet must not look
-// as if it were gone.
+// List waits for the initial sync: before that, a work of a source that has not answered would look
+// deleted.
 func (a *agentBackend) List(ctx context.Context, q *cache.Query) (cache.Page, error) {
 	if err := a.waitSynced(ctx); err != nil {
 		return cache.Page{}, err
@@ -43,10 +43,10 @@ func (a *agentBackend) List(ctx context.Context, q *cache.Query) (cache.Page, er
 	return a.cache.List(q)
 }
 
-// WaitSynced waits for the initial sync, as list does.
+// WaitSynced waits for the initial sync, like List.
 func (a *agentBackend) WaitSynced(ctx context.Context) error { return a.waitSynced(ctx) }
 
-// Refresh has nothing to ask: an agent's works are its own.
+// Refresh does nothing: only this process changes an agent's works.
 func (a *agentBackend) Refresh(context.Context) (bool, error) { return false, nil }
 
 func (a *agentBackend) Create(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, error) {
@@ -57,8 +57,8 @@ func (a *agentBackend) Remove(context.Context, *workv1.ManifestWork, bool) (*wor
 	return nil, false, apierrors.NewMethodNotSupported(clientset.Resource, "delete")
 }
 
-// Admit keeps the spec, which belongs to the source; of metadata an agent may change finalizers, labels and
-// annotations.
+// Admit refuses changes of the spec, which belongs to the source. In metadata, an agent may change
+// finalizers, labels and annotations.
 func (a *agentBackend) Admit(
 	current, next *workv1.ManifestWork, sub clientset.Subresource, invalid field.ErrorList,
 ) error {
@@ -97,8 +97,8 @@ func (a *agentBackend) Commit(
 
 func (a *agentBackend) WaitDurable(ctx context.Context) error { return durable(ctx, a.journal) }
 
-// commitOne stores a change. A status is published; metadata stays on the cluster. The last finalizer of a work
-// in deletion takes the object with it, and the source is told.
+// commitOne stores a change. A status is published; metadata stays on the cluster. If a work in
+// deletion has no finalizer left, its object is removed and reported to the source as gone.
 func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, bool, error) {
 	published := !sameStatus(&current.Status, &next.Status)
 	a.cache.Lock()
@@ -115,7 +115,7 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*wo
 			return nil, false, err
 		}
 	}
-	w.relearned = false // a controller takes care of it, with or without finalizers
+	w.relearned = false // a controller handles the work, with or without finalizers
 	if w.state == protocol.Deleting && len(next.Finalizers) == 0 {
 		w.trace.said = trace
 		w.removeAsLocked(next)
@@ -123,7 +123,7 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*wo
 	}
 	a.put(w, next)
 	if published {
-		if w.shrunk { // else the problem is with the spec, which is as bad as it was
+		if w.shrunk { // otherwise the problem is the spec, which has not changed
 			w.shrunk, w.problem = false, nil
 		}
 		w.trace.said = trace
@@ -132,7 +132,7 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*wo
 	return next, true, nil
 }
 
-// fits refuses a status that the broker will not take.
+// fits returns an error for a status that is too large for the broker.
 func (a *Agent) fits(obj *workv1.ManifestWork) error {
 	limit := a.engine.MaxPacketSize()
 	if limit == 0 || 2*roughStatusSize(&obj.Status)+4096 < limit {
@@ -142,7 +142,7 @@ func (a *Agent) fits(obj *workv1.ManifestWork) error {
 	w := a.cache.Get(obj.Namespace, obj.Name)
 	if w == nil {
 		a.cache.Unlock()
-		return nil // the commit finds out
+		return nil // the commit detects this
 	}
 	status := codec.Status{
 		Header: codec.Header{
@@ -159,11 +159,11 @@ func (a *Agent) fits(obj *workv1.ManifestWork) error {
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	// A condition of ours may have to go with it: Deleted, or Degraded.
+	// Leave room for a condition of this SDK: Deleted or Degraded.
 	return a.metrics.write(fits(m, limit-min(1024, limit/4)))
 }
 
-// roughStatusSize is about what a status has in bytes; escapes may double parts of it.
+// roughStatusSize estimates the bytes of a status in an event. Escapes may double parts of it.
 func roughStatusSize(s *workv1.ManifestWorkStatus) int {
 	size := 0
 	for i := range s.Conditions {

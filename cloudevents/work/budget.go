@@ -15,24 +15,25 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// budget bounds the bytes that peers make a process keep, for each peer and in all. Sizes are
-// estimates, which count what a peer can choose and a fixed cost for the rest.
+// budget bounds the bytes that peers make a process keep, for each peer and in total. Sizes are
+// estimates: they count data that a peer can choose, and a fixed cost for the rest.
 type budget struct {
 	perPeer, total int64
 	options, peer  string // the type of the options, and the name of the one for perPeer
 
 	mu sync.Mutex
-	// used counts the bytes kept, allowed those that works of this process's own have added to the total.
+	// used counts the kept bytes. allowed counts the bytes that this process's own works add to the
+	// bound total.
 	used, allowed int64
 }
 
-// account is what one peer makes a process keep. The zero value is not usable.
+// account counts the bytes that one peer makes a process keep. The zero value is not usable.
 type account struct {
 	budget        *budget
 	used, allowed int64
 }
 
-// Estimated costs in bytes of what peers can make a process keep.
+// Estimated costs in bytes of the data that peers make a process keep.
 const (
 	workAllowance = 16 << 10 // of each work that the source's user has created
 	tombstoneCost = 1 << 10
@@ -49,12 +50,12 @@ const (
 
 func sourceSize(name string) int64 { return int64(sourceCost + len(name)) }
 
-// charge adds n bytes, unless the peer or all peers would then keep more than they may.
+// charge adds n bytes. It returns false if the peer or all peers would then exceed a bound.
 func (a *account) charge(n int64) bool { return a.chargeExcept(n, 0) }
 
 // chargeSpec is charge for a spec. It leaves a sixteenth of the bounds to records that report
-// refused specs, and to requests and lists: without these, what has arrived is not confirmed, and
-// what is lost is not repaired.
+// refused specs, and to requests and lists. Without this reserve, received works would not be
+// confirmed, and lost messages would not be repaired.
 func (a *account) chargeSpec(n int64) bool { return a.chargeExcept(n, specReserve) }
 
 // Specs leave one specReserve-th of the bounds, and reports of refused specs one reportReserve-th.
@@ -91,7 +92,7 @@ func (a *account) freeForSpecs() (peer, all int64) {
 	return a.freeLocked(specReserve)
 }
 
-// errFull returns the bound that leaves less room.
+// errFull returns an error that names the bound with less room.
 func (a *account) errFull() error {
 	b := a.budget
 	option, bound := b.peer, b.perPeer
@@ -110,7 +111,7 @@ func (a *account) freeLocked(reserve int64) (peer, all int64) {
 	return peer, all
 }
 
-// set replaces a charge of an earlier size whatever the bounds are, and returns the new size.
+// set replaces an earlier charge, even beyond the bounds, and returns the new size.
 func (a *account) set(old, size int64) int64 {
 	b := a.budget
 	b.mu.Lock()
@@ -120,7 +121,7 @@ func (a *account) set(old, size int64) int64 {
 	return size
 }
 
-// allow raises the bounds, or lowers them.
+// allow raises the bounds by n bytes, or lowers them if n is negative.
 func (a *account) allow(n int64) {
 	b := a.budget
 	b.mu.Lock()
@@ -161,7 +162,8 @@ func conditionsSize(conditions []metav1.Condition) (size int) {
 // recordSize estimates the memory of an agent's record without specs.
 func recordSize(id, name string) int64 { return int64(recordCost + 2*len(id) + len(name)) }
 
-// specSize estimates the memory of a spec. An event is no measure: two bytes can become an owner reference.
+// specSize estimates the memory of a spec. The size of the event is no estimate: two bytes can
+// become an owner reference.
 func specSize(s *codec.Spec) int64 {
 	if s == nil || s.Work == nil {
 		return 0
@@ -169,10 +171,11 @@ func specSize(s *codec.Spec) int64 {
 	return int64(cache.SpecSize(&s.Work.ObjectMeta, &s.Work.Spec))
 }
 
-// copyLimit is the size of manifests up to which the codec has copied them.
+// copyLimit is the total size of manifests up to which the codec copies them.
 const copyLimit = 8 << 10
 
-// detach copies manifests that are slices of their event. They would keep all of it, with whatever is in there besides.
+// detach copies manifests that are slices of their event. Otherwise they would keep the whole event
+// in memory.
 func detach(s *workv1.ManifestWorkSpec) {
 	size := 0
 	for i := range s.Workload.Manifests {
@@ -189,7 +192,8 @@ func detach(s *workv1.ManifestWorkSpec) {
 	}
 }
 
-// detachFrom copies the manifests that next shares with current. Each would keep all manifests that it came with.
+// detachFrom copies the manifests that next shares with current. Otherwise each would keep all
+// manifests of its event in memory.
 func detachFrom(current, next *workv1.ManifestWorkSpec) {
 	was, is := current.Workload.Manifests, next.Workload.Manifests
 	for i := range min(len(was), len(is)) {

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package work sends ManifestWorks to clusters over a broker. A [Source] runs on the hub, sends works to any
-// number of clusters, and shows their statuses. An [Agent] serves the works of one cluster. Both have a clientset
+// number of clusters, and receives their statuses. An [Agent] serves the works of one cluster. Both have a clientset
 // with the generated interface (open-cluster-management.io/api/client/work), so a hub controller or a work agent
-// changes its constructor and nothing else. Works travel as CloudEvents; the hub's etcd stores none of them.
+// changes only its constructor. Works travel as CloudEvents and are not stored in the hub's etcd.
 //
 // On the hub:
 //
@@ -24,23 +24,23 @@
 //	factory := workinformers.NewSharedInformerFactory(agent.Clientset(), 0)
 //
 // A work controller adds its own finalizer before it applies a work, and removes it after the cleanup. Then the
-// agent reports the work gone. A controller that prunes must wait for the first complete list: see the example
+// agent reports the work as gone. A controller that prunes must wait for the first complete list: see the example
 // PruneAfterSync.
 //
-// Both work before Start: writes wait in the outbox. With SharedGroup, or with the outbox [Disabled], writes
-// before Start fail. To stop, cancel ctx, wait until Start returns, then close the Store. Start publishes queued
-// works for at most DrainTimeout after ctx ends. Logs go to klog.
+// Both can be used before Start: writes are queued in the outbox. With SharedGroup, or with the outbox
+// [Disabled], writes before Start fail. To stop, cancel ctx, wait until Start returns, then close the Store.
+// Start publishes queued works for at most DrainTimeout after ctx ends. Logs go to klog.
 //
 // # Guarantees
 //
-// With default options, and in both profiles unless a guarantee names one:
+// These hold with default options, and in both profiles unless a guarantee names a profile:
 //
 //   - A write that returned nil is delivered if the source's process keeps running or has a [Store], even if the
 //     broker, the agent or the connection fails repeatedly. When Start ends, a Store has every such write.
-//     Without one, Start publishes them for at most DrainTimeout and logs how many are lost.
-//   - A message that is lost in silence, while both sides stay connected, is repaired within 90 s: a create,
-//     update, delete, status, "gone", list, chunk, answer or end marker. Ten thousand lost at once are repaired
-//     within 5 min, at most 256 at a time. The source sends an unconfirmed work again after 10 s, then with
+//     Without a Store, Start publishes these writes for at most DrainTimeout and logs the number of lost writes.
+//   - A silently lost message is repaired within 90 s while both sides stay connected: a create, update, delete,
+//     status, "gone", list, chunk, answer or end marker. Ten thousand messages lost at once are repaired within
+//     5 min, at most 256 at a time. The source sends an unconfirmed work again after 10 s, then with
 //     backoff up to 5 min. Peers without digests (those of the profile ManifestBundle, and those with only the
 //     attributes of the enhancement) compare everything every 10 min instead, which repairs a lost status. With
 //     a negative ResyncInterval they do not.
@@ -53,9 +53,9 @@
 //     them has marked the end of its answer. A source without a Store does so after [Source.InventoryComplete].
 //     Sources of the profile ManifestBundle mark no end: they count as complete after
 //     [AgentOptions].InitialSyncTimeout without an event. PartialSyncTimeout and a negative InitialSyncTimeout
-//     allow partial lists. Two other lists can be partial: a source with a new Store marks the end as soon as it
-//     has one work for the cluster, and while a restored backup is not detected, an agent without a Store
-//     receives only the works of the backup.
+//     allow partial lists. Two other lists can be partial. A source with a new Store marks the end as soon as it
+//     has one work for the cluster. While a restored backup is not detected, an agent without a Store receives
+//     only the works of the backup.
 //   - After a restored backup, or while two processes have one ID, the source deletes no unknown works.
 //     Exceptions: InventoryComplete is called after the detection and before the missing works are created;
 //     the broker refuses the presence topic, or loses three presences in a row.
@@ -63,8 +63,8 @@
 //     counted with the reason schema. The work has the condition Degraded.
 //   - The memory that one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and
 //     WatchCacheBytes in [SourceOptions]. The memory that one source can make an agent keep is bounded by
-//     MaxSourceBytes in [AgentOptions], except for statuses and for works in its Store. Memory of works is freed
-//     when they are gone.
+//     MaxSourceBytes in [AgentOptions], except for statuses and for works in its Store. The memory of a work is
+//     freed when the work is gone.
 //   - A call returns within 50 ms after its context has ended, even while a Store does not answer.
 //   - An idle pair of source and agent of the profile ManifestWork costs one message of less than 300 bytes a
 //     minute.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// isDue reports whether a time has come that was at most so far ahead when it was set. A clock that was set back since
-// does not put it off.
+// isDue reports whether a time has passed. most is how far ahead the time was when it was set. A
+// time that is further ahead is due too, because the clock was set back.
 func isDue(at, now time.Time, most time.Duration) bool { return !now.Before(at) || at.Sub(now) > most }
 
 // earliest returns the earliest of times that are not zero.

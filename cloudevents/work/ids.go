@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// idSequence makes CloudEvents ids: unique to the process by a random prefix, within it by a counter. That
-// costs a tenth of a random UUID.
+// idSequence makes CloudEvents IDs. A random prefix makes them unique to the process, and a counter
+// makes them unique within it. This costs a tenth of a random UUID.
 type idSequence struct {
 	prefix string
 	last   atomic.Uint64

@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/meter"
 )
 
-// Why an event that arrived is refused; values of the label reason. A codec.Code is one as well.
+// Reasons to refuse a received event: values of the label reason. Each codec.Code is a value too.
 const (
 	refusedNoEvent    = "not_an_event"
 	refusedOverrun    = "overrun"
@@ -31,7 +31,7 @@ const (
 	refusedUnexpected = "unexpected"
 )
 
-// Why a write is refused that the API server would take; values of the label reason.
+// Reasons to refuse a write that an API server would accept: values of the label reason.
 const (
 	writeOutboxFull   = "outbox_full"
 	writeDisconnected = "disconnected"
@@ -44,18 +44,18 @@ const (
 	received = "received"
 )
 
-// refusal is an error with the reason that metrics and log count it under.
+// refusal is an error with its reason for metrics and logs.
 type refusal struct {
 	reason string
 	error
 }
 
-// unusable makes the error for an event that can be decoded and not used.
+// unusable returns the error for an event that can be decoded but not used.
 func unusable(reason, format string, args ...any) error {
 	return &refusal{reason, fmt.Errorf(format, args...)}
 }
 
-// refusalReason classes what Profile.Decode and receive return.
+// refusalReason returns the reason of an error of Profile.Decode or receive.
 func refusalReason(err error) string {
 	var own *refusal
 	var malformed *codec.Error
@@ -68,7 +68,8 @@ func refusalReason(err error) string {
 	return refusedUnexpected
 }
 
-// metrics are those that sources and agents have both, beside the engine's. Each method does nothing on nil.
+// metrics are the metrics that sources and agents share, in addition to those of the engine. Each
+// method does nothing on nil.
 type metrics struct {
 	registerer prometheus.Registerer
 	set        *meter.Set
@@ -76,7 +77,7 @@ type metrics struct {
 	arrived *meter.ByType
 	refused map[string]prometheus.Counter
 	writes  map[string]prometheus.Counter
-	// outcomes are what became of statuses, or of specs.
+	// outcomes count the results of statuses, or of specs.
 	outcomes map[string]prometheus.Counter
 
 	resyncs         prometheus.Counter
@@ -90,13 +91,13 @@ type metrics struct {
 	limit, watchers, watchersClosed *prometheus.Desc
 	works, degraded, unsaved        *prometheus.Desc
 
-	// The cache's lock guards what follows.
+	// The mutex of the source or the agent guards the following fields.
 	clock clock.PassiveClock
 	began time.Time // of the last resync
-	round int       // how many there were
+	round int       // number of resyncs
 }
 
-// newMetrics makes them; the caller adds its own and registers.
+// newMetrics makes the shared metrics. The caller adds its own metrics and calls register.
 func newMetrics(r prometheus.Registerer, c clock.PassiveClock, kind, client string) *metrics {
 	s := meter.New(kind, client)
 	return &metrics{
@@ -142,7 +143,7 @@ const (
 	kindAgent  = "agent"
 )
 
-// register registers the metrics, whose sizes collect gives.
+// register registers the metrics. At each scrape, collect sends the sizes.
 func (m *metrics) register(collect func(chan<- prometheus.Metric)) error {
 	m.set.OnScrape(collect)
 	return m.set.Register(m.registerer)
@@ -154,7 +155,7 @@ func (m *metrics) unregister() {
 	}
 }
 
-// took counts an event that could be decoded.
+// took counts a decoded event.
 func (m *metrics) took(e *ce.Event) {
 	if m != nil {
 		m.arrived.Of(e.Type()).Add(len(e.DataEncoded))
@@ -168,12 +169,12 @@ func (m *metrics) refuse(reason string, n int) {
 	}
 	if c, ok := m.refused[reason]; ok {
 		c.Add(float64(n))
-	} else { // a code that the codec has and this package does not know
+	} else { // a code of the codec that has no label here
 		m.refused[refusedUnexpected].Add(float64(n))
 	}
 }
 
-// write counts a write that is refused and returns its error.
+// write counts a refused write and returns its error.
 func (m *metrics) write(err error) error {
 	if m == nil || err == nil {
 		return err
@@ -189,7 +190,7 @@ func (m *metrics) write(err error) error {
 	return err
 }
 
-// became counts what a spec or a status has led to.
+// became counts the result of a spec or a status.
 func (m *metrics) became(outcome string) {
 	if m != nil {
 		m.outcomes[outcome].Inc()
@@ -206,15 +207,15 @@ func (m *metrics) resyncBeganLocked() {
 	m.round++
 }
 
-// diverged counts that an agent was found to hold something else than it should.
+// diverged counts a comparison that found different works at a source and an agent.
 func (m *metrics) diverged() {
 	if m != nil {
 		m.divergences.Inc()
 	}
 }
 
-// answeredLocked takes the time when a peer has answered in full, once in each resync: last is the
-// one that the peer has answered last.
+// answeredLocked records the time of a peer's complete answer, once in each resync. last is the
+// number of the resync that the peer answered last.
 func (m *metrics) answeredLocked(last *int) {
 	if m == nil || *last == m.round {
 		return
@@ -237,7 +238,7 @@ func (m *metrics) answer(direction string) {
 	}
 }
 
-// wrote takes the time of a batch that the Store has taken or not.
+// wrote records the duration of a batch of the Store, and counts a failure.
 func (m *metrics) wrote(began time.Time, err error) {
 	if m == nil {
 		return
@@ -248,7 +249,7 @@ func (m *metrics) wrote(began time.Time, err error) {
 	}
 }
 
-// sizes are those that sources and agents have both.
+// sizes are the sizes that sources and agents share.
 type sizes struct {
 	store             cache.Stats
 	works             map[string]int
@@ -270,7 +271,8 @@ func (m *metrics) collect(out chan<- prometheus.Metric, outbox int, now sizes) {
 	out <- meter.Gauge(m.unsaved, float64(now.unsaved))
 }
 
-// refusedMessages is how many messages a transport has refused with one error, and why.
+// refusedMessages returns the number of messages that a transport refused with one error, and the
+// reason.
 func refusedMessages(err error) (reason string, n int) {
 	var overrun *cloudevents.OverrunError
 	if errors.As(err, &overrun) {

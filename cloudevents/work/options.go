@@ -22,19 +22,20 @@ import (
 type Outbox int
 
 const (
-	// DefaultOutbox is the bound that a zero Outbox stands for. What waits costs no more than its place
-	// in a queue, as an event is made from the store when its turn comes.
+	// DefaultOutbox is the bound used for a zero Outbox. A queued work costs only its place in a
+	// queue: its event is made from the cache when it is published.
 	DefaultOutbox Outbox = 100_000
-	// Disabled lets no write wait for a connection: while there is none it fails with ServiceUnavailable. What was
-	// written just before the connection ended goes out on the next. While connected, at most 10,000 works are under
-	// way; a write beyond them, when the broker is too slow, fails with TooManyRequests.
+	// Disabled is an Outbox in which no write waits for a connection: without a connection, a write
+	// fails with ServiceUnavailable. Works written just before the connection ended are published
+	// on the next connection. While connected, at most 10,000 works may be unacknowledged. If the
+	// broker is too slow, a write beyond this bound fails with TooManyRequests.
 	Disabled Outbox = -1
 )
 
-// mostUnderWay is how many works may be unacknowledged where none may wait for a connection.
+// mostUnderWay is the number of works that may be unacknowledged with [Disabled].
 const mostUnderWay = 10_000
 
-// limit is how many works may be unacknowledged.
+// limit returns the number of works that may be unacknowledged.
 func (o Outbox) limit() int {
 	if o == Disabled {
 		return mostUnderWay
@@ -61,44 +62,47 @@ const (
 
 // SourceOptions configures a [Source]. Only SourceID is required.
 type SourceOptions struct {
-	// SourceID names the source towards agents; no two sources on one broker may share it. Of two processes that
-	// do, only the newer one writes. It is one topic level: not empty, without `/`, `+`, `#` and control
-	// characters. [SourceID] makes one.
+	// SourceID identifies the source to agents. No two sources on one broker may share it: of two
+	// processes with one ID, only the newer process writes. It is one topic level: not empty,
+	// without `/`, `+`, `#` and control characters. The function [SourceID] makes an ID for a
+	// consumer on a hub cluster.
 	SourceID string
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.
 	Profile codec.Profile
-	// SharedGroup lets several replicas be this source. It is the name of the shared subscription, one topic
-	// level. Store must be a [SharedStore] that all replicas can reach. All show the same works, with
-	// resourceVersions of their own. One replica, the leader, writes: the last one that received a write, or a
-	// call of [Source.Lead]; leader election is the user's. A write on a replica that lost leadership returns
-	// ServiceUnavailable. Before a write returns NotFound, it reads the changes of other replicas; reads on
-	// other replicas may lag. Writes before Start fail. If the link of a replica breaks, most brokers lose its
-	// messages, which are repaired like any lost message.
+	// SharedGroup lets several replicas be this source. It is the name of the shared subscription,
+	// one topic level. Store must be a [SharedStore] that all replicas can reach. All replicas have
+	// the same works, each with its own resourceVersions. Only the leader writes: the replica that
+	// last received a write, or a call of [Source.Lead]. The user provides leader election. A write
+	// on a replica that lost leadership returns ServiceUnavailable. Before a write returns
+	// NotFound, it reads the changes of other replicas; reads on other replicas may lag. Writes
+	// before Start fail. If the link of a replica breaks, most brokers lose its messages, which are
+	// repaired like any lost message.
 	SharedGroup string
-	// QPS limits published events per second and Burst how many may go at once. 0 means no limit; Burst
-	// defaults to QPS, rounded up.
+	// QPS limits published events per second, and Burst limits how many are published at once. 0
+	// means no limit; Burst defaults to QPS, rounded up.
 	QPS   float32
 	Burst int
 	// Outbox bounds how many works may wait to be published while the broker is away or slow. A write beyond it
 	// fails with TooManyRequests and a delay after which to retry. Accepted writes stay queued. 0 means
 	// [DefaultOutbox]; with [Disabled], no write waits for a connection.
 	Outbox Outbox
-	// Store keeps the works, their statuses and versions over restarts. When a write of the clientset returns nil,
-	// it is durable, and no event is published or acknowledged before its change is. With nil, the source keeps
-	// works only in memory: create them again after a restart. A Store serves one source; its owner closes it,
-	// after Start has returned.
+	// Store keeps the works, their statuses and versions over restarts. A write of the clientset
+	// that returned nil is durable. An event is published or acknowledged only after its change is
+	// durable. With nil, the source keeps works only in memory: create them again after a restart.
+	// A Store serves one source. Its owner closes it after Start has returned.
 	Store Store
-	// ResyncInterval is the time between two full comparisons of what source and agents have. 0 means 10 min
-	// ([DefaultResyncInterval]) with peers that know no digests: those of the profile ManifestBundle, and those
-	// that know only the enhancement. Other agents send a digest every minute, and only the differences are
-	// compared. A positive value applies to all peers. With a negative value, full comparisons run only after
-	// connecting.
+	// ResyncInterval is the time between two full comparisons of the works of source and agents. 0
+	// means 10 min ([DefaultResyncInterval]) with peers without digests: those of the profile
+	// ManifestBundle, and those with only the attributes of the enhancement. Other agents send a
+	// digest every minute, and only the differences are compared. A positive value applies to all
+	// peers. With a negative value, full comparisons run only after connecting.
 	ResyncInterval time.Duration
-	// TombstoneTTL is how long the deletion of a work that this source does not know is repeated to an agent that
-	// lists it. Defaults to 24 h. The deletion of a known work has no limit: only [Source.Forget] and
-	// [Source.Abandon] end it without the agent. These deletions count toward MaxClusterBytes. Where there is no
-	// room, a work is deleted later, when the agent lists it again.
+	// TombstoneTTL is how long the source repeats the deletion of an unknown work to an agent that
+	// lists it. Defaults to 24 h. The deletion of a known work has no limit: only [Source.Forget]
+	// and [Source.Abandon] end it without the agent. Deletions of unknown works count toward
+	// MaxClusterBytes. If there is no room, an unknown work is deleted later, when the agent lists
+	// it again.
 	TombstoneTTL time.Duration
 	// MaxClusterBytes bounds the memory for events from the agent of one cluster: statuses, requests,
 	// incomplete lists, answers to them, and deletions of unknown works. MaxBytes bounds the memory for
@@ -107,14 +111,15 @@ type SourceOptions struct {
 	// requests. Sizes are estimates.
 	//
 	// The source refuses an event beyond a bound and counts it as over_budget. A work with a refused
-	// status has the condition Degraded, reason StatusRefused, and keeps its last accepted status; its
-	// agent is not told. The source requests a refused list again, and a refused status once there is
-	// memory for it.
+	// status has the condition Degraded, reason StatusRefused, and keeps its last accepted status. Its
+	// agent receives no notice. The source requests a refused list again, and a refused status once
+	// there is memory for it.
 	MaxClusterBytes, MaxBytes int64
-	// MaxStatusBytes bounds one status; a larger one is refused in the same way. Defaults to 1 MiB.
+	// MaxStatusBytes bounds the size of one status. A larger status is refused in the same way.
+	// Defaults to 1 MiB.
 	MaxStatusBytes int
-	// DrainTimeout bounds how long Start goes on publishing what waits after its context has ended.
-	// Defaults to 2 s; negative means not at all.
+	// DrainTimeout bounds how long Start publishes queued works after its context has ended.
+	// Defaults to 2 s. With a negative value, Start publishes no more works then.
 	DrainTimeout time.Duration
 	// WatchCacheBytes bounds three kinds of superseded versions, each separately: those that
 	// watches resume from, the snapshots of paged lists, and the unread events of one watcher. Data
@@ -125,13 +130,14 @@ type SourceOptions struct {
 	// WatchCacheTTL is how long superseded versions are kept. The snapshot of a paged list is kept for the same
 	// time after each page. Defaults to 5 min.
 	WatchCacheTTL time.Duration
-	// MetricsRegisterer takes the source's metrics, which METRICS.md lists, from NewSource until
-	// Start has returned. Several sources and agents can share one, each with its ID as a label. Nil means none.
+	// MetricsRegisterer registers the source's metrics, which METRICS.md lists, from NewSource
+	// until Start has returned. Several sources and agents can share a registerer: each metric has
+	// the ID as a label. Nil means no metrics.
 	MetricsRegisterer prometheus.Registerer
-	// TraceParent, if it is set, returns the W3C traceparent of the context that a write of the
-	// clientset was called with, empty for none. It travels with the events of what was written,
-	// until the next write; see [Agent.TraceParent]. With OpenTelemetry, it is what
-	// propagation.TraceContext injects. It is called for each write and must not block.
+	// TraceParent, if set, returns the W3C traceparent of the context of a clientset write, or an
+	// empty string. The events of the written work carry it until the next write; see
+	// [Agent.TraceParent]. With OpenTelemetry, return the value that propagation.TraceContext
+	// injects. TraceParent is called for each write and must not block.
 	TraceParent func(context.Context) string
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
@@ -139,14 +145,14 @@ type SourceOptions struct {
 
 // AgentOptions configures an [Agent]. Only ClusterName is required.
 type AgentOptions struct {
-	// ClusterName is the managed cluster: the namespace that its works have. It is one topic level:
-	// not empty, without `/`, `+`, `#` and control characters. Only one agent of a cluster runs at
-	// a time: where several processes stand by for it, each starts its agent when it has won the
-	// leader election, and asks [Agent.Readyz] only from then on: see Probes in METRICS.md. With
-	// two at a time, an agent that applied nothing may report works as gone before the other agent
-	// has cleaned up. [Agent.Healthy] returns an error then.
+	// ClusterName is the managed cluster, and the namespace of its works. It is one topic level:
+	// not empty, without `/`, `+`, `#` and control characters. Only one agent of a cluster may run
+	// at a time. If several processes stand by for a cluster, each starts its agent after it has
+	// won the leader election. It calls [Agent.Readyz] only from then on: see Probes in METRICS.md.
+	// With two agents at a time, an agent that applied nothing may report works as gone before the
+	// other agent has cleaned up. [Agent.Healthy] returns an error then.
 	ClusterName string
-	// AgentID names the agent in what it reports. Defaults to `<ClusterName>-work-agent`.
+	// AgentID identifies the agent in its events. Defaults to `<ClusterName>-work-agent`.
 	AgentID string
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.
@@ -158,27 +164,28 @@ type AgentOptions struct {
 	// controller-runtime, 2 min by default, counts during that time. Informers log "event bookmark expired"
 	// meanwhile, which is harmless. An empty list is refused. If Sources no longer names a source, its works in
 	// the Store stay, and no other source can use their names, until that source deletes them. Start logs their
-	// number. To remove them, delete them at their source. If that source does not exist any more, run one with
-	// its ID and without works that calls InventoryComplete.
+	// number. To remove them, delete them at their source. If that source no longer exists, run a source with
+	// its ID and without works, and call its InventoryComplete.
 	Sources []string
-	// InitialSyncTimeout is the time without an event after which a source counts as complete. It applies to
-	// sources that are not in Sources, and to those that cannot mark the end of their answer (an OCM source, or
-	// one that knows only the enhancement). A missing part of an answer is requested again first. For the other
-	// named sources there is no timeout: lists, the initial events of watches and the Get of an unknown work wait
-	// until each of them has sent all its works. Only the call's context ends that wait; the error names the
-	// missing sources. Defaults to 2 s. With a negative value nothing waits, and lists are partial: see
-	// PartialSyncTimeout.
+	// InitialSyncTimeout is the time without an event after which a source counts as complete. It
+	// applies to sources that are not in Sources, and to those that cannot mark the end of their
+	// answer: OCM sources, and sources that support only the enhancement. A missing part of an
+	// answer is requested again first. The other named sources have no timeout: lists, the initial
+	// events of watches and the Get of an unknown work wait for all their works. Only the call's
+	// context ends that wait; the error names the missing sources. Defaults to 2 s. With a negative
+	// value nothing waits, and lists are partial: see PartialSyncTimeout.
 	InitialSyncTimeout time.Duration
 	// PartialSyncTimeout lets the initial sync end this long after the first connection, even if works are
 	// missing: it prefers availability over complete lists. A controller that prunes objects of unlisted works
 	// then deletes the workloads of works that have not arrived yet. 0 means never.
 	PartialSyncTimeout time.Duration
-	// Store keeps works, statuses and tombstones over restarts. Sources from which an earlier process has received
-	// all works with this Store are not waited for again: lists and watches begin immediately with the stored
-	// works, unless Sources has names that were not there before. With nil, the agent receives its works again
-	// from the sources. A Store serves one agent; its owner closes it after Start has returned.
+	// Store keeps works, statuses and tombstones over restarts. If an earlier process with this
+	// Store received all works of a source, the agent does not wait for that source again. Lists
+	// and watches begin immediately with the stored works, unless Sources has new names. With nil,
+	// the agent receives its works again from the sources. A Store serves one agent. Its owner
+	// closes it after Start has returned.
 	Store Store
-	// MaxSourceBytes bounds the memory for what one source sends: specs, tombstones, requests and lists that
+	// MaxSourceBytes bounds the memory for the data of one source: specs, tombstones, requests and lists that
 	// answer them. MaxBytes is the same for all sources together. They default to 512 MiB and 1 GiB. The agent
 	// refuses a spec that would bring usage above 15/16 of a bound, and counts it as over_budget. The spec before
 	// it stays applied, and the work has the condition Degraded, reason SpecRefused, at its source too. The agent
@@ -189,20 +196,20 @@ type AgentOptions struct {
 	// statuses do not count.
 	MaxSourceBytes, MaxBytes int64
 	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, WatchCacheBytes, WatchCacheTTL,
-	// MetricsRegisterer and Clock are as in [SourceOptions].
+	// MetricsRegisterer and Clock have the meanings of [SourceOptions].
 	QPS            float32
 	Burst          int
 	Outbox         Outbox
 	ResyncInterval time.Duration
-	// TombstoneTTL is how long the agent remembers that a work is gone, so that a late event about it does
-	// not bring it back. Defaults to 24 h.
+	// TombstoneTTL is how long the agent keeps the tombstone of a work. During that time, a late
+	// event does not create the work again. Defaults to 24 h.
 	TombstoneTTL      time.Duration
 	DrainTimeout      time.Duration
 	WatchCacheBytes   int
 	WatchCacheTTL     time.Duration
 	MetricsRegisterer prometheus.Registerer
-	// TraceParent is as in [SourceOptions], for writes of statuses; see [Source.TraceParent]. Where
-	// it is nil or returns nothing, a status carries the traceparent of the spec that it is about.
+	// TraceParent is as in [SourceOptions], for writes of statuses; see [Source.TraceParent]. If it
+	// is nil or returns an empty string, a status carries the traceparent of its spec.
 	TraceParent func(context.Context) string
 	Clock       clock.WithTicker
 }
@@ -320,7 +327,7 @@ func setDefaults(outbox *Outbox, ttl, drain *time.Duration, c *clock.WithTicker)
 	}
 }
 
-// resyncInterval is how often something is compared in full.
+// resyncInterval returns the time between two full comparisons. It replaces 0 with the default.
 func resyncInterval(option time.Duration) time.Duration {
 	if option == 0 {
 		return DefaultResyncInterval

@@ -13,10 +13,11 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// packetOverhead is what a packet has beside topic and event: fixed header, packet identifier, properties.
+// packetOverhead is the size of a packet without topic and event: fixed header, packet identifier,
+// properties.
 const packetOverhead = 64
 
-// chunkSize is how large a list may be: what the protocol says, or what the broker takes.
+// chunkSize returns the largest size of a list: the limit of the protocol or of the broker.
 func chunkSize(e *cloudevents.Engine) int {
 	limit := e.MaxPacketSize()
 	if limit == 0 {
@@ -25,10 +26,10 @@ func chunkSize(e *cloudevents.Engine) int {
 	return min(codec.ResyncChunkSize, max(1, limit-packetOverhead-maxTopic))
 }
 
-// maxTopic is more than what the topics of lists have beside the names of source and cluster.
+// maxTopic is an upper bound for the topics of lists without the names of source and cluster.
 const maxTopic = 256
 
-// roughSize is about what an object's event has in bytes; escapes may double parts of it.
+// roughSize estimates the bytes of an object's event. Escapes may double parts of it.
 func roughSize(obj *workv1.ManifestWork) int {
 	size := 0
 	for i := range obj.Spec.Workload.Manifests {
@@ -43,8 +44,8 @@ func roughSize(obj *workv1.ManifestWork) int {
 	return size + 512*len(obj.Spec.ManifestConfigs) + 256*len(obj.OwnerReferences)
 }
 
-// fits returns RequestEntityTooLarge for a message over the limit. The structured form is the larger of the
-// two content modes, so what passes here passes in both.
+// fits returns RequestEntityTooLarge for a message over the limit. The structured form is the
+// larger of the two content modes, so a message that fits in it fits in both.
 func fits(m cloudevents.Message, limit int) error {
 	data, err := codec.AppendStructured(nil, m.Event)
 	if err != nil {

@@ -21,18 +21,19 @@ import (
 )
 
 const (
-	// rivalInterval is the interval of presence events while a process knows a rival or checks for
-	// one, and sourceInterval that of a source otherwise, and of a check that has received none of
-	// them for echoTime. A rival that is silent for rivalTimeout is forgotten.
+	// rivalInterval is the interval of presence events while a process has a rival or checks for
+	// rivals. sourceInterval is the interval of a source otherwise, and of a check that has
+	// received no presence of its own process for echoTime. A rival that is silent for rivalTimeout
+	// is removed.
 	rivalInterval  = 5 * time.Second
 	rivalTimeout   = 6 * rivalInterval
 	sourceInterval = time.Minute
 	// maxRivals bounds how many rivals a process remembers.
 	maxRivals = 16
 	echoTime  = time.Minute
-	// A check ends answerTime after the process has received a presence of its own, and later where
-	// that took long. This covers two lost presences in a row, of either process, after what joins
-	// the check within joinTime.
+	// A check ends answerTime after the process has received a presence of its own, or later if
+	// that presence took long. Callers of nextLocked may join the check until joinTime after that
+	// presence. The remaining time covers two lost presences in a row, of either process.
 	answerTime  = 2*rivalInterval + 2*joinTime
 	joinTime    = time.Second
 	longestEcho = 10 * time.Minute
@@ -40,8 +41,8 @@ const (
 	maxPublished = 16
 )
 
-// presence finds other processes with the same ID: rivals. It is nil where replicas share the ID on
-// purpose. The cache's lock guards it.
+// presence detects other processes with the same ID: rivals. It is nil if replicas share the ID on
+// purpose. The mutex of its source or agent, in the field lock, guards it.
 type presence struct {
 	lock     sync.Locker
 	profile  codec.Profile
@@ -51,13 +52,13 @@ type presence struct {
 	header   codec.Header
 	self     protocol.Process
 	interval time.Duration // without a rival; 0 is never
-	changed  func()        // called when rivals came or went
+	changed  func()        // called when rivals were added or removed
 	checked  func()        // called when a check has ended; may be nil
 
 	logger    klog.Logger
-	rivals    map[protocol.Process]time.Time // when each last published its presence
-	denied    error                          // why the broker does not let this process hear of others
-	queued    bool                           // an event waits for its turn
+	rivals    map[protocol.Process]time.Time // when the last presence of each arrived
+	denied    error                          // why the broker refuses the presence topic; nil if it does not
+	queued    bool                           // a presence is in the outbox
 	published time.Time
 	online    bool
 	check     presenceCheck
@@ -65,20 +66,21 @@ type presence struct {
 }
 
 // presenceCheck is a search for rivals: the process publishes its presence, receives it, and waits
-// for theirs. Checks are numbered. The one under way is begun, unless it has ended.
+// for the presences of rivals. Checks are numbered. A check is in progress while begun and ended
+// differ.
 type presenceCheck struct {
 	begun, ended uint64
-	again        bool // another one follows
-	reported     bool // that it is deaf
+	again        bool // another check follows
+	reported     bool // that the process is deaf
 	beganAt      time.Time
-	published    []publishedPresence // the last ones
+	published    []publishedPresence // the last presences
 	echoAt       time.Time           // when the process first received one of them
-	wait         time.Duration       // for others, from then on
+	wait         time.Duration       // for rivals, from echoAt on
 }
 
 type publishedPresence struct {
 	id string
-	at time.Time // on the monotonic clock, since the other may be set
+	at time.Time // on the monotonic clock, because Options.Clock may be set
 }
 
 func (c *presenceCheck) underWay() bool { return c.begun != c.ended }
@@ -91,8 +93,8 @@ func (p *presence) beginLocked() {
 	p.wakeUp()
 }
 
-// nextLocked returns the number of the check that shows who has made what this process sees now. It
-// begins that check, or has it begin when the one under way ends.
+// nextLocked returns the number of the check that detects rivals which may have made a work seen
+// now. It joins the current check, begins a check, or lets another check follow the current one.
 func (p *presence) nextLocked() uint64 {
 	c := &p.check
 	switch {
@@ -134,7 +136,7 @@ func (p *presence) started(now time.Time, logger klog.Logger) {
 	}
 }
 
-// filters returns what to subscribe to.
+// filters returns the topic filters to subscribe to.
 func (p *presence) filters() []string {
 	if p == nil {
 		return nil
@@ -142,8 +144,8 @@ func (p *presence) filters() []string {
 	return []string{p.profile.PresenceFilter(p.header.Source, p.header.Cluster)}
 }
 
-// refused notes that the broker does not let this process hear of others. Then it does not publish either: some brokers
-// close a connection that publishes what they forbid.
+// refused notes that the broker refuses the presence topic. The process then publishes no presence
+// either: some brokers close a connection that publishes to a forbidden topic.
 func (p *presence) refused(_ string, err error) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -158,7 +160,7 @@ func (p *presence) refused(_ string, err error) {
 	}
 }
 
-// connected publishes the presence. It is called before anything else is published.
+// connected publishes the presence. It must be called before other events are published.
 func (p *presence) connected() {
 	if p == nil {
 		return
@@ -166,7 +168,7 @@ func (p *presence) connected() {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	now := p.clock.Now()
-	for rival := range p.rivals { // it may have been this process that was away
+	for rival := range p.rivals { // this process may have been away, and not the rival
 		p.rivals[rival] = now
 	}
 	p.online, p.queued = true, false
@@ -197,7 +199,7 @@ func (p *presence) publishLocked() {
 
 func (p *presence) wakeUp() { p.wake.Set() }
 
-// receiveLocked takes the presence of a process with this ID, this one included.
+// receiveLocked handles a presence of a process with this ID, including this process.
 func (p *presence) receiveLocked(m *codec.Presence) error {
 	if p == nil || m.Source != p.header.Source || m.Cluster != p.header.Cluster {
 		return unusable(refusedUnexpected, "the presence is that of another ID")
@@ -230,7 +232,8 @@ func (p *presence) receiveLocked(m *codec.Presence) error {
 	return nil
 }
 
-// roomLocked makes room for one more rival. The newest stay: they outrank this process.
+// roomLocked makes room for one more rival, and reports whether the rival may be added. The newest
+// rivals stay, because they outrank this process.
 func (p *presence) roomLocked(rival protocol.Process) bool {
 	if len(p.rivals) < maxRivals {
 		return true
@@ -269,7 +272,7 @@ func (p *presence) outrankedLocked() bool {
 	return found && p.self.Before(newest)
 }
 
-// describeLocked returns an error that names the newest rival, nil where there is none.
+// describeLocked returns an error that names the newest rival, or nil without a rival.
 func (p *presence) describeLocked(newer, older string) error {
 	newest, found := p.newestLocked()
 	if !found {
@@ -304,7 +307,7 @@ func (p *presence) run(ctx context.Context) {
 	}
 }
 
-// tick does what is due and returns how long it is until more is; 0 is never.
+// tick performs the due actions and returns the time until the next is due; 0 is never.
 func (p *presence) tick() (wait time.Duration) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -349,7 +352,7 @@ func (p *presence) tick() (wait time.Duration) {
 	return wait
 }
 
-// endCheckLocked ends the check under way if its time has come.
+// endCheckLocked ends the current check if it is due.
 func (p *presence) endCheckLocked(now time.Time, until func(time.Duration)) bool {
 	c := &p.check
 	switch {
@@ -369,7 +372,7 @@ func (p *presence) endCheckLocked(now time.Time, until func(time.Duration)) bool
 	return true
 }
 
-// deaf reports whether the check has not received any presence of this process for long.
+// deaf reports whether the check has received no presence of this process for longer than echoTime.
 func (p *presence) deaf(now time.Time) bool {
 	c := &p.check
 	if !c.echoAt.IsZero() || now.Sub(c.beganAt) <= echoTime {
@@ -383,7 +386,7 @@ func (p *presence) deaf(now time.Time) bool {
 	return true
 }
 
-// leave publishes that this process ends, after all that waits. The cache's lock is not held.
+// leave publishes that this process ends, after all queued works. It locks the mutex itself.
 func (p *presence) leave() {
 	if p == nil || !p.engine.Connected() {
 		return

@@ -10,22 +10,23 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// requestQueue handles the requests of peers, whose lists may be long, in a goroutine of its own, so that news do not
-// wait for them. Versions and sequences decide what is newer, not the order of arrival. No request needs to be stored
-// before the broker gets its acknowledgement: a peer whose request was lost sends another.
+// requestQueue handles the requests of peers in its own goroutine. Their lists may be long, and
+// other events must not wait for them. Versions and sequences decide which state is newer, not the
+// order of arrival. A request need not be stored before the broker receives its acknowledgement: a
+// peer sends a lost request again.
 //
-// Topics take turns, as each is that of one peer: a peer that floods its topic waits for itself. A request that its
-// topic or the budget has no bytes left for is dropped.
+// Topics take turns. Each topic belongs to one peer, so a peer that floods its topic delays only
+// itself. A request is dropped if its topic or the budget has no room for it.
 type requestQueue struct {
 	budget *budget
 	handle func(cloudevents.Message)
-	// refuse is called for a request that is dropped.
+	// refuse is called for a dropped request.
 	refuse func(cloudevents.Message, error)
 	group  sync.WaitGroup
 
 	mu      sync.Mutex
 	topics  map[string]*topicQueue
-	turns   []*topicQueue // those with requests, in the order of their turns
+	turns   []*topicQueue // topics with requests, in the order of their turns
 	working bool
 }
 
@@ -58,10 +59,10 @@ func requestSize(m cloudevents.Message) int64 {
 	return int64(size)
 }
 
-// attributeCost is about what an attribute takes without its name and value.
+// attributeCost is the estimated size of an attribute without its name and value.
 const attributeCost = 64
 
-// add takes a request, or drops it.
+// add queues a request, or drops it.
 func (r *requestQueue) add(m cloudevents.Message) {
 	if err := r.queue(m); err != nil {
 		r.refuse(m, unusable(refusedBudget, "a request was dropped: %w", err))
@@ -76,7 +77,7 @@ func (r *requestQueue) queue(m cloudevents.Message) error {
 		q = &topicQueue{topic: m.Topic, account: account{budget: r.budget}}
 	}
 	size := requestSize(m)
-	// A quarter of what a peer may keep is for its requests. One is taken whatever its size.
+	// A quarter of a peer's bound is for its requests. The only request of a topic may be larger.
 	if quarter := r.budget.perPeer / 4; len(q.waiting) > 0 && q.account.used+size > quarter {
 		return fmt.Errorf("no room within a quarter of %s.%s (%d bytes)", r.budget.options, r.budget.peer, quarter)
 	}
@@ -127,7 +128,7 @@ func (r *requestQueue) next() (cloudevents.Message, bool) {
 	return m, true
 }
 
-// drop forgets the requests of a connection that has ended and waits for the one that is handled.
+// drop removes the requests of a connection that has ended, and waits for the request in progress.
 func (r *requestQueue) drop() {
 	r.mu.Lock()
 	for _, q := range r.turns {

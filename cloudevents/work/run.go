@@ -49,7 +49,8 @@ func start[R cache.Record](
 	return err
 }
 
-// every returns a loop that calls f at every interval; none, with 0.
+// every returns a loop that calls f at each interval, or does nothing if the interval is not
+// positive.
 func every(c clock.WithTicker, interval time.Duration, f func()) func(context.Context) {
 	return func(ctx context.Context) {
 		if interval <= 0 {
@@ -68,7 +69,8 @@ func every(c clock.WithTicker, interval time.Duration, f func()) func(context.Co
 	}
 }
 
-// live returns the error of a client that has stopped. Before Start, which a manager may call late, there is none.
+// live returns the health of a client that has stopped, otherwise nil. Before Start, which a
+// manager may call late, it returns nil too.
 func live(closed bool, health error) error {
 	if closed {
 		return health

@@ -41,73 +41,74 @@ type Source struct {
 	cache        *cache.Cache[*sourceWork]
 	journal      *journal.Journal // nil without a Store
 	replica      *replica         // nil without a SharedGroup
-	presence     *presence        // nil with one
+	presence     *presence        // nil with a SharedGroup
 	metrics      *metrics         // nil without a registerer
 	refusals     *quietlog.Log
 	unknownWorks *quietlog.Log // works that agents have and this source does not
 	requests     *requestQueue
 	budget       *budget
-	asks         atomic.Int64 // how often all agents were asked
-	alarms       alarms       // guarded by the cache's lock, as what follows
+	asks         atomic.Int64 // counts the requests to all agents
+	alarms       alarms       // guarded by the source's mutex
 
-	// The cache's lock guards what follows.
+	// The source's mutex, which is that of its cache, guards the following fields.
 	works      map[workID]*sourceWork // tombstones included
 	clusters   map[string]*sourceCluster
-	complete   bool // the inventory: unknown works may be deleted
-	restored   bool // from a Store
+	complete   bool // the inventory is complete: unknown works may be deleted
+	restored   bool // the Store was used by an earlier process
 	inherited  bool // the inventory was complete in the Store when it was loaded
-	outranked  bool // a newer process has this ID
-	replaced   bool // as outranked, at any time since the inventory was complete
-	withheld   bool // unknown works were left alone, as another process may have made them
-	asked      bool // in a strict profile, for all that agents have, since it is complete
+	outranked  bool // a newer process with this ID is connected
+	replaced   bool // outranked was true at some time since the inventory was declared complete
+	withheld   bool // unknown works were kept, because a rival may have created them
+	asked      bool // strict profile: all statuses were requested since the inventory was declared complete
 	forgotten  forgottenClusters
-	tombstones list.List // tombstones, oldest first
-	unknown    account   // of the records of clusters
-	round      uint64    // numbers the connections and the terms of writing: an answer ends with the one it began in
+	tombstones list.List // oldest first
+	unknown    account   // charged for the records of clusters
+	round      uint64    // counts disconnects and losses of leadership: answers of earlier rounds are dropped
 	started    bool
 	logger     klog.Logger
 }
 
-// workID is a work's place at a source. The resource ID alone would let one cluster name the work of another.
+// workID identifies a work at a source. With the resource ID alone, one cluster could name the work
+// of another.
 type workID struct{ cluster, id string }
 
-// sourceCluster is what a source knows of one cluster.
+// sourceCluster is a source's record of one cluster.
 type sourceCluster struct {
 	source *Source
 	name   string
-	// highest V used here or seen from there.
+	// highest is the highest V that the source has assigned or the cluster has reported.
 	highest int64
-	// session of the last agent that sent a message.
+	// session identifies the agent process that sent the last message.
 	session string
-	// modern and strict tell whether the agent has shown our extensions or their absence; both are false
-	// before the first event.
+	// modern is whether the agent uses our extensions, strict whether it does not. Both are false
+	// before its first event.
 	modern, strict bool
-	// outdated is whether the agent has shown that the store is an older copy; gap is what would show it, nil once the
-	// agent has listed all that it holds.
+	// outdated is whether the agent has reported a version which proves that the Store is an older
+	// copy. gap is the range of such versions. It is nil after the agent has listed all its works.
 	outdated   bool
 	gap        *protocol.Gap
 	tombstones map[string]*sourceWork // by resource ID
-	lists      map[string]*agentList  // chunked lists under way, by resync ID
-	answers    answers                // under way
+	lists      map[string]*agentList  // incomplete chunked lists, by resync ID
+	answers    answers                // in progress
 	delivery   delivery
 	hashes     *hashList          // of all works, for an agent without our extensions
-	answered   int                // the resync that it has answered last, for the metrics
+	answered   int                // the last resync that it has answered, for the metrics
 	reported   reports            // of works without a record, in a strict profile
 	suspects   map[string]suspect // by resource ID
-	unknownAsk *unknownAsk        // in the outbox, of a strict agent
-	account    account            // of what its agent makes this source keep
-	compares   *rate.Limiter      // counts what mayCompare allows
-	dropped    bool               // some list of its agent, which must send another
+	unknownAsk *unknownAsk        // queued in the outbox, for a strict agent
+	account    account            // charged for the events of its agent
+	compares   *rate.Limiter      // limits comparisons of all works; see mayCompare
+	dropped    bool               // a list of its agent was dropped and must be requested again
 }
 
-// NewSource validates the options, reads the Store, claims the transport and returns a source that
-// is not started. Its clientset works at once: what is written waits in the outbox. It returns when
-// Load has: a Store whose Load waits, as for a database that is starting up, makes it wait, with a
-// context that does not end.
+// NewSource validates the options, loads the Store, claims the transport and returns a source that
+// is not started. Its clientset works at once: writes wait in the outbox. NewSource blocks until
+// Load returns, for example while a database starts. The context of Load does not end.
 //
-// Errors name the wrong option: MetricsRegisterer if it has metrics of this ID already, Store if
-// Load fails. A transport that another client uses is [cloudevents.ErrClaimed]. A failed call
-// leaves nothing behind, and can be repeated with the same options and transport.
+// Errors name the invalid option: MetricsRegisterer if it already has metrics of this ID, Store if
+// Load fails. The error is [cloudevents.ErrClaimed] if another client uses the transport. A failed
+// call leaves no registration and no claim, and can be repeated with the same options and
+// transport.
 func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source, error) {
 	if transport == nil {
 		return nil, errors.New("work.NewSource: a transport is required")
@@ -173,8 +174,8 @@ func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source,
 	return s, nil
 }
 
-// Clientset returns the clientset of the source. The objects that it returns and that its watches deliver are the
-// caller's own, but for the bytes of manifests in those of watches.
+// Clientset returns the clientset of the source. Callers may change the objects that it returns and
+// that its watches deliver, except the bytes of manifests in objects from watches.
 func (s *Source) Clientset() workclientset.Interface { return s.clientset }
 
 // Start connects and serves until ctx ends. It then refuses writes with ServiceUnavailable, flushes
@@ -219,25 +220,28 @@ func (s *Source) Healthy() error {
 	return errors.Join(s.serving(), s.rival(false), s.inventoryProblems())
 }
 
-// serving returns why the source does not serve its clientset's users.
+// serving returns an error if the source is not connected, its Store fails, or it cannot follow a
+// shared Store.
 func (s *Source) serving() error {
 	return errors.Join(s.engine.Healthy(), s.journal.Healthy(), s.following())
 }
 
-// InventoryComplete declares that all works of this source are created. Until then the source
-// deletes only what is deleted through its clientset. From then on, a work that an agent has and
-// the source does not know is deleted on its cluster, 12 to 24 s after it is listed. Without a
-// Store, the first list of an agent that names this source waits for InventoryComplete. With a
-// Store, it waits until the Store has a work for its cluster or was used by an earlier process, so
-// create the works of a new Store before agents start, or a first list may be partial.
+// InventoryComplete declares that all works of this source are created. Before the call, the source
+// deletes only works that are deleted through its clientset. After it, the source also deletes
+// unknown works on the clusters, 12 to 24 s after an agent has listed them. Without a Store, the
+// first list of an agent that names this source waits for InventoryComplete. With a Store, it waits
+// until the Store has a work for its cluster or was used by an earlier process. Create the works of
+// a new Store before agents start: otherwise a first list may be partial.
 //
-// Without a Store, call it in each process, after all works are created again. A Store keeps that it was called, so one
-// call is enough. If [Source.Healthy] reports that a backup was restored or that another process with the same ID was
-// connected, create the missing works and call it again; calls before that report do not count. Calling it too
-// early deletes works that are created again later, with their workloads.
+// Without a Store, call it in each process, after all works are created again. A Store records the
+// call, so one call is enough. If [Source.Healthy] reports that a backup was restored or that
+// another process with the same ID was connected, create the missing works and call it again. Calls
+// before that report do not count. After a call that is too early, agents delete works that are
+// created again later, with their workloads.
 //
-// Without SharedGroup it may be called before Start. It returns ServiceUnavailable after Start has ended, or when
-// another replica has become the leader; otherwise ctx's error, or an InternalError if the Store fails.
+// Without SharedGroup it may be called before Start. It returns ServiceUnavailable after Start has
+// ended, or when another replica has become the leader; otherwise ctx's error, or an InternalError
+// if the Store fails.
 func (s *Source) InventoryComplete(ctx context.Context) error {
 	if err := s.lead(ctx); err != nil {
 		return err
@@ -264,7 +268,7 @@ func (s *Source) inventoryComplete() (term uint64, err error) {
 	return s.termLocked(), nil
 }
 
-// clusterLocked returns what is known of a cluster.
+// clusterLocked returns the record of a cluster, and makes a new one if needed.
 func (s *Source) clusterLocked(name string) *sourceCluster {
 	c := s.clusters[name]
 	if c == nil {
@@ -285,7 +289,8 @@ func (s *Source) clusterLocked(name string) *sourceCluster {
 	return c
 }
 
-// clusterOfLocked is cluster for an event of an agent, which may be of a cluster that has no works.
+// clusterOfLocked is clusterLocked for an event of an agent. The cluster may have no works, so a
+// new record must fit the budget.
 func (s *Source) clusterOfLocked(name string) (*sourceCluster, error) {
 	if s.clusters[name] == nil {
 		size := clusterCost + int64(len(name))
@@ -293,7 +298,7 @@ func (s *Source) clusterOfLocked(name string) (*sourceCluster, error) {
 			return nil, unusable(refusedBudget, "cluster %q has no works and is not remembered: %w",
 				name, s.unknown.errFull())
 		}
-		s.unknown.set(size, 0) // cluster charges it
+		s.unknown.set(size, 0) // clusterLocked charges it
 	}
 	c := s.clusterLocked(name)
 	c.delivery.lastReport = s.options.Clock.Now()
@@ -310,7 +315,7 @@ func (c *sourceCluster) next(now time.Time) int64 {
 	return c.highest
 }
 
-// saw remembers a V that the cluster has shown.
+// saw records a V that the cluster has reported.
 func (c *sourceCluster) saw(v int64) {
 	if c.highest < v || c.highest > protocol.Horizon(c.source.options.Clock.Now()) {
 		c.highest = v
@@ -318,7 +323,7 @@ func (c *sourceCluster) saw(v int64) {
 	}
 }
 
-// shown remembers whether the cluster's agent knows our extensions.
+// shown records whether the cluster's agent uses our extensions.
 func (c *sourceCluster) shown(modern bool) {
 	if c.modern != modern || c.strict == modern {
 		c.modern, c.strict = modern, !modern
@@ -326,18 +331,19 @@ func (c *sourceCluster) shown(modern bool) {
 	}
 }
 
-// sourceWork is a source's record of one work: an object, or a tombstone for one that this source never knew.
+// sourceWork is a source's record of one work: an object, or a tombstone of an unknown work.
 type sourceWork struct {
 	cache.Entry
 	source      *Source
 	cluster     *sourceCluster
 	id          string
-	name        string // empty for a tombstone whose name nobody has told
+	name        string // empty for a tombstone if no event had the name
 	trace       string // traceparent of the write that made this version
 	statusTrace string // traceparent of the last status
 	uid         types.UID
-	// session is that of the agent which was there when the work was created: only such a one knows
-	// that no other process has applied it. Any other asks, unless it has the work.
+	// session is that of the agent when the work was created. Only that agent process can be sure
+	// that no other process has applied the work. Any other process requests the work first, unless
+	// it has the work.
 	session string
 
 	version          int64
@@ -347,32 +353,34 @@ type sourceWork struct {
 	hash             string // of the status; empty until it is needed
 	delivered
 	strict strictWork
-	// problem is why this version is not published; it shows beside whatever agents report.
+	// problem is a condition of the source's own, shown in addition to the reported status.
 	problem *problem
 	deleted metav1.Time
-	// charged is what the record costs its cluster, own whether it raises the cluster's bounds.
+	// charged is the size of the record that the cluster is charged for, own whether the record
+	// raises the cluster's bounds.
 	charged int64
 	own     bool
-	// deleting is whether the work is being deleted, gone whether its agent is done and other
-	// finalizers hold the object.
+	// deleting is whether the work is being deleted. gone is whether its agent is done but other
+	// finalizers still hold the object.
 	deleting, gone bool
-	// unsaved is whether the Store has not taken the record as it is, toSend whether it goes out when it has.
+	// unsaved is whether the Store lacks the current record, toSend whether the work must be
+	// published when it is stored.
 	unsaved, toSend bool
-	// raises counts how often in a row the work went above its agent's version, the last time at
-	// raisedAt.
+	// raises counts how often in a row the version was raised above that of the agent, the last
+	// time at raisedAt.
 	raises   int8
 	raisedAt time.Time
 	// offered is whether an event was made since the problem began.
 	offered bool
-	// troubled is whether there is a problem, for who does not hold the lock.
+	// troubled is whether a problem prevents publishing. It can be read without the mutex.
 	troubled atomic.Bool
-	// place is that of a tombstone in Source.tombstones.
+	// place is the position of a tombstone in Source.tombstones.
 	place *list.Element
-	// parked are the answers that wait for the Store to have it.
+	// parked has the answers that wait until the record is stored.
 	parked *specAnswer
 }
 
-// view is what the protocol's decisions need; a nil record is an unknown work.
+// view returns the fields that the protocol's decisions need. A nil record is an unknown work.
 func (w *sourceWork) view() protocol.SourceWork {
 	if w == nil {
 		return protocol.SourceWork{}
@@ -392,9 +400,9 @@ func (w *sourceWork) view() protocol.SourceWork {
 	}
 }
 
-// TraceParent returns the W3C traceparent of the status that was taken last for a work, which is
-// that of the agent's write, see [AgentOptions].TraceParent, or else that of the spec it is about.
-// It is empty where there is none. It is not kept over a restart.
+// TraceParent returns the W3C traceparent of the last accepted status of a work. It is that of the
+// agent's write, see [AgentOptions].TraceParent, or otherwise that of the spec that the status is
+// about. It is empty if neither has a traceparent. The source does not keep it over a restart.
 func (s *Source) TraceParent(cluster, name string) string {
 	s.cache.Lock()
 	defer s.cache.Unlock()

@@ -12,35 +12,36 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// answer ties the events of an answer to its question and counts them.
+// answer is the answer to one list of an agent. It counts the events of the answer.
 type answer struct {
 	resyncID, session string
-	round             uint64 // of its source, when it began
+	round             uint64 // the source's round when it began
 	sent              atomic.Int64
-	lost              atomic.Bool // some of it was given up with its connection
+	lost              atomic.Bool // an event was dropped, or lost with its connection
 
-	// The cache's lock guards what follows.
-	whole  bool          // the list is of all that the agent has
-	part   bool          // it is of a part: nobody waits for the answer
-	over   bool          // nobody waits for the rest
-	works  []*sourceWork // whose turn has not come, nor that of last
+	// The source's mutex guards the following fields.
+	whole  bool          // the list has all works of the agent
+	part   bool          // the list has a part of them: no agent waits for the answer
+	over   bool          // superseded: the rest is not sent
+	works  []*sourceWork // not queued yet, and neither is last
 	last   *endMarker
-	parked int        // events that wait for their work to be stored
-	end    *endMarker // waits for them, once its turn has come
+	parked int        // events that wait until their work is stored
+	end    *endMarker // waits for the parked events after its turn
 }
 
-// answers are those that a source gives to one cluster, in the order of its lists. However many and long they are, they
-// have one place in the outbox: an event is queued when the one before it has its turn. So clusters take turns, and an
-// answer that nobody waits for any more can be given up. The cache's lock guards them.
+// answers are the source's answers to one cluster, in the order of its lists. They have one place
+// in the outbox: an event is queued when the previous event has its turn. So clusters take turns,
+// and a superseded answer can be dropped. The source's mutex guards them.
 type answers struct {
 	source  *Source
-	open    []*answer // that have something to queue
-	size    int64     // what open is charged to the cluster, at least
+	open    []*answer // with events to queue
+	size    int64     // bytes charged to the cluster, at least the size of open
 	account *account
-	queued  *answer // that has an event in the outbox, whose turn has not come
+	queued  *answer // has an event in the outbox
 }
 
-// reply adds a work to an answer, unless it may be under way to the agent.
+// reply adds a work to an answer. If the list has only a part of the works, it skips a work that
+// may be on its way to the agent.
 func (s *Source) reply(l *agentList, w *sourceWork) {
 	if !l.answer.part || !w.underWay() {
 		s.replyNew(l, w)
@@ -54,7 +55,7 @@ func (s *Source) replyNew(l *agentList, w *sourceWork) {
 	}
 	size := l.size(1)
 	if !w.cluster.account.charge(size - l.size(0)) {
-		l.lost.Store(true) // its end must not go out
+		l.lost.Store(true) // its end marker must not be sent
 		s.droppedLocked(w.cluster)
 		s.refuseEntryLocked(unusable(refusedBudget, "an answer to cluster %q is not complete: %w",
 			w.cluster.name, w.cluster.account.errFull()))
@@ -80,16 +81,16 @@ func (a *answers) end(e *endMarker) {
 }
 
 func (a *answers) with(one *answer) []*answer {
-	if len(one.works) > 0 || one.last != nil { // then it is there
+	if len(one.works) > 0 || one.last != nil { // the answer is in open already
 		return a.open
 	}
 	return append(a.open, one)
 }
 
-// given reports whether there is no use in adding to the answer.
+// given reports whether the answer was given up, so nothing needs to be added.
 func (a *answer) given() bool { return a.over || a.lost.Load() }
 
-// advance queues the next event, unless one waits for its turn.
+// advance queues the next event, unless an event is queued already.
 func (a *answers) advance() {
 	if a.queued != nil && !a.queued.lost.Load() {
 		return
@@ -106,7 +107,7 @@ func (a *answers) advance() {
 	}
 	var it cloudevents.Item = one.last
 	if len(one.works) > 0 {
-		if !one.works[0].cluster.opens() { // until the agent confirms more, or some of it is given up
+		if !one.works[0].cluster.opens() { // wait until the agent confirms more, or events count as lost
 			return
 		}
 		one.works[0].answeredLocked()
@@ -124,7 +125,7 @@ func (a *answers) advance() {
 	a.source.engine.Enqueue(cloudevents.Bulk, it)
 }
 
-// giveUp forgets the answers that are of no use any more.
+// giveUp drops the answers that were given up.
 func (a *answers) giveUp() {
 	n := len(a.open)
 	if a.open = slices.DeleteFunc(a.open, (*answer).given); len(a.open) != n {
@@ -132,7 +133,7 @@ func (a *answers) giveUp() {
 	}
 }
 
-// recount charges the cluster for the answers that are left.
+// recount charges the cluster for the remaining answers.
 func (a *answers) recount() {
 	size := int64(0)
 	for _, one := range a.open {
@@ -141,7 +142,7 @@ func (a *answers) recount() {
 	a.size = a.account.set(a.size, size)
 }
 
-// size is what an answer costs with n more works.
+// size returns the estimated bytes of an answer with n more works.
 func (a *answer) size(n int) int64 {
 	if n += len(a.works); n == 0 {
 		return 0
@@ -149,14 +150,15 @@ func (a *answer) size(n int) int64 {
 	return listCost + replyCost*int64(n)
 }
 
-// begun is called when the turn of the queued event has come.
+// begun is called when the queued event has its turn.
 func (a *answers) begun() {
 	a.queued = nil
 	a.advance()
 }
 
-// supersede gives up earlier answers to an agent that has now told all that it has. Two processes of an agent may run
-// at a time: what the other one has not got is added to this answer.
+// supersede drops earlier answers to an agent that has now listed all its works. Two processes of
+// an agent may run at a time: works that remain in dropped answers to the other process are added
+// to this answer.
 func (s *Source) supersede(c *sourceCluster, l *agentList) {
 	var rest []*sourceWork
 	for _, old := range c.answers.open {
@@ -188,9 +190,9 @@ func (s *Source) supersede(c *sourceCluster, l *agentList) {
 type specAnswer struct {
 	*answer
 	work    *sourceWork
-	begun   bool        // its turn has come: Message is called again where the broker refused it for now
+	begun   bool        // it had its turn: Message is called again if the broker refused it for now
 	counted bool        // it was published
-	next    *specAnswer // that is parked at the same work
+	next    *specAnswer // the next answer that is parked at the same work
 }
 
 func (a *specAnswer) Message() (cloudevents.Message, error) {
@@ -213,21 +215,22 @@ func (a *specAnswer) Settled(err error) {
 	a.work.Settled(err)
 }
 
-// parkLocked puts the answer off until its work is stored. The end of the answer waits for it: an
-// agent that has received the end takes what was not in the answer for gone.
+// parkLocked delays the event until its work is stored. The end marker waits for it: an agent that
+// has received the end marker treats works that were not in the answer as gone.
 func (a *specAnswer) parkLocked() {
 	a.parked++
 	a.next, a.work.parked = a.work.parked, a
 }
 
-// resume queues what was parked at the work, which is stored now, or gone, and then says nothing.
+// resume queues the events that were parked at the work. The work is stored now, or it was removed
+// and its events send nothing.
 func (w *sourceWork) resume() {
 	s := w.source
 	for a := w.parked; a != nil; a = w.parked {
 		w.parked, a.next = a.next, nil
 		a.answer.parked--
 		if a.round != s.round {
-			continue // its connection has ended, and the next one begins with new questions
+			continue // its connection has ended; the next one begins a new resync
 		}
 		s.engine.Enqueue(cloudevents.Bulk, a)
 		if a.answer.parked == 0 && a.end != nil {
@@ -237,12 +240,12 @@ func (w *sourceWork) resume() {
 	}
 }
 
-// endMarker tells the agent that an answer is complete.
+// endMarker is the event that marks the end of an answer.
 type endMarker struct {
 	*answer
 	source  *Source
 	cluster *sourceCluster
-	begun   bool // its turn has come
+	begun   bool // it had its turn
 }
 
 func (e *endMarker) Message() (cloudevents.Message, error) {
@@ -260,9 +263,9 @@ func (e *endMarker) Message() (cloudevents.Message, error) {
 	})
 }
 
-// due reports whether all of the answer is on its way. If some of it waits, so does the end. A
-// source that may lack works does not end its answer: InventoryComplete has the agents that wait
-// for that ask again. A Store has all works that agents can know of, unless it is new and empty.
+// due reports whether the end marker must be sent now. It waits for parked events. A source that
+// may lack works sends no end marker: after InventoryComplete, the agents send their lists again. A
+// Store has all works that agents can have, unless it is new and empty.
 func (e *endMarker) due() bool {
 	s := e.source
 	s.cache.Lock()

@@ -9,8 +9,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 )
 
-// accountLocked charges the cluster for a record as it is now: a tombstone, the status of an
-// object, or nothing once it is removed.
+// accountLocked charges the cluster for the current record: a tombstone, the status of an object,
+// or nothing if it was removed.
 func (w *sourceWork) accountLocked() {
 	a, size, own := &w.cluster.account, int64(0), false
 	if w.source.works[workID{w.cluster.name, w.id}] == w {
@@ -44,7 +44,7 @@ func (w *sourceWork) admit(status *workv1.ManifestWorkStatus) error {
 		return unusable(refusedBudget, "the status of work %s/%s has %d bytes, SourceOptions.MaxStatusBytes is %d",
 			w.cluster.name, w.name, size, o.MaxStatusBytes)
 	}
-	// The schema takes longer to check than the size.
+	// The schema check takes longer than the size check.
 	if err := clientset.Brief(clientset.StatusErrors(status)); err != nil {
 		return unusable(refusedSchema, "the status of work %s/%s is invalid: %w", w.cluster.name, w.name, err)
 	}

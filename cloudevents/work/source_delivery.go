@@ -18,60 +18,61 @@ import (
 const (
 	// resendAfter is how long an agent has to confirm a version before it is sent again.
 	resendAfter = 10 * time.Second
-	// slowestResend is the longest time between two attempts at an agent that confirms nothing.
+	// slowestResend is the longest interval between attempts while an agent confirms nothing.
 	slowestResend = 5 * time.Minute
-	// lateAfter is when a version that is not confirmed shows the condition ConditionDelivered.
+	// lateAfter is how long a version may be unconfirmed before the work shows ConditionDelivered.
 	lateAfter = 30 * time.Second
-	// listTimeout is how long a list may be without progress before it is asked for again.
+	// listTimeout is how long a list may make no progress before it is requested again.
 	listTimeout = 20 * time.Second
 
 	// refusedInterval is the time between two requests for refused statuses.
 	refusedInterval = time.Minute
 
-	// Between leastRepair and mostRepair works of a cluster are sent again, or asked about, at a
-	// time: a quarter of what Mosquitto queues for a client, so that a repair is not lost as well.
+	// Between leastRepair and mostRepair works of a cluster are sent again, or their statuses
+	// requested, at a time. mostRepair is a quarter of the queue that Mosquitto has for a client: a
+	// larger repair could be lost as well.
 	leastRepair = 4
 	mostRepair  = 256
 )
 
-// delivery follows what a cluster's agent has received. The source's mutex guards it.
+// delivery tracks the versions that a cluster's agent has received. The source's mutex guards it.
 type delivery struct {
-	// The works whose versions are not confirmed, in the order in which they were sent.
+	// The works with unconfirmed versions, in the order in which they were sent.
 	first, last *sourceWork
 	count       int
-	lateAt      time.Time // when the first of them is late; zero where all that are late show it
+	lateAt      time.Time // when the next of them becomes late; zero if no such work remains
 
-	// window is how many works may be sent again, or answered with, and not be confirmed;
-	// outstanding is how many are, of those of this attempt.
+	// window bounds the unconfirmed works that were sent again or in an answer. outstanding is
+	// their number in this attempt.
 	window, outstanding int
 	attempt             uint32
-	progress            bool // something was confirmed in this attempt
+	progress            bool // a version was confirmed in this attempt
 	interval            time.Duration
-	attemptAt           time.Time // of the next attempt, where nothing is confirmed
+	attemptAt           time.Time // of the next attempt, if nothing is confirmed before
 
 	asks       []*sourceWork         // with statuses to request
 	awaited    []*sourceWork         // with requested statuses
-	asked      int                   // how many of them have not come
-	askAt      time.Time             // when the next are asked for, where none comes
+	asked      int                   // number of requested statuses that have not arrived
+	askAt      time.Time             // when the next statuses are requested if none arrives
 	refused    map[*sourceWork]int64 // the sizes of statuses that were refused for lack of memory
 	refusedAt  time.Time             // when a status was refused, or requested again, last
 	digest     suspicion
 	droppedAt  time.Time // when a list of the agent was dropped last
-	lastReport time.Time // of the agent
-	alarm      time.Time // when the cluster is looked at; zero for never
+	lastReport time.Time // time of the agent's last message
+	alarm      time.Time // when lookAt is called next; zero for never
 }
 
 func newDelivery() delivery { return delivery{window: mostRepair, attempt: 1, interval: resendAfter} }
 
-// delivered is a work's part of it.
+// delivered is the delivery state of one work.
 type delivered struct {
-	confirmed  bool // the agent has shown this uid and version
-	asked      bool // its status is asked for, or is to be
+	confirmed  bool // the agent has reported this UID and version
+	asked      bool // its status was requested, or will be
 	linked     bool
-	named      bool // in hashes that were sent, and that no list has answered; in a strict profile
+	named      bool // strict profile: sent in hashes that no list has answered
 	attempt    uint32
 	since      int64 // when the version was made, in ns of Unix time
-	sent       int64 // when it was sent last, likewise
+	sent       int64 // when it was last sent, likewise
 	prev, next *sourceWork
 }
 
@@ -108,7 +109,7 @@ func (d *delivery) unlink(w *sourceWork) {
 	w.attempt = 0
 }
 
-// unconfirmLocked notes that a work has a version that its agent does not know to have.
+// unconfirmLocked notes that a work has a version that its agent has not confirmed.
 func (s *Source) unconfirmLocked(w *sourceWork) {
 	d, now := &w.cluster.delivery, s.options.Clock.Now()
 	d.unlink(w)
@@ -120,7 +121,7 @@ func (s *Source) unconfirmLocked(w *sourceWork) {
 	s.wakeClusterLocked(w.cluster, now.Add(resendAfter))
 }
 
-// confirmLocked notes that the agent has the present version of a work.
+// confirmLocked notes that the agent has the current version of a work.
 func (s *Source) confirmLocked(w *sourceWork) {
 	if w.confirmed {
 		return
@@ -156,7 +157,8 @@ func (w *sourceWork) sentLocked(now time.Time) {
 	d.link(w)
 }
 
-// answeredLocked notes that a work goes out in an answer, to an agent that confirms what it receives.
+// answeredLocked counts a work that is sent in an answer as outstanding, if its agent confirms the
+// events that it receives.
 func (w *sourceWork) answeredLocked() {
 	if d := &w.cluster.delivery; w.linked && w.cluster.modern && w.attempt != d.attempt {
 		w.attempt = d.attempt
@@ -165,8 +167,8 @@ func (w *sourceWork) answeredLocked() {
 	}
 }
 
-// underWay reports whether a work was sent so lately that a list without it does not show a loss.
-// sentSince reports whether an answer need not have it any more.
+// underWay reports whether a work was sent so recently that its absence from a list does not prove
+// a loss. sentSince reports whether an answer no longer needs the work.
 func (w *sourceWork) underWay() bool {
 	at := time.Unix(0, w.sent).Add(resendAfter)
 	return w.linked && !isDue(at, w.cluster.source.options.Clock.Now(), resendAfter)
@@ -174,17 +176,17 @@ func (w *sourceWork) underWay() bool {
 
 func (w *sourceWork) sentSince() bool { return !w.linked || w.attempt == w.cluster.delivery.attempt }
 
-// listedLocked notes that the agent has listed all that it has: it is there, and whatever was sent
-// before is in the list or lost.
+// listedLocked notes that the agent has listed all its works. So the agent is connected, and each
+// event that was sent before is in the list or lost.
 func (d *delivery) listedLocked() {
 	d.attempt++
 	d.outstanding, d.window, d.interval, d.attemptAt = 0, mostRepair, resendAfter, time.Time{}
 }
 
-// opens reports whether another answer may go out.
+// opens reports whether another event of an answer may be sent.
 func (c *sourceCluster) opens() bool { return !c.modern || c.delivery.outstanding < c.delivery.window }
 
-// redeliverLocked sends works again that the agent has not confirmed. It returns when it is to be called again.
+// redeliverLocked sends unconfirmed works again. It returns the time of its next call.
 func (s *Source) redeliverLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery
 	if d.first == nil {
@@ -201,7 +203,7 @@ func (s *Source) redeliverLocked(c *sourceCluster, now time.Time) time.Time {
 	case !d.progress && !d.attemptAt.IsZero(): // nothing was confirmed: the agent is away
 		d.interval = min(2*d.interval, slowestResend)
 		d.window = max(d.window/4, leastRepair)
-	case lost > 0: // less at a time
+	case lost > 0: // fewer at a time
 		d.interval, d.window = resendAfter, max(d.window/2, leastRepair)
 	default:
 		d.interval, d.window = resendAfter, min(2*d.window, mostRepair)
@@ -213,7 +215,8 @@ func (s *Source) redeliverLocked(c *sourceCluster, now time.Time) time.Time {
 	return d.attemptAt
 }
 
-// loseLocked takes those of the outstanding works for lost that the agent had resendAfter to confirm, and counts them.
+// loseLocked counts outstanding works as lost if the agent has not confirmed them within
+// resendAfter. It returns their number.
 func (d *delivery) loseLocked(now time.Time) (lost int) {
 	for w := d.first; w != nil && isDue(time.Unix(0, w.sent).Add(resendAfter), now, resendAfter); w = w.next {
 		if w.attempt == d.attempt {
@@ -225,7 +228,8 @@ func (d *delivery) loseLocked(now time.Time) (lost int) {
 	return lost
 }
 
-// sendAgainLocked sends the works that were sent longest ago, as many as the window lets.
+// sendAgainLocked sends unconfirmed works again, as many as the window allows. Works that were sent
+// longest ago are first.
 func (s *Source) sendAgainLocked(c *sourceCluster, now time.Time) {
 	d := &c.delivery
 	var again []*sourceWork
@@ -239,14 +243,15 @@ func (s *Source) sendAgainLocked(c *sourceCluster, now time.Time) {
 		s.sendLocked(w)
 		again = append(again, w)
 	}
-	if s.traits.Strict && len(again) > 0 { // the agent may have nothing new to report, and confirms by no other means
+	if s.traits.Strict && len(again) > 0 { // the agent confirms only with statuses, and may have no new one
 		if h := c.hashes; h == nil || h.begun || h.lost.Load() {
 			c.hashes = s.sendHashes(c, again, codec.ScopeAll, "")
 		}
 	}
 }
 
-// showLateLocked shows the versions that have not been confirmed for lateAfter.
+// showLateLocked adds ConditionDelivered to works that have been unconfirmed for lateAfter. It
+// returns the time of its next call.
 func (s *Source) showLateLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery
 	if d.lateAt.IsZero() || !isDue(d.lateAt, now, lateAfter) {
@@ -266,11 +271,12 @@ func (s *Source) showLateLocked(c *sourceCluster, now time.Time) time.Time {
 	return d.lateAt
 }
 
-// askStatusesLocked asks for the statuses of works that a list has shown to be newer, some at a time.
+// askStatusesLocked requests the statuses of the works in asks, a limited number at a time. It
+// returns the time of its next call.
 func (s *Source) askStatusesLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery
 	if d.asked > 0 && isDue(d.askAt, now, resendAfter) {
-		d.asked = 0 // they were lost, or had nothing to tell: the next digest finds out
+		d.asked = 0 // they were lost, or there is no new status: the next digest shows which
 		for _, w := range d.awaited {
 			w.asked = false
 		}
@@ -335,7 +341,7 @@ func (s *Source) askRefusedLocked(c *sourceCluster, now time.Time) time.Time {
 	return now.Add(refusedInterval)
 }
 
-// statusCameLocked notes that a status arrived that may have been asked for.
+// statusCameLocked notes the arrival of a status that may have been requested.
 func (s *Source) statusCameLocked(w *sourceWork) {
 	if !w.asked {
 		return
@@ -350,7 +356,7 @@ func (s *Source) statusCameLocked(w *sourceWork) {
 	}
 }
 
-// disconnectedLocked forgets what was asked for: the next connection begins with new questions.
+// disconnectedLocked forgets all requests: the next connection begins with new ones.
 func (d *delivery) disconnectedLocked() {
 	for _, w := range append(d.asks, d.awaited...) {
 		w.asked = false
@@ -358,10 +364,11 @@ func (d *delivery) disconnectedLocked() {
 	d.asks, d.awaited, d.asked, d.digest = nil, nil, 0, suspicion{}
 }
 
-// alarms wakes up for clusters at the times that wakeClusterLocked was called for. It is nil while Start does not run.
+// alarms queues clusters until the times that were passed to wakeClusterLocked. It is nil while
+// Start does not run.
 type alarms = workqueue.TypedDelayingInterface[*sourceCluster]
 
-// wakeClusterLocked has a cluster looked at no later than at a time.
+// wakeClusterLocked schedules lookAt for a cluster, at the given time or earlier.
 func (s *Source) wakeClusterLocked(c *sourceCluster, at time.Time) {
 	if s.alarms == nil || !c.delivery.alarm.IsZero() && !at.Before(c.delivery.alarm) {
 		return
@@ -370,9 +377,10 @@ func (s *Source) wakeClusterLocked(c *sourceCluster, at time.Time) {
 	s.alarms.AddAfter(c, at.Sub(s.options.Clock.Now()))
 }
 
-// runAlarms looks at the clusters whose time has come until ctx ends.
+// runAlarms calls lookAt for due clusters until ctx ends.
 func (s *Source) runAlarms(ctx context.Context) {
-	// The queue compares times of its clock, so it has one that nobody sets: Options.Clock may be a wall clock.
+	// The queue compares times of its clock, so it needs a monotonic clock: Options.Clock may be a
+	// wall clock.
 	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[*sourceCluster]{Clock: clock.RealClock{}})
 	s.cache.Lock()
 	s.alarms = queue
@@ -393,8 +401,9 @@ func (s *Source) runAlarms(ctx context.Context) {
 	s.alarms = nil
 }
 
-// wakeAllLocked looks at all clusters with works that are not confirmed: a connection begins, or this replica begins to
-// write. What a Store restored, or another replica wrote, is not linked yet.
+// wakeAllLocked schedules lookAt for all clusters that need it: a connection begins, or this
+// replica becomes the leader. It also links unconfirmed works that a Store restored or another
+// replica wrote.
 func (s *Source) wakeAllLocked() {
 	for _, w := range s.works {
 		if !w.confirmed && !w.linked {
@@ -413,7 +422,7 @@ func (s *Source) wakeAllLocked() {
 	}
 }
 
-// lookAt does what is due for a cluster.
+// lookAt performs the due actions for a cluster and schedules the next call.
 func (s *Source) lookAt(c *sourceCluster) {
 	s.cache.Lock()
 	defer s.cache.Unlock()

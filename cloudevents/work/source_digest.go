@@ -17,30 +17,32 @@ import (
 )
 
 const (
-	// digestDelay is how long a source waits after a digest that differs, for events that were under way.
+	// digestDelay is how long a source waits for late events after a digest that differs.
 	digestDelay = 5 * time.Second
-	// silentAfter is how long a source waits for the next digest before it asks for one, and then for the answer: a new
-	// agent process whose list was lost knows of no source.
+	// silentAfter is how long a source waits for the next digest before it requests one, and then
+	// for the answer. The request also reaches a new agent process that has no record of the
+	// source, because its list was lost.
 	silentAfter = 75 * time.Second
-	// silentSpread is by how much less some clusters are waited for again: those that went silent
+	// silentSpread bounds the jitter that shortens the next wait: clusters that became silent
 	// together are not asked together.
 	silentSpread = 15 * time.Second
-	// mostSkipped is how many digests are passed over, at most, where comparing has not changed anything.
+	// mostSkipped bounds how many digests are skipped in a row while comparisons change nothing.
 	mostSkipped = 9
 )
 
-// suspicion is what the digests of a cluster have shown.
+// suspicion is the state of the comparison of digests with a cluster.
 type suspicion struct {
-	last  time.Time // when the last digest came, or was asked for
-	askAt time.Time // when the sums of buckets are asked for; zero where nothing differs, or they are
+	last  time.Time // when the last digest arrived, or was requested
+	askAt time.Time // when to request the sums of buckets; zero if nothing differs, or after the request
 	asked bool
-	// compared are the sums of the last digest that led to a comparison. While they stay as they
-	// are, a comparison changes nothing: an unknown work is kept until the inventory is complete.
+	// compared are the sums of the last digest that led to a comparison. While they stay the same,
+	// another comparison changes nothing. For example, an unknown work is kept until the inventory
+	// is complete.
 	compared      [2]uint64
 	skip, skipped int
 }
 
-// digestLocked sums up the works of a cluster as its agent does.
+// digestLocked computes the digest of the works of a cluster as its agent does.
 func (s *Source) digestLocked(c *sourceCluster, buckets int) protocol.Digest {
 	d := protocol.NewDigest(buckets)
 	add := func(w *sourceWork) {
@@ -55,17 +57,20 @@ func (s *Source) digestLocked(c *sourceCluster, buckets int) protocol.Digest {
 	return d
 }
 
-// A comparison with a digest or a whole list reads all works of the cluster. Agents send them less often.
+// A comparison with a digest or a whole list reads all works of the cluster. Agents send digests
+// and whole lists less often than this limit.
 const (
 	comparesEachSecond = 1
 	comparesAtOnce     = 4
 )
 
-// mayCompare reports whether all works of the cluster may be compared now, by a clock that nobody sets: see runAlarms.
+// mayCompare reports whether all works of the cluster may be compared now. It uses a monotonic
+// clock; see runAlarms.
 func (c *sourceCluster) mayCompare() bool { return c.compares.Allow() }
 
-// onDigestLocked compares what the agent holds with what it should. What differs in the heartbeat,
-// and in the sums of buckets that are asked for then, is listed.
+// onDigestLocked compares an agent's digest with the works of the source. If a heartbeat differs,
+// it schedules a request for the sums of buckets. If these differ, it requests a list of the works
+// in the differing buckets.
 func (s *Source) onDigestLocked(m *codec.Digest) error {
 	c, err := s.clusterOfLocked(m.Cluster)
 	if err != nil {
@@ -94,7 +99,8 @@ func (s *Source) onDigestLocked(m *codec.Digest) error {
 	return nil
 }
 
-// agreesLocked reports whether a message is a heartbeat of an agent that holds what it should, or one too many.
+// agreesLocked reports whether a message is a heartbeat that needs no action: the digests are
+// equal, or the cluster sends too many.
 func (s *Source) agreesLocked(m cloudevents.Message) bool {
 	if !codec.IsDigest(m.Event) {
 		return false
@@ -131,7 +137,8 @@ func (s *Source) onHeartbeatLocked(c *sourceCluster, own, theirs protocol.Digest
 	s.wakeClusterLocked(c, d.askAt)
 }
 
-// askDigestLocked asks for the sums of buckets. It returns when it is to be called again.
+// askDigestLocked requests the sums of buckets if a digest differed or the agent is silent. It
+// returns the time of its next call.
 func (s *Source) askDigestLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery.digest
 	works := s.cache.Count(c.name) + len(c.tombstones)
@@ -156,7 +163,8 @@ func (s *Source) askDigestLocked(c *sourceCluster, now time.Time) time.Time {
 	return d.last.Add(silentAfter)
 }
 
-// checkListsLocked asks again for lists whose chunks did not all come. It returns when it is to be called again.
+// checkListsLocked requests dropped and incomplete lists again. It returns the time of its next
+// call.
 func (s *Source) checkListsLocked(c *sourceCluster, now time.Time) (next time.Time) {
 	if d := &c.delivery; c.dropped {
 		if due := d.droppedAt.Add(listTimeout); !isDue(due, now, listTimeout) {
@@ -177,8 +185,8 @@ func (s *Source) checkListsLocked(c *sourceCluster, now time.Time) (next time.Ti
 	return next
 }
 
-// askListLocked asks the agent of a cluster for a list of a part of its works. A strict agent sends
-// one in answer to hashes only.
+// askListLocked requests a list of a part of the works of a cluster. A strict agent sends a list
+// only in answer to hashes.
 func (s *Source) askListLocked(c *sourceCluster, part codec.Part) {
 	if c.strict || s.traits.Strict {
 		s.sendAllHashes(c, s.currentOf(c), codec.ScopeAll, "")
@@ -191,22 +199,22 @@ func (s *Source) askListLocked(c *sourceCluster, part codec.Part) {
 	})
 }
 
-// droppedLocked notes that a list of the cluster, or an answer to it, was dropped: its agent must
-// send another, when there is room.
+// droppedLocked notes that a list of the cluster, or an answer to it, was dropped. The list is
+// requested again after listTimeout.
 func (s *Source) droppedLocked(c *sourceCluster) {
 	c.dropped, c.delivery.droppedAt = true, s.options.Clock.Now()
 	s.wakeClusterLocked(c, c.delivery.droppedAt.Add(listTimeout))
 }
 
-// Cluster is what a [Source] knows of the agent of a cluster.
+// Cluster describes the agent of a cluster and the works of the cluster. See [Source.Clusters].
 type Cluster struct {
 	// Name is the name of the cluster.
 	Name string
 	// LastHeard is when the last message of its agent arrived at this process. Agents of the
-	// profile ManifestWork send one a minute at least. Zero means none yet.
+	// profile ManifestWork send at least one message a minute. It is zero before the first message.
 	LastHeard time.Time
-	// Works is the number of works of the cluster, deleting ones included. Unconfirmed is how many
-	// of them have a version that the agent has not confirmed.
+	// Works is the number of works of the cluster, including works that are being deleted.
+	// Unconfirmed is how many of them have a version that the agent has not confirmed.
 	Works, Unconfirmed int
 }
 

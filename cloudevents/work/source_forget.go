@@ -12,12 +12,12 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// Forget ends the deletions that wait for the agent of a cluster that will never return. Works that are not
-// being deleted stay, and so does the cluster if it has any. If the agent returns, the source deletes its
-// unknown works after InventoryComplete.
+// Forget ends the pending deletions of a cluster. Use it if the agent of the cluster will never
+// return. Works that are not being deleted stay, and the cluster stays if it has such works. If the
+// agent returns, the source deletes its unknown works after InventoryComplete.
 //
-// It returns nil for an unknown cluster and [*codec.Error] for an invalid name. Its other errors are those of
-// [Source.InventoryComplete].
+// It returns nil for an unknown cluster and [*codec.Error] for an invalid name. Its other errors
+// are those of [Source.InventoryComplete].
 func (s *Source) Forget(ctx context.Context, cluster string) error {
 	if err := codec.ValidateName("cluster", cluster); err != nil {
 		return fmt.Errorf("work.Source.Forget: %w", err)
@@ -40,7 +40,7 @@ func (s *Source) forget(cluster string) (term uint64, err error) {
 	}
 	c := s.clusters[cluster]
 	if c == nil {
-		s.keepMeta() // changes nothing, but a replica is told where another one writes
+		s.keepMeta() // changes nothing, but is rejected if another replica is the leader
 		return s.termLocked(), nil
 	}
 	deleting := make([]*sourceWork, 0, len(c.tombstones))
@@ -78,8 +78,8 @@ func (s *Source) removeCluster(c *sourceCluster) {
 	s.unknown.set(clusterCost+int64(len(c.name)), 0)
 }
 
-// forgottenCluster is what stays of a cluster that was forgotten: the versions that its agent shows
-// when it returns do not prove that the Store is an older copy.
+// forgottenCluster is the remaining record of a forgotten cluster. With it, the versions that its
+// agent reports after a return do not prove that the Store is an older copy.
 type forgottenCluster struct {
 	source   *Source
 	name     string
@@ -110,19 +110,22 @@ func (f *forgottenCluster) keep() {
 func (f *forgottenCluster) size() int { return forgottenCost + len(f.name) }
 
 const (
-	// forgottenCost is about what a forgotten cluster costs without its name, maxForgotten what all may.
+	// forgottenCost is the estimated size of a forgotten cluster without its name. maxForgotten
+	// bounds the size of all. Both are in bytes.
 	forgottenCost = 256
 	maxForgotten  = 2 << 20
 )
 
-// forgottenClusters are those that were forgotten and have not returned. The cache's lock guards them.
+// forgottenClusters are the forgotten clusters that have not returned. The source's mutex guards
+// them.
 type forgottenClusters struct {
 	byName map[string]*forgottenCluster
 	bytes  int
 }
 
-// put adds one. Where there is no room, those go that had a version longest ago: if such a cluster returns, the source
-// takes its Store for an older copy, and deletes nothing there before InventoryComplete.
+// put adds a forgotten cluster. If there is no room, it removes the clusters with the lowest
+// versions. If such a cluster returns, the source treats its Store as an older copy, and deletes no
+// unknown works there before InventoryComplete.
 func (o *forgottenClusters) put(f *forgottenCluster) {
 	o.take(f.name)
 	if o.byName == nil {
@@ -143,7 +146,7 @@ func (o *forgottenClusters) put(f *forgottenCluster) {
 	}
 }
 
-// take removes one, and returns it. It is nil where the cluster was not forgotten.
+// take removes a forgotten cluster and returns it, or nil if the cluster was not forgotten.
 func (o *forgottenClusters) take(name string) *forgottenCluster {
 	f := o.byName[name]
 	if f != nil {
@@ -163,7 +166,7 @@ func (o *forgottenClusters) declare() {
 	}
 }
 
-// remember gives a cluster that has returned what was kept of it.
+// remember restores the record of a forgotten cluster that has returned.
 func (s *Source) remember(c *sourceCluster) {
 	if f := s.forgotten.take(c.name); f != nil {
 		c.highest, c.outdated, c.gap = f.highest, f.outdated, f.gap
@@ -171,7 +174,7 @@ func (s *Source) remember(c *sourceCluster) {
 	}
 }
 
-// loadForgotten takes over the record of a forgotten cluster.
+// loadForgotten loads the record of a forgotten cluster.
 func (s *Source) loadForgotten(name string, stored *storedCluster) {
 	if c := s.clusters[name]; c != nil { // another replica has forgotten it
 		if len(s.worksOf(c)) > 0 {

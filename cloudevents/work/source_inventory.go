@@ -17,20 +17,21 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// inventoryLocked returns what is known of the completeness of works, for one cluster.
+// inventoryLocked returns the completeness of the source's works, for one cluster.
 func (s *Source) inventoryLocked(c *sourceCluster) protocol.Inventory {
 	_, rival := s.presence.newestLocked()
 	return protocol.Inventory{Complete: s.complete, Outdated: c.outdated, Replaced: s.replaced, Rival: rival}
 }
 
-// deletesLocked reports whether a work of the cluster is to be deleted if it is unknown.
+// deletesLocked reports whether a work of the cluster is unknown and must be deleted. w is nil for
+// an unknown work.
 func (s *Source) deletesLocked(c *sourceCluster, w *sourceWork, id string) bool {
 	return w == nil && s.inventoryLocked(c).Whole() && s.clearsLocked(c, id)
 }
 
-// clearsLocked reports whether no other process with this ID can have made what the cluster shows of a
-// work: since that was first seen, a check for others has ended. What is not clear is requested
-// again after the check.
+// clearsLocked reports whether no other process with this ID can have made the version that a
+// cluster reports of a work: a check for rivals has ended since the version was first seen.
+// Otherwise it returns false, and the work is requested again after the check.
 func (s *Source) clearsLocked(c *sourceCluster, id string) bool {
 	if s.presence == nil || s.presence.denied != nil {
 		return true
@@ -54,10 +55,11 @@ func (s *Source) clearsLocked(c *sourceCluster, id string) bool {
 	return false
 }
 
-// mayRaiseLocked reports whether a work goes above the version that its agent reports, now, and counts
-// that it does. A newer process may have created a deleted work again. A live work is limited,
-// because another process with the same ID may raise it too: if the broker drops presences, neither
-// detects the other.
+// mayRaiseLocked reports whether the version of a work may now be raised above the version that its
+// agent reports. It counts the raise. A deleted work must be clear of rivals first, because a newer
+// process may have created it again. Raises of a live work are limited, because another process
+// with the same ID may raise it too. If the broker drops presences, neither process detects the
+// other.
 func (s *Source) mayRaiseLocked(w *sourceWork) bool {
 	if w.deleting {
 		return s.clearsLocked(w.cluster, w.id)
@@ -73,7 +75,7 @@ func (s *Source) mayRaiseLocked(w *sourceWork) bool {
 	return true
 }
 
-// After quickRaises in a row a work goes above what its agent shows once in a raiseInterval.
+// After quickRaises raises in a row, a work is raised once in a raiseInterval.
 const (
 	quickRaises   = 4
 	raiseInterval = time.Minute
@@ -81,11 +83,12 @@ const (
 
 // suspect is a work that another process with this ID may have made.
 type suspect struct {
-	check   uint64    // that shows whether there is one
+	check   uint64    // number of the check that detects that process
 	clearAt time.Time // when that check ended
 }
 
-// clearTime is how long a check counts after its end: what it was for is requested then.
+// clearTime is how long the result of a check is valid after its end. The suspects are requested
+// again at the end of the check.
 const clearTime = time.Minute
 
 func suspectSize(id string) int64 { return int64(suspectCost + len(id)) }
@@ -100,7 +103,7 @@ func (c *sourceCluster) forgetSuspect(id string) {
 	}
 }
 
-// forgetSuspects forgets those that a function chooses.
+// forgetSuspects removes the suspects that a function chooses.
 func (c *sourceCluster) forgetSuspects(choose func(id string) bool) {
 	for id := range c.suspects {
 		if choose(id) {
@@ -109,8 +112,9 @@ func (c *sourceCluster) forgetSuspects(choose func(id string) bool) {
 	}
 }
 
-// clearSuspectsLocked requests what waited for the check that has ended. A list does not have what
-// an agent has deleted, so a deletion is sent again: the agent answers with its version.
+// clearSuspectsLocked requests the suspects of the check that has ended. A list does not have the
+// works that an agent has deleted, so a known work is sent again: the agent answers with its
+// version.
 func (s *Source) clearSuspectsLocked() {
 	for _, c := range s.clusters {
 		var ids []string
@@ -137,7 +141,7 @@ func (s *Source) clearSuspectsLocked() {
 	}
 }
 
-// partOf returns the part of the works that has all of some.
+// partOf returns the part of a list that has all given works.
 func partOf(ids []string, buckets int) codec.Part {
 	listed := map[int]struct{}{}
 	for _, id := range ids {
@@ -146,8 +150,9 @@ func partOf(ids []string, buckets int) codec.Part {
 	return codec.Part{Buckets: buckets, Listed: slices.Sorted(maps.Keys(listed))}
 }
 
-// detectOutdatedLocked checks a version that a cluster has shown of a work against what this store gave. It is
-// called before the version is remembered.
+// detectOutdatedLocked compares a version that a cluster has reported of a work with the versions
+// that this Store has assigned. If this Store cannot have assigned the version, the cluster is
+// marked as outdated. The version must be recorded after this call.
 func (s *Source) detectOutdatedLocked(c *sourceCluster, w *sourceWork, id string, version int64) {
 	if c.gap == nil || c.outdated {
 		return
@@ -174,14 +179,15 @@ func (s *Source) detectOutdatedLocked(c *sourceCluster, w *sourceWork, id string
 		"cluster", c.name, "resourceID", id, "version", version)
 }
 
-// openGap begins to check what the cluster shows: the inventory is complete because the store says so.
+// openGap begins to check the reported versions of the cluster, because the inventory is complete
+// only by the record in the Store.
 func (c *sourceCluster) openGap() {
 	if c.gap == nil {
 		c.gap = c.gap.Next(c.highest)
 	}
 }
 
-// openGapsLocked is openGap for all that the store has.
+// openGapsLocked is openGap for all clusters that the Store has, if its inventory is complete.
 func (s *Source) openGapsLocked() {
 	s.inherited = s.complete
 	if !s.inherited {
@@ -198,7 +204,7 @@ func (s *Source) openGapsLocked() {
 	}
 }
 
-// checked ends the check of a cluster that has listed all that it holds.
+// checked ends the check of a cluster after its agent has listed all its works.
 func (c *sourceCluster) checked() {
 	if c.gap == nil || c.outdated || !c.modern {
 		return
@@ -210,9 +216,9 @@ func (c *sourceCluster) checked() {
 	}
 }
 
-// declareLocked makes the inventory complete and clears the known outdated clusters. Where a Store had
-// it complete, the checks of the other clusters go on: the caller may be a program that declares at
-// each start, and not know that a backup was restored.
+// declareLocked makes the inventory complete and clears the clusters that are marked as outdated.
+// If the inventory of the Store was complete, the checks of the other clusters go on. The caller
+// may be a program that declares at each start, without regard to a restored backup.
 func (s *Source) declareLocked() {
 	s.complete, s.asked, s.replaced = true, false, false
 	s.forgotten.declare()
@@ -224,7 +230,7 @@ func (s *Source) declareLocked() {
 	}
 }
 
-// inventoryProblems returns why the inventory does not count although it is complete.
+// inventoryProblems returns why unknown works are kept although the inventory is complete.
 func (s *Source) inventoryProblems() error {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -249,8 +255,8 @@ func (s *Source) inventoryProblems() error {
 	return errors.Join(errs...)
 }
 
-// rival returns an error while another process with this source's ID is connected. outranked has it
-// of a newer one only.
+// rival returns an error while another process with this source's ID is connected. With outranked,
+// it returns an error only if that process is newer.
 func (s *Source) rival(outranked bool) error {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -266,7 +272,7 @@ func (s *Source) rivalLocked() error {
 
 const useReplicas = "end one of them, or give both a SharedStore and a SharedGroup"
 
-// rivalsChangedLocked is called when rivals came or went.
+// rivalsChangedLocked is called when rivals were added or removed.
 func (s *Source) rivalsChangedLocked() {
 	outranked := s.presence.outrankedLocked()
 	switch _, rival := s.presence.newestLocked(); {
@@ -291,7 +297,7 @@ func (s *Source) rivalsChangedLocked() {
 	}
 }
 
-// giveUpAnswersLocked ends the answers and lists that are under way.
+// giveUpAnswersLocked drops the answers and lists that are in progress.
 func (s *Source) giveUpAnswersLocked() {
 	s.round++
 	for _, c := range s.clusters {
@@ -299,9 +305,9 @@ func (s *Source) giveUpAnswersLocked() {
 	}
 }
 
-// askListsLocked asks all agents for what they hold.
+// askListsLocked requests lists from all agents.
 func (s *Source) askListsLocked() {
-	if s.traits.Strict { // statuses tell as well what the agents have
+	if s.traits.Strict { // statuses show the agents' works as well
 		s.askAllLocked()
 		return
 	}
@@ -312,12 +318,13 @@ func (s *Source) askListsLocked() {
 	})
 }
 
-// errOutrankedLocked is what a write gets while a newer process has the ID of this source.
+// errOutrankedLocked returns the error of a write while a newer process has the ID of this source.
 func (s *Source) errOutrankedLocked() error {
 	return apierrors.NewServiceUnavailable(s.rivalLocked().Error())
 }
 
-// detectRivals has the source find other processes with its ID. Replicas have it in common on purpose.
+// detectRivals makes the source detect other processes with its ID. Replicas share the ID on
+// purpose.
 func (s *Source) detectRivals() {
 	if s.options.SharedGroup != "" {
 		return

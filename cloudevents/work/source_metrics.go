@@ -10,7 +10,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/meter"
 )
 
-// What became of a status; values of the label outcome.
+// Outcomes of a status: the values of the label outcome.
 const (
 	statusAccepted = "accepted"
 	statusGone     = "gone"
@@ -22,8 +22,9 @@ const (
 // sourceSizes are the metrics that only a source has.
 type sourceSizes struct{ unconfirmed, clusters, complete, writing, events *prometheus.Desc }
 
-// measure makes the metrics of the source and registers them, where the options want them. They may
-// be read at once, so what they are read from is there: a scrape does not wait for a Store to load.
+// measure creates the metrics of the source and registers them if the options have a registerer.
+// The metrics may be read at once, so it is called after the Store was loaded: a scrape does not
+// wait for the Store.
 func (s *Source) measure() error {
 	r := s.options.MetricsRegisterer
 	if r == nil {
@@ -46,7 +47,7 @@ func (s *Source) measure() error {
 	return m.register(func(out chan<- prometheus.Metric) { s.collect(m, own, out) })
 }
 
-// outcome names what a status has led to.
+// outcome returns the label value of a status for its actions.
 func outcome(act protocol.SourceActions) string {
 	switch {
 	case act.Finish:
@@ -61,7 +62,7 @@ func outcome(act protocol.SourceActions) string {
 	return statusIgnored
 }
 
-// collect takes the cache's lock once.
+// collect locks the source's mutex once.
 func (s *Source) collect(m *metrics, own *sourceSizes, out chan<- prometheus.Metric) {
 	works := map[string]int{"active": 0, "deleting": 0, "tombstone": 0}
 	degraded, unconfirmed := 0, 0

@@ -17,11 +17,11 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 )
 
-// mirrored is what a batch says of works.
+// mirrored is the content of a batch, sorted by the kind of record.
 type mirrored struct {
 	works    []mirroredWork
 	gone     []*sourceWork
-	clusters []Change // after the works: one with works stays
+	clusters []Change // applied after the works: a cluster with works stays
 	meta     *Change
 }
 
@@ -31,8 +31,8 @@ type mirroredWork struct {
 	version uint64
 }
 
-// mirrorLocked takes over what another replica has stored. whole is whether changes are all that
-// the store has: what is not among them is gone.
+// mirrorLocked applies changes that another replica has stored. whole is whether changes are the
+// whole content of the store: then works that are not in it are removed.
 func (s *Source) mirrorLocked(changes []Change, whole bool) error {
 	if whole {
 		s.replica.clearInbox()
@@ -55,7 +55,7 @@ func (s *Source) mirrorLocked(changes []Change, whole bool) error {
 	for _, w := range batch.gone {
 		s.drop(w)
 	}
-	// Watches tell versions in ascending order.
+	// Watches deliver versions in ascending order.
 	slices.SortFunc(batch.works, func(a, b mirroredWork) int { return cmp.Compare(a.version, b.version) })
 	for _, m := range batch.works {
 		s.mirrorWork(m.work, m.stored)
@@ -65,16 +65,17 @@ func (s *Source) mirrorLocked(changes []Change, whole bool) error {
 			return err
 		}
 	}
-	if batch.meta != nil { // its resourceVersion is that of the last of the works
+	if batch.meta != nil { // its resourceVersion is that of the last work
 		if err := s.mirrorOther(*batch.meta); err != nil {
 			return err
 		}
 	}
-	s.journal.DiscardLocked(isEvent) // nothing of this is news to the store
+	s.journal.DiscardLocked(isEvent) // the store has these changes already
 	return nil
 }
 
-// readBatch sorts out what a batch has of works and clusters, and takes over the rest but for the meta record.
+// readBatch returns the changes of works, clusters and the meta record in a batch, and applies all
+// other changes.
 func (s *Source) readBatch(changes []Change) (mirrored, error) {
 	var batch mirrored
 	for i, c := range changes {
@@ -122,7 +123,7 @@ func (m *storedSourceWork) resourceVersion() uint64 {
 	return version
 }
 
-// mirrorWork shows a work as it is stored.
+// mirrorWork replaces the state of a work by its stored record.
 func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
 	old := w.Object
 	again := old != nil && (stored.Object == nil || old.UID != stored.Object.UID)
@@ -142,15 +143,16 @@ func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
 	}
 }
 
-// sameObject reports whether two objects differ in their resourceVersion at most. That alone tells
-// nothing: each replica counts on its own, so that two states may have one number.
+// sameObject reports whether two objects are equal, except for their resourceVersion. The
+// resourceVersion alone shows nothing: each replica has its own counter, so two states may have the
+// same number.
 func sameObject(a, b *workv1.ManifestWork) bool {
 	other := *b
 	other.ResourceVersion = a.ResourceVersion
 	return apiequality.Semantic.DeepEqual(a, &other)
 }
 
-// mirrorOther takes over what is not about a work.
+// mirrorOther applies a change of a record that is not the record of a work.
 func (s *Source) mirrorOther(c Change) error {
 	name, isCluster := strings.CutPrefix(c.Key, journal.PrefixCluster)
 	cluster, id, isPast := journal.ParseKey(journal.PrefixPast, c.Key)

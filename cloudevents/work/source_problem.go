@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// problem is why a work is not published, as a condition.
+// problem is a condition that the source adds to a work: the work is not published, it is not
+// confirmed, or its last status was refused.
 type problem struct {
 	metav1.Condition
 	// Covered is the condition of this type that the agent has reported.
@@ -29,10 +30,12 @@ type problem struct {
 // condition when the agent confirms the version; it never sets the status True.
 const ConditionDelivered = "Delivered"
 
-// statusRefused is the reason of a problem with what the agent has reported, not with what is to be sent to it.
+// statusRefused is the reason of a problem with the status from the agent, not with the spec for
+// the agent.
 const statusRefused = "StatusRefused"
 
-// ofStatus reports whether the problem is with the agent's last status. It ends when a good one is accepted.
+// ofStatus reports whether the problem is with the agent's last status. The problem ends when a
+// status is accepted.
 func (p *problem) ofStatus() bool { return p != nil && p.Reason == statusRefused }
 
 // late reports whether the problem is that the agent has not confirmed the version.
@@ -41,7 +44,7 @@ func (p *problem) late() bool { return p != nil && p.Type == ConditionDelivered 
 // unsent reports whether the problem is that the work is not published.
 func (p *problem) unsent() bool { return p != nil && !p.ofStatus() && !p.late() }
 
-// showProblem shows a problem in the place of the one before.
+// showProblem replaces the problem of a work and shows it in the status.
 func (w *sourceWork) showProblem(c metav1.Condition) {
 	obj := *w.Object
 	if w.problem != nil {
@@ -55,7 +58,7 @@ func (w *sourceWork) showProblem(c metav1.Condition) {
 	w.source.putLocked(w, &obj)
 }
 
-// hideProblem takes the problem back.
+// hideProblem removes the problem from the work and its status.
 func (w *sourceWork) hideProblem() {
 	obj := *w.Object
 	obj.Status = w.problem.uncover(obj.Status)
@@ -63,7 +66,7 @@ func (w *sourceWork) hideProblem() {
 	w.source.putLocked(w, &obj)
 }
 
-// clip cuts a message to what the schema allows a condition to have.
+// clip shortens a message to the length that the schema allows in a condition.
 func clip(message string) string {
 	const most = 32 << 10
 	if len(message) <= most {
@@ -72,8 +75,8 @@ func clip(message string) string {
 	return strings.ToValidUTF8(message[:most-len("…")], "") + "…"
 }
 
-// refuseStatusLocked shows that the agent's last status was refused, next to what its last good one
-// said. A problem with the spec is more important.
+// refuseStatusLocked shows that the agent's last status was refused, next to the last accepted
+// status. A problem with the spec has precedence.
 func (w *sourceWork) refuseStatusLocked(err error) {
 	if w.Object == nil || w.problem.unsent() || w.problem.ofStatus() && w.problem.Message == clip(err.Error()) {
 		return
@@ -83,7 +86,7 @@ func (w *sourceWork) refuseStatusLocked(err error) {
 	})
 }
 
-// showLate shows that the agent has not confirmed a version for long.
+// showLate shows that the agent has not confirmed a version for lateAfter.
 func (w *sourceWork) showLate() {
 	last := "never"
 	if at := w.cluster.delivery.lastReport; !at.IsZero() {
@@ -96,7 +99,8 @@ func (w *sourceWork) showLate() {
 	})
 }
 
-// cover returns a reported status with the problem in it, and the problem as it is then.
+// cover adds the problem to a reported status. It returns the status, and the problem with the
+// reported condition that it covers.
 func (p problem) cover(status workv1.ManifestWorkStatus) (workv1.ManifestWorkStatus, *problem) {
 	p.Covered = nil
 	status.Conditions = slices.Clone(status.Conditions)
@@ -115,7 +119,7 @@ func (p problem) cover(status workv1.ManifestWorkStatus) (workv1.ManifestWorkSta
 	return status, &p
 }
 
-// uncover returns what the agent has reported of a status with the problem in it.
+// uncover removes the problem from a status and returns the status that the agent reported.
 func (p *problem) uncover(status workv1.ManifestWorkStatus) workv1.ManifestWorkStatus {
 	status.Conditions = slices.Clone(status.Conditions)
 	i := slices.IndexFunc(status.Conditions, func(c metav1.Condition) bool { return c.Type == p.Type })
@@ -129,7 +133,7 @@ func (p *problem) uncover(status workv1.ManifestWorkStatus) workv1.ManifestWorkS
 	return status
 }
 
-// setProblem is called with the cache's lock held.
+// setProblem sets the problem of a work. The source's mutex must be locked.
 func (w *sourceWork) setProblem(p *problem) {
 	w.problem = p
 	w.troubled.Store(p.unsent())
@@ -137,8 +141,8 @@ func (w *sourceWork) setProblem(p *problem) {
 
 var _ cloudevents.Refusable = &sourceWork{}
 
-// Settled shows on the work that it cannot be sent, since no agent will ever report on it, or that
-// it was sent after all.
+// Settled shows a problem on a work that cannot be sent, because no agent will ever report on it.
+// It removes the problem when the work was sent.
 func (w *sourceWork) Settled(err error) {
 	switch {
 	case err == nil:
@@ -164,8 +168,8 @@ func (w *sourceWork) unpublished(err error) {
 	})
 }
 
-// published takes the problem back. An answer, or an item of the outbox that had nothing to say,
-// may have come to its end without an event: then it tells nothing.
+// published removes the problem if an event of the work was made since the failure. An item of the
+// outbox may also end without an event: then the problem stays.
 func (w *sourceWork) published() {
 	if !w.troubled.Load() {
 		return
@@ -179,7 +183,7 @@ func (w *sourceWork) published() {
 	w.hideProblem()
 }
 
-// unsentReason is the reason of a condition that says why an event was not published.
+// unsentReason returns the reason of the condition for an event that was not published.
 func unsentReason(err error) string {
 	var tooLarge *cloudevents.TooLargeError
 	var malformed *codec.Error

@@ -12,7 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// sendLocked puts a work into the outbox, once it is stored.
+// sendLocked queues a work in the outbox, at once or when it is stored.
 func (s *Source) sendLocked(w *sourceWork) {
 	if w.unsaved {
 		w.toSend = true
@@ -21,19 +21,19 @@ func (s *Source) sendLocked(w *sourceWork) {
 	s.engine.Enqueue(cloudevents.Live, w)
 }
 
-// putLocked shows a new state of a work.
+// putLocked puts a new state of a work into the cache and marks its record for the Store.
 func (s *Source) putLocked(w *sourceWork, obj *workv1.ManifestWork) {
 	s.cache.Put(w, obj)
 	s.keepLocked(w)
 }
 
-// raiseLocked gives the work a version above all that its cluster has shown. next is the snapshot that is about to be
-// shown, nil for a tombstone.
+// raiseLocked gives a work a version above all versions that its cluster has reported. next is the
+// next state of the object, or nil if there is none.
 func (s *Source) raiseLocked(w *sourceWork, next *workv1.ManifestWork) {
 	s.numberLocked(w, next)
 	s.unconfirmLocked(w)
 	w.strict.created = false
-	if w.problem != nil && !w.problem.ofStatus() { // it was about the version before
+	if w.problem != nil && !w.problem.ofStatus() { // it was about the previous version
 		if next != nil {
 			next.Status = w.problem.uncover(next.Status)
 		}
@@ -44,7 +44,7 @@ func (s *Source) raiseLocked(w *sourceWork, next *workv1.ManifestWork) {
 	}
 }
 
-// raiseShownLocked raises the version of a work as it is.
+// raiseShownLocked raises the version of a work without a change of its spec.
 func (s *Source) raiseShownLocked(w *sourceWork) {
 	if w.Object == nil || !s.traits.Strict && w.problem == nil {
 		s.raiseLocked(w, nil)
@@ -57,12 +57,13 @@ func (s *Source) raiseShownLocked(w *sourceWork) {
 	}
 }
 
-// Message makes the event of what the work is now. It implements [cloudevents.Item].
+// Message makes an event of the current state of the work. It implements [cloudevents.Item].
 func (w *sourceWork) Message() (cloudevents.Message, error) {
 	return w.message(nil)
 }
 
-// message makes the work's event; an answer adds what it is an answer to.
+// message makes the work's event. In an answer, the event also has the resync ID and the session of
+// the list.
 func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 	s := w.source
 	s.cache.Lock()
@@ -124,7 +125,7 @@ func (s *Source) finishLocked(w *sourceWork) {
 		return
 	}
 	if w.gone {
-		return // said again, while other finalizers hold the object
+		return // reported again while other finalizers hold the object
 	}
 	w.gone = true
 	s.confirmLocked(w)
@@ -140,10 +141,10 @@ func (s *Source) finishLocked(w *sourceWork) {
 	s.drop(w)
 }
 
-// drop removes the record and what is shown of it.
+// drop removes a record, and its object from the cache.
 func (s *Source) drop(w *sourceWork) { s.dropAs(w, nil) }
 
-// dropAs removes the record; last is the state that watches see removed, nil for the current one.
+// dropAs is drop with the last state that watches deliver; nil is the current state.
 func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 	s.cache.Remove(w, last)
 	w.cluster.delivery.unlink(w)
@@ -153,7 +154,7 @@ func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 		w.cluster.forgetSuspect(w.id)
 		w.accountLocked()
 		s.keepLocked(w)
-		w.resume() // a record of its name that comes next is the one that is saved
+		w.resume() // if a later work has this key, its record is saved instead
 	}
 	if s.traits.Strict {
 		w.keepLastVersion()
@@ -161,7 +162,8 @@ func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 	s.removeTombstoneLocked(w)
 }
 
-// emptyStatus reports whether a status says nothing: no agent has reported, or nothing worth a report.
+// emptyStatus reports whether a status has no content: no agent has reported, or there was nothing
+// to report.
 func emptyStatus(s *workv1.ManifestWorkStatus) bool {
 	return len(s.Conditions) == 0 && len(s.ResourceStatus.Manifests) == 0
 }

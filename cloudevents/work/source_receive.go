@@ -19,19 +19,20 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// sourceHandler is the source as its engine sees it.
+// sourceHandler is the handler of the source for its engine.
 type sourceHandler Source
 
 var _ cloudevents.Handler = &sourceHandler{}
 
-// Connected asks the agents for what they have, or has it asked by the replica that writes.
+// Connected begins a resync with all agents. A replica that is not the leader makes the leader
+// resync.
 func (h *sourceHandler) Connected(context.Context) {
 	(*Source)(h).presence.connected()
 	(*Source)(h).resync()
 	(*Source)(h).tellOfGap()
 }
 
-// Disconnected drops lists that came in part: the next connection begins a new exchange.
+// Disconnected drops incomplete lists and answers: the next connection begins a new resync.
 func (h *sourceHandler) Disconnected() {
 	s := (*Source)(h)
 	s.requests.drop()
@@ -48,7 +49,7 @@ func (h *sourceHandler) Disconnected() {
 	}
 }
 
-// Received takes a status or a list.
+// Received queues a list, and handles any other message at once.
 func (h *sourceHandler) Received(m cloudevents.Message) {
 	s := (*Source)(h)
 	if codec.IsResync(m.Event) {
@@ -58,7 +59,7 @@ func (h *sourceHandler) Received(m cloudevents.Message) {
 	}
 }
 
-// dropped refuses a request that there are no bytes for. If it is a list, its agent is asked for another.
+// dropped refuses a request that does not fit the budget. Its agent must then send another list.
 func (s *Source) dropped(m cloudevents.Message, err error) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -118,7 +119,7 @@ func (s *Source) receiveLocked(m codec.Message) error {
 		return unusable(refusedSource, "the event is for source %q", head.Source)
 	}
 	if _, ok := m.(*codec.Presence); !ok && s.outranked {
-		return nil // the next connection, or the next time to write, begins with new questions
+		return nil // the next connection, or the end of the newer process, begins a resync
 	}
 	switch m := m.(type) {
 	case *codec.Presence:
@@ -137,7 +138,7 @@ func (s *Source) onStatusLocked(m *codec.Status) error {
 	w := s.works[workID{m.Cluster, m.ResourceID}]
 	strict := m.UID == ""
 	if strict && !s.traits.Strict {
-		m.SequenceID = 0 // it is of another scale, and the time orders these statuses
+		m.SequenceID = 0 // it has another scale, and the event time orders these statuses
 	}
 	n := shown{version: m.Version, seq: m.SequenceID}
 	if strict {
@@ -185,7 +186,7 @@ func (s *Source) onStatusLocked(m *codec.Status) error {
 	switch {
 	case act.Finish:
 		if s.traits.Strict {
-			w.seq = max(w.seq, m.SequenceID) // so that nothing late is taken for news of a successor
+			w.seq = max(w.seq, m.SequenceID) // then a late status does not count for a later work of this name
 		}
 		s.finishLocked(w)
 	case act.DeleteUnknown:
@@ -204,7 +205,8 @@ func (s *Source) onStatusLocked(m *codec.Status) error {
 	return refused
 }
 
-// acceptLocked shows a reported status. An equal one moves only the bookkeeping, as does one that is refused.
+// acceptLocked shows a reported status. If the status is equal or refused, only the record of the
+// work changes.
 func (s *Source) acceptLocked(w *sourceWork, m *codec.Status) error {
 	w.seq = max(w.seq, m.SequenceID)
 	w.statusTime, w.strict.reported, w.statusTrace = m.Time, true, validTrace(m.TraceParent)
@@ -235,14 +237,14 @@ func (s *Source) acceptLocked(w *sourceWork, m *codec.Status) error {
 	return nil
 }
 
-// deleteUnknownLocked makes a tombstone for a work that an agent holds and this source does not
-// know. One that the cluster has no bytes left for is made when the cluster lists the work again
-// and others are gone.
+// deleteUnknownLocked makes a tombstone for an unknown work of an agent. It returns an error if the
+// tombstone does not fit the budget. The next list with the work tries again, and succeeds after
+// other records are gone.
 func (s *Source) deleteUnknownLocked(c *sourceCluster, id, name string) (*sourceWork, error) {
 	now := s.options.Clock.Now()
 	s.expireTombstonesLocked(now)
 	if name == id {
-		name = "" // the codec's stand-in for a name that the event does not carry
+		name = "" // the codec's placeholder: the event has no name
 	}
 	w := &sourceWork{
 		source: s, cluster: c, id: id, name: name, uid: types.UID(uuid.NewString()), session: c.session,
@@ -264,7 +266,7 @@ func (s *Source) deleteUnknownLocked(c *sourceCluster, id, name string) (*source
 	return w, nil
 }
 
-// addTombstoneLocked makes the record a tombstone, the newest of all.
+// addTombstoneLocked adds a record to the tombstones, as the newest.
 func (s *Source) addTombstoneLocked(w *sourceWork) {
 	w.cluster.tombstones[w.id] = w
 	if w.place == nil {

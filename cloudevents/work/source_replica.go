@@ -22,41 +22,41 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// Replicas of a source share their subscriptions and a Store. The broker gives each message to one of them. One writes:
-// it decides what every message means, and brings that to the store. The others mirror the store, and put what the
-// broker gives them into it for the writer. So an event has the same effect whoever gets it, and no decision is made on
-// a view that is behind.
+// Replicas of a source share their subscriptions and a Store. The broker delivers each message to
+// one replica. One replica is the leader: it handles every message and writes the result to the
+// Store. The others mirror the Store, and store the messages that they receive for the leader. So
+// an event has the same effect on each replica, and no decision depends on an outdated view.
 
 const (
-	// maxInbox bounds the events of one replica that wait for the writer, in bytes. Beyond, they are dropped: a replica
-	// that begins to write asks for everything that it lacks.
+	// maxInbox bounds the events of one replica that wait for the leader, in bytes. Further events
+	// are dropped: a replica that becomes the leader begins a resync.
 	maxInbox = 16 << 20
-	// inboxCost is what an event in the inbox costs, besides its record.
+	// inboxCost is the estimated size of an event in the inbox without its record, in bytes.
 	inboxCost = 256
-	// followRetry is how long a replica waits before it follows a store anew that it lost.
+	// followRetry is how long a replica waits before it follows the store again after an error.
 	followRetry = time.Second
 )
 
-// replica is what a source knows of itself as one of several. The works' lock guards it.
+// replica is the state of a source that is one of several replicas. The source's mutex guards it.
 type replica struct {
 	id      string
 	store   SharedStore
-	claim   []byte        // the record under journal.KeyLeader that is this replica's
-	claims  uint64        // how many it has made
-	turn    chan struct{} // holds a token while somebody claims
-	term    uint64        // counts the changes of writes: what was written in one and is not durable in it is lost
+	claim   []byte        // this replica's last record for journal.KeyLeader
+	claims  uint64        // number of its claims
+	turn    chan struct{} // has a token during a claim
+	term    uint64        // counts the changes of writes: a change that is not durable in its term is lost
 	writes  bool
-	follows bool           // has seen all that was in the store when it began to follow
-	changed wait.Broadcast // writes or follows
-	ended   chan struct{}  // closed when it follows the store no more: from then on it does not begin to write
-	lost    error          // why it cannot follow the store, nil while it can
-	since   time.Time      // when that began
+	follows bool           // has read the whole content of the store
+	changed wait.Broadcast // writes or follows has changed
+	ended   chan struct{}  // closed when it stops following the store; then it cannot become the leader
+	lost    error          // why it cannot follow the store; nil while it can
+	since   time.Time      // when lost was first set
 
-	inbox   map[string][]byte // events that wait for the writer, by key
-	sent    uint64            // number of the last event of its own
-	waiting int               // size of its own in inbox, or to be stored there
-	most    int               // and the limit of that size
-	dropped int               // how many of its own were dropped since the last that was not
+	inbox   map[string][]byte // events that wait for the leader, by key
+	sent    uint64            // number of its own last event
+	waiting int               // bytes of its own events in inbox, or not stored yet
+	most    int               // limit of waiting
+	dropped int               // number of its own events that were dropped in a row
 }
 
 // storedWriter is the record under journal.KeyLeader.
@@ -65,26 +65,28 @@ type storedWriter struct {
 	Claim   uint64 `json:"claim"`
 }
 
-// storedEvent is the record of an event that waits for the writer. Without a topic it says that events may have been
-// lost: those that the broker had given to this replica, or to an earlier process of it, when its link broke.
+// storedEvent is the record of an event that waits for the leader. A record without a topic reports
+// that events may be lost: the broker had delivered them to this replica, or to an earlier process
+// of it, when its connection broke.
 type storedEvent struct {
 	Topic string          `json:"topic"`
 	Event json.RawMessage `json:"event"`
 
-	replica *replica // which counts it as waiting until it is stored, and then as part of the inbox
+	replica *replica // counts it in waiting: first as unsaved, then as a part of the inbox
 }
 
 func (e *storedEvent) Content() any { return e }
 func (e *storedEvent) Saved()       { e.replica.waiting -= e.size() }
 func (e *storedEvent) size() int    { return inboxCost + len(e.Topic) + len(e.Event) }
 
-// removed is a record that is gone.
+// removed is a record that was deleted.
 type removed struct{}
 
 func (removed) Content() any { return nil }
 func (removed) Saved()       {}
 
-// errNotWriting ends a view of the store that may differ from it: this replica has written to its own.
+// errNotWriting ends a call of Follow when this replica has lost leadership. Its memory may then
+// have changes that the store does not have.
 var errNotWriting = errors.New("another replica writes now")
 
 func newReplica(s SharedStore) *replica {
@@ -97,8 +99,8 @@ func newReplica(s SharedStore) *replica {
 	}
 }
 
-// journalOptions makes a source with a SharedGroup one of several. Batches of who writes are refused once another has
-// claimed that.
+// journalOptions returns the options of the journal. With a SharedGroup, the source becomes a
+// replica, and the store rejects its batches after another replica has become the leader.
 func (s *Source) journalOptions() journal.Options {
 	options := journal.Options{
 		Store: s.options.Store, Lock: s.cache, Meta: (*sourceMeta)(s), Clock: s.options.Clock,
@@ -120,25 +122,29 @@ func (s *Source) journalOptions() journal.Options {
 	return options
 }
 
-// writingLocked reports whether this source decides.
+// writingLocked reports whether this source handles events: it is the leader, and no newer process
+// has its ID.
 func (s *Source) writingLocked() bool { return s.leadingLocked() && !s.outranked }
 
-// leadingLocked reports whether it is this source that brings things to the store.
+// leadingLocked reports whether this source writes to the store: it is the leader, or has no other
+// replicas.
 func (s *Source) leadingLocked() bool { return s.replica == nil || s.replica.writes }
 
-// Lead makes this replica the leader of those that share a Store; see [SourceOptions].SharedGroup. It returns
-// when the replica has read all changes of the previous leader. A write of the clientset does the same, so only
-// a replica that may have nothing to write needs Lead. Without SharedGroup it has no effect.
+// Lead makes this replica the leader of the replicas that share a Store; see
+// [SourceOptions].SharedGroup. It returns when the replica has read all changes of the previous
+// leader. A write of the clientset does the same, so only a replica that may have nothing to write
+// needs Lead. Without SharedGroup it has no effect.
 //
-// It returns ServiceUnavailable where Start has not been called, or its context has ended, and ctx's error. Where this
-// replica writes already, it asks the store whether that still holds.
+// It returns ServiceUnavailable before Start and after the context of Start has ended. Other errors
+// are ctx's and those of the Store. If this replica is the leader already, Lead checks in the Store
+// that it still is.
 func (s *Source) Lead(ctx context.Context) error {
 	if err := s.lead(ctx); err != nil || s.replica == nil {
 		return err
 	}
 	s.cache.Lock()
 	term := s.replica.term
-	s.keepMeta() // changes nothing, but goes to the store under the condition that nobody else writes
+	s.keepMeta() // changes nothing, but the store rejects it if another replica is the leader
 	s.cache.Unlock()
 	if err := s.stored(ctx, term); !errors.Is(err, errReplaced) {
 		return err
@@ -146,7 +152,8 @@ func (s *Source) Lead(ctx context.Context) error {
 	return s.lead(ctx)
 }
 
-// refresh has a replica see what others have written. It reports whether that may be more than it saw before.
+// refresh makes a replica read the changes of the other replicas. It reports whether there may be
+// new changes.
 func (s *Source) refresh(ctx context.Context) (bool, error) {
 	if s.replica == nil {
 		return false, nil
@@ -154,7 +161,8 @@ func (s *Source) refresh(ctx context.Context) (bool, error) {
 	return true, s.Lead(ctx)
 }
 
-// lead is Lead for who is about to write, and is told by that where this replica does not know yet that another writes.
+// lead acquires leadership before a write. It does not check in the store that this replica is
+// still the leader: if it is not, the write fails with errReplaced.
 func (s *Source) lead(ctx context.Context) error {
 	r := s.replica
 	if r == nil {
@@ -191,7 +199,8 @@ func (r *replica) hasEnded() bool {
 	}
 }
 
-// claim claims the writing and waits until the claim, and so all that was stored before it, has come back.
+// claim claims leadership in the store. It waits until this replica has read its claim back, and
+// with it all changes that were stored before.
 func (s *Source) claim(ctx context.Context) error {
 	r := s.replica
 	for {
@@ -220,7 +229,7 @@ func (s *Source) claim(ctx context.Context) error {
 			return ctx.Err()
 		case <-r.ended:
 			return errStopped
-		case <-changed: // what was claimed came true, or another replica was faster
+		case <-changed: // the claim succeeded, or another replica was faster
 		}
 	}
 }
@@ -238,14 +247,14 @@ func (s *Source) follow(ctx context.Context) {
 			return s.followed(changes, whole)
 		})
 		if ctx.Err() != nil || errors.Is(err, errNotWriting) {
-			continue // the content is told anew, and replaces what only this replica knew
+			continue // the content is read again, and replaces the unsaved changes of this replica
 		}
 		s.lose(err)
 		_ = wait.Sleep(ctx, s.options.Clock, followRetry)
 	}
 }
 
-// lose notes why the store cannot be followed.
+// lose records why the store cannot be followed.
 func (s *Source) lose(err error) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -257,7 +266,8 @@ func (s *Source) lose(err error) {
 	r.lost = err
 }
 
-// following returns why this replica may not show what others have written.
+// following returns an error while this replica cannot follow the store: it may not show the
+// changes of others.
 func (s *Source) following() error {
 	if s.replica == nil {
 		return nil
@@ -270,7 +280,8 @@ func (s *Source) following() error {
 	return nil
 }
 
-// followed takes a batch that somebody has applied; whole is whether it is all that the store has.
+// followed handles a batch that a replica has applied. whole is whether it is the whole content of
+// the store.
 func (s *Source) followed(changes []Change, whole bool) error {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -285,7 +296,7 @@ func (s *Source) followed(changes []Change, whole bool) error {
 	case wrote && !writes:
 		s.stopWriting()
 		return errNotWriting
-	case !r.follows && !whole: // it has written what the store did not take
+	case !r.follows && !whole: // it has changes that the store rejected
 		r.writes = false
 		return errNotWriting
 	}
@@ -314,7 +325,8 @@ func (s *Source) followed(changes []Change, whole bool) error {
 	return nil
 }
 
-// stopWriting forgets what this replica was about to do: it is another's to decide now.
+// stopWriting drops the answers and the unsaved changes of this replica, because another replica is
+// the leader now.
 func (s *Source) stopWriting() {
 	if s.replica.writes {
 		s.logger.Info("Another replica writes now")
@@ -325,14 +337,15 @@ func (s *Source) stopWriting() {
 	unsaved := s.journal.UnsavedLocked()
 	s.journal.DiscardLocked(isEvent)
 	if s.journal.UnsavedLocked() < unsaved {
-		s.leave(&storedEvent{}) // what had come and is acknowledged may be among it: the writer asks for it
+		s.leave(&storedEvent{}) // acknowledged events may have been dropped: the leader must resync
 	}
 	s.replica.follows = false
 	s.replica.changed.Wake()
 }
 
-// beforeAck makes durable what has come, before it is acknowledged. What another replica has to
-// decide on meanwhile is left to that: the connection is as good as before.
+// beforeAck returns a function that stores received events before they are acknowledged. If another
+// replica becomes the leader meanwhile, the function leaves the events to it. The connection stays
+// usable.
 func (s *Source) beforeAck() func(context.Context) error {
 	flush := s.journal.Commit()
 	if s.replica == nil {
@@ -347,13 +360,14 @@ func (s *Source) beforeAck() func(context.Context) error {
 	}
 }
 
-// isEvent reports whether a record is an event for the writer, the only thing that others bring to the store.
+// isEvent reports whether a record is an event for the leader. The journal of a replica that is not
+// the leader writes no other records.
 func isEvent(k journal.Record) bool {
 	_, ok := k.(*storedEvent)
 	return ok
 }
 
-// remember notes an event that waits for the writer.
+// remember adds an event that waits for the leader to the inbox.
 func (r *replica) remember(key string, value []byte) {
 	r.forget(key)
 	if r.owns(key) {
@@ -377,14 +391,14 @@ func (r *replica) clearInbox() {
 
 func (r *replica) owns(key string) bool { return strings.HasPrefix(key, journal.PrefixInbox+r.id+"/") }
 
-// askAnew begins a resync if there is a connection; else the next one does.
+// askAnew begins a resync if there is a connection. Otherwise the next connection begins one.
 func (s *Source) askAnew() {
 	if s.engine.Connected() {
 		s.resyncLocked()
 	}
 }
 
-// eventsOf returns the events in a batch that wait for the writer.
+// eventsOf returns the events in a batch that wait for the leader.
 func eventsOf(changes []Change) map[string][]byte {
 	events := map[string][]byte{}
 	for _, c := range changes {
@@ -395,8 +409,8 @@ func eventsOf(changes []Change) map[string][]byte {
 	return events
 }
 
-// workOff treats events as if they had come here. They leave the store together with what follows from them. It reports
-// whether others may have been lost.
+// workOff handles stored events as if this replica had received them. They leave the store together
+// with their effects. It reports whether other events may be lost.
 func (s *Source) workOff(events map[string][]byte) (gap bool) {
 	keys := make([]string, 0, len(events))
 	for key := range events {
@@ -434,7 +448,8 @@ func (s *Source) workOffOne(value []byte) (topic string, err error) {
 	return stored.Topic, s.receiveLocked(msg)
 }
 
-// tellOfGap has the writer ask for what this replica may have missed while it was not connected.
+// tellOfGap makes the leader resync, because this replica may have missed events while it was not
+// connected.
 func (s *Source) tellOfGap() {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -443,7 +458,7 @@ func (s *Source) tellOfGap() {
 	}
 }
 
-// leave puts an event where the writer finds it.
+// leave stores an event for the leader.
 func (s *Source) leave(e *storedEvent) {
 	r := s.replica
 	r.sent++
@@ -452,7 +467,8 @@ func (s *Source) leave(e *storedEvent) {
 	s.journal.MarkLocked(fmt.Sprintf("%s%s/%020d", journal.PrefixInbox, r.id, r.sent), e)
 }
 
-// handOver puts an event into the store for the writer. It returns false when this replica writes itself.
+// handOver stores an event for the leader. It returns false if this replica is the leader, or has
+// no other replicas.
 func (s *Source) handOver(m cloudevents.Message) bool {
 	if s.replica == nil {
 		return false

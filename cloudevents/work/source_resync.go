@@ -15,11 +15,11 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// entrySize is more than what one of our own works has in a list. It bounds lists without encoding them
-// first: the hashes are made when the list's turn comes.
+// entrySize is an upper bound for the bytes of one of our own works in a list. With it, lists are
+// split before they are encoded: the hashes are computed when the list has its turn.
 const entrySize = 260
 
-// message is an item that says the same whenever its turn comes.
+// message is an item of the outbox with a message that does not change.
 type message struct {
 	profile codec.Profile
 	message codec.Message
@@ -28,11 +28,11 @@ type message struct {
 func (m *message) Message() (cloudevents.Message, error) { return encode(m.profile, m.message) }
 func (m *message) Settled(error)                         {}
 
-// requirement is a message that asks for everything. Without it nothing comes, so it is published
-// until the broker takes it, or until another has taken its place.
+// requirement is a message that requests lists or statuses from all agents. Without it no answers
+// arrive, so it is published until the broker accepts it or a later requirement replaces it.
 type requirement struct {
 	message
-	asks  *atomic.Int64 // how often everything was asked for
+	asks  *atomic.Int64 // counts the requests to all agents
 	ask   int64
 	tried bool
 }
@@ -54,7 +54,7 @@ func (r *requirement) Message() (cloudevents.Message, error) {
 
 func (r *requirement) replaced() bool { return r.ask != r.asks.Load() }
 
-// request sends a status resync before anything else.
+// request queues a status resync before all other events.
 func (s *Source) request(r *codec.StatusResync) {
 	r.ID = s.ids.next()
 	r.Time = s.options.Clock.Now().UTC()
@@ -66,9 +66,9 @@ func (s *Source) request(r *codec.StatusResync) {
 	s.engine.Enqueue(cloudevents.Control, &m)
 }
 
-// resync asks all agents for what they have. A source that may lack works asks for everything; one that knows
-// its works sends each cluster the hashes of its statuses, and asks all for their lists, so that clusters
-// that hold works it has forgotten are asked as well.
+// resync begins a resync with all agents. A source that may lack works requests everything.
+// Otherwise it sends each cluster the hashes of its statuses. It also requests lists from all
+// agents, because other clusters may have works that the source has forgotten.
 func (s *Source) resync() {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -100,14 +100,15 @@ func (s *Source) resyncLocked() {
 		if scope == codec.ScopeLists {
 			s.sendHashes(c, works, codec.ScopeAll, id)
 		}
-		if !c.modern { // else its agent's list tells what it lacks
+		if !c.modern { // otherwise the agent's list shows which works it lacks
 			s.sendUnconfirmed(works)
 		}
 	}
 	s.wakeAllLocked()
 }
 
-// resyncPeers compares all works with agents that know no digests, or with all, where the options say so.
+// resyncPeers compares all works with agents that send no digests, or with all agents if
+// ResyncInterval is positive.
 func (s *Source) resyncPeers() {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -143,17 +144,17 @@ func (s *Source) worksOf(c *sourceCluster) []*sourceWork {
 	return works
 }
 
-// currentOf returns the records of a cluster whose deletion has not ended.
+// currentOf returns the records of a cluster, except those of ended deletions.
 func (s *Source) currentOf(c *sourceCluster) []*sourceWork {
 	return slices.DeleteFunc(s.worksOf(c), func(w *sourceWork) bool { return w.gone })
 }
 
-// sendHashes queues the hashes of works, in chunks. Each is queued when the one before it has its
-// turn, so that clusters take turns.
+// sendHashes queues the hashes of works, in chunks. A chunk is queued when the previous chunk has
+// its turn, so clusters take turns.
 func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) *hashList {
 	perList := max(1, (chunkSize(s.engine)-1024)/entrySize)
 	if s.traits.Strict {
-		perList = max(1, len(works)) // an agent would take each chunk for the whole
+		perList = max(1, len(works)) // an agent would treat each chunk as the whole list
 	}
 	count := (len(works) + perList - 1) / perList
 	var next *hashList
@@ -178,19 +179,20 @@ func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.S
 	return next
 }
 
-// sendAllHashes queues the hashes of all of a cluster's works for an agent without our extensions, unless they wait for
-// their turn already. In a strict profile they must then name the works that have come since: others would be missing.
+// sendAllHashes queues the hashes of all works of a cluster for an agent without our extensions,
+// unless they are in the outbox already. In a strict profile, the queued hashes get the current
+// works: works that are newer would be missing otherwise.
 func (s *Source) sendAllHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) {
 	h := c.hashes
 	switch {
 	case h == nil || h.begun || h.lost.Load():
 		c.hashes = s.sendHashes(c, works, scope, resyncID)
-	case s.traits.Strict && len(works) > 0: // a list of none asks for everything
+	case s.traits.Strict && len(works) > 0: // an empty list requests everything
 		h.works = works
 	}
 }
 
-// hashList is one chunk of the statuses that a source has of a cluster's works.
+// hashList is one chunk of the hashes of a cluster's statuses.
 type hashList struct {
 	source   *Source
 	cluster  *sourceCluster
@@ -200,8 +202,8 @@ type hashList struct {
 	resyncID string
 	next     *hashList   // nil once it is queued
 	charged  int64       // to the cluster, for this chunk and the next ones
-	begun    bool        // its turn has come
-	lost     atomic.Bool // with its connection
+	begun    bool        // it had its turn
+	lost     atomic.Bool // it was not published
 }
 
 func (l *hashList) Message() (cloudevents.Message, error) {
@@ -223,7 +225,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 			Source: s.options.SourceID, Cluster: l.cluster.name, ResyncID: l.resyncID,
 		},
 		Scope: l.scope, Chunk: l.chunk,
-		// A strict agent reads the directed topic only in a profile that has none of our own.
+		// A strict agent reads the directed topic only in a strict profile.
 		Broadcast: l.cluster.strict && !s.traits.Strict,
 		Entries:   make([]codec.StatusEntry, 0, len(l.works)),
 	}
@@ -250,8 +252,9 @@ func (l *hashList) Settled(err error) {
 	}
 }
 
-// statusHash is the hash of the status that the agent reported. Without one it is empty: agents of
-// a strict profile answer that although their own status is empty too, and so confirm the work.
+// statusHash returns the hash of the status that the agent reported, or an empty string without
+// one. Agents of a strict profile answer an empty hash even if their own status is empty, and so
+// confirm the work.
 func (w *sourceWork) statusHash() (string, error) {
 	if w.hash != "" || w.Object == nil || w.source.traits.Strict && !w.strict.reported {
 		return w.hash, nil
@@ -268,19 +271,20 @@ func (w *sourceWork) statusHash() (string, error) {
 	return hash, err
 }
 
-// agentList is a list that comes in chunks: absence means something only when all are in.
+// agentList is an agent's list, which may have several chunks. A work counts as absent only after
+// all chunks have arrived.
 type agentList struct {
 	answer
 	charged  int64      // to its cluster
 	part     codec.Part // of the works; zero for all
-	progress time.Time  // when the last chunk came
+	progress time.Time  // when the last chunk arrived
 	count    int
 	received map[int]struct{}
 	listed   map[string]struct{}
-	unknown  []string // of a strict agent
+	unknown  []string // works of a strict agent
 }
 
-// onListLocked answers an agent's list.
+// onListLocked handles a chunk of an agent's list, and answers the list after its last chunk.
 func (s *Source) onListLocked(m *codec.SpecResync) error {
 	if m.TargetSource != "" && m.TargetSource != s.options.SourceID {
 		return nil
@@ -321,12 +325,12 @@ func (s *Source) onListLocked(m *codec.SpecResync) error {
 	}
 	works := s.worksOf(c)
 	if s.traits.Strict && m.TargetSource == "" {
-		// The list tells nothing of statuses, and the agent may have missed the hashes that this
-		// source's connection began with. An agent's own answer to hashes names the source; the
-		// list that its connection begins with does not.
+		// The list has no statuses, and the agent may have missed the hashes that were sent when
+		// this source connected. An agent's answer to hashes names the source; the list that an
+		// agent sends after it has connected does not.
 		s.sendAllHashes(c, works, codec.ScopeAll, "")
 	}
-	answersHashes := s.traits.Strict && m.TargetSource != "" // then it has no works but those that they named
+	answersHashes := s.traits.Strict && m.TargetSource != "" // then it has only works that the hashes named
 	if !answersHashes {
 		whole := s.inventoryLocked(c).Whole()
 		c.forgetSuspects(func(id string) bool {
@@ -337,11 +341,12 @@ func (s *Source) onListLocked(m *codec.SpecResync) error {
 	if l.part.IsZero() {
 		c.delivery.listedLocked()
 	}
-	if !m.Broadcast { // else the agent has begun
+	if !m.Broadcast { // otherwise the agent began the exchange
 		s.metrics.answeredLocked(&c.answered)
 	}
 	if c.strict && !s.traits.Strict {
-		// Its list has no sequences, so what it reported while this source was away shows in the hashes only.
+		// Its list has no sequence IDs, so only the hashes show which statuses it reported while
+		// this source was away.
 		s.sendAllHashes(c, works, codec.ScopeListed, uuid.NewString())
 	}
 	for _, w := range works {
@@ -351,7 +356,7 @@ func (s *Source) onListLocked(m *codec.SpecResync) error {
 		w.named = w.named && !answersHashes
 	}
 	if !l.part.IsZero() {
-		return nil // nobody waits for the end
+		return nil // no agent waits for the end marker
 	}
 	s.supersede(c, l)
 	c.checked()
@@ -361,7 +366,7 @@ func (s *Source) onListLocked(m *codec.SpecResync) error {
 	return nil
 }
 
-// gather finds the list that a chunk belongs to.
+// gather returns the list of a chunk, and makes a new list for a first chunk.
 func (s *Source) gather(c *sourceCluster, m *codec.SpecResync) *agentList {
 	l := c.lists[m.ResyncID]
 	if l == nil || m.ResyncID == "" {
@@ -418,7 +423,7 @@ func (c *sourceCluster) dropLists() {
 	}
 }
 
-// onEntry compares one work of an agent's list.
+// onEntry handles one entry of an agent's list.
 func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, directed bool) {
 	if e.Source == "" && c.modern {
 		s.refuseEntryLocked(unusable(refusedUnexpected, "cluster %q lists work %s without a source", c.name, e.ResourceID))

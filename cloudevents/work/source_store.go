@@ -48,14 +48,14 @@ type storedStrictWork struct {
 	Reported    bool  `json:"reported,omitempty"`
 }
 
-// storedPast is the record of a work that is gone, in a strict profile.
+// storedPast is the record of a removed work, in a strict profile.
 type storedPast struct {
 	Version int64     `json:"version"`
 	Seq     int64     `json:"sequence,omitempty"`
 	At      time.Time `json:"at"`
 }
 
-// storedCluster is the record of what a source knows of a cluster.
+// storedCluster is the record of a cluster.
 type storedCluster struct {
 	Highest  int64         `json:"highest"`
 	Modern   bool          `json:"modern,omitempty"`
@@ -123,7 +123,7 @@ func (w *sourceWork) Content() any {
 	return out
 }
 
-// saved lets out what waited for the record to be durable.
+// Saved publishes the work, and the answers with it, if they waited until the record was durable.
 func (w *sourceWork) Saved() {
 	w.unsaved = false
 	if w.toSend {
@@ -146,7 +146,7 @@ func (c *sourceCluster) Content() any {
 
 func (c *sourceCluster) Saved() {}
 
-// pastWork is what is known of a work that is gone, as its record.
+// pastWork is a removed work as a record for the Store.
 type pastWork struct {
 	cluster *sourceCluster
 	id      string
@@ -166,7 +166,7 @@ func (c *sourceCluster) loadPast(id string, stored *storedPast) {
 	c.reported.saw(id, datedReport{report: report{stored.Version, stored.Seq}, at: stored.At, past: true})
 }
 
-// sourceMeta is the source as the record of what it knows beside works and clusters.
+// sourceMeta is the source as a record for the Store, besides those of works and clusters.
 type sourceMeta Source
 
 func (m *sourceMeta) Content() any {
@@ -183,7 +183,7 @@ func (s *Source) ownMeta() journal.Meta {
 	}
 }
 
-// load takes over what an earlier process has left in the store.
+// load loads the records of an earlier process from the Store.
 func (s *Source) load(ctx context.Context) error {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -226,11 +226,11 @@ func (s *Source) loadRecord(key string, value []byte) error {
 		s.cache.Restore(w, stored.Object)
 		return nil
 	}
-	c.tombstones[id] = w // load puts it into their order
+	c.tombstones[id] = w // load sorts the tombstones
 	return nil
 }
 
-// loadOther takes over a record that is not a work's.
+// loadOther loads a record that is not the record of a work.
 func (s *Source) loadOther(key string, value []byte) error {
 	name, isCluster := strings.CutPrefix(key, journal.PrefixCluster)
 	cluster, id, isPast := journal.ParseKey(journal.PrefixPast, key)
@@ -255,7 +255,7 @@ func (s *Source) loadOther(key string, value []byte) error {
 			return nil
 		}
 		c := s.clusterLocked(name)
-		if stored.Highest > c.highest { // else it is what this process knows of
+		if stored.Highest > c.highest { // otherwise this process has the gap already
 			c.gap = stored.Gap
 		}
 		c.outdated = stored.Outdated
@@ -266,14 +266,14 @@ func (s *Source) loadOther(key string, value []byte) error {
 			return err
 		}
 		s.clusterLocked(cluster).loadPast(id, &stored)
-	case key == journal.KeyLeader, strings.HasPrefix(key, journal.PrefixInbox): // of replicas, which follow the store
+	case key == journal.KeyLeader, strings.HasPrefix(key, journal.PrefixInbox): // of replicas, which read them in Follow
 	default:
 		return journal.ErrUnknownRecord
 	}
 	return nil
 }
 
-// load sets what the record says.
+// load sets the fields of a work from its record.
 func (w *sourceWork) load(stored *storedSourceWork) {
 	w.name, w.uid, w.session = stored.Name, stored.UID, stored.Session
 	w.version, w.createV, w.deleteV = stored.Version, stored.CreateV, stored.DeleteV

@@ -17,22 +17,26 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// In a strict profile (codec.ManifestBundle) agents compare the version of an event with the generation of their
-// object, and put it into observedGeneration. So versions are counted for each work, and the generation follows.
+// In a strict profile (codec.ManifestBundle) agents compare the version of an event with the
+// generation of their object, and copy it to observedGeneration. So each work has its own versions,
+// and its generation follows them.
 
-// strictWork is what a record has in a strict profile only.
+// strictWork has the fields of a record that only strict profiles need.
 type strictWork struct {
-	// floor is what the next version is above, besides the present one: what was reported, and what may be.
+	// floor is the highest version that was reported, or may have been. The next version is above
+	// it and above the current version.
 	floor int64
-	// unversioned is whether its user wants it sent without versions.
+	// unversioned is whether the user requested that the work is sent without versions.
 	unversioned bool
-	// created is whether nothing was written since Create, reported whether an agent has shown a status.
+	// created is whether the work is unchanged since Create, reported whether an agent has reported
+	// a status.
 	created, reported bool
-	// otherSent is whether the agent was sent the work because it showed another time of creation.
+	// otherSent is whether the work was sent because the agent reported another creation time.
 	otherSent bool
 }
 
-// numberLocked gives a record the version of its next state; next is the snapshot about to be shown, if there is one.
+// numberLocked gives a record its next version. next is the next state of the object, or nil if
+// there is none.
 func (s *Source) numberLocked(w *sourceWork, next *workv1.ManifestWork) {
 	now := s.options.Clock.Now()
 	s.keepLocked(w)
@@ -59,7 +63,8 @@ func (s *Source) numberLocked(w *sourceWork, next *workv1.ManifestWork) {
 	}
 }
 
-// sawLocked remembers a version that the cluster has shown. raise is whether the work goes above it.
+// sawLocked records a version that the cluster has reported. raise is whether the work's version
+// must be above it.
 func (s *Source) sawLocked(c *sourceCluster, w *sourceWork, id string, version int64, raise bool) {
 	switch {
 	case !s.traits.Strict:
@@ -77,14 +82,16 @@ func (s *Source) sawLocked(c *sourceCluster, w *sourceWork, id string, version i
 	}
 }
 
-// keepLastVersion remembers of a work that is dropped what comes after it under its name must be above.
+// keepLastVersion records the version and sequence ID of a removed work. A later work of this name
+// needs higher ones.
 func (w *sourceWork) keepLastVersion() {
 	r := report{version: max(w.version, w.strict.floor), seq: w.seq}
 	w.cluster.reported.saw(w.id, datedReport{report: r, at: w.source.options.Clock.Now(), past: true})
 }
 
-// isOther reports whether a status is about a work that was created at another time, by an earlier process of this
-// source: agents send metadata back. It does so once, for the sake of agents that keep the time they saw first.
+// isOther reports whether a status is about a work with another creation time, which an earlier
+// process of this source created. Agents send metadata back. It returns true only once for each
+// work, because some agents keep the first creation time that they received.
 func (w *sourceWork) isOther(m *codec.Status) bool {
 	if w == nil || w.Object == nil || w.strict.otherSent || m.Metadata == nil || m.Metadata.CreationTimestamp.IsZero() {
 		return false
@@ -93,8 +100,8 @@ func (w *sourceWork) isOther(m *codec.Status) bool {
 	return w.strict.otherSent
 }
 
-// strictSpecLocked makes of a spec what travels in a strict profile. Of finalizers that is the one
-// which says that an agent has something to clean up: a user's own would never be removed on the
+// strictSpecLocked changes a spec for a strict profile. The only finalizer that it sends marks that
+// an agent has something to clean up: a user's own finalizers would never be removed on the
 // cluster.
 func (w *sourceWork) strictSpecLocked(spec *codec.Spec) {
 	if w.strict.created {
@@ -112,8 +119,8 @@ func (w *sourceWork) strictSpecLocked(spec *codec.Spec) {
 	spec.Work = &obj
 }
 
-// resyncStrictLocked asks all agents for the statuses of all works, unless it has done so, and
-// tells each cluster which statuses it has.
+// resyncStrictLocked requests the statuses of all works from all agents, unless it has done so
+// before. It sends each cluster the hashes of its statuses and the unconfirmed works.
 func (s *Source) resyncStrictLocked() {
 	if !s.asked || len(s.works) == 0 {
 		s.askAllLocked()
@@ -125,14 +132,15 @@ func (s *Source) resyncStrictLocked() {
 	}
 }
 
-// askAllLocked asks all agents for the statuses of all works that they have.
+// askAllLocked requests the statuses of all works from all agents.
 func (s *Source) askAllLocked() {
 	r := &codec.StatusResync{Header: codec.Header{Source: s.options.SourceID}, Broadcast: true}
 	r.ID, r.Time = s.ids.next(), s.options.Clock.Now().UTC()
 	s.engine.Enqueue(cloudevents.Control, &askedAll{newRequirement(message{s.options.Profile, r}, &s.asks), s})
 }
 
-// askedAll notes that the broker has the request: one that the connection did not outlive is made again.
+// askedAll is a requirement that notes when the broker has the request. If the request is lost with
+// its connection, it is made again.
 type askedAll struct {
 	*requirement
 	source *Source
@@ -148,8 +156,8 @@ func (a *askedAll) Settled(err error) {
 	a.source.keepMeta()
 }
 
-// largeAttributes reports whether the metadata, which travels in an attribute in a strict profile, comes near the
-// 64 KiB that an attribute can have.
+// largeAttributes reports whether the metadata is near 64 KiB, the limit of an attribute. In a
+// strict profile, the metadata is sent in an attribute.
 func (s *Source) largeAttributes(m *metav1.ObjectMeta) bool {
 	if !s.traits.Strict {
 		return false
@@ -160,10 +168,10 @@ func (s *Source) largeAttributes(m *metav1.ObjectMeta) bool {
 			size += len(k) + len(v) + 8
 		}
 	}
-	return size > 8<<10 // escapes may make six of each byte
+	return size > 8<<10 // escapes may turn each byte into six
 }
 
-// cannotSend makes of a codec's error the one of the API server.
+// cannotSend converts a codec's error to an error of the API server.
 func cannotSend(err error) error {
 	var e *codec.Error
 	if errors.As(err, &e) && e.Code == codec.CodeAttribute && e.Field == "metadata" {
@@ -172,31 +180,32 @@ func cannotSend(err error) error {
 	return apierrors.NewBadRequest(err.Error())
 }
 
-// report is what the next version and sequence of a work must be above.
+// report has the version and sequence ID that the next ones of a work must exceed.
 type report struct{ version, seq int64 }
 
-// reports keeps them for works without a record: such that are not created yet after a restart, and such that are
-// gone. If either is created, its agent must take it for newer.
+// reports has the reports of works without a record: works that are not created again yet after a
+// restart, and removed works. If such a work is created, its version must be newer for the agent.
 type reports struct {
 	byID map[string]datedReport
-	// sweepAt is how many there must be for the old ones to be dropped.
+	// sweepAt is the number of reports at which old reports are dropped.
 	sweepAt int
-	// keep is called when that of a work that is gone has changed: what this source has sent of it may come late, also
-	// after a restart, so a Store has it.
+	// keep is called when the report of a removed work has changed. The Store has these reports,
+	// because late events of the work may arrive at the agent even after a restart.
 	keep func(id string)
-	// account is charged for each.
+	// account is charged for each report.
 	account *account
 }
 
 type datedReport struct {
 	report
 	at time.Time
-	// past is whether the work was here and is gone.
+	// past is whether the work existed here and was removed.
 	past bool
 }
 
 const (
-	// reportTTL is how long one is kept: an agent with the work would have shown it again.
+	// reportTTL is how long a report is kept: an agent with the work reports it again within this
+	// time.
 	reportTTL = DefaultTombstoneTTL
 )
 
@@ -208,7 +217,7 @@ func (l *reports) saw(id string, r datedReport) {
 	size := int64(reportCost + len(id))
 	switch {
 	case known:
-	case r.past: // of a work that was this source's own
+	case r.past: // a work of this source: charged even beyond the bounds
 		l.account.set(0, size)
 	case !l.account.charge(size):
 		return
@@ -223,7 +232,7 @@ func (l *reports) saw(id string, r datedReport) {
 	}
 }
 
-// sweep drops those that are old.
+// sweep drops old reports.
 func (l *reports) sweep(now time.Time) {
 	for id, r := range l.byID {
 		if now.Sub(r.at) > reportTTL {
@@ -233,7 +242,7 @@ func (l *reports) sweep(now time.Time) {
 	l.sweepAt = max(1024, 2*len(l.byID))
 }
 
-// take removes what is known of a work.
+// take removes the report of a work and returns it.
 func (l *reports) take(id string) (report, bool) {
 	r, ok := l.byID[id]
 	delete(l.byID, id)
@@ -246,7 +255,7 @@ func (l *reports) take(id string) (report, bool) {
 	return r.report, ok
 }
 
-// clear removes all.
+// clear removes all reports.
 func (l *reports) clear() {
 	for id := range l.byID {
 		l.take(id)

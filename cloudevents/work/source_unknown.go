@@ -8,14 +8,14 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// unknownAsk requests the statuses of works that a strict agent has and this source does not know:
-// statuses go to the source that a work belongs to. The cache's lock guards it until its turn has
-// come.
+// unknownAsk requests the statuses of unknown works that a strict agent has. Agents send a status
+// to the source of the work, so an answer shows that the work belongs to this source. The source's
+// mutex guards it until it has its turn.
 type unknownAsk struct {
 	source  *Source
 	cluster *sourceCluster
 	ids     map[string]struct{}
-	entries []codec.StatusEntry // once its turn has come
+	entries []codec.StatusEntry // set when it has its turn
 	charged int64               // to the cluster
 }
 
@@ -44,7 +44,7 @@ func (s *Source) askUnknownLocked(c *sourceCluster, ids []string) {
 	}
 }
 
-// begin chooses the works of one message. Another item has the others.
+// begin chooses the works of one message. Another item gets the remaining works.
 func (a *unknownAsk) begin() {
 	c := a.cluster
 	if c.unknownAsk == a {
@@ -85,7 +85,7 @@ func (a *unknownAsk) Message() (cloudevents.Message, error) {
 		Header:  codec.Header{ID: s.ids.next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID, Cluster: a.cluster.name},
 		Entries: a.entries,
 	}
-	if !s.traits.Strict { // then a strict agent reads the topic of all clusters only
+	if !s.traits.Strict { // then a strict agent reads only the topic for all clusters
 		r.Scope, r.Broadcast = codec.ScopeListed, true
 	}
 	return encode(s.options.Profile, r)

@@ -9,7 +9,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 )
 
-// checkLocked refuses the numbers that an agent shows of a work; w is nil for an unknown one.
+// checkLocked returns an error for implausible numbers that an agent reports of a work. w is nil
+// for an unknown work.
 func (s *Source) checkLocked(w *sourceWork, id string, n shown) error {
 	b := boundsOf(s.traits, s.options.Clock)
 	highest := b.Version
@@ -20,8 +21,9 @@ func (s *Source) checkLocked(w *sourceWork, id string, n shown) error {
 	return n.check(b, highest, id)
 }
 
-// healLocked takes numbers back that are out of bounds: an earlier release accepted them from an
-// agent, or the clock was ahead. The work gets a new version, which is sent.
+// healLocked resets numbers that are out of bounds: an earlier release accepted them from an agent,
+// or the clock was ahead. If the version is out of bounds, the work gets a new version, which is
+// sent.
 func (w *sourceWork) healLocked(b protocol.Bounds) {
 	s := w.source
 	if !s.writingLocked() {

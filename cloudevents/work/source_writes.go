@@ -24,7 +24,7 @@ import (
 
 var _ clientset.Backend = &sourceBackend{}
 
-// sourceBackend answers the clientset of a source.
+// sourceBackend is the backend of the clientset of a source.
 type sourceBackend struct {
 	*Source
 	clientset.Reader[*sourceWork]
@@ -37,10 +37,12 @@ func (s *sourceBackend) Supports(verb string, sub clientset.Subresource) error {
 	return nil
 }
 
-// WaitSynced does not wait: a source makes its works itself. Refresh is for those of other replicas.
+// WaitSynced does not wait: a source creates its works itself. Refresh reads the works of other
+// replicas.
 func (s *sourceBackend) WaitSynced(context.Context) error { return nil }
 
-// stored waits until what was written in a term is durable. A replica that another took over from cannot tell.
+// stored waits until the changes of a term are durable. It returns errReplaced if the term has
+// ended, because the changes may then be lost.
 func (s *Source) stored(ctx context.Context, term uint64) error {
 	if err := durable(ctx, s.journal); err != nil {
 		return err
@@ -59,7 +61,7 @@ func (s *sourceBackend) Refresh(ctx context.Context) (bool, error) { return s.re
 // WaitDurable implements clientset.Backend.
 func (s *sourceBackend) WaitDurable(ctx context.Context) error { return durable(ctx, s.journal) }
 
-// termLocked numbers the times in which this replica writes.
+// termLocked returns the number of the current term of this replica. It is 0 without replicas.
 func (s *Source) termLocked() uint64 {
 	if s.replica == nil {
 		return 0
@@ -67,8 +69,8 @@ func (s *Source) termLocked() uint64 {
 	return s.replica.term
 }
 
-// writableLocked refuses writes to a source that has stopped, and of a replica that does not write
-// any more.
+// writableLocked returns an error if the source has stopped. If the write is no dry run, it also
+// returns an error if this process may not write.
 func (s *Source) writableLocked(dryRun bool) error {
 	switch {
 	case s.cache.Sealed():
@@ -114,7 +116,8 @@ func (s *sourceBackend) Create(
 	}
 }
 
-// How names are generated, as on the API server: at most 63 bytes long, with at most 8 attempts at one that is free.
+// Limits of generated names, as on the API server: at most 63 bytes, and at most 8 attempts to find
+// a free name.
 const (
 	maxNameBase  = 63 - randomSuffix
 	randomSuffix = 5
@@ -125,8 +128,8 @@ func generateName(base string) string {
 	return base[:min(len(base), maxNameBase)] + rand.String(randomSuffix)
 }
 
-// createOne stores a new object and puts it into the outbox. A tombstone of its name gives way: what the agent
-// holds of the old incarnation is then replaced, not deleted.
+// createOne stores a new object and queues it in the outbox. It removes a tombstone of the same
+// name: the agent then replaces the old incarnation, and does not delete it.
 func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, uint64, error) {
 	if obj.ResourceVersion != "" {
 		return nil, 0, clientset.InternalError("resourceVersion should not be set on objects to be created")
@@ -184,7 +187,8 @@ func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun
 	return obj, s.termLocked(), nil
 }
 
-// exists is the error where a name is taken. With a generateName, another attempt may find one that is not.
+// exists returns the error for a name that is in use. With a generateName, another attempt may find
+// a free name.
 func exists(w *sourceWork, generates bool) error {
 	err := apierrors.NewAlreadyExists(clientset.Resource, w.name)
 	if generates {
@@ -196,12 +200,13 @@ func exists(w *sourceWork, generates bool) error {
 	return err
 }
 
-// roomLocked checks that the outbox takes one more work.
+// roomLocked returns an error if the outbox has no room for one more work.
 func (s *Source) roomLocked(w *sourceWork) error {
 	return s.metrics.write(room(s.engine, w, s.options.Outbox.limit(), s.options.Outbox != Disabled))
 }
 
-// Admit keeps the status, which belongs to the agent, and the clean-up finalizer until the agent is done.
+// Admit completes and validates an update. It keeps the status, which belongs to the agent. It
+// keeps the clean-up finalizer of a deleted work until the agent is done.
 func (s *sourceBackend) Admit(
 	current, next *workv1.ManifestWork, _ clientset.Subresource, invalid field.ErrorList,
 ) error {
@@ -236,8 +241,9 @@ func (s *sourceBackend) Commit(
 	return out, true, s.stored(ctx, term)
 }
 
-// commitOne stores a change and publishes it, unless it only touched finalizers, which do not travel. What is
-// being deleted is not published again: nobody will apply it.
+// commitOne stores a change and publishes it. A change of finalizers only is not published, because
+// finalizers are not sent. A change of a work that is being deleted is not published either,
+// because no agent applies it.
 func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, uint64, error) {
 	published := current.DeletionTimestamp == nil &&
 		(next.Generation != current.Generation || !clientset.SameMetadata(current, next))
@@ -284,8 +290,8 @@ func (s *sourceBackend) Remove(
 	return out, true, s.stored(ctx, term)
 }
 
-// removeOne marks the work as deleting and publishes that. It stays until its agent reports it gone: whether an
-// agent holds it cannot be known here.
+// removeOne marks the work as deleting and publishes the deletion. The work stays until its agent
+// reports it gone, because the source cannot know whether an agent has it.
 func (s *Source) removeOne(current *workv1.ManifestWork, dryRun bool, trace string) (*workv1.ManifestWork, uint64, error) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -317,13 +323,15 @@ func (s *Source) removeOne(current *workv1.ManifestWork, dryRun bool, trace stri
 	return &obj, s.termLocked(), nil
 }
 
-// forCollector reports whether a finalizer waits for the garbage collector, as the policies Foreground and Orphan
-// have it. A source's objects have no dependents here, so that the collector would be done at once.
+// forCollector reports whether a finalizer waits for the garbage collector, as with the policies
+// Foreground and Orphan. The objects of a source have no dependents here, so the collector would
+// have nothing to do.
 func forCollector(finalizer string) bool {
 	return finalizer == metav1.FinalizerDeleteDependents || finalizer == metav1.FinalizerOrphanDependents
 }
 
-// fits refuses what the broker will not take. The event is made only where the object comes near the limit.
+// fits returns an error if the broker would refuse the event of an object. It encodes the event
+// only if the object is near the limit.
 func (s *Source) fits(id string, obj *workv1.ManifestWork) error {
 	limit := s.engine.MaxPacketSize()
 	if (limit == 0 || 2*roughSize(obj)+4096 < limit) && !s.largeAttributes(&obj.ObjectMeta) {

@@ -15,54 +15,59 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// Store keeps what a [Source] or an [Agent] must not forget when its process ends: its works with their statuses,
-// versions and tombstones. Without one, the next process learns all from its peers; see STORES.md.
+// Store keeps the state of a [Source] or an [Agent] over restarts: its works with their statuses,
+// versions and tombstones. Without a Store, the next process receives its state from its peers; see
+// STORES.md.
 //
-// What is kept are records, opaque values under keys of printable text, of which a source or agent
-// has one per work, one per cluster and a few more; in the profile ManifestBundle also one per work
-// that is gone, for a day at least. Keys have at most [MaxKeyLength] bytes; values are as large as
-// works are. A Store is a place for one source or agent. Package boltstore keeps it in a file,
-// [NewMemoryStore] in memory; package storetest checks any other.
+// A Store has records: opaque values under keys of printable text. A source or agent has one record
+// for each work and each cluster, and a few more. In the profile ManifestBundle it also has a
+// record for each removed work, for at least a day. Keys have at most [MaxKeyLength] bytes; values
+// are as large as works. A Store serves one source or agent. Package boltstore keeps the records in
+// a file, [NewMemoryStore] in memory. Package storetest tests other implementations.
 //
-// All methods may be called from any goroutine, and return soon when their context ends: Start waits for them, and ends
-// that of a write which takes longer than Start has at its own end.
+// All methods may be called from any goroutine. They must return soon after their context ends,
+// because Start waits for them. After the context of Start has ended, a write may continue for
+// DrainTimeout and 5 s. Then its context ends.
 type Store interface {
 	// Load calls f for each record, in any order, and returns f's first error. [NewSource] and
-	// [NewAgent] call it, with a context that does not end, and wait for it. The value must not be
-	// kept or changed after f has returned. A record that cannot be read keeps the source or agent
-	// from starting, with an error that names it: to go on without it would be to lose a work, and
-	// a peer would delete it.
+	// [NewAgent] call it with a context that does not end, and wait for it. f must not change the
+	// value, or keep it after it has returned. If a record cannot be read, the source or agent does
+	// not start, and the error names the record. Without the record a work would be lost, and a
+	// peer would delete it.
 	Load(ctx context.Context, f func(key string, value []byte) error) error
-	// Apply makes all changes or none of them. When it returns nil they outlast the process and the machine's power;
-	// when it returns an error they may or may not have been made, and the caller repeats them with later
-	// changes. One record that always fails blocks all others, and Healthy returns the error. No key comes
-	// twice. The values must not be changed, and may be kept.
+	// Apply makes all changes or no change. When it returns nil, the changes survive a crash of the
+	// process and a power failure. When it returns an error, they may or may not have been made,
+	// and the caller repeats them with later changes. A record that always fails blocks all others,
+	// and Healthy returns the error. Each key occurs once. Apply may keep the values, but must not
+	// change them.
 	Apply(ctx context.Context, changes []Change) error
 }
 
-// MaxKeyLength is the longest key of a record in bytes: room for two names and a resource ID, see package codec.
+// MaxKeyLength is the maximum length of a record's key in bytes. It has room for two names and a
+// resource ID, see package codec.
 const MaxKeyLength = 4096
 
-// Change sets the record of a key, or removes it: Value is nil then, and a Store need not have the record.
+// Change sets the record of a key, or removes it if Value is nil. The removal of a missing record
+// is no error.
 type Change = journal.Change
 
 // SharedStore is a Store that replicas of one source share; see [SourceOptions].SharedGroup.
 type SharedStore interface {
 	Store
-	// ApplyIf is Apply on the condition that a record has a value, nil for none. Where it has another, nothing changes
-	// and the error is [ErrCondition].
+	// ApplyIf is Apply on the condition that a record has a value; nil means that there is no such
+	// record. If the condition does not hold, nothing changes and the error is [ErrCondition].
 	ApplyIf(ctx context.Context, condition Change, changes []Change) error
-	// Follow calls f with the whole content, as one batch, and then with each batch that anyone
-	// applies, in the order in which they were made, until ctx ends or f fails. It returns f's
-	// error, or why it cannot go on; nil when ctx has ended. f gets each batch once and must not
-	// change it.
+	// Follow calls f with the whole content, as one batch. Then it calls f with each batch that any
+	// process applies, in the order of the changes, until ctx ends or f fails. It returns nil when
+	// ctx has ended, f's error, or the reason why it cannot continue. f receives each batch once
+	// and must not change it.
 	Follow(ctx context.Context, f func(changes []Change) error) error
 }
 
 // ErrCondition is returned by [SharedStore].ApplyIf when the condition does not hold.
 var ErrCondition = journal.ErrCondition
 
-// MemoryStore is a [SharedStore] that lives as long as the process: for tests, and for replicas within one process.
+// MemoryStore is a [SharedStore] in memory, for tests and for replicas within one process.
 type MemoryStore struct {
 	mu        sync.Mutex
 	records   map[string][]byte
@@ -124,7 +129,7 @@ func (s *MemoryStore) ApplyIf(ctx context.Context, condition Change, changes []C
 	return nil
 }
 
-// applyLocked makes changes and tells followers.
+// applyLocked makes changes and queues them for followers.
 func (s *MemoryStore) applyLocked(changes []Change) {
 	for _, c := range changes {
 		if c.Value == nil {

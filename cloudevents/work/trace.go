@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// traceParent is what the W3C recommendation Trace Context calls so: version, trace ID, parent ID and flags.
+// traceParent matches the traceparent of the W3C recommendation Trace Context: version, trace ID,
+// parent ID and flags.
 var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// traceOf returns the traceparent of the context that a write was called with, as the user's hook tells it.
+// traceOf returns the traceparent of the context of a write, as the user's hook returns it.
 func traceOf(ctx context.Context, hook func(context.Context) string) string {
 	if hook == nil {
 		return ""
@@ -20,7 +21,8 @@ func traceOf(ctx context.Context, hook func(context.Context) string) string {
 	return validTrace(hook(ctx))
 }
 
-// validTrace returns a traceparent without what it may be a part of, and nothing for what is none.
+// validTrace returns a copy of a valid traceparent, and an empty string otherwise. The copy does
+// not keep a longer string in memory.
 func validTrace(s string) string {
 	if s == "" || !traceParent.MatchString(s) {
 		return ""

@@ -20,14 +20,15 @@ func boundsOf(traits codec.Traits, c clock.PassiveClock) protocol.Bounds {
 	return protocol.BoundsAt(c.Now())
 }
 
-// shown are the numbers of an event about a work.
+// shown are the numbers in an event about a work.
 type shown struct {
 	version, seq int64
-	// time is that of an event which a strict peer has ordered by it.
+	// time is the event time, if the events of a strict peer are ordered by it.
 	time time.Time
 }
 
-// check refuses an event whose numbers are out of bounds. highest is the greatest plausible version.
+// check returns an error for an event with numbers that are out of bounds. highest is the greatest
+// plausible version.
 func (n shown) check(b protocol.Bounds, highest int64, id string) error {
 	switch {
 	case n.version > highest:

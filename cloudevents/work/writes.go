@@ -16,9 +16,9 @@ import (
 )
 
 var (
-	// errStopped is for writes to a process that has ended and would not deliver them.
+	// errStopped is the error of a write to a client that has stopped and would not deliver it.
 	errStopped = apierrors.NewServiceUnavailable("the client has stopped and delivers no more writes")
-	// errReplaced is for writes that another replica has overtaken.
+	// errReplaced is the error of a write during which another replica became the leader.
 	errReplaced = apierrors.NewServiceUnavailable(
 		"another replica writes now, and may not have seen this change: read it again")
 )
@@ -41,8 +41,9 @@ func durable(ctx context.Context, j *journal.Journal) error {
 	return apierrors.NewInternalError(fmt.Errorf("%s: %w", unstored, err))
 }
 
-// room returns an error if the outbox has no room for one more work: TooManyRequests if limit works are
-// queued, ServiceUnavailable if works must not wait for a connection and there is none.
+// room returns an error if the outbox has no room for one more work: TooManyRequests if limit works
+// are queued, ServiceUnavailable if works must not wait for a connection and the client is not
+// connected.
 func room(e *cloudevents.Engine, it cloudevents.Item, limit int, waits bool) error {
 	if !waits && !e.Connected() {
 		return apierrors.NewServiceUnavailable("not connected to the broker, and the outbox is disabled")

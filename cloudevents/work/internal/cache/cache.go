@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cache keeps the ManifestWorks of one source or agent in memory the way an API server's watch cache
-// does: objects by namespace and name, a resourceVersion that grows with every write, a log of the last
-// writes for watches to resume from, and any number of watchers.
+// Package cache keeps the ManifestWorks of one source or agent in memory, like an API server's
+// watch cache. It has the objects by namespace and name, a resourceVersion that grows with every
+// write, and any number of watchers. A log of the last writes allows watches to resume.
 //
-// One lock guards a cache and what its owner knows beside the objects: the owner calls Lock, decides, and
-// calls the methods that change the cache. Objects are snapshots: once handed to the cache they are never
-// changed, so they may be read without the lock and shared with watchers.
+// One lock guards a cache and the other state of its owner. The owner calls Lock, decides, and
+// calls the methods that change the cache. Objects are snapshots: they never change after they were
+// passed to the cache. So they may be read without the lock and shared with watchers.
 package cache
 
 import (
@@ -23,24 +23,24 @@ import (
 
 // Entry is the cache's part of a record: embed it in the owner's type.
 type Entry struct {
-	// Object is the current snapshot; nil while nothing is shown, as for a tombstone. Only the cache's
+	// Object is the current snapshot; nil if there is none, as for a tombstone. Only the cache's
 	// methods set it.
 	Object *workv1.ManifestWork
 }
 
-// Slot gives the cache access to its part.
+// Slot returns the entry, for the cache.
 func (e *Entry) Slot() *Entry { return e }
 
-// Record is what an owner keeps of a work: a pointer to a struct that embeds [Entry].
+// Record is the owner's record of a work: a pointer to a struct that embeds [Entry].
 type Record interface {
 	comparable
 	Slot() *Entry
 }
 
-// Cache holds the works of one source or agent. Every method requires the lock, but for those of
-// the lock itself and List. For Get, Has, Len, Version, LastVersion, All and Reached the lock for
-// readers is enough: a client that reads in a loop does not keep writers out, who come before
-// readers that come later.
+// Cache holds the works of one source or agent. Every method requires the lock, except those of the
+// lock itself and List. For Get, Has, Len, Version, LastVersion, All and Reached the read lock is
+// enough. A client that reads in a loop does not block writers, since a waiting writer precedes
+// later readers.
 type Cache[R Record] struct {
 	sync.RWMutex
 
@@ -49,22 +49,22 @@ type Cache[R Record] struct {
 	namespaces map[string]map[string]R
 	count      int
 	log        eventLog
-	watchers   map[place]map[*Watcher]struct{} // by what their filters limit to
-	named      int                             // how many watchers limit to a name
+	watchers   map[place]map[*Watcher]struct{} // by the place of their filters
+	named      int                             // number of watchers with a name in the filter
 	snapshots  []*snapshot
 	limits     Limits
-	timer      stopper // that forgets what is too old; nil while there is nothing to forget
+	timer      stopper // calls expire; nil if nothing can expire
 	began      time.Time
 	ends       WatchEnds
 	sealed     bool
 	closed     bool
-	// held keeps back the end marker of initial events until Release.
+	// held delays the end marker of initial events until Release.
 	held bool
 }
 
-// New returns an empty cache. Its first resourceVersion is the time in microseconds, so that a version from
-// before a restart is too old rather than unknown. With hold, watches that ask for initial events get their
-// end marker only after Release.
+// New returns an empty cache. Its first resourceVersion is the time in microseconds, so that a
+// version from before a restart is too old rather than unknown. With hold, watches with initial
+// events receive their end marker only after Release.
 func New[R Record](c clock.WithTicker, hold bool, limits Limits) *Cache[R] {
 	began := c.Now()
 	start := uint64(began.UnixMicro())
@@ -80,7 +80,7 @@ func New[R Record](c clock.WithTicker, hold bool, limits Limits) *Cache[R] {
 	}
 }
 
-// Get returns the record that shows an object of this name, or the zero R.
+// Get returns the record with an object of this name, or the zero R.
 func (s *Cache[R]) Get(namespace, name string) R { return s.namespaces[namespace][name] }
 
 // Has reports whether a namespace has objects.
@@ -95,16 +95,16 @@ func (s *Cache[R]) Len() int { return s.count }
 // Version returns the resourceVersion of the last write.
 func (s *Cache[R]) Version() string { return strconv.FormatUint(s.version, 10) }
 
-// Put shows obj as the record's object: ADDED if it had none, else MODIFIED. It sets the object's
-// resourceVersion; from then on the object must not be changed.
+// Put sets the record's object: the event is ADDED if it had none, otherwise MODIFIED. Put sets the
+// object's resourceVersion. After that the object must not change.
 func (s *Cache[R]) Put(r R, obj *workv1.ManifestWork) {
 	s.version++
 	obj.ResourceVersion = s.Version()
 	s.show(r, obj)
 }
 
-// PutAs is Put for an object that has its resourceVersion from another replica. Where this cache has gone beyond that,
-// the object is a copy with the next one.
+// PutAs is Put for an object with a resourceVersion of another replica. If the version of this
+// cache is the same or higher, the object is a copy with the next version.
 func (s *Cache[R]) PutAs(r R, obj *workv1.ManifestWork) {
 	version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64)
 	if err != nil || version <= s.version {
@@ -138,8 +138,8 @@ func (s *Cache[R]) show(r R, obj *workv1.ManifestWork) {
 	s.publish(e)
 }
 
-// Restore shows an object of an earlier process under the resourceVersion that it has. The cache must
-// have no watches yet, and none can resume from an earlier version.
+// Restore adds an object of an earlier process and keeps its resourceVersion. The cache must have
+// no watches yet, and watches cannot resume from an earlier version.
 func (s *Cache[R]) Restore(r R, obj *workv1.ManifestWork) {
 	byName := s.namespaces[obj.Namespace]
 	if byName == nil {
@@ -154,7 +154,7 @@ func (s *Cache[R]) Restore(r R, obj *workv1.ManifestWork) {
 	}
 }
 
-// Begin lets resourceVersions go on above one that another process gave.
+// Begin continues resourceVersions above one that another process assigned.
 func (s *Cache[R]) Begin(version uint64) {
 	if version <= s.version {
 		return
@@ -168,8 +168,8 @@ func (s *Cache[R]) Begin(version uint64) {
 // LastVersion is Version as a number.
 func (s *Cache[R]) LastVersion() uint64 { return s.version }
 
-// Remove takes the record's object away: DELETED, with its last state, which is what the cache has where last
-// is nil.
+// Remove removes the record's object. The event is DELETED, with the state last, or the current
+// object if last is nil.
 func (s *Cache[R]) Remove(r R, last *workv1.ManifestWork) {
 	slot := r.Slot()
 	previous := slot.Object
@@ -196,10 +196,11 @@ func (s *Cache[R]) Remove(r R, last *workv1.ManifestWork) {
 	s.publish(event{kind: watch.Deleted, version: s.version, object: &final, previous: previous, cost: cost})
 }
 
-// All calls f for each object of a namespace, or of all with "", in no order.
+// All calls f for each object of a namespace, or of all namespaces with "", in no order.
 func (s *Cache[R]) All(namespace string, f func(R)) { s.each(place{namespace: namespace}, f) }
 
-// each calls f for each object of a place, in no order. Objects of a name are looked up, once in each namespace.
+// each calls f for each object of a place, in no order. If the place has a name, it is looked up in
+// each namespace.
 func (s *Cache[R]) each(of place, f func(R)) {
 	if of.namespace != metav1.NamespaceAll {
 		eachIn(s.namespaces[of.namespace], of.name, f)
@@ -240,14 +241,14 @@ func (s *Cache[R]) publish(e event) {
 	}
 }
 
-// offer offers a write to the watchers whose filters limit to a place.
+// offer passes a write to the watchers with filters for a place.
 func (s *Cache[R]) offer(e *event, of place) {
 	for w := range s.watchers[of] {
 		w.offerLocked(e)
 	}
 }
 
-// Release lets watches that wait for the end of their initial events have it.
+// Release sends the end marker of initial events to the watches that wait for it.
 func (s *Cache[R]) Release() {
 	if !s.held {
 		return
@@ -260,17 +261,17 @@ func (s *Cache[R]) Release() {
 	}
 }
 
-// Held reports whether Release is still to come.
+// Held reports whether Release has yet to be called.
 func (s *Cache[R]) Held() bool { return s.held }
 
-// Seal notes that the owner is about to end, and takes no more writes of its users. What is left to do may still change
-// objects.
+// Seal records that the owner is about to end, and accepts no more writes of its users. Its
+// remaining work may still change objects.
 func (s *Cache[R]) Seal() { s.sealed = true }
 
 // Sealed reports whether Seal or Close was called.
 func (s *Cache[R]) Sealed() bool { return s.sealed || s.closed }
 
-// Close ends all watches, lets none begin, and forgets the past.
+// Close ends all watches, refuses new ones, and drops the log and the snapshots.
 func (s *Cache[R]) Close() {
 	s.closed = true
 	for _, watchers := range s.watchers {
@@ -286,7 +287,8 @@ func (s *Cache[R]) Close() {
 // Closed reports whether Close was called.
 func (s *Cache[R]) Closed() bool { return s.closed }
 
-// bookmark queues a bookmark for a watcher behind everything that happened so far.
+// bookmark queues a bookmark for a watcher after all events so far. It does nothing while the end
+// marker of its initial events is held.
 func (s *Cache[R]) bookmark(w *Watcher) {
 	s.Lock()
 	defer s.Unlock()
@@ -295,7 +297,7 @@ func (s *Cache[R]) bookmark(w *Watcher) {
 	}
 }
 
-// enter puts a watcher on the list.
+// enter adds a watcher.
 func (s *Cache[R]) enter(w *Watcher) {
 	of := w.filter.place()
 	watchers := s.watchers[of]
@@ -309,7 +311,7 @@ func (s *Cache[R]) enter(w *Watcher) {
 	}
 }
 
-// forget takes a watcher that has ended off the list.
+// forget removes a watcher that has ended.
 func (s *Cache[R]) forget(w *Watcher) {
 	s.Lock()
 	defer s.Unlock()
@@ -327,5 +329,5 @@ func (s *Cache[R]) forget(w *Watcher) {
 	}
 }
 
-// bookmarkInterval is how often a watch with bookmarks gets one, as in the API server.
+// bookmarkInterval is the time between bookmarks of a watch, as in the API server.
 const bookmarkInterval = time.Minute

@@ -11,33 +11,35 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// The two fields that any custom resource can be selected by.
+// The two fields that field selectors of any custom resource support.
 const (
 	FieldName      = "metadata.name"
 	FieldNamespace = "metadata.namespace"
 )
 
-// place limits to a namespace, to a name, or to both; empty for all. It is the key of an index.
+// place selects a namespace, a name, or both; empty fields select all. It is the key of an index.
 type place struct{ namespace, name string }
 
 func placeOf(obj *workv1.ManifestWork) place { return place{obj.Namespace, obj.Name} }
 
-// has reports whether an object is there.
+// has reports whether an object is in the place.
 func (p place) has(obj *workv1.ManifestWork) bool {
 	return (p.namespace == "" || p.namespace == obj.Namespace) && (p.name == "" || p.name == obj.Name)
 }
 
-// Filter says which objects a list or watch is about.
+// Filter selects the objects of a list or watch.
 type Filter struct {
-	// Namespace and Name limit to one namespace and one name; empty for all. Objects are found by
-	// both without a look at any other.
+	// Namespace and Name select one namespace and one name; empty for all. With both, the object is
+	// looked up directly.
 	Namespace, Name string
-	// Labels and Fields are selectors; nil selects everything. Fields are FieldName and FieldNamespace.
+	// Labels and Fields are selectors; nil selects everything. Fields are FieldName and
+	// FieldNamespace.
 	Labels labels.Selector
 	Fields fields.Selector
 }
 
-// Select adds a selector of fields. Where it asks for one name or namespace, the objects are found by that.
+// Select adds a selector of fields. If it requires one name or namespace, Select sets Name or
+// Namespace.
 func (f *Filter) Select(selector fields.Selector) {
 	for _, r := range selector.Requirements() {
 		of := &f.Name
@@ -49,20 +51,20 @@ func (f *Filter) Select(selector fields.Selector) {
 			*of = r.Value
 			continue
 		}
-		f.Fields = selector // it asks for more, or for what cannot be
+		f.Fields = selector // it requires more, or contradicts itself
 	}
 }
 
 func (f *Filter) place() place { return place{f.Namespace, f.Name} }
 
-// Matches reports whether the filter takes an object.
+// Matches reports whether the filter selects an object.
 func (f *Filter) Matches(obj *workv1.ManifestWork) bool {
 	return f.place().has(obj) &&
 		(f.Labels == nil || f.Labels.Matches(labels.Set(obj.Labels))) &&
 		(f.Fields == nil || f.Fields.Matches((*objectFields)(obj)))
 }
 
-// objectFields has the fields of an object that can be selected by.
+// objectFields has the selectable fields of an object.
 type objectFields workv1.ManifestWork
 
 // Has implements [fields.Fields].
@@ -76,9 +78,9 @@ func (o *objectFields) Get(field string) string {
 	return o.Namespace
 }
 
-// translate turns a write into what a watch with this filter sees of it: an object whose labels begin to
-// match is added, one that no longer matches is deleted. The cost is what the watch keeps alive until it has delivered
-// the event.
+// translate converts a write to the event of a watch with this filter. An object with labels that
+// begin to match is added, and an object that no longer matches is deleted. cost is the memory that
+// the watch keeps until it has delivered the event, in bytes.
 func (f *Filter) translate(e *event) (out watch.Event, cost int, ok bool) {
 	if e.kind == watch.Bookmark {
 		return watch.Event{Type: watch.Bookmark, Object: e.object}, eventBytes + objectBytes, true
@@ -93,7 +95,7 @@ func (f *Filter) translate(e *event) (out watch.Event, cost int, ok bool) {
 		return watch.Event{Type: watch.Modified, Object: e.object}, e.cost, true
 	case is:
 		return watch.Event{Type: watch.Added, Object: e.object}, e.cost, true
-	case was: // what replaces the object from now on is not seen here, nor counted
+	case was: // later writes of the object are neither delivered nor counted
 		last := *e.previous
 		last.ResourceVersion = e.object.ResourceVersion
 		return watch.Event{Type: watch.Deleted, Object: &last}, eventBytes + unshared(&last, &nothing) + objectBytes, true

@@ -11,18 +11,20 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Limits bound the superseded objects that a cache keeps. Memory that a current object shares does not count.
+// Limits bound the superseded objects in a cache. Memory that they share with current objects does
+// not count.
 type Limits struct {
-	// Bytes bounds the log, the snapshots of lists in pages, and what is pending for one watcher: each of them.
+	// Bytes is the limit of each of these: the log, the snapshots of lists in pages, and the
+	// pending events of one watcher.
 	Bytes int
-	// Age bounds how old an event of the log becomes, and how long a list may pause between two pages.
+	// Age bounds the age of an event in the log, and the time between two pages of a list.
 	Age time.Duration
 }
 
-// now is the time since the cache was made.
+// now returns the time since the cache was made.
 func (s *Cache[R]) now() time.Duration { return s.clock.Since(s.began) }
 
-// expire forgets what is too old.
+// expire drops old events and snapshots.
 func (s *Cache[R]) expire() { s.expireAt(s.now()) }
 
 func (s *Cache[R]) expireAt(now time.Duration) {
@@ -50,9 +52,10 @@ func (s *Cache[R]) arm() {
 	for _, snap := range s.snapshots {
 		oldest = min(oldest, snap.lastUse())
 	}
-	// A little late is often enough while much is written, and reads look for themselves.
+	// The timer may be a little late: under many writes this saves timers, and reads expire events
+	// themselves.
 	wait := max(oldest+s.limits.Age-s.now(), s.limits.Age/20)
-	// A cache that its owner has dropped without Close is not kept by its timer.
+	// The timer must not keep a cache in memory that its owner has dropped without Close.
 	ref := weak.Make(s)
 	s.timer = afterFunc(s.clock, wait, func() {
 		s := ref.Value()
@@ -73,7 +76,8 @@ func (s *Cache[R]) disarm() {
 	}
 }
 
-// afterFunc calls f after d, in a goroutine. Of a clock that cannot do that, the machine's takes the place.
+// afterFunc calls f after d, in a goroutine. If the clock does not support that, it uses the real
+// clock.
 func afterFunc(c clock.Clock, d time.Duration, f func()) stopper {
 	if c, ok := c.(interface {
 		AfterFunc(d time.Duration, f func()) clock.Timer

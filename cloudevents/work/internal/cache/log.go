@@ -20,20 +20,22 @@ type event struct {
 	version          uint64
 	object, previous *workv1.ManifestWork
 	at               time.Duration // since the cache was made
-	// cost is roughly how many bytes the event keeps alive that the cache's current objects do not.
+	// cost is roughly the number of bytes that the event keeps in memory in addition to the current
+	// objects.
 	cost int
 }
 
 const (
-	// eventBytes is the cost of an event itself: its place in a ring, of which a half may be empty.
+	// eventBytes is the cost of an event itself: its place in a ring that may be half empty.
 	eventBytes = 128
 	// leastRing is the smallest ring.
 	leastRing = 16
 )
 
-// mostEvents is how many events the log of a cache with so many objects has at most: a list of them
-// takes as much longer the more there are, and a watch must be able to begin where a list ended. A
-// third of what is left is at least a quarter of what there was before all of them were deletions.
+// mostEvents returns the largest number of events in the log of a cache with that many objects. A
+// list of more objects takes longer, and a watch must be able to begin where the list ended. Even
+// if all events are deletions, a third of the remaining objects is at least a quarter of the
+// objects before them.
 func mostEvents(objects int) int { return max(1024, objects/3) }
 
 // eventLog is a ring of the last writes.
@@ -48,7 +50,7 @@ type eventLog struct {
 
 func newEventLog(start uint64) eventLog { return eventLog{trimmed: start} }
 
-// append adds a write and keeps no more than so many events and bytes.
+// append adds a write and drops the oldest ones above the limits of events and bytes.
 func (l *eventLog) append(e event, events, bytes int) {
 	if l.n == len(l.ring) {
 		l.resize(max(leastRing, 2*l.n))
@@ -62,7 +64,7 @@ func (l *eventLog) append(e event, events, bytes int) {
 	l.shrink()
 }
 
-// expire forgets the writes until a time.
+// expire drops the writes until a time.
 func (l *eventLog) expire(until time.Duration) {
 	for l.n > 0 && l.at(0).at <= until {
 		l.drop()
@@ -70,7 +72,7 @@ func (l *eventLog) expire(until time.Duration) {
 	l.shrink()
 }
 
-// drop forgets the oldest write.
+// drop removes the oldest write.
 func (l *eventLog) drop() {
 	e := l.at(0)
 	l.trimmed = e.version
@@ -80,7 +82,7 @@ func (l *eventLog) drop() {
 	l.n--
 }
 
-// shrink gives back what is mostly empty.
+// shrink replaces a mostly empty ring by a smaller one.
 func (l *eventLog) shrink() {
 	switch {
 	case l.n == 0:
@@ -106,7 +108,8 @@ func (l *eventLog) after(version uint64) int {
 	return sort.Search(l.n, func(i int) bool { return l.at(i).version > version })
 }
 
-// since returns the writes after a version, oldest first; false when some of them are no longer there.
+// since returns the writes after a version, oldest first. It returns false if some of them were
+// dropped.
 func (l *eventLog) since(version uint64) (iter.Seq[event], bool) {
 	if version < l.trimmed {
 		return nil, false
@@ -121,14 +124,14 @@ func (l *eventLog) since(version uint64) (iter.Seq[event], bool) {
 }
 
 // before returns, for each object of a place that was written after a version, its state at that
-// version by namespace and name: nil where it did not exist. It returns false when some of the
-// writes are no longer there.
+// version by namespace and name: nil if it did not exist. It returns false if some of the writes
+// were dropped.
 func (l *eventLog) before(version uint64, of place) (map[place]*workv1.ManifestWork, bool) {
 	if version < l.trimmed {
 		return nil, false
 	}
 	var out map[place]*workv1.ManifestWork
-	for i, end := l.n-1, l.after(version); i >= end; i-- { // newest first, so that the oldest has the last word
+	for i, end := l.n-1, l.after(version); i >= end; i-- { // newest first, so that the oldest write is kept
 		e := l.at(i)
 		if !of.has(e.object) {
 			continue

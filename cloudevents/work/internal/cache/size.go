@@ -11,7 +11,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// Rough sizes in memory. Strings of a fixed vocabulary and small pointers are part of the constants.
+// Rough sizes in memory. Strings of a fixed vocabulary and small pointers are part of the
+// constants.
 const (
 	objectBytes    = int(unsafe.Sizeof(workv1.ManifestWork{}))
 	pairBytes      = 64  // of a label or an annotation, without its text
@@ -27,18 +28,18 @@ const (
 // nothing shares no memory with any object.
 var nothing workv1.ManifestWork
 
-// SpecSize returns roughly how many bytes a spec and the metadata that comes with it take. It
-// counts all that a peer can choose, without encoding anything.
+// SpecSize returns roughly the memory of a spec and its metadata in bytes. It counts all parts that
+// a peer can choose, without encoding them.
 func SpecSize(m *metav1.ObjectMeta, s *workv1.ManifestWorkSpec) int {
 	return objectBytes + MetaSize(m) + unsharedSpec(s, &nothing.Spec)
 }
 
-// MetaSize is as SpecSize, of metadata alone.
+// MetaSize is SpecSize for metadata alone.
 func MetaSize(m *metav1.ObjectMeta) int { return unsharedMeta(m, &nothing.ObjectMeta) }
 
-// unshared returns roughly how many bytes obj keeps alive that next does not. Snapshots of one
-// object share what a write does not change: a new status keeps the manifests of the snapshot
-// before.
+// unshared returns roughly the memory of obj that next does not share, in bytes. Snapshots of one
+// object share the parts that a write does not change: after a write of the status both have the
+// same manifests.
 func unshared(obj, next *workv1.ManifestWork) int {
 	return objectBytes + unsharedMeta(&obj.ObjectMeta, &next.ObjectMeta) +
 		unsharedSpec(&obj.Spec, &next.Spec) + unsharedStatus(&obj.Status, &next.Status)
@@ -170,12 +171,12 @@ func conditionsSize(conditions []metav1.Condition) int {
 	return size
 }
 
-// sameSlice reports whether two slices are one, or both empty.
+// sameSlice reports whether two slices share their memory, or are both empty.
 func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// sameMap reports whether two maps are one, or both empty.
+// sameMap reports whether two maps are the same map, or both empty.
 func sameMap(a, b map[string]string) bool {
 	return len(a) == len(b) && (len(a) == 0 || reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer())
 }

@@ -15,45 +15,46 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// Query is what a list asks for.
+// Query is the request of a list.
 type Query struct {
 	Filter
-	// At is the version of which the list is; 0 for the current one.
+	// At is the version of the list; 0 for the current one.
 	At uint64
-	// Limit bounds the objects of one page; 0 for none.
+	// Limit bounds the objects of one page; 0 for no limit.
 	Limit int
-	// AfterNamespace and AfterName are the last object of the page before; both empty for the first page.
+	// AfterNamespace and AfterName are those of the last object of the previous page; both empty
+	// for the first page.
 	AfterNamespace, AfterName string
 }
 
 // Page is the answer: snapshots by namespace and name.
 type Page struct {
 	Objects []*workv1.ManifestWork
-	// Version is what the objects are of.
+	// Version is the version of the list.
 	Version uint64
-	// Left is how many objects come after the page, before the filter's selectors were asked; More is whether one of
-	// them is known to pass.
+	// Left is the number of objects after the page, without regard to the filter's selectors. More
+	// is whether at least one of them matches.
 	Left int
 	More bool
 }
 
-// mostSnapshots is how many lists in pages can go on at once, each with the state that it began with.
+// mostSnapshots is the number of concurrent lists in pages, each with a snapshot of its version.
 const mostSnapshots = 8
 
-// snapshot is what a place had at a version, in order. The pages of a list are cut from one, so that they fit together
-// and each costs no more than its own objects.
+// snapshot has the objects of a place at a version, in order. All pages of a list are parts of one
+// snapshot, so they are consistent and each costs no more than its own objects.
 type snapshot struct {
 	place   place
 	version uint64
 	objects []*workv1.ManifestWork
-	used    atomic.Int64 // the last time, since the cache was made
-	// bytes is roughly how many the snapshot keeps alive that the cache's current objects do not.
+	used    atomic.Int64 // time of the last use, since the cache was made
+	// bytes is roughly the memory that the snapshot keeps in addition to the current objects.
 	bytes int
 }
 
-// List answers a query. Unlike the other methods it takes the lock itself, and holds it no longer than it takes to
-// collect the objects: they are sorted and searched without it. It fails with Expired when At is too long ago, and with
-// Timeout when it is in the future.
+// List answers a query. Unlike the other methods it locks the cache itself, only to collect the
+// objects: they are sorted and searched without the lock. The error is Expired if At is too old,
+// and Timeout if it is in the future.
 func (s *Cache[R]) List(q *Query) (Page, error) {
 	if q.Limit == 0 && q.AfterNamespace == "" && q.AfterName == "" {
 		return s.listWhole(q)
@@ -75,7 +76,8 @@ func (s *Cache[R]) listWhole(q *Query) (Page, error) {
 	return page, err
 }
 
-// snapshot returns the one that a page is cut from, and whether it is kept for the next page already.
+// snapshot returns the snapshot of a page, and whether the cache already keeps it for the next
+// page.
 func (s *Cache[R]) snapshot(q *Query) (snap *snapshot, kept bool, err error) {
 	page, snap, err := s.pageAt(&Filter{Namespace: q.Namespace, Name: q.Name}, q.At, true)
 	if snap != nil || err != nil {
@@ -85,9 +87,9 @@ func (s *Cache[R]) snapshot(q *Query) (snap *snapshot, kept bool, err error) {
 	return newSnapshot(q.place(), page.Version, page.Objects), false, nil
 }
 
-// pageAt returns what the filter takes at a version, 0 for the current one, in no order; or, where
-// snapshots are of use, the one of that version. It takes the lock of a writer only where it has to
-// look at the log.
+// pageAt returns the matching objects at a version, 0 for the current one, in no order. With
+// snapshots, it returns the kept snapshot of that version instead, if there is one. It takes the
+// write lock only to read the log.
 func (s *Cache[R]) pageAt(f *Filter, version uint64, snapshots bool) (Page, *snapshot, error) {
 	s.RLock()
 	if version == 0 {
@@ -115,7 +117,8 @@ func newSnapshot(of place, version uint64, objects []*workv1.ManifestWork) *snap
 	return &snapshot{place: of, version: version, objects: objects, bytes: eventBytes + pointerBytes*cap(objects)}
 }
 
-// findSnapshot returns the snapshot of a place and version, and notes its use. The lock for readers is enough.
+// findSnapshot returns the snapshot of a place and version, and records its use. The read lock is
+// enough.
 func (s *Cache[R]) findSnapshot(of place, version uint64) *snapshot {
 	now := s.now()
 	for _, snap := range s.snapshots {
@@ -127,7 +130,7 @@ func (s *Cache[R]) findSnapshot(of place, version uint64) *snapshot {
 	return nil
 }
 
-// keep keeps a snapshot for the pages that follow.
+// keep stores a snapshot for the following pages.
 func (s *Cache[R]) keep(snap *snapshot) {
 	s.Lock()
 	defer s.Unlock()
@@ -146,7 +149,7 @@ func (s *Cache[R]) keep(snap *snapshot) {
 
 func (snap *snapshot) lastUse() time.Duration { return time.Duration(snap.used.Load()) }
 
-// replaced counts what a snapshot keeps alive of an object that a write has replaced.
+// replaced counts the memory that a snapshot keeps of an object that a write has replaced.
 func (snap *snapshot) replaced(e *event) {
 	if e.previous == nil || !snap.place.has(e.previous) {
 		return
@@ -165,7 +168,8 @@ func (snap *snapshot) replaced(e *event) {
 	snap.bytes += unshared(own, next)
 }
 
-// limitSnapshots forgets the snapshots whose last page is the longest ago while there are too many, or too large ones.
+// limitSnapshots drops the least recently used snapshots while there are too many or they are too
+// large.
 func (s *Cache[R]) limitSnapshots() {
 	bytes := 0
 	for _, snap := range s.snapshots {
@@ -178,7 +182,8 @@ func (s *Cache[R]) limitSnapshots() {
 	}
 }
 
-// page cuts one page out. An object beyond it is looked for, so that the last page says that it is.
+// page returns one page. It also looks for an object after the page, so that the last page has More
+// false.
 func (snap *snapshot) page(q *Query) Page {
 	first, found := slices.BinarySearchFunc(snap.objects, q, func(obj *workv1.ManifestWork, q *Query) int {
 		return cmp.Or(cmp.Compare(obj.Namespace, q.AfterNamespace), cmp.Compare(obj.Name, q.AfterName))
@@ -200,8 +205,8 @@ func (snap *snapshot) page(q *Query) Page {
 	return page
 }
 
-// collectLocked returns the objects that the filter takes, in no order, with some as they were: nil
-// stands for none.
+// collectLocked returns the matching objects, in no order. were replaces some objects by earlier
+// states; nil stands for an object that did not exist.
 func (s *Cache[R]) collectLocked(f *Filter, were map[place]*workv1.ManifestWork) []*workv1.ManifestWork {
 	var out []*workv1.ManifestWork
 	if f.Labels == nil && f.Fields == nil && f.Name == "" {
@@ -230,7 +235,7 @@ func (s *Cache[R]) collectLocked(f *Filter, were map[place]*workv1.ManifestWork)
 	return out
 }
 
-// collectAt is collect for a version.
+// collectAt is collectLocked for a version.
 func (s *Cache[R]) collectAt(f *Filter, version uint64) ([]*workv1.ManifestWork, error) {
 	if err := s.Reached(version); err != nil {
 		return nil, err

@@ -20,17 +20,17 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// WatchOptions says where a watch begins and what it gets.
+// WatchOptions configures the start and the events of a watch.
 type WatchOptions struct {
 	Filter
-	// Resume starts after the write with version Since; otherwise the watch begins with the objects that
-	// exist.
+	// Resume starts after the write with version Since; otherwise the watch begins with the objects
+	// that exist.
 	Resume bool
 	Since  uint64
-	// Bookmarks asks for one every minute and before the watch ends by itself; MarkInitialEnd for one,
-	// annotated, behind the initial events.
+	// Bookmarks requests a bookmark every minute and before the watch ends by its timeout.
+	// MarkInitialEnd requests an annotated bookmark after the initial events.
 	Bookmarks, MarkInitialEnd bool
-	// Timeout ends the watch; 0 for none.
+	// Timeout is the time after which the watch ends; 0 for no timeout.
 	Timeout time.Duration
 }
 
@@ -42,14 +42,14 @@ type Watcher struct {
 	stop           context.CancelFunc
 	wake           wait.Signal
 	ends           *WatchEnds // of the cache
-	most           int        // how many bytes may be pending
+	most           int        // largest size of pending in bytes
 
 	mu      sync.Mutex
-	initial []*workv1.ManifestWork // what the watch begins with; goes out first
+	initial []*workv1.ManifestWork // objects that exist at the start; delivered first
 	pending []pendingEvent
 	next    int  // of pending
 	bytes   int  // of pending
-	ended   bool // no more events come; what is pending is still delivered
+	ended   bool // no more events are queued; pending ones are still delivered
 }
 
 // pendingEvent is an event that waits for its watcher.
@@ -60,8 +60,8 @@ type pendingEvent struct {
 
 var _ watch.Interface = &Watcher{}
 
-// Watch begins a watch that lasts until ctx or the cache ends, or Stop is called. A start that lies too far
-// back gives a watch whose only event is the error Expired, as the API server does.
+// Watch begins a watch that lasts until ctx or the cache ends, or Stop is called. If the start is
+// too old, the only event of the watch is the error Expired, as on the API server.
 func (s *Cache[R]) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) {
 	if s.closed {
 		return nil, apierrors.NewServiceUnavailable("the client of this watch has stopped")
@@ -91,7 +91,7 @@ func (s *Cache[R]) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) 
 	return w, nil
 }
 
-// begin queues what the watch starts with.
+// begin queues the first events of the watch.
 func (s *Cache[R]) begin(w *Watcher, o WatchOptions) {
 	if !o.Resume {
 		w.initial = s.collectLocked(&o.Filter, nil)
@@ -117,12 +117,12 @@ func (s *Cache[R]) begin(w *Watcher, o WatchOptions) {
 			continue
 		}
 		if out, _, ok := w.filter.translate(&e); ok {
-			w.queueLocked(out, 0) // it has no more than the log
+			w.queueLocked(out, 0) // its size is bounded by the log
 		}
 	}
 }
 
-// tooLargeVersion is the API server's answer to a version from the future.
+// tooLargeVersion returns the API server's error for a version from the future.
 func tooLargeVersion(requested, current uint64) *apierrors.StatusError {
 	err := apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", requested, current), 1)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{
@@ -132,15 +132,15 @@ func tooLargeVersion(requested, current uint64) *apierrors.StatusError {
 	return err
 }
 
-// ResultChan returns the events. Their objects are the receiver's own, but for the bytes of manifests.
+// ResultChan returns the channel of events. The receiver may change their objects, except the bytes
+// of manifests.
 func (w *Watcher) ResultChan() <-chan watch.Event { return w.result }
 
 // Stop ends the watch; ResultChan is closed soon after.
 func (w *Watcher) Stop() { w.stop() }
 
-// offerLocked queues what the watcher sees of a write. It never blocks. A watcher that has not read
-// for so long that what is pending is over the limit, which what it began with does not count for,
-// gets the error Expired in its place.
+// offerLocked queues the event of a write. It never blocks. If the pending events exceed the limit,
+// the error Expired replaces them and the watch ends. The events of the start do not count.
 func (w *Watcher) offerLocked(e *event) {
 	out, cost, ok := w.filter.translate(e)
 	if !ok {
@@ -162,9 +162,9 @@ func (w *Watcher) offerLocked(e *event) {
 	w.queueLocked(out, cost)
 }
 
-// queueLocked adds an event., or it has not begun.
+// queueLocked adds an event. The watcher's mutex is locked, or the watch has not begun.
 func (w *Watcher) queueLocked(e watch.Event, cost int) {
-	if len(w.pending) == cap(w.pending) && w.next > len(w.pending)/2 { // rather than grow
+	if len(w.pending) == cap(w.pending) && w.next > len(w.pending)/2 { // instead of growing
 		n := copy(w.pending, w.pending[w.next:])
 		clear(w.pending[n:])
 		w.pending, w.next = w.pending[:n], 0
@@ -174,7 +174,8 @@ func (w *Watcher) queueLocked(e watch.Event, cost int) {
 	w.signal()
 }
 
-// take returns the next event, and whether there is one; ended is whether none comes any more.
+// take returns the next event, and whether there is one. ended is whether there will be no more
+// events.
 func (w *Watcher) take() (e watch.Event, ok, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,7 +214,7 @@ func (w *Watcher) release(version uint64) {
 	w.queueLocked(watch.Event{Type: watch.Bookmark, Object: initialEndObject(version)}, 0)
 }
 
-// fail queues an error and ends the watch behind it.
+// fail queues an error and ends the watch after it.
 func (w *Watcher) fail(err *apierrors.StatusError) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +222,7 @@ func (w *Watcher) fail(err *apierrors.StatusError) {
 	w.ended = true
 }
 
-// end lets what is pending go out and then ends the watch.
+// end ends the watch after the pending events.
 func (w *Watcher) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,7 +240,7 @@ func errorEvent(err *apierrors.StatusError) watch.Event {
 	return watch.Event{Type: watch.Error, Object: &status}
 }
 
-// run delivers until the watch ends.
+// run delivers events until the watch ends.
 func (w *Watcher) run(ctx context.Context, c clock.WithTicker, timeout time.Duration, bookmark func()) {
 	var expired <-chan time.Time
 	if timeout > 0 {
@@ -273,15 +274,16 @@ func (w *Watcher) run(ctx context.Context, c clock.WithTicker, timeout time.Dura
 	}
 }
 
-// sortInitial orders what the watch begins with, which takes too long for the cache's lock.
+// sortInitial sorts the objects at the start. It runs without the cache's lock, because it takes
+// too long.
 func (w *Watcher) sortInitial() {
 	w.mu.Lock()
 	initial := w.initial
 	w.mu.Unlock()
-	sortObjects(initial) // only this goroutine looks at its elements
+	sortObjects(initial) // only this goroutine uses its elements
 }
 
-// deliver sends all that is pending. It returns false when the watch has ended.
+// deliver sends all pending events. It returns false when the watch has ended.
 func (w *Watcher) deliver(ctx context.Context) bool {
 	for {
 		e, ok, ended := w.take()
@@ -306,9 +308,9 @@ func (w *Watcher) send(ctx context.Context, e watch.Event) bool {
 	}
 }
 
-// detach copies an object but for the bytes of its manifests, which are most of it and which nobody writes into. A
-// receiver may do with it what one does with objects from an API server, whether one should or not: transforms of
-// informers edit what they get, and controllers forget to copy.
+// detach copies an object except the bytes of its manifests, which are the largest part and are
+// never changed in place. Receivers may change the copy like an object from an API server:
+// transforms of informers do so, and controllers sometimes forget to copy.
 func detach(obj *workv1.ManifestWork) *workv1.ManifestWork {
 	out := *obj
 	obj.ObjectMeta.DeepCopyInto(&out.ObjectMeta)

@@ -26,7 +26,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
-// Normalize turns manifests that were given as Go objects into the raw JSON that the store keeps.
+// Normalize converts manifests that are Go objects to raw JSON, the form in the cache.
 func Normalize(obj *workv1.ManifestWork) error {
 	manifests := obj.Spec.Workload.Manifests
 	for i := range manifests {
@@ -43,7 +43,7 @@ func Normalize(obj *workv1.ManifestWork) error {
 	return nil
 }
 
-// ValidateNew checks an object that is to be created. invalid is what the schema has against its spec already.
+// ValidateNew checks a new object. invalid has the known schema errors of its spec.
 func ValidateNew(obj *workv1.ManifestWork, invalid field.ErrorList) error {
 	errs := validation.ValidateObjectMeta(&obj.ObjectMeta, true, validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	if len(invalid) > 0 {
@@ -52,8 +52,9 @@ func ValidateNew(obj *workv1.ManifestWork, invalid field.ErrorList) error {
 	return withSpec(obj, errs)
 }
 
-// ValidateChange checks what an object becomes. invalid is what the schema has against its spec already. What was
-// wrong before does not count: a peer that checks less than we do may have sent it, and nobody could mend it here.
+// ValidateChange checks the change from current to next. invalid has the known schema errors of its
+// spec. It ignores errors that current has as well: a peer with fewer checks may have sent them,
+// and a user could not correct them here.
 func ValidateChange(current, next *workv1.ManifestWork, specChanged bool, invalid field.ErrorList) error {
 	errs := metadataErrors(current, next)
 	if len(errs) > 0 {
@@ -69,7 +70,7 @@ func ValidateChange(current, next *workv1.ManifestWork, specChanged bool, invali
 	return nil
 }
 
-// without returns the errors that are not among known. The text of an error has its field.
+// without returns the errors that are not among known. The text of an error contains its field.
 func without(errs, known field.ErrorList) field.ErrorList {
 	if len(known) == 0 {
 		return errs
@@ -84,17 +85,17 @@ func without(errs, known field.ErrorList) field.ErrorList {
 func metadataErrors(current, next *workv1.ManifestWork) field.ErrorList {
 	path := field.NewPath("metadata")
 	errs := validation.ValidateObjectMetaUpdate(&next.ObjectMeta, &current.ObjectMeta, path)
-	// The API server checks a custom resource's metadata as that of any object and then again in the resource's
-	// own strategy; clients that read the causes see each of them as often.
+	// The API server checks a custom resource's metadata as that of any object and then again in
+	// the resource's own strategy. So each cause is there twice, as on the API server.
 	errs = append(errs, errs...)
 	return append(errs, validation.ValidateObjectMeta(&next.ObjectMeta, true, validation.NameIsDNSSubdomain, path)...)
 }
 
-// withSpec adds what the CRD has against the spec to what is wrong with the metadata. The schema is asked only
-// where the typed check is not satisfied.
+// withSpec adds the errors of the spec by the CRD to errs, those of the metadata. It uses the
+// schema only if the typed check fails.
 func withSpec(obj *workv1.ManifestWork, errs field.ErrorList) error {
 	if deep := tooDeep(&obj.Spec); len(deep) > 0 {
-		errs = append(errs, deep...) // the schema's decoders do not go there
+		errs = append(errs, deep...) // the schema's decoders have a depth limit
 	} else if !crd.SpecFits(&obj.Spec) {
 		more, err := validateSpec(&obj.Spec)
 		if err != nil {
@@ -112,7 +113,7 @@ func validateSpec(spec *workv1.ManifestWorkSpec) (field.ErrorList, error) {
 	var errs field.ErrorList
 	path := field.NewPath("spec", "workload", "manifests")
 	for i := range spec.Workload.Manifests {
-		// A real server never sees this: its client fails to encode the object.
+		// A real server never receives this: its client fails to encode the object.
 		if raw := spec.Workload.Manifests[i].Raw; len(raw) > 0 && !json.Valid(raw) {
 			errs = append(errs, field.Invalid(path.Index(i), field.OmitValueType{}, "must be a JSON object"))
 		}
@@ -131,11 +132,13 @@ func validateSpec(spec *workv1.ManifestWorkSpec) (field.ErrorList, error) {
 	return errs, nil
 }
 
-// tooDeep returns the manifests that are nested deeper than an event, or a record of a Store, can have them.
+// tooDeep returns errors for manifests that are nested deeper than an event, or a record of a
+// Store, allows.
 func tooDeep(spec *workv1.ManifestWorkSpec) (errs field.ErrorList) {
 	for i := range spec.Workload.Manifests {
 		raw := spec.Workload.Manifests[i].Raw
-		// Most manifests are too short for that many levels, or have too few of these characters at all.
+		// Most manifests are too short for that many levels, or have too few of these characters at
+		// all.
 		if len(raw) <= 2*codec.MaxManifestDepth ||
 			bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) <= codec.MaxManifestDepth {
 			continue
@@ -148,14 +151,14 @@ func tooDeep(spec *workv1.ManifestWorkSpec) (errs field.ErrorList) {
 	return errs
 }
 
-// unreadable is the API server's answer to manifests that it cannot even read, or nil.
+// unreadable returns the API server's error for manifests that it cannot decode, or nil.
 func unreadable(spec *workv1.ManifestWorkSpec) error {
 	if crd.ManifestsFit(spec) {
 		return nil
 	}
 	data, err := json.Marshal(spec)
 	if err != nil {
-		return nil // the validation says which manifest it is
+		return nil // the validation reports the manifest
 	}
 	if err := crd.Malformed("spec", data); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
@@ -164,7 +167,7 @@ func unreadable(spec *workv1.ManifestWorkSpec) error {
 	return nil
 }
 
-// tidy makes of metadata what the API server stores of it.
+// tidy converts metadata to the form that the API server stores.
 func tidy(m *metav1.ObjectMeta) {
 	m.SetSelfLink("")
 	m.OwnerReferences = distinctOwners(m.OwnerReferences)
@@ -182,7 +185,7 @@ func tidy(m *metav1.ObjectMeta) {
 	}
 }
 
-// distinctOwners returns the owners, each once.
+// distinctOwners returns the owners without duplicates.
 func distinctOwners(owners []metav1.OwnerReference) []metav1.OwnerReference {
 	same := func(a, b metav1.OwnerReference) bool { return a.UID == b.UID && apiequality.Semantic.DeepEqual(a, b) }
 	for i := 1; i < len(owners); i++ {
@@ -200,8 +203,8 @@ func distinctOwners(owners []metav1.OwnerReference) []metav1.OwnerReference {
 	return owners
 }
 
-// ValidateStatus returns the errors of the CRD for a status. The change has the type said, which its
-// error names, and the errors invalid are known already.
+// ValidateStatus returns the errors of the CRD for a status. said is the type of the change, for
+// the error. invalid has the known errors.
 func ValidateStatus(obj *workv1.ManifestWork, said metav1.TypeMeta, invalid field.ErrorList) error {
 	if len(invalid) == 0 {
 		if crd.StatusFits(&obj.Status) {
@@ -219,13 +222,13 @@ func ValidateStatus(obj *workv1.ManifestWork, said metav1.TypeMeta, invalid fiel
 	return nil
 }
 
-// newInvalid returns an error with the first 500 causes: apierrors.NewInvalid takes time with the
-// square of their number.
+// newInvalid returns an error with the first 500 causes: the time of apierrors.NewInvalid grows
+// with the square of their number.
 func newInvalid(Kind schema.GroupKind, name string, errs field.ErrorList) error {
 	return apierrors.NewInvalid(Kind, name, first(errs, 500))
 }
 
-// first returns the first errors of a list, and that there are others.
+// first returns the first n errors of a list, and an error for the others.
 func first(errs field.ErrorList, n int) field.ErrorList {
 	if len(errs) <= n {
 		return errs
@@ -233,9 +236,8 @@ func first(errs field.ErrorList, n int) field.ErrorList {
 	return append(errs[:n:n], field.Invalid(nil, nil, "there are more errors"))
 }
 
-// StatusErrors returns what the CRD has against the first bad part of a status that a peer has
-// sent. A list that is null counts as empty, as peers without an API server between them may send
-// one.
+// StatusErrors returns the errors by the CRD of the first invalid part of a status that a peer has
+// sent. A null list counts as empty, since peers without an API server may send it.
 func StatusErrors(status *workv1.ManifestWorkStatus) field.ErrorList {
 	if crd.StatusFits(status) {
 		return nil
@@ -262,14 +264,14 @@ func StatusErrors(status *workv1.ManifestWorkStatus) field.ErrorList {
 	return nil
 }
 
-// The schema takes time with the square of a list's length, so it does not see larger parts of a
-// peer's object than mostExplained.
+// The time of the schema grows with the square of a list's length. So it does not check parts of a
+// peer's object above mostExplained bytes.
 const (
 	mostExplained     = 64 << 10
 	tooLargeToExplain = "is invalid, and too large for details"
 )
 
-// placed sets the place in the first list of the errors' paths.
+// placed sets the index of the first list in the errors' paths.
 func placed(errs field.ErrorList, place int) field.ErrorList {
 	set := func(path string) string { return strings.Replace(path, "[0]", fmt.Sprintf("[%d]", place), 1) }
 	if place > 0 {
@@ -280,8 +282,8 @@ func placed(errs field.ErrorList, place int) field.ErrorList {
 	return errs
 }
 
-// Brief returns an error of a peer's object with as much of its text as a log line needs, nil for no errors. What the
-// peer has sent may be part of the text.
+// Brief returns one error with the text of errs, shortened for a log line, or nil without errors.
+// The text may contain values that the peer has sent.
 func Brief(errs field.ErrorList) error {
 	const most = 1 << 10
 	if len(errs) == 0 {
@@ -294,8 +296,8 @@ func Brief(errs field.ErrorList) error {
 	return errors.New(text)
 }
 
-// SpecErrors returns what the CRD has against the first bad part of a spec that a peer has sent.
-// What the API server sets by default may be missing.
+// SpecErrors returns the errors by the CRD of the first invalid part of a spec that a peer has
+// sent. Fields with a default of the API server may be missing.
 func SpecErrors(spec *workv1.ManifestWorkSpec) field.ErrorList {
 	if crd.DecodedSpecFits(spec) {
 		return nil
@@ -321,25 +323,26 @@ func SpecErrors(spec *workv1.ManifestWorkSpec) field.ErrorList {
 	return nil
 }
 
-// CarryOver gives next what no write through a clientset changes.
+// CarryOver copies the fields that no write through a clientset changes from current to next.
 func CarryOver(current, next *workv1.ManifestWork) {
 	next.TypeMeta = current.TypeMeta
 	if next.UID == "" {
-		next.UID = current.UID // else it is the same, or the validation says that it is not for writing
+		next.UID = current.UID // otherwise it is the same, or the validation refuses it
 	}
 	next.ResourceVersion = current.ResourceVersion
 	next.Generation = current.Generation
 	next.CreationTimestamp = current.CreationTimestamp
 	if next.DeletionTimestamp == nil || current.DeletionTimestamp != nil {
-		next.DeletionTimestamp = current.DeletionTimestamp // else the validation says that it is not for writing
+		next.DeletionTimestamp = current.DeletionTimestamp // otherwise the validation refuses it
 	}
 	if next.DeletionGracePeriodSeconds == nil {
-		next.DeletionGracePeriodSeconds = current.DeletionGracePeriodSeconds // else likewise
+		next.DeletionGracePeriodSeconds = current.DeletionGracePeriodSeconds // otherwise the same
 	}
 	next.ManagedFields = current.ManagedFields
 }
 
-// unchanged reports whether a write would change nothing; such a write is no event and no new version.
+// unchanged reports whether a write would change nothing. Such a write has no event and no new
+// version.
 func unchanged(current, next *workv1.ManifestWork) bool {
 	return SameMetadata(current, next) && current.GenerateName == next.GenerateName && sameManaged(current, next) &&
 		slices.Equal(current.Finalizers, next.Finalizers) &&
@@ -347,14 +350,14 @@ func unchanged(current, next *workv1.ManifestWork) bool {
 		apiequality.Semantic.DeepEqual(current.Status, next.Status)
 }
 
-// SameMetadata compares the metadata that travels.
+// SameMetadata compares the metadata that events carry.
 func SameMetadata(a, b *workv1.ManifestWork) bool {
 	return maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
 		apiequality.Semantic.DeepEqual(a.OwnerReferences, b.OwnerReferences)
 }
 
-// KeepEqualManifests gives next the raw form of current's manifests where both mean the same, so that a
-// client that decoded and encoded a manifest has not changed it.
+// KeepEqualManifests copies the raw form of current's manifests to next if both have the same JSON
+// value. So a client that decodes and encodes a manifest does not change it.
 func KeepEqualManifests(current, next *workv1.ManifestWorkSpec) {
 	was, is := current.Workload.Manifests, next.Workload.Manifests
 	for i := range min(len(was), len(is)) {
@@ -367,7 +370,7 @@ func KeepEqualManifests(current, next *workv1.ManifestWorkSpec) {
 func sameJSON(a, b []byte) bool {
 	decode := func(data []byte) (v any, err error) {
 		d := json.NewDecoder(bytes.NewReader(data))
-		d.UseNumber() // or large integers would be equal to their neighbours
+		d.UseNumber() // otherwise large integers would be equal to their neighbours
 		err = d.Decode(&v)
 		return v, err
 	}
@@ -379,7 +382,7 @@ func sameJSON(a, b []byte) bool {
 	return err == nil && reflect.DeepEqual(x, y)
 }
 
-// SameSpec compares specs; the manifests, which are most of them, byte by byte.
+// SameSpec compares specs. It compares manifests, the largest part, by their bytes.
 func SameSpec(a, b *workv1.ManifestWorkSpec) bool {
 	if !slices.EqualFunc(a.Workload.Manifests, b.Workload.Manifests, func(a, b workv1.Manifest) bool {
 		return bytes.Equal(a.Raw, b.Raw)

@@ -21,17 +21,17 @@ import (
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
-// configuration is an apply request: what its manager wants an object to be.
+// configuration is an apply request: the state of an object that its manager applies.
 type configuration struct {
 	data    []byte
 	options metav1.PatchOptions
 	sub     Subresource
 	fields  *managedfields.FieldManager
-	// creates is true where the role may create objects, and so change specs.
+	// creates is true if the role may create objects, and so change specs.
 	creates bool
 }
 
-// apply merges a configuration into an object, which it creates where there is none.
+// apply merges a configuration into an object, and creates the object if it does not exist.
 func (w *works) apply(
 	ctx context.Context, name string, data []byte, opts metav1.PatchOptions, sub Subresource,
 ) (*workv1.ManifestWork, error) {
@@ -56,7 +56,7 @@ func (w *works) apply(
 		if _, err := parseVersion(obj.ResourceVersion); err != nil {
 			return nil, InternalError("%v", err)
 		}
-		obj.Namespace, obj.ResourceVersion = w.namespace, "" // there is nothing that it could be the version of
+		obj.Namespace, obj.ResourceVersion = w.namespace, "" // a new object has no version yet
 		tidy(&obj.ObjectMeta)
 		if len(invalid) > 0 {
 			return nil, ValidateNew(obj, invalid)
@@ -72,8 +72,9 @@ func (w *works) apply(
 	return nil, conflict(name)
 }
 
-// configure returns what the configuration makes of the current object, nil for none, and what the schema has
-// against that. The spec or status is left as it was then: it need not be one in Go.
+// configure returns the object after the configuration is applied to current, and the errors by the
+// schema. current is nil for a new object. If there are errors, spec or status stays unchanged: the
+// invalid JSON may not decode to the Go type.
 func (w *works) configure(c *configuration, current *workv1.ManifestWork, name string) (*workv1.ManifestWork, field.ErrorList, error) {
 	merged, namesSpec, err := c.merge(current)
 	if err != nil {
@@ -90,7 +91,7 @@ func (w *works) configure(c *configuration, current *workv1.ManifestWork, name s
 	if c.sub == StatusPart {
 		member = "status"
 	}
-	// An agent shows specs as they came, whatever their source let pass: not its business to complete or refuse.
+	// An agent shows specs as received, even if invalid: it neither completes nor refuses them.
 	kept := member == "spec" && !c.creates && !namesSpec
 	var invalid field.ErrorList
 	if value, ok := merged.Object[member]; ok && !kept {
@@ -112,13 +113,13 @@ func (w *works) configure(c *configuration, current *workv1.ManifestWork, name s
 		next.Status = current.Status
 	}
 	if sameManaged(current, next) {
-		next.ManagedFields = current.ManagedFields // applying the same again is no change: not even of the time
+		next.ManagedFields = current.ManagedFields // applying the same again changes nothing, not even the time
 	}
 	return next, invalid, nil
 }
 
-// merge is the apply proper, by the API server's field manager. It also tells whether the configuration
-// names a spec.
+// merge applies the configuration with the API server's field manager. It also returns whether the
+// configuration has a spec.
 func (c *configuration) merge(current *workv1.ManifestWork) (merged *unstructured.Unstructured, namesSpec bool, err error) {
 	live := &unstructured.Unstructured{Object: map[string]any{}}
 	live.SetAPIVersion(workv1.GroupName + "/v1")
@@ -150,7 +151,7 @@ func (c *configuration) merge(current *workv1.ManifestWork) (merged *unstructure
 	return merged, namesSpec, nil
 }
 
-// decodeConfiguration reads YAML or JSON. Its errors have the API server's words.
+// decodeConfiguration reads YAML or JSON. Its errors have the API server's texts.
 func decodeConfiguration(data []byte, into *map[string]any) error {
 	text, err := yamldoc.JSON(data)
 	if err != nil {
@@ -162,7 +163,8 @@ func decodeConfiguration(data []byte, into *map[string]any) error {
 	return nil
 }
 
-// asStatus makes of an error what the API server does: one without a status is its own failure.
+// asStatus converts an error as the API server does: an error without a status is an internal
+// error.
 func asStatus(err error) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

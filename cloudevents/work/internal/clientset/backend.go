@@ -13,39 +13,40 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 )
 
-// Backend is what the clientset asks of a source or an agent. Objects go in and out as snapshots: works makes
-// the copies that are the caller's.
+// Backend is the source or the agent behind a clientset. Its objects are snapshots: works makes the
+// copies for the callers.
 type Backend interface {
 	// Object returns the current snapshot, or nil.
 	Object(namespace, name string) *workv1.ManifestWork
 	// WaitSynced waits until the initial sync of the backend is complete.
 	WaitSynced(ctx context.Context) error
-	// Refresh has the backend see what others have written. It reports whether that may be more than before.
+	// Refresh has the backend read the writes of others. It reports whether there may be new ones.
 	Refresh(ctx context.Context) (bool, error)
 	// Reached returns an error for a resourceVersion from the future.
 	Reached(version uint64) error
 	// Create adds an object, which it keeps, and returns its snapshot.
 	Create(ctx context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, error)
-	// Admit prepares the change from current to next, which it may edit: it carries over what the verb
-	// must not change and validates the rest. invalid is what the schema has against the change already.
+	// Admit prepares the change from current to next, and may edit next. It carries over the fields
+	// that the verb must not change and validates the rest. invalid has the known schema errors of
+	// the change.
 	Admit(current, next *workv1.ManifestWork, sub Subresource, invalid field.ErrorList) error
-	// Commit replaces current by next and returns the new snapshot; false when current is no longer
-	// current.
+	// Commit replaces current by next and returns the new snapshot. It returns false if current is
+	// outdated.
 	Commit(ctx context.Context, current, next *workv1.ManifestWork) (*workv1.ManifestWork, bool, error)
 	// WaitDurable waits until all changes so far are in the Store.
 	WaitDurable(ctx context.Context) error
-	// Remove begins the deletion of current and returns its last state; false when it is no longer
-	// current.
+	// Remove begins the deletion of current and returns its last state. It returns false if current
+	// is outdated.
 	Remove(ctx context.Context, current *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, bool, error)
-	// Supports returns a MethodNotSupported error for a verb that the backend does not have.
+	// Supports returns a MethodNotSupported error for a verb that the backend does not support.
 	Supports(verb string, sub Subresource) error
 	// List answers a query. It may wait until the initial sync of the backend is complete.
 	List(ctx context.Context, q *cache.Query) (cache.Page, error)
-	// Watch begins a watch; one that resumes from version 0 begins with the next write.
+	// Watch begins a watch. A watch that resumes from version 0 begins with the next write.
 	Watch(ctx context.Context, o cache.WatchOptions) (watch.Interface, error)
 }
 
-// Subresource is the part of an object that a write is about.
+// Subresource is the part of an object that a write changes.
 type Subresource string
 
 const (
@@ -54,7 +55,7 @@ const (
 	StatusPart Subresource = "status"
 )
 
-// Reader is the part of a Backend that reads from a store.
+// Reader implements the reading methods of a Backend with a cache.
 type Reader[R cache.Record] struct {
 	Store *cache.Cache[R]
 }
@@ -96,19 +97,20 @@ func (r Reader[R]) Watch(ctx context.Context, o cache.WatchOptions) (watch.Inter
 	return w, nil
 }
 
-// Refresher looks again, once, for a write that seems to have nothing to do: others may have written
-// what this backend has not read yet.
+// Refresher refreshes the backend once for a write that seems to have no effect. Others may have
+// written changes that this backend has not read yet.
 type Refresher struct {
 	refresh func(context.Context) (bool, error)
 	done    bool
 }
 
-// NewRefresher returns the one of a write, for the Refresh of its backend. Dry runs do not look again.
+// NewRefresher returns the Refresher of a write; refresh is that of its backend. Dry runs do not
+// refresh.
 func NewRefresher(refresh func(context.Context) (bool, error), dryRun bool) *Refresher {
 	return &Refresher{refresh, dryRun}
 }
 
-// Again reports whether to read again.
+// Again refreshes the backend, the first time only. It reports whether to read the object again.
 func (r *Refresher) Again(ctx context.Context) (bool, error) {
 	if r.done {
 		return false, nil

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package clientset emulates an API server for ManifestWorks: the generated clientset in front of a
-// [Backend], a source or an agent. It has the verbs, patches, apply, admission and errors of the API
-// server; a backend stores and sends.
+// [Backend], a source or an agent. It has the verbs, patches, apply, admission and errors of the
+// API server; a backend stores and sends.
 package clientset
 
 import (
@@ -21,17 +21,18 @@ import (
 )
 
 var (
-	// Resource is manifestworks.
+	// Resource is the resource manifestworks.
 	Resource = schema.GroupResource{Group: workv1.GroupName, Resource: "manifestworks"}
 	// StatusResource is the status subresource of Resource.
 	StatusResource = schema.GroupResource{Group: workv1.GroupName, Resource: "manifestworks/status"}
-	// Kind is that of Resource.
+	// Kind is the kind of Resource.
 	Kind = schema.GroupKind{Group: workv1.GroupName, Kind: "ManifestWork"}
 )
 
-// clientset answers for ManifestWorks from a backend, and for everything else that they are not supported.
+// clientset serves ManifestWorks from a backend, and returns errors for all other resources: they
+// are not supported.
 type clientset struct {
-	workclientset.Interface // the generated one, in front of a server that refuses
+	workclientset.Interface // the generated clientset of a server that refuses all
 	v1                      workV1
 }
 
@@ -46,26 +47,27 @@ func New(b Backend) workclientset.Interface {
 	refusing := workclientset.NewForConfigOrDie(&rest.Config{
 		Host:      "http://manifestworks-over-cloudevents.invalid",
 		Transport: refuse{},
-		QPS:       -1, // answers are local: nothing to limit
+		QPS:       -1, // answers are local: no limit is needed
 	})
 	return &clientset{Interface: refusing, v1: workV1{WorkV1Interface: refusing.WorkV1(), backend: b}}
 }
 
-// WorkV1 returns the client for the group version that ManifestWorks are in.
+// WorkV1 returns the client for the group version of ManifestWorks.
 func (c *clientset) WorkV1() worktyped.WorkV1Interface { return &c.v1 }
 
-// ManifestWorks returns the client for the works of a namespace; empty stands for all, as far as a verb allows.
+// ManifestWorks returns the client for the works of a namespace; empty stands for all namespaces,
+// if the verb allows it.
 func (c *workV1) ManifestWorks(namespace string) worktyped.ManifestWorkInterface {
 	return &works{backend: c.backend, namespace: namespace}
 }
 
-// refuse is a server that supports nothing. Behind the generated clients its answer becomes a StatusError
-// with reason MethodNotAllowed.
+// refuse is a server that supports no resource. The generated clients convert its answer to a
+// StatusError with reason MethodNotAllowed.
 type refuse struct{}
 
 func (refuse) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
-		_ = r.Body.Close() // a RoundTripper must close it; there is nothing to lose
+		_ = r.Body.Close() // a RoundTripper must close it; its error does not matter
 	}
 	body, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},

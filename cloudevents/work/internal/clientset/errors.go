@@ -5,7 +5,7 @@ package clientset
 
 import apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-// contextError is a Timeout that is also the error of the caller's context.
+// contextError is a Timeout that wraps the error of the caller's context.
 type contextError struct {
 	*apierrors.StatusError
 	cause error

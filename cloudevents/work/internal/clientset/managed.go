@@ -18,8 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
-// track records that manager made next of current, on an object that was applied once. Others have no
-// managedFields, and no cost of them. As on the API server, a failure leaves them as they were.
+// track records in managedFields that manager changed current to next. It is called for objects
+// that were applied before: other objects have no managedFields. As on the API server,
+// managedFields stay unchanged after an error.
 func track(current, next *workv1.ManifestWork, sub Subresource, manager string) {
 	fields, err := crd.FieldManager(string(sub))
 	if err != nil {
@@ -42,7 +43,7 @@ func track(current, next *workv1.ManifestWork, sub Subresource, manager string) 
 	}
 }
 
-// sameManaged compares managedFields but for their times, which alone are no change.
+// sameManaged compares managedFields except their times: a new time alone is no change.
 func sameManaged(a, b *workv1.ManifestWork) bool {
 	return slices.EqualFunc(a.ManagedFields, b.ManagedFields, func(a, b metav1.ManagedFieldsEntry) bool {
 		return a.Manager == b.Manager && a.Operation == b.Operation && a.APIVersion == b.APIVersion &&
@@ -57,7 +58,7 @@ func sameFields(a, b *metav1.FieldsV1) bool {
 	return a.Equal(*b)
 }
 
-// processName is the manager of writes that name none: what client-go's user agent begins with.
+// processName returns the manager of writes without one: the beginning of client-go's user agent.
 var processName = sync.OnceValue(func() string {
 	name := "unknown"
 	if len(os.Args) > 0 && os.Args[0] != "" {

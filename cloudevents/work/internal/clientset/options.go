@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// The options of a write are checked by the API server's functions. These allocate even where there is nothing
-// to check, so the usual case, no options, does not reach them.
+// The options of a write are checked by the API server's functions. They allocate even if there is
+// nothing to check, so they are not called in the usual case, without options.
 
 func checkCreateOptions(o *metav1.CreateOptions) error {
 	if o.FieldManager == "" && len(o.DryRun) == 0 && o.FieldValidation == "" {

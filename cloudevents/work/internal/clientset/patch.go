@@ -26,8 +26,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// Patch changes an object by a JSON patch, a JSON merge patch or a server-side apply, which also creates it.
-// Other types of patch give UnsupportedMediaType.
+// Patch changes an object by a JSON patch, a JSON merge patch or a server-side apply, which can
+// also create it. For other types of patch it returns UnsupportedMediaType.
 func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*workv1.ManifestWork, error) {
 	sub, err := patchable(name, subresources)
 	if err != nil {
@@ -84,7 +84,7 @@ func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data
 	})
 }
 
-// patchable returns which part of an object a patch is about.
+// patchable returns the part of an object that a patch changes.
 func patchable(name string, subresources []string) (Subresource, error) {
 	switch {
 	case len(subresources) == 0:
@@ -110,8 +110,8 @@ func unsupportedPatch(pt types.PatchType) error {
 	}}
 }
 
-// mergePatch is a JSON merge patch by the object's top-level members. A member that the patch does not name
-// is neither encoded nor decoded, so that a patch of the status does not pay for the manifests.
+// mergePatch is a JSON merge patch by the object's top-level members. Members that are not in the
+// patch are neither encoded nor decoded, so a patch of the status has no cost for the manifests.
 type mergePatch map[string]json.RawMessage
 
 func parseMergePatch(data []byte) (mergePatch, error) {
@@ -133,7 +133,8 @@ func parseMergePatch(data []byte) (mergePatch, error) {
 	}
 }
 
-// maxCopied is how many bytes the copy operations of a JSON patch may add: the API server's limit.
+// maxCopied is the largest number of bytes that the copy operations of a JSON patch may add: the
+// API server's limit.
 const maxCopied = 3 << 20
 
 func parseJSONPatch(data []byte) (jsonpatch.Patch, error) {
@@ -149,14 +150,15 @@ func parseJSONPatch(data []byte) (jsonpatch.Patch, error) {
 	return patch, nil
 }
 
-// patcher applies patches to what one subresource may change; the rest of a patch has no effect.
+// patcher applies patches to the members that one subresource may change; the rest of a patch has
+// no effect.
 type patcher struct {
 	sub    Subresource
 	strict bool
 }
 
-// members are those of an object, in the order in which the API server reads them: of several that are wrong, the
-// first is the error.
+// members are the members of an object, in the order in which the API server reads them. If several
+// are invalid, the error is that of the first.
 var members = []string{"kind", "apiVersion", "metadata", "spec", "status"}
 
 func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
@@ -200,7 +202,8 @@ func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*w
 	return &next, invalid, nil
 }
 
-// mergeContent merges a patch into spec or status. What is invalid then is not decoded: the current one stays.
+// mergeContent merges a patch into spec or status. An invalid result is not decoded: the current
+// value stays.
 func mergeContent[T any](current T, patch json.RawMessage, complete func([]byte) ([]byte, field.ErrorList, error)) (T, field.ErrorList, error) {
 	var invalid field.ErrorList
 	next, err := mergeMember(current, patch, func(doc []byte) (completed []byte, err error) {
@@ -209,12 +212,12 @@ func mergeContent[T any](current T, patch json.RawMessage, complete func([]byte)
 	})
 	var status apierrors.APIStatus
 	if err != nil && !errors.As(err, &status) {
-		err = patchError("", err) // what no typed client could read
+		err = patchError("", err) // a typed client could not decode it
 	}
 	return next, invalid, err
 }
 
-// mergeType merges one of the two words that say what an object is.
+// mergeType merges a patch of kind or apiVersion.
 func mergeType(t metav1.TypeMeta, member string, change json.RawMessage) (metav1.TypeMeta, error) {
 	var word string
 	if err := json.Unmarshal(change, &word); err != nil {
@@ -228,8 +231,8 @@ func mergeType(t metav1.TypeMeta, member string, change json.RawMessage) (metav1
 	return t, nil
 }
 
-// setPreconditions is the short way for metadata that has nothing but the preconditions that agents
-// send with the status. It does not encode the metadata to merge them.
+// setPreconditions merges a patch of metadata that has only the preconditions that agents send with
+// the status. It does so without encoding the metadata, and returns false for other patches.
 func setPreconditions(meta *metav1.ObjectMeta, patch json.RawMessage) bool {
 	next := *meta
 	for members := rawjson.Open(patch); ; {
@@ -254,9 +257,9 @@ func setPreconditions(meta *metav1.ObjectMeta, patch json.RawMessage) bool {
 	return rawjson.KindOf(patch) == rawjson.Object
 }
 
-// replaceStatusLists is the short way for the patch that agents send all day: one that replaces whole lists of
-// the status. It does not encode the status to merge it. What deletes by null, or is not of the status's
-// shape, is left to mergeMember, which also finds the error.
+// replaceStatusLists merges the most frequent patch of agents, which replaces whole lists of the
+// status, without encoding the status. It returns false for a patch that deletes by null or does
+// not fit the type of the status: mergeMember handles it, or finds the error.
 func replaceStatusLists(status *workv1.ManifestWorkStatus, patch json.RawMessage) bool {
 	if bytes.Contains(patch, []byte("null")) {
 		return false
@@ -273,7 +276,7 @@ func replaceStatusLists(status *workv1.ManifestWorkStatus, patch json.RawMessage
 	named := workv1.ManifestWorkStatus{Conditions: ptr.Deref(lists.Conditions, nil)}
 	named.ResourceStatus.Manifests = ptr.Deref(lists.ResourceStatus.Manifests, nil)
 	if !crd.Complete(&named, patch) || !crd.StatusFits(&named) {
-		return false // the schema must see the JSON, where missing is not empty
+		return false // the schema must check the JSON, where missing differs from empty
 	}
 	if lists.Conditions != nil {
 		status.Conditions = named.Conditions
@@ -284,14 +287,14 @@ func replaceStatusLists(status *workv1.ManifestWorkStatus, patch json.RawMessage
 	return true
 }
 
-// mergeMember merges a patch into a member; finish may change the merged JSON before it is decoded, or return none
-// where the current member is to stay.
+// mergeMember merges a patch into a member; finish may change the merged JSON before it is decoded,
+// or return nil to keep the current member.
 func mergeMember[T any](current T, patch json.RawMessage, finish func([]byte) ([]byte, error)) (T, error) {
 	var next T
 	if string(bytes.TrimSpace(patch)) == "null" {
 		return next, nil
 	}
-	merged := []byte(patch) // what is no object takes the place of what was there
+	merged := []byte(patch) // a patch that is no object replaces the member
 	if bytes.HasPrefix(bytes.TrimSpace(patch), []byte("{")) {
 		doc, err := json.Marshal(current)
 		if err != nil {
@@ -351,7 +354,7 @@ func (p *patcher) jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork)
 	return next, invalid, nil
 }
 
-// tooExpensive is the error for a patch beyond a limit of the API server or of this package.
+// tooExpensive returns the error for a patch beyond a limit of the API server or of this package.
 func tooExpensive(err error) error { return apierrors.NewRequestEntityTooLargeError(err.Error()) }
 
 func patchError(member string, err error) error {
@@ -362,7 +365,7 @@ func patchError(member string, err error) error {
 	return invalidPatch(fmt.Sprintf("%s is not that of a ManifestWork: %v", where, err))
 }
 
-// invalidPatch is how the API server refuses what a patch makes of an object.
+// invalidPatch returns the API server's error for an invalid result of a patch.
 func invalidPatch(detail string) error {
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
 		field.Invalid(field.NewPath("patch"), field.OmitValueType{}, detail)})

@@ -20,17 +20,18 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
-// A patch's JSON says more than the Go value it becomes: what is missing gets its default or is an error,
-// what is empty stays. So what a patch changes goes through the schema before it is decoded. Manifests do not:
-// they have neither defaults nor required members beyond what the typed check finds.
+// The JSON of a patch has more information than its Go value: a missing member gets its default or
+// is an error, an empty member stays. So the schema checks the patched members before they are
+// decoded. It does not check manifests: they have no defaults, and the typed check finds their
+// missing members.
 
-// completeSpec fills in the defaults of a patched spec and validates it, without its manifests unless something else is
-// wrong. A patch of nothing but the workload has nothing to complete. An invalid spec is not returned: it need not
-// be one in Go.
+// completeSpec sets the defaults of a patched spec and validates it. It leaves out the manifests
+// unless it finds an error elsewhere. A patch of the workload alone needs no defaults. An invalid
+// spec is not returned: it may not decode to the Go type.
 func completeSpec(doc, patch []byte, t metav1.TypeMeta) ([]byte, field.ErrorList, error) {
 	const workload = "workload"
 	if t != ownType {
-		return nil, crd.Foreign("spec", doc), nil // which is refused in any case
+		return nil, crd.Foreign("spec", doc), nil // such an object is refused in any case
 	}
 	all := func() ([]byte, field.ErrorList, error) {
 		out, errs := crd.Member("spec", doc)
@@ -51,7 +52,7 @@ func completeSpec(doc, patch []byte, t metav1.TypeMeta) ([]byte, field.ErrorList
 	}
 	manifests := members[workload]
 	if manifests != nil && json.Unmarshal(manifests, &typed) != nil {
-		return all() // it has the right errors for the wrong types
+		return all() // the schema returns the errors for wrong types
 	}
 	delete(changed, workload)
 	if len(changed) == 0 {
@@ -78,7 +79,7 @@ func completeSpec(doc, patch []byte, t metav1.TypeMeta) ([]byte, field.ErrorList
 	return out, nil, err
 }
 
-// completeStatus is completeSpec for a status.
+// completeStatus validates a patched status, as completeSpec does for a spec.
 func completeStatus(doc []byte, t metav1.TypeMeta) ([]byte, field.ErrorList, error) {
 	if t != ownType {
 		if errs := crd.Foreign("status", doc); len(errs) > 0 {
@@ -92,8 +93,8 @@ func completeStatus(doc []byte, t metav1.TypeMeta) ([]byte, field.ErrorList, err
 	return out, nil, nil
 }
 
-// completeObject fills in and validates the member of an object that the subresource is about. The others are not
-// looked at: they do not change. An invalid one is left out.
+// completeObject sets defaults in the member of an object that the subresource changes, and
+// validates it. It does not check other members: they do not change. It removes an invalid member.
 func (p *patcher) completeObject(doc []byte) ([]byte, field.ErrorList, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &members); err != nil {
@@ -123,13 +124,13 @@ func (p *patcher) completeObject(doc []byte) ([]byte, field.ErrorList, error) {
 	return out, errs, err
 }
 
-// typeOf reads what kind of object a document is; one that cannot be read is none.
+// typeOf returns the kind and apiVersion of a document, empty if it cannot be decoded.
 func typeOf(doc []byte) (t metav1.TypeMeta) {
-	_ = json.Unmarshal(doc, &t) // the decoder of the whole object has the error
+	_ = json.Unmarshal(doc, &t) // the decoder of the whole object returns the error
 	return t
 }
 
-// document is an object as an API server has it stored: a status that nobody wrote is not there.
+// document is an object as an API server stores it: without a status before its first write.
 type document struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -145,11 +146,12 @@ func stored(obj *workv1.ManifestWork) *document {
 	return doc
 }
 
-// ownType is what an object of this clientset is.
+// ownType is the kind and apiVersion of the objects of this clientset.
 var ownType = metav1.TypeMeta{APIVersion: workv1.GroupName + "/v1", Kind: Kind.Kind}
 
-// checkPatched refuses what a patch makes of an object where the API server does so before it looks at versions,
-// and of its type, where it does so after that. invalid is what the schema has against the change.
+// checkPatched refuses invalid results of a patch that the API server refuses before it checks
+// versions. It also refuses a wrong type, which the API server does after that. invalid has the
+// schema errors of the change.
 func (w *works) checkPatched(current, next *workv1.ManifestWork, o changeOptions, invalid field.ErrorList) error {
 	group, err := schema.ParseGroupVersion(next.APIVersion)
 	switch {
@@ -164,7 +166,7 @@ func (w *works) checkPatched(current, next *workv1.ManifestWork, o changeOptions
 		return err
 	}
 	if o.sub == StatusPart {
-		return nil // the rest of the object stays what it is
+		return nil // the rest of the object does not change
 	}
 	if next.TypeMeta == ownType {
 		if !crd.ManifestsFit(&next.Spec) {
@@ -187,7 +189,7 @@ func (w *works) checkPatched(current, next *workv1.ManifestWork, o changeOptions
 	return newInvalid(schema.GroupKind{Group: group.Group, Kind: next.Kind}, next.Name, append(errs, invalid...))
 }
 
-// stays refuses what a patch makes of an object's name and namespace, unless they stay.
+// stays refuses a patch that changes the name or namespace of an object.
 func (w *works) stays(namespace, name, want string) error {
 	switch {
 	case namespace != "" && namespace != w.namespace:
@@ -201,11 +203,11 @@ func (w *works) stays(namespace, name, want string) error {
 	return nil
 }
 
-// checkReadable refuses patched manifests that the API server could not read.
+// checkReadable refuses patched manifests that the API server could not decode.
 func checkReadable(spec *workv1.ManifestWorkSpec) error {
 	data, err := json.Marshal(spec)
 	if err != nil {
-		return nil // the validation says which manifest it is
+		return nil // the validation reports the manifest
 	}
 	if err := crd.Malformed("spec", data); err != nil {
 		return invalidPatch(err.Error())
@@ -213,7 +215,8 @@ func checkReadable(spec *workv1.ManifestWorkSpec) error {
 	return nil
 }
 
-// checkPatch is strict field validation of a merge patch: members that occur twice, or that nobody knows.
+// checkPatch is the strict field validation of a merge patch: it refuses duplicate and unknown
+// members.
 func checkPatch(patch []byte) error {
 	twice, err := kjson.UnmarshalStrict(patch, &map[string]any{})
 	if err != nil {
@@ -234,7 +237,7 @@ func checkUnknown(doc []byte, errs []error) error {
 		Metadata json.RawMessage `json:"metadata"`
 	}
 	if err := json.Unmarshal(doc, &head); err == nil && len(head.Metadata) > 0 {
-		more, _ := kjson.UnmarshalStrict(head.Metadata, &metav1.ObjectMeta{}) // its type is the decoder's business
+		more, _ := kjson.UnmarshalStrict(head.Metadata, &metav1.ObjectMeta{}) // the decoder checks its type
 		for _, err := range more {
 			errs = append(errs, fmt.Errorf("metadata: %w", err))
 		}

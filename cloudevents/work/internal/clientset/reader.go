@@ -25,9 +25,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 )
 
-// List returns copies of the objects that the options select. Pages, and a list of exactly a resourceVersion, show
-// what there was at that time, or fail with Expired when it is too long ago: then the error's continue token gets
-// the rest of what there is now.
+// List returns copies of the objects that the options select. Pages, and a list with an exact
+// resourceVersion, show the objects of that version. The error is Expired if the version is too
+// old: its continue token then selects the rest of the current objects.
 func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.ManifestWorkList, error) {
 	filter, err := w.filter(ctx, opts, false)
 	if err != nil {
@@ -41,7 +41,7 @@ func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.Mani
 		Filter: *filter, At: at, AfterNamespace: from.Namespace, AfterName: from.Name, Limit: int(opts.Limit),
 	}
 	if opts.ResourceVersion == "0" {
-		q.Limit = 0 // any version is a cache's, whole
+		q.Limit = 0 // any version: from the cache, without pages
 	}
 	page, err := w.backend.List(ctx, q)
 	if apierrors.IsResourceExpired(err) && opts.Continue != "" {
@@ -66,7 +66,8 @@ func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.Mani
 	return list, nil
 }
 
-// listFrom says of which version a list is, 0 for the current one, and what comes before its first object.
+// listFrom returns the version of a list, 0 for the current one, and the position of the object
+// before the first.
 func (w *works) listFrom(opts metav1.ListOptions) (at uint64, from continueToken, err error) {
 	version, err := parseVersion(opts.ResourceVersion)
 	if err != nil {
@@ -85,14 +86,15 @@ func (w *works) listFrom(opts metav1.ListOptions) (at uint64, from continueToken
 		}
 		return at, from, nil
 	}
-	// The first page of a list from a version is of that version, as its other pages are.
+	// The first page of a list from a version shows that version, like the other pages.
 	if opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact || opts.ResourceVersionMatch == "" && opts.Limit > 0 {
 		return version, from, nil
 	}
 	return 0, from, w.backend.Reached(version)
 }
 
-// pageExpired has the API server's text, and a token for the rest of what there is now.
+// pageExpired returns an error with the API server's text, and a token for the rest of the current
+// objects.
 func pageExpired(from continueToken) error {
 	err := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
 		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
@@ -103,7 +105,7 @@ func pageExpired(from continueToken) error {
 	return err
 }
 
-// parseVersion returns 0 for none and for any.
+// parseVersion returns 0 for no version and for any version ("0").
 func parseVersion(version string) (uint64, error) {
 	if version == "" {
 		return 0, nil
@@ -115,8 +117,8 @@ func badVersion(version string, err error) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q: %v", version, err))
 }
 
-// continueToken says where the next page of a list begins. Its version is that of the first page, or empty where
-// the rest is of now.
+// continueToken is the position of the next page of a list. Its version is that of the first page,
+// or empty for current objects.
 type continueToken struct {
 	Version   string `json:"v"`
 	Namespace string `json:"ns"`
@@ -143,7 +145,8 @@ func parseContinue(s string) (continueToken, error) {
 	return t, nil
 }
 
-// Watch begins a watch. The objects that it delivers are the receiver's own, but for the bytes of manifests.
+// Watch begins a watch. The receiver may change the delivered objects, except the bytes of
+// manifests.
 func (w *works) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	filter, err := w.filter(ctx, opts, true)
 	if err != nil {
@@ -157,8 +160,9 @@ func (w *works) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inter
 	if err != nil {
 		return nil, InternalError("resourceVersion: Invalid value: %q: %v", opts.ResourceVersion, err)
 	}
-	// Without a version, or from any, a watch begins with what there is, in a list's place, unless it is told not to.
-	// What there is cannot be of the future: that watch ends with an error, as one that resumes from there.
+	// Without a version, or from any, a watch begins with the existing objects, like a list, unless
+	// SendInitialEvents is false. A watch from a future version ends with an error, as if it
+	// resumed there.
 	initial := ptr.Deref(opts.SendInitialEvents, version == 0)
 	if !initial || w.backend.Reached(version) != nil {
 		o.Resume, o.Since = true, version
@@ -167,7 +171,7 @@ func (w *works) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inter
 	return w.backend.Watch(ctx, o)
 }
 
-// filter checks the options of a list or watch and turns them into what selects objects.
+// filter checks the options of a list or watch and converts them to a filter.
 func (w *works) filter(ctx context.Context, opts metav1.ListOptions, forWatch bool) (*cache.Filter, error) {
 	if err := w.reachable(ctx); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// maxCommits bounds how often a write without a resourceVersion is tried anew against rival writers.
+// maxCommits bounds the attempts of a write without a resourceVersion against concurrent writers.
 const maxCommits = 1000
 
 // works is the client for the works of one namespace.
@@ -29,8 +29,8 @@ type works struct {
 
 var _ worktyped.ManifestWorkInterface = &works{}
 
-// Get returns a copy of the object, or NotFound. On an agent, what is not there may be on its way: then Get waits for
-// the end of the initial sync.
+// Get returns a copy of the object, or NotFound. If the object does not exist, Get first waits for
+// the initial sync: an agent may not have received the object yet.
 func (w *works) Get(ctx context.Context, name string, opts metav1.GetOptions) (*workv1.ManifestWork, error) {
 	if err := w.named(ctx, "get", name); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (w *works) Get(ctx context.Context, name string, opts metav1.GetOptions) (*
 	return obj.DeepCopy(), nil
 }
 
-// find returns the current snapshot, or NotFound once it is certain that there is none.
+// find returns the current snapshot, or NotFound if there is none after the initial sync.
 func (w *works) find(ctx context.Context, name string) (*workv1.ManifestWork, error) {
 	if obj := w.backend.Object(w.namespace, name); obj != nil {
 		return obj, nil
@@ -92,7 +92,8 @@ func (w *works) Create(ctx context.Context, obj *workv1.ManifestWork, opts metav
 	return out.DeepCopy(), nil
 }
 
-// place sets the namespace of an object, which must not contradict the client's.
+// place sets the namespace of an object. It returns an error if the object has another namespace
+// than the client.
 func (w *works) place(obj *workv1.ManifestWork) error {
 	if obj.Namespace != "" && obj.Namespace != w.namespace {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
@@ -136,32 +137,32 @@ func (w *works) replace(
 	}
 	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, manager: opts.FieldManager}
 	out, err := w.mutate(ctx, in.Name, o, func(*workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
-		next := *in // admit edits it, and a rival may make a second attempt necessary
+		next := *in // Admit edits it, and a second attempt may follow
 		return &next, nil, nil
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		if unread := unreadable(&in.Spec); unread != nil {
-			return nil, unread // the API server reads an object before it looks for it
+			return nil, unread // the API server decodes the request before it looks up the object
 		}
 	}
 	return out, err
 }
 
-// changeOptions say how a change is made.
+// changeOptions configure a change.
 type changeOptions struct {
 	sub     Subresource
 	dryRun  bool
-	manager string // who changes; empty for the process's name
+	manager string // field manager; empty for the name of the process
 	patched bool   // the change is a patch of any type
-	applied bool   // the change comes with its managedFields
+	applied bool   // the change sets managedFields
 }
 
-// change makes the next state of an object of the current one. What the schema has against it comes apart: as on
-// the API server, a version that is no longer current is found out first.
+// change returns the next state of an object. The schema errors are returned separately: as on the
+// API server, an outdated version is reported first.
 type change func(current *workv1.ManifestWork) (next *workv1.ManifestWork, invalid field.ErrorList, err error)
 
-// mutate is the way of all changes: take the current snapshot, make the next, check, and put it in its place
-// unless another writer was faster.
+// mutate makes a change: it reads the current snapshot, makes the next one, checks it and commits
+// it. It starts again if another writer was faster.
 func (w *works) mutate(ctx context.Context, name string, o changeOptions, change change) (*workv1.ManifestWork, error) {
 	refresher := NewRefresher(w.backend.Refresh, o.dryRun)
 	for range maxCommits {
@@ -205,7 +206,7 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 			} else if again {
 				continue
 			}
-			if !o.dryRun { // current may be a change that the Store does not have yet
+			if !o.dryRun { // current may not be in the Store yet
 				if err := w.backend.WaitDurable(ctx); err != nil {
 					return nil, err
 				}
@@ -226,8 +227,8 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 	return nil, conflict(name)
 }
 
-// precondition holds uid and resourceVersion of a change against the current object. An apply may be without a
-// version. A patch that names another uid has no precondition, it tries to change it.
+// precondition checks uid and resourceVersion of a change against the current object. An apply may
+// have no version. A patch with another uid is no precondition: it tries to change the uid.
 func precondition(current, next *workv1.ManifestWork, o changeOptions) error {
 	if next.UID != "" && next.UID != current.UID && !o.patched {
 		return preconditionFailed(Resource, current, "UID", next.UID, current.UID)
@@ -253,7 +254,7 @@ func versionMissing(name string) error {
 		field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 }
 
-// preconditionFailed has the API server's text.
+// preconditionFailed returns an error with the API server's text.
 func preconditionFailed(of schema.GroupResource, current *workv1.ManifestWork, what string, want, got any) error {
 	return apierrors.NewConflict(of, current.Name, fmt.Errorf( //nolint:staticcheck // capitalized as it is there
 		"Precondition failed: %s in precondition: %v, %s in object meta: %v", what, want, what, got))
@@ -335,7 +336,7 @@ func (w *works) DeleteCollection(ctx context.Context, opts metav1.DeleteOptions,
 	return nil
 }
 
-// begin checks what holds for every write.
+// begin runs the checks of every write.
 func (w *works) begin(ctx context.Context, verb string, sub Subresource) error {
 	if err := w.reachable(ctx); err != nil {
 		return err
@@ -343,7 +344,7 @@ func (w *works) begin(ctx context.Context, verb string, sub Subresource) error {
 	return w.backend.Supports(verb, sub)
 }
 
-// reachable checks what holds for every verb.
+// reachable runs the checks of every verb.
 func (w *works) reachable(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -351,7 +352,7 @@ func (w *works) reachable(ctx context.Context) error {
 	return inPath("namespace", w.namespace)
 }
 
-// named checks what holds for every verb on one object.
+// named runs the checks of every verb on one object.
 func (w *works) named(ctx context.Context, method, name string) error {
 	if err := w.reachable(ctx); err != nil {
 		return err
@@ -368,7 +369,8 @@ func (w *works) named(ctx context.Context, method, name string) error {
 	return nil
 }
 
-// inPath is the error that client-go has for what cannot be part of a URL's path; it does not ask a server then.
+// inPath returns the error of client-go for a value that cannot be part of a URL's path. client-go
+// sends no request then.
 func inPath(what, value string) error {
 	if wrong := content.IsPathSegmentName(value); len(wrong) > 0 {
 		return fmt.Errorf("invalid %s %q: %v", what, value, wrong)
@@ -376,10 +378,10 @@ func inPath(what, value string) error {
 	return nil
 }
 
-// noSuchPath is the API server's answer to a request that lacks the namespace it needs.
+// noSuchPath returns the API server's error for a request without the required namespace.
 func noSuchPath(method, name string) error {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, method, Resource, name, "404 page not found", 0, true)
 }
 
-// InternalError returns the error of an API server that fails itself. It has no reason.
+// InternalError returns the error of an API server with an internal failure. It has no reason.
 func InternalError(format string, args ...any) error { return asStatus(fmt.Errorf(format, args...)) }

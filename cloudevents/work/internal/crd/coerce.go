@@ -11,8 +11,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Prune removes the members that the schema does not name, and returns their paths in order, as the errors of
-// strict field validation have them. The root's own members apiVersion, kind and metadata are not its concern.
+// Prune removes members that are not in the schema, and returns their paths in order, in the form
+// of strict field validation. It ignores the root's members apiVersion, kind and metadata.
 func Prune(x any, s *spec.Schema, path string) []string {
 	var unknown []string
 	switch x := x.(type) {
@@ -44,8 +44,8 @@ func Prune(x any, s *spec.Schema, path string) []string {
 	return unknown
 }
 
-// dropNulls removes the nulls of members that the schema names and that have no default; the CRD has no
-// nullable ones.
+// dropNulls removes null members that are in the schema and have no default. The CRD has no
+// nullable members.
 func dropNulls(x any, s *spec.Schema) {
 	switch x := x.(type) {
 	case map[string]any:
@@ -64,7 +64,7 @@ func dropNulls(x any, s *spec.Schema) {
 	}
 }
 
-// defaults fills in what is missing, or null.
+// defaults sets the defaults of missing and null members.
 func defaults(x any, s *spec.Schema) {
 	switch x := x.(type) {
 	case map[string]any:

@@ -14,8 +14,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Member brings the JSON of spec or status into the API server's shape, defaults filled in, and returns what
-// is wrong with it.
+// Member converts the JSON of spec or status to the API server's form, with defaults, and returns
+// its validation errors.
 func Member(member string, data []byte) ([]byte, field.ErrorList) {
 	root, err := Schema()
 	if err != nil {
@@ -37,10 +37,10 @@ func Member(member string, data []byte) ([]byte, field.ErrorList) {
 	return out, errs
 }
 
-// Foreign returns what the API server has against the JSON of a member where the object says that
-// it is of another kind. Then it does not bring the member into shape. Of a spec, the constraints
-// are those of the other kind, which nobody knows, but the structure is checked; a status is put
-// into the object that there is, and held to its constraints.
+// Foreign returns the API server's errors for the JSON of a member if the object has another kind.
+// The API server then does not prune it or set defaults. It checks only the structure of a spec,
+// since the constraints of the other kind are unknown. A status replaces that of the existing
+// object, so its constraints apply.
 func Foreign(member string, data []byte) field.ErrorList {
 	root, err := Schema()
 	if err != nil {
@@ -48,7 +48,7 @@ func Foreign(member string, data []byte) field.ErrorList {
 	}
 	var value any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &value); err != nil {
-		return nil // the decoder has the error
+		return nil // the decoder returns the error
 	}
 	if member == Status {
 		return Validate(member, value)
@@ -56,7 +56,7 @@ func Foreign(member string, data []byte) field.ErrorList {
 	return withStructure(field.NewPath(member), value, property(root, member), nil)
 }
 
-// Unknown returns the paths of members of an object, in JSON, that the schema does not have.
+// Unknown returns the paths of members of an object, in JSON, that are not in the schema.
 func Unknown(data []byte) ([]string, error) {
 	root, err := Schema()
 	if err != nil {
@@ -70,8 +70,8 @@ func Unknown(data []byte) ([]string, error) {
 	return Prune(obj, root, ""), nil
 }
 
-// Unstructured converts a typed object. What Go's encoder writes for empty structs, and an API server would
-// not have, is left out, so that nobody owns it.
+// Unstructured converts a typed object. It omits empty structs that Go's encoder writes and an API
+// server would not have, so that no manager owns them.
 func Unstructured(obj *workv1.ManifestWork) (*unstructured.Unstructured, error) {
 	data, err := json.Marshal(obj)
 	if err != nil {
@@ -81,7 +81,7 @@ func Unstructured(obj *workv1.ManifestWork) (*unstructured.Unstructured, error) 
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &out); err != nil {
 		return nil, err
 	}
-	if len(obj.ManagedFields) > 0 && len(obj.Spec.Workload.Manifests) == 0 && !managesWorkload(obj) { // one from a typed client has it, as there
+	if len(obj.ManagedFields) > 0 && len(obj.Spec.Workload.Manifests) == 0 && !managesWorkload(obj) { // typed clients send it
 		withoutEmpty(out, "spec", "workload")
 	}
 	withoutEmpty(out, "status", "resourceStatus")
@@ -93,7 +93,8 @@ func Unstructured(obj *workv1.ManifestWork) (*unstructured.Unstructured, error) 
 	return u, shape(out)
 }
 
-// managesWorkload reports whether somebody manages the workload, which is then one also where it is empty.
+// managesWorkload reports whether a manager owns the workload. An owned workload is kept even if it
+// is empty.
 func managesWorkload(obj *workv1.ManifestWork) bool {
 	for i := range obj.ManagedFields {
 		var fields struct {
@@ -116,8 +117,8 @@ func withoutEmpty(obj map[string]any, member, child string) {
 	}
 }
 
-// Typed converts back. Manifests that mean what the current object's do keep its bytes: how they are written is
-// no change.
+// Typed converts an object back. Manifests that equal those of the current object keep their bytes:
+// another encoding is no change.
 func Typed(u *unstructured.Unstructured, current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 	data, err := json.Marshal(u.Object)
 	if err != nil {
@@ -139,8 +140,8 @@ func Typed(u *unstructured.Unstructured, current *workv1.ManifestWork) (*workv1.
 	return out, nil
 }
 
-// reencoded is what a manifest looks like after a merge that left it alone: members sorted, 1.0 as 1, and nothing
-// unknown in its metadata.
+// reencoded returns a manifest in the form after a merge without changes: members sorted, 1.0 as 1,
+// and no unknown members in its metadata.
 func reencoded(raw []byte) []byte {
 	var value any
 	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &value) != nil {

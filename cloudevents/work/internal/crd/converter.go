@@ -18,13 +18,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Whole and Status name what a field manager is for: the object without its status, or its status.
+// Whole and Status are the parts that a field manager handles: the object without its status, or
+// its status.
 const (
 	Whole  = ""
 	Status = "status"
 )
 
-// gvk is the kind that is applied.
+// gvk is the kind of applied objects.
 var gvk = schema.GroupVersionKind{Group: workv1.GroupName, Version: "v1", Kind: "ManifestWork"}
 
 type managers struct{ whole, status *managedfields.FieldManager }
@@ -52,8 +53,9 @@ var fieldManagers = sync.OnceValues(func() (managers, error) {
 	return out, err
 })
 
-// FieldManager is apimachinery's, set up as the API server does it for this CRD: a subresource owns nothing of
-// what writes to it do not change. It takes and returns unstructured objects.
+// FieldManager returns the field manager of apimachinery, configured as in the API server for this
+// CRD. Writes to a subresource do not own fields that they cannot change. It accepts and returns
+// unstructured objects.
 func FieldManager(sub string) (*managedfields.FieldManager, error) {
 	m, err := fieldManagers()
 	if err != nil {
@@ -65,7 +67,7 @@ func FieldManager(sub string) (*managedfields.FieldManager, error) {
 	return m.whole, nil
 }
 
-// newTypeConverter completes the CRD's schema the way the API server publishes it.
+// newTypeConverter completes the CRD's schema to the form that the API server publishes.
 func newTypeConverter() (managedfields.TypeConverter, error) {
 	root, err := Schema()
 	if err != nil {
@@ -88,11 +90,12 @@ func newTypeConverter() (managedfields.TypeConverter, error) {
 	return managedfields.NewTypeConverter(map[string]*spec.Schema{"ManifestWork": complete, "ObjectMeta": metadata}, false)
 }
 
-// metadataRef refers to the schema of metadata. It stands for itself: in a manifest, which may have members that no
-// schema names, the metadata may not.
+// metadataRef refers to the schema of metadata. The reference is needed because a manifest may have
+// members that are not in the schema, but its metadata may not.
 const metadataRef = "#/components/schemas/ObjectMeta"
 
-// withEmbedded returns a copy in which embedded resources have the members that all objects have.
+// withEmbedded returns a copy of a schema in which embedded resources have the members of all
+// objects.
 func withEmbedded(s *spec.Schema) *spec.Schema {
 	if s == nil {
 		return nil

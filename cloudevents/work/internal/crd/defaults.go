@@ -9,9 +9,9 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// Default fills in the CRD's defaults where a typed client's JSON has no value: where the field is empty and
-// its tag says omitempty. What the spec points to is replaced, not changed: it may be shared. A spec that has
-// all it needs costs no allocation.
+// Default sets the CRD's defaults where the JSON of a typed client has no value: the field is empty
+// and has the tag omitempty. It replaces values behind pointers instead of changing them, since
+// they may be shared. It allocates nothing if all values are set.
 func Default(s *workv1.ManifestWorkSpec) {
 	cloned := false
 	for i := range s.ManifestConfigs {

@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// manifestFits takes text that is JSON. Of several members with one name the last counts, as for
-// the schema.
+// manifestFits reports whether the schema finds no error in a manifest. raw must be valid JSON. Of
+// several members with one name the last counts, as in the schema.
 func manifestFits(raw []byte) bool {
 	var apiVersion, kind, metadata []byte
 	for members := rawjson.Open(raw); ; {
@@ -39,7 +39,7 @@ func manifestFits(raw []byte) bool {
 		(metadata == nil || plainMetadata(metadata) || metadataFits(metadata))
 }
 
-// kindFits is a DNS label, in mixed case, that begins with a letter.
+// kindFits reports whether s is a DNS label, in mixed case, that begins with a letter.
 func kindFits(s string) bool {
 	if s == "" || len(s) > 63 || !isLower(s[0]) && !isUpper(s[0]) || s[len(s)-1] == '-' {
 		return false
@@ -52,7 +52,7 @@ func kindFits(s string) bool {
 	return true
 }
 
-// plainMetadata recognises metadata with nothing but a plain name and namespace, which most manifests have.
+// plainMetadata reports whether metadata has only a plain name and namespace, as in most manifests.
 func plainMetadata(data []byte) bool {
 	for _, member := range []string{`{"name":"`, `,"namespace":"`} {
 		rest, ok := bytes.CutPrefix(data, []byte(member))

@@ -13,9 +13,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// objects is what a field manager asks of a server beside the schema. There is one version, so a conversion is
-// a copy. It must not repair anything: the API server's does not, and what a merge leaves behind (null for an
-// object that lost its last member) is refused there by the schema.
+// objects implements the interfaces that a field manager needs in addition to the schema. There is
+// one version, so a conversion is a copy. It must not repair objects, like that of the API server:
+// after a merge, an object that lost its last member is null, and the schema refuses it.
 type objects struct{}
 
 var (
@@ -58,8 +58,8 @@ func (objects) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string)
 	return label, value, nil
 }
 
-// shape does to an object what the API server does when it reads one: members that the schema does not have go,
-// and so do nulls and empty metadata, also of the manifests.
+// shape converts an object as the API server does when it reads one: it removes unknown members,
+// nulls and empty metadata, also in the manifests.
 func shape(obj map[string]any) error {
 	root, err := Schema()
 	if err != nil {
@@ -69,7 +69,7 @@ func shape(obj map[string]any) error {
 	dropNulls(obj, root)
 	visit(nil, obj, root, func(_ *field.Path, x any, s *spec.Schema) bool {
 		if manifest, ok := x.(map[string]any); ok && extension[bool](s, embedded) {
-			_ = shapeMetadata(manifest) // one that an API server would not have is left as it is
+			_ = shapeMetadata(manifest) // invalid metadata stays unchanged
 		}
 		return true
 	})

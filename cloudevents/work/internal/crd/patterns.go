@@ -5,15 +5,15 @@ package crd
 
 import "strings"
 
-// The CRD's patterns by hand: they are matched on every status, and a regular expression takes longer than
-// all the rest of the check. Tests compare them with the CRD's own.
+// The CRD's patterns as functions. They are matched on every status, and a regular expression takes
+// longer than the rest of the check. Tests compare them with the CRD's patterns.
 
 func isLower(c byte) bool    { return c >= 'a' && c <= 'z' }
 func isUpper(c byte) bool    { return c >= 'A' && c <= 'Z' }
 func isDigit(c byte) bool    { return c >= '0' && c <= '9' }
 func isAlphaNum(c byte) bool { return isLower(c) || isUpper(c) || isDigit(c) }
 
-// isReason is ^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$.
+// isReason reports whether s matches ^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$.
 func isReason(s string) bool {
 	if s == "" || !isLower(s[0]) && !isUpper(s[0]) {
 		return false
@@ -27,7 +27,7 @@ func isReason(s string) bool {
 	return true
 }
 
-// isConditionType is an optional subdomain with a slash, then
+// isConditionType reports whether s is an optional subdomain with a slash, then
 // (([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$.
 func isConditionType(s string) bool {
 	if prefix, name, ok := strings.Cut(s, "/"); ok {
@@ -47,7 +47,8 @@ func isConditionType(s string) bool {
 	return true
 }
 
-// isSubdomain is ^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)$.
+// isSubdomain reports whether s matches
+// ^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)$.
 func isSubdomain(s string) bool {
 	for {
 		label, rest, more := strings.Cut(s, ".")
@@ -61,7 +62,7 @@ func isSubdomain(s string) bool {
 	}
 }
 
-// NameFits reports whether a work can have a name: a DNS subdomain of at most 253 bytes.
+// NameFits reports whether s is a valid name of a work: a DNS subdomain of at most 253 bytes.
 func NameFits(s string) bool { return len(s) <= 253 && isSubdomain(s) }
 
 func isLabel(s string) bool {

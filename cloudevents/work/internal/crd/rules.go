@@ -22,8 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// celRules are the CRD's x-kubernetes-validations, by their text. A CEL interpreter would be a third of the
-// program for one comparison.
+// celRules are the CRD's x-kubernetes-validations, by their text. A CEL interpreter would be a
+// third of the program, for one comparison.
 var celRules = map[string]func(self map[string]any) bool{
 	`self.type != 'CEL' || self.condition != ""`: func(self map[string]any) bool {
 		return self["type"] != string(workv1.CelConditionExpressionsType) || self["condition"] != ""
@@ -58,7 +58,7 @@ func duplicates(path *field.Path, list []any, s *spec.Schema) field.ErrorList {
 		}
 	}
 	for i, item := range list {
-		obj, _ := item.(map[string]any) // null has no keys
+		obj, _ := item.(map[string]any) // null has no key
 		key := map[string]any{}
 		for _, name := range extension[[]any](s, listMapKeys) {
 			if name, ok := name.(string); ok && obj[name] != nil {
@@ -69,7 +69,7 @@ func duplicates(path *field.Path, list []any, s *spec.Schema) field.ErrorList {
 		if err != nil {
 			return field.ErrorList{field.Invalid(path.Index(i), item, "internal error")}
 		}
-		// The third and later ones are not reported, there as here.
+		// The third and later ones are not reported, as on the API server.
 		if times[string(text)]++; times[string(text)] == 2 {
 			errs = append(errs, field.Duplicate(path.Index(i), key))
 		}
@@ -77,7 +77,7 @@ func duplicates(path *field.Path, list []any, s *spec.Schema) field.ErrorList {
 	return errs
 }
 
-// embeddedResource checks what every Kubernetes object has.
+// embeddedResource checks apiVersion, kind and metadata of an embedded object.
 func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
 	var errs field.ErrorList
 	errs = append(errs, typeMeta(path.Child("apiVersion"), obj, "apiVersion", func(s string) string {
@@ -101,7 +101,7 @@ func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
 		return append(errs, field.Invalid(path.Child("metadata"), shown(metadata, err), err.Error()))
 	}
 	if typed.Name == "" {
-		typed.Name = "fakename" // manifests may leave it out, objects may not
+		typed.Name = "fakename" // manifests may omit it, objects may not
 	}
 	return append(errs, validation.ValidateObjectMeta(typed, typed.Namespace != "", pathSegment, path.Child("metadata"))...)
 }
@@ -109,7 +109,7 @@ func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
 // errMetadata is returned for metadata over maxMetadata.
 var errMetadata = fmt.Errorf("has more than %d members and elements", maxMetadata)
 
-// shown returns the value that an error of metadata has.
+// shown returns the value of metadata for an error. It omits too large metadata.
 func shown(metadata any, err error) any {
 	if errors.Is(err, errMetadata) {
 		return field.OmitValueType{}
@@ -129,8 +129,8 @@ func decodeMetadata(metadata any) (*metav1.ObjectMeta, error) {
 	return typed, kjson.UnmarshalCaseSensitivePreserveInts(data, typed)
 }
 
-// Malformed returns the first thing in spec or status that an API server cannot even read: an embedded object
-// whose head has the wrong types. It is nil where there is none.
+// Malformed returns the first error in spec or status for which an API server cannot decode the
+// object, or nil. This is an embedded object with wrong types of apiVersion, kind or metadata.
 func Malformed(member string, data []byte) *field.Error {
 	root, err := Schema()
 	var value any
@@ -147,7 +147,7 @@ func Malformed(member string, data []byte) *field.Error {
 	return first
 }
 
-// malformed returns the first thing in the head of an embedded object that an API server cannot read.
+// malformed returns the first such error of one embedded object, or nil.
 func malformed(path *field.Path, obj map[string]any) *field.Error {
 	for _, name := range []string{"apiVersion", "kind"} {
 		if v, ok := obj[name]; ok {

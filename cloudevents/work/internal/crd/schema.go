@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crd knows what the ManifestWork CRD says: defaults, constraints, and how applied lists merge.
+// Package crd implements the ManifestWork CRD: defaults, constraints, and the merge of applied
+// lists.
 //
-// It has everything twice. The CRD's own schema, embedded, serves the rare and exact ways: server-side apply,
-// and the errors of an object that is invalid. Typed Go functions serve every write: [Default] fills in the
-// same defaults, and [SpecFits] and [StatusFits] tell at the cost of a few comparisons that the schema would
-// find nothing. Tests walk the CRD and prove that the two agree.
+// It has two implementations. The embedded schema of the CRD serves rare cases that need exact
+// results: server-side apply, and the errors of an invalid object. Typed Go functions serve every
+// write. [Default] sets the same defaults. [SpecFits] and [StatusFits] report, with a few
+// comparisons, that the schema would find no errors. Tests walk the CRD and prove that both agree.
 package crd
 
 import (
@@ -25,7 +26,7 @@ var definition []byte
 //go:embed objectmeta.yaml
 var objectMeta []byte
 
-// Schema is the CRD's schema of version v1. It is shared: read only.
+// Schema returns the CRD's schema of version v1. Callers must not change it: it is shared.
 var Schema = sync.OnceValues(func() (*spec.Schema, error) { return parse(definition) })
 
 func parse(definition []byte) (*spec.Schema, error) {
@@ -53,7 +54,7 @@ func parse(definition []byte) (*spec.Schema, error) {
 	return nil, fmt.Errorf("the CRD has no version v1")
 }
 
-// extension reads one of the schema's x-kubernetes extensions; the zero value where it has none.
+// extension returns one of the schema's x-kubernetes extensions, or the zero value.
 func extension[T any](s *spec.Schema, name string) T {
 	v, _ := s.Extensions[name].(T)
 	return v
@@ -67,7 +68,7 @@ const (
 	validations     = "x-kubernetes-validations"
 )
 
-// items is the schema of a list's items, or nil.
+// items returns the schema of a list's items, or nil.
 func items(s *spec.Schema) *spec.Schema {
 	if s == nil || s.Items == nil {
 		return nil
@@ -75,7 +76,7 @@ func items(s *spec.Schema) *spec.Schema {
 	return s.Items.Schema
 }
 
-// property is the schema of a member, or nil where the schema does not name it.
+// property returns the schema of a member, or nil if the schema does not have it.
 func property(s *spec.Schema, name string) *spec.Schema {
 	if s == nil {
 		return nil

@@ -12,14 +12,15 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// SpecFits reports whether the schema finds nothing wrong with the JSON of a defaulted spec. It may be false
-// for one that is fine: [Validate] decides then, and finds the errors.
+// SpecFits reports whether the schema finds no error in the JSON of a spec with defaults. It may be
+// false for a valid spec: then [Validate] decides, and finds the errors.
 func SpecFits(s *workv1.ManifestWorkSpec) bool { return manifestsAreJSON(s) && DecodedSpecFits(s) }
 
 // ManifestsFit is [SpecFits] for the manifests alone.
 func ManifestsFit(s *workv1.ManifestWorkSpec) bool { return manifestsAreJSON(s) && manifestsFit(s) }
 
-// DecodedSpecFits is [SpecFits] for a spec that was decoded from JSON, which its manifests are then.
+// DecodedSpecFits is [SpecFits] for a spec that was decoded from JSON: its manifests are valid
+// JSON.
 func DecodedSpecFits(s *workv1.ManifestWorkSpec) bool {
 	for i := range s.ManifestConfigs {
 		if !configFits(&s.ManifestConfigs[i]) {
@@ -29,8 +30,8 @@ func DecodedSpecFits(s *workv1.ManifestWorkSpec) bool {
 	return deleteOptionFits(s.DeleteOption) && executorFits(s.Executor) && manifestsFit(s)
 }
 
-// Unfit returns specs that each have one part of a defaulted spec that may not fit, and the part's
-// place in its list. Of a manifest there is what the schema describes.
+// Unfit returns the parts of a spec with defaults that may not fit, each in its own spec, and the
+// part's index in its list. A manifest has only the members in the schema.
 func Unfit(s *workv1.ManifestWorkSpec) iter.Seq2[*workv1.ManifestWorkSpec, int] {
 	return func(yield func(*workv1.ManifestWorkSpec, int) bool) {
 		if !deleteOptionFits(s.DeleteOption) || !executorFits(s.Executor) {
@@ -57,7 +58,7 @@ func Unfit(s *workv1.ManifestWorkSpec) iter.Seq2[*workv1.ManifestWorkSpec, int] 
 	}
 }
 
-// head returns a manifest without the members that the schema does not describe.
+// head returns a manifest without the members that are not in the schema.
 func head(raw []byte) []byte {
 	if rawjson.KindOf(raw) != rawjson.Object {
 		return raw
@@ -151,7 +152,7 @@ func feedbackRuleFits(r *workv1.FeedbackRule) bool {
 	return distinct(r.JsonPaths, func(p *workv1.JsonPath) string { return p.Name })
 }
 
-// distinct reports whether no two elements of a list have the same key.
+// distinct reports whether all elements of a list have different keys.
 func distinct[T any](list []T, key func(*T) string) bool {
 	if len(list) < 2 {
 		return true

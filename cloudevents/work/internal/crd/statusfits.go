@@ -12,15 +12,15 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// StatusFits reports whether the schema finds nothing wrong with the JSON of a status. It may be false for one
-// that is fine: [Validate] decides then, and finds the errors.
+// StatusFits reports whether the schema finds no error in the JSON of a status. It may be false for
+// a valid status: then [Validate] decides, and finds the errors.
 func StatusFits(s *workv1.ManifestWorkStatus) bool {
 	if !conditionsFit(s.Conditions) {
 		return false
 	}
 	for i := range s.ResourceStatus.Manifests {
 		m := &s.ResourceStatus.Manifests[i]
-		// Required, and null where the slice is nil.
+		// Conditions are required, and a nil slice is null in JSON.
 		if m.Conditions == nil || !conditionsFit(m.Conditions) || !valuesFit(m.StatusFeedbacks.Values) {
 			return false
 		}
@@ -28,8 +28,8 @@ func StatusFits(s *workv1.ManifestWorkStatus) bool {
 	return true
 }
 
-// UnfitStatus returns statuses that each have one part of a status that may not fit, its conditions
-// or a manifest, and the manifest's place.
+// UnfitStatus returns the parts of a status that may not fit, its conditions or a manifest, each in
+// its own status, and the manifest's index.
 func UnfitStatus(s *workv1.ManifestWorkStatus) iter.Seq2[*workv1.ManifestWorkStatus, int] {
 	return func(yield func(*workv1.ManifestWorkStatus, int) bool) {
 		if !conditionsFit(s.Conditions) && !yield(&workv1.ManifestWorkStatus{Conditions: s.Conditions}, 0) {
@@ -45,9 +45,9 @@ func UnfitStatus(s *workv1.ManifestWorkStatus) iter.Seq2[*workv1.ManifestWorkSta
 	}
 }
 
-// Complete reports whether a status that was decoded from data had every required member that may be empty.
-// It may be false for one that had. What nobody knows, and has the name of a member, can stand for one that is
-// missing: decoding twice to find out is not worth it.
+// Complete reports whether data, from which a status was decoded, has every required member that
+// may be empty. It may be false for complete data. It may be true if an unknown member has the name
+// of a missing one: a second decoding to detect that is not worth it.
 func Complete(s *workv1.ManifestWorkStatus, data []byte) bool {
 	conditions, silent := len(s.Conditions), countSilent(s.Conditions)
 	manifests, first := s.ResourceStatus.Manifests, false
@@ -66,7 +66,8 @@ func Complete(s *workv1.ManifestWorkStatus, data []byte) bool {
 		(!first || countMembers(data, `"ordinal"`) == len(manifests))
 }
 
-// countMembers counts how often JSON has a member of a name, given in quotes. A text is not followed by a colon.
+// countMembers counts the members with a name, given in quotes, in JSON. A string value does not
+// count: no colon follows it.
 func countMembers(data []byte, name string) int {
 	n := 0
 	for {

@@ -18,26 +18,25 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// MaxErrors is the number of errors after which [Validate] does not look for others.
+// MaxErrors is the number of errors after which [Validate] stops.
 const MaxErrors = 1000
 
-// Validate returns what the API server has against the value of one of the object's members, spec or status:
-// the schema's constraints, embedded resources, keys of lists that occur twice, and, if nothing worse was
-// found, the CEL rules. The order of the errors is that of their paths. Of more than [MaxErrors] errors it
-// returns some.
+// Validate returns the API server's errors for spec or status. It checks the schema's constraints,
+// embedded resources, duplicate keys of lists and, unless other errors prevent that, the CEL rules.
+// The errors are sorted by path. If there are more than [MaxErrors], it returns some of them.
 func Validate(member string, value any) field.ErrorList {
 	root, err := Schema()
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
 	s, path := property(root, member), field.NewPath(member)
-	if member == Status { // a subresource has a validator of its own, whose texts begin there
+	if member == Status { // a subresource has its own validator, with paths that begin there
 		return withStructure(path, value, s, constraints(path, "", value, s))
 	}
 	return withStructure(path, value, s, constraints(nil, "", map[string]any{member: value}, root))
 }
 
-// withStructure adds to the errors what the API server finds where constraints do not look.
+// withStructure adds the API server's errors that constraints does not find.
 func withStructure(path *field.Path, value any, s *spec.Schema, errs field.ErrorList) field.ErrorList {
 	visit(path, value, s, func(path *field.Path, x any, s *spec.Schema) bool {
 		if obj, ok := x.(map[string]any); ok && extension[bool](s, embedded) {
@@ -58,8 +57,8 @@ func withStructure(path *field.Path, value any, s *spec.Schema, errs field.Error
 	return MarkBlocked(errs)
 }
 
-// MarkBlocked adds, where there is an error after which CEL rules are not checked, the API server's remark that
-// they were not.
+// MarkBlocked adds the API server's remark that CEL rules were not checked, if an error prevented
+// that.
 func MarkBlocked(errs field.ErrorList) field.ErrorList {
 	marked := slices.ContainsFunc(errs, func(e *field.Error) bool { return e.Detail == blockedRemark })
 	if marked || !slices.ContainsFunc(errs, blocksRules) {
@@ -70,9 +69,9 @@ func MarkBlocked(errs field.ErrorList) field.ErrorList {
 
 const blockedRemark = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
-// constraints runs the API server's validator and turns its errors into field errors as the API server does. The
-// validator takes time with the square of the number of errors, so it sees the elements of long lists one at a time.
-// The name is that of the value below path.
+// constraints runs the API server's validator and converts its errors to field errors as the API
+// server does. The validator's time grows with the square of the number of errors, so it checks the
+// elements of long lists one at a time. name is the path of the value below path.
 func constraints(path *field.Path, name string, value any, s *spec.Schema) field.ErrorList {
 	value, lists := withoutLongLists(name, value, s)
 	errs := validated(path, name, value, s)
@@ -87,17 +86,17 @@ func constraints(path *field.Path, name string, value any, s *spec.Schema) field
 	return errs
 }
 
-// longList is a list that the validator does not see as a whole.
+// longList is a list that the validator does not check as a whole.
 type longList struct {
 	name     string
 	elements []any
 	schema   *spec.Schema // of an element
 }
 
-// maxSeen is the length of the longest list that the validator sees as a whole.
+// maxSeen is the length of the longest list that the validator checks as a whole.
 const maxSeen = 32
 
-// withoutLongLists returns a value with empty lists in the place of long ones.
+// withoutLongLists returns a value with empty lists instead of long ones, and the long ones.
 func withoutLongLists(name string, value any, s *spec.Schema) (any, []longList) {
 	switch x := value.(type) {
 	case map[string]any:
@@ -177,7 +176,7 @@ func fieldError(at *field.Path, v *openapierrors.Validation) *field.Error {
 		for _, one := range v.Values {
 			s, ok := one.(string)
 			if !ok {
-				data, _ := json.Marshal(one) // it came from JSON
+				data, _ := json.Marshal(one) // it was decoded from JSON
 				s = string(data)
 			}
 			allowed = append(allowed, s)
@@ -195,7 +194,7 @@ func fieldError(at *field.Path, v *openapierrors.Validation) *field.Error {
 	return field.Invalid(at, value, v.Error())
 }
 
-// blocksRules reports whether the API server runs no CEL rules beside this error.
+// blocksRules reports whether the API server runs no CEL rules after this error.
 func blocksRules(err *field.Error) bool {
 	switch err.Type {
 	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:

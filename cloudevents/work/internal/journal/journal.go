@@ -19,12 +19,12 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// Record is one that a store keeps. Its methods are called with [Options].Lock held.
+// Record is a record that a store keeps. Its methods are called with [Options].Lock held.
 type Record interface {
-	// Content returns what to keep: a value for encoding/json that does not change afterwards, or nil when the record is
-	// gone.
+	// Content returns the value to store: a value for encoding/json that does not change
+	// afterwards, or nil if the record was removed.
 	Content() any
-	// Saved is called when what Content has returned last is durable.
+	// Saved is called when the last result of Content is durable.
 	Saved()
 }
 
@@ -34,61 +34,61 @@ var ErrClosed = errors.New("the journal takes no more records")
 const (
 	// applyTimeout bounds one transaction. A caller stops waiting for it when its own context ends.
 	applyTimeout = 30 * time.Second
-	// retryInterval is how long Run waits before it writes again what could not be written.
+	// retryInterval is how long Run waits before it repeats a failed write.
 	retryInterval = time.Second
-	// lastWrites is how long the store has at the end, after the outbox.
+	// lastWrites is the time that the store has at the end, after the outbox.
 	lastWrites = 5 * time.Second
 )
 
-// Options are those of a [Journal].
+// Options configures a [Journal].
 type Options struct {
 	Store Store
 	// Lock guards the records.
 	Lock sync.Locker
-	// Meta goes with every batch of a process that may write.
+	// Meta is added to every batch of a process that may write.
 	Meta Record
 	// Wrote is called after each transaction, without Lock.
 	Wrote func(began time.Time, err error)
 	Clock clock.WithTicker
-	// DrainTimeout is how long the outbox has at the end, before the store.
+	// DrainTimeout is the time that the outbox has at the end, before the store.
 	DrainTimeout time.Duration
 
-	// Leader returns the record under KeyLeader of this process, nil if it is not the leader. A nil Leader is for a
-	// store of one process. Replaced is called when another process has become the leader. Both are called with Lock
-	// held.
+	// Leader returns the record under KeyLeader of this process, or nil if this process is not the
+	// leader. A nil Leader means that only one process uses the store. Replaced is called when
+	// another process has become the leader. Both are called with Lock held.
 	Leader   func() []byte
 	Replaced func()
 }
 
-// Journal writes records that changed. Callers that need their change to be durable flush: one of
-// them begins a write of all that has changed, in a goroutine of the journal, and all wait for it,
-// each until its context ends. There is at most one such goroutine, and none while nothing is
-// written.
+// Journal writes changed records to a store. Callers that need their change to be durable call
+// Flush. One of them starts a write of all changed records in a goroutine of the journal, and all
+// wait for it, each until its context ends. The journal has at most one such goroutine, and only
+// during a write.
 //
-// A nil Journal is one without a store: everything is as durable as it gets.
+// A nil Journal is a journal without a store: Flush returns nil at once.
 type Journal struct {
 	options Options
 
-	// Options.Lock guards these.
+	// Options.Lock guards the following fields.
 	dirty  map[string]Record
 	marked uint64         // counts marks
-	saved  uint64         // which of them are durable: all up to this one
-	busy   bool           // a write is under way
-	closed bool           // no write begins any more
+	saved  uint64         // all marks up to this number are durable
+	busy   bool           // a write is in progress
+	closed bool           // no further write begins
 	last   attempt        // the last write that has ended
-	ended  wait.Broadcast // a write
+	ended  wait.Broadcast // a write has ended
 	failed error          // of the last write
 
 	wake   wait.Signal     // something is dirty
 	life   context.Context // of writes; ended by giveUp
 	giveUp context.CancelFunc
-	writes sync.WaitGroup // the one that is under way
+	writes sync.WaitGroup // the write in progress
 }
 
 // attempt is a write that has ended.
 type attempt struct {
 	number  uint64
-	through uint64 // the marks that it covered
+	through uint64 // all marks up to this number were included
 	err     error
 }
 
@@ -103,7 +103,7 @@ func New(options Options) *Journal {
 	}
 }
 
-// MarkLocked notes that a record has changed.
+// MarkLocked marks a record as changed.
 func (j *Journal) MarkLocked(key string, r Record) {
 	if j == nil {
 		return
@@ -113,7 +113,7 @@ func (j *Journal) MarkLocked(key string, r Record) {
 	j.wakeUpLocked()
 }
 
-// UnsavedLocked is how many records have changed since they were written.
+// UnsavedLocked returns the number of records that have changed since they were written.
 func (j *Journal) UnsavedLocked() int {
 	if j == nil {
 		return 0
@@ -121,7 +121,7 @@ func (j *Journal) UnsavedLocked() int {
 	return len(j.dirty)
 }
 
-// DiscardLocked forgets the marks of records, except where keep returns true.
+// DiscardLocked removes the marks of records, except those for which keep returns true.
 func (j *Journal) DiscardLocked(keep func(Record) bool) {
 	maps.DeleteFunc(j.dirty, func(_ string, r Record) bool {
 		if keep(r) {
@@ -132,8 +132,8 @@ func (j *Journal) DiscardLocked(keep func(Record) bool) {
 	})
 }
 
-// Flush returns when all that was marked before is durable, or cannot be made so, or ctx has ended.
-// Callers share writes: a caller for which another has begun one waits for that.
+// Flush returns when all earlier marks are durable, when their write has failed, or when ctx has
+// ended. Callers share writes: a caller waits for a write that another caller has started.
 func (j *Journal) Flush(ctx context.Context) error {
 	if j == nil {
 		return nil
@@ -144,7 +144,7 @@ func (j *Journal) Flush(ctx context.Context) error {
 	for j.saved < target {
 		switch {
 		case j.last.number > begin && j.last.err != nil && j.last.through >= target:
-			return j.last.err // it was tried for this caller as well
+			return j.last.err // the write included this caller's marks
 		case j.closed:
 			return cmp.Or(j.failed, ErrClosed)
 		case !j.busy:
@@ -165,15 +165,15 @@ func (j *Journal) Flush(ctx context.Context) error {
 	return nil
 }
 
-// batch is what one write brings to the store.
+// batch is the content of one write.
 type batch struct {
-	through  uint64 // marks
+	through  uint64 // all marks up to this number are included
 	records  map[string]Record
 	contents map[string]any
 	leader   []byte // the record that must not have changed; nil for none
 }
 
-// write brings all that is dirty to the store. The lock is free while the store works.
+// write writes all changed records to the store. Options.Lock is free while the store works.
 func (j *Journal) write() {
 	j.options.Lock.Lock()
 	b := j.takeLocked()
@@ -246,7 +246,7 @@ func (j *Journal) settleLocked(b batch, err error) {
 		maps.Copy(b.records, j.dirty)
 		j.dirty = b.records
 		if errors.Is(err, ErrCondition) {
-			j.options.Replaced() // it discards what only the writer may store
+			j.options.Replaced() // it discards the records that only the leader may store
 		} else {
 			j.failed = err
 		}
@@ -256,7 +256,8 @@ func (j *Journal) settleLocked(b batch, err error) {
 	j.ended.Wake()
 }
 
-// Commit is what an engine calls before it acknowledges what it received; nil without a journal.
+// Commit returns the function that an engine calls before it acknowledges received messages; nil
+// without a journal.
 func (j *Journal) Commit() func(context.Context) error {
 	if j == nil {
 		return nil
@@ -295,7 +296,7 @@ func (j *Journal) Run(ctx context.Context) {
 	}
 }
 
-// wakeUp has Run write the dirty records.
+// wakeUp makes Run write the changed records.
 func (j *Journal) wakeUp() {
 	j.options.Lock.Lock()
 	defer j.options.Lock.Unlock()
@@ -308,8 +309,9 @@ func (j *Journal) wakeUpLocked() {
 	}
 }
 
-// Finish writes the dirty records after everything else has ended, and lets no further write begin. It logs the
-// number of records that could not be stored; the calls that wait for them return the error.
+// Finish writes the changed records after everything else has ended, and prevents further writes.
+// It logs the number of records that could not be stored. The calls that wait for them return the
+// error.
 func (j *Journal) Finish(ctx context.Context) {
 	if j == nil {
 		return
@@ -327,8 +329,8 @@ func (j *Journal) Finish(ctx context.Context) {
 	klog.FromContext(ctx).Error(err, "Stopped with changes that are not stored", "records", len(j.dirty))
 }
 
-// Limit ends all writes, also one under way, a while after ctx has ended, unless the function that it returns is called
-// before. That function waits for Limit's goroutine.
+// Limit ends all writes, including a write in progress, DrainTimeout plus 5 s after ctx has ended.
+// The function that it returns cancels that, and waits for Limit's goroutine.
 func (j *Journal) Limit(ctx context.Context) (stop func()) {
 	if j == nil {
 		return func() {}

@@ -11,26 +11,29 @@ import (
 	"strings"
 )
 
-// Keys of records. Names have no slash, so the first one after the prefix ends a name; resource IDs may be anything.
+// Keys of records. Names have no slash, so the first slash after the prefix ends a name. Resource
+// IDs may contain any character.
 const (
 	KeyMeta       = "meta"
 	PrefixCluster = "cluster/"
 	PrefixWork    = "work/" // see WorkKey
 	PrefixPast    = "past/" // see PastKey
 
-	// KeyLeader has the record of the leader among replicas.
+	// KeyLeader is the key of the record of the leader among replicas.
 	KeyLeader = "writer"
-	// PrefixInbox is for events that the leader has not handled yet, by replica and number.
+	// PrefixInbox is the prefix of events that the leader has not handled yet, by replica and
+	// number.
 	PrefixInbox = "inbox/"
 )
 
-// WorkKey returns the key of a work; owner is the other side of it, a cluster or a source.
+// WorkKey returns the key of a work. owner is its cluster in the store of a source, and its source
+// in the store of an agent.
 func WorkKey(owner, id string) string { return PrefixWork + owner + "/" + id }
 
-// PastKey returns the key of what a source knows of a work that is gone.
+// PastKey returns the key of a source's record of a removed work.
 func PastKey(cluster, id string) string { return PrefixPast + cluster + "/" + id }
 
-// ParseKey splits what WorkKey or PastKey has made.
+// ParseKey splits a key of WorkKey or PastKey.
 func ParseKey(prefix, key string) (owner, id string, ok bool) {
 	rest, ok := strings.CutPrefix(key, prefix)
 	if !ok {
@@ -39,10 +42,11 @@ func ParseKey(prefix, key string) (owner, id string, ok bool) {
 	return strings.Cut(rest, "/")
 }
 
-// ErrUnknownRecord is for a key that this version does not write.
+// ErrUnknownRecord is returned for a key that this version does not write.
 var ErrUnknownRecord = errors.New("a later version wrote it, or something else than a source or an agent")
 
-// Encode leaves the manifests as they are: encoding/json would escape them for HTML.
+// Encode returns the JSON encoding of a record without HTML escapes, so the manifests remain
+// unchanged.
 func Encode(content any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -53,27 +57,32 @@ func Encode(content any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Format is that of a store that this version writes.
+// Format is the format of a store that this version writes.
 const Format = 1
 
 // Meta is the content of the record under KeyMeta.
 type Meta struct {
 	Format int `json:"format"`
-	// Kind is "source" or "agent", Name the source's ID or the agent's cluster, Profile the name of the wire format.
+	// Kind is "source" or "agent". Name is the source's ID or the agent's cluster. Profile is the
+	// name of the wire format.
 	Kind    string `json:"kind"`
 	Name    string `json:"name"`
 	Profile string `json:"profile"`
-	// ResourceVersion is the last that was given to an object: the next process goes on above it.
+	// ResourceVersion is the last version that was assigned to an object. The next process
+	// continues above it.
 	ResourceVersion uint64 `json:"resourceVersion"`
-	// Complete is the source's inventory, Asked what goes with it in a strict profile.
+	// Complete is whether the source's inventory is complete. Asked is whether a strict source has
+	// then requested all statuses.
 	Complete bool `json:"complete,omitempty"`
 	Asked    bool `json:"asked,omitempty"`
-	// Synced is whether the agent has completed an initial sync, Sources are those that it waited for; nil are all.
+	// Synced is whether the agent has completed an initial sync. Sources are the sources that it
+	// waited for; nil means all sources.
 	Synced  bool     `json:"synced,omitempty"`
 	Sources []string `json:"sources,omitempty"`
 }
 
-// Check refuses the store of another source or agent.
+// Check returns an error for the store of another source or agent, and for another format or
+// profile.
 func (m *Meta) Check(want Meta) error {
 	switch {
 	case m.Format != want.Format:

@@ -8,25 +8,25 @@ import (
 	"errors"
 )
 
-// Change is that of package work.
+// Change is the Change of package work.
 type Change struct {
 	Key string
 	// Value is the new value; nil removes the record, if there is one.
 	Value []byte
 }
 
-// Store is that of package work, where its duties are.
+// Store is the Store of package work, which documents its duties.
 type Store interface {
 	Load(ctx context.Context, f func(key string, value []byte) error) error
 	Apply(ctx context.Context, changes []Change) error
 }
 
-// SharedStore is that of package work.
+// SharedStore is the SharedStore of package work.
 type SharedStore interface {
 	Store
 	ApplyIf(ctx context.Context, condition Change, changes []Change) error
 	Follow(ctx context.Context, f func(changes []Change) error) error
 }
 
-// ErrCondition is that of package work.
+// ErrCondition is the ErrCondition of package work.
 var ErrCondition = errors.New("a record of the store has another value than the change was made for")

@@ -5,13 +5,13 @@ package protocol
 
 import "time"
 
-// AgentState is what an agent knows of a work.
+// AgentState is the state of a work at an agent.
 type AgentState int
 
 const (
-	// Unknown: nothing is known.
+	// Unknown: the agent has no record of the work.
 	Unknown AgentState = iota
-	// Tombstone: the work was removed, UID and V are kept.
+	// Tombstone: the work was removed; UID and V are kept.
 	Tombstone
 	// Held: the work exists.
 	Held
@@ -19,25 +19,27 @@ const (
 	Deleting
 )
 
-// AgentWork is an agent's record of a work, as far as decisions need it.
+// AgentWork is the part of an agent's record of a work that decisions need.
 type AgentWork struct {
 	State AgentState
 	Version
-	// NextV is V of the spec that waits for the deletion to end, 0 for none; NextTime its event time.
+	// NextV is V of the spec that waits for the end of the deletion, or 0. NextTime is its event
+	// time.
 	NextV    int64
 	NextTime time.Time
 	// Seq is the sequence ID of the last status published.
 	Seq int64
-	// Finalizers is whether the object has any, or must be cleaned up although it has none: an earlier
-	// process may have applied a work that this one received in an answer.
+	// Finalizers is whether the object has finalizers, or needs a cleanup without them. The latter
+	// applies to a work that this process received in an answer: an earlier process may have
+	// applied it.
 	Finalizers bool
-	// Refused is whether there was no room for the spec of this version.
+	// Refused is whether the spec of this version was refused for lack of room.
 	Refused bool
-	// Time is the event time of what was taken last from a strict source.
+	// Time is the event time of the last accepted event of a strict source.
 	Time time.Time
 }
 
-// SpecEvent is a spec event, as far as decisions need it.
+// SpecEvent is the part of a spec event that decisions need.
 type SpecEvent struct {
 	Version
 	Delete bool
@@ -45,49 +47,52 @@ type SpecEvent struct {
 	SessionMine bool
 	// StatusSeq is the sequence ID of the last status that the source accepted.
 	StatusSeq int64
-	// Strict is whether the source sends no UID. Its events are ordered by Time, since its versions may
-	// begin anew, and by V where the time says nothing.
+	// Strict is whether the source sends no UID. Its events are ordered by Time, because its
+	// versions may start again. If Time does not decide, V does.
 	Strict bool
 	Time   time.Time
-	// Bundle is whether the strict source is one of the profile ManifestBundle. Bare is then whether the
-	// event names no work: such a source so answers a list that has what it does not know.
+	// Bundle is whether the strict source has the profile ManifestBundle. Bare is whether its event
+	// names no work: such a source sends that to answer a list with an unknown work.
 	Bundle, Bare bool
 }
 
-// AgentAction is what an agent does about a spec event.
+// AgentAction is an agent's reaction to a spec event.
 type AgentAction int
 
 const (
 	// Ignore the event.
 	Ignore AgentAction = iota
-	// Ask the source for the work: nobody knows whether the event is older than this process.
+	// Ask the source for the work: the event may be older than this process.
 	Ask
-	// Create the object, dropping a tombstone.
+	// Create the object, and drop a tombstone.
 	Create
-	// CreateDeleting makes the object in deletion, with the clean-up finalizer, so that whoever applies
-	// works removes what an earlier process left.
+	// CreateDeleting creates the object in deletion, with the cleanup finalizer, so the work
+	// controller removes the resources that an earlier process left.
 	CreateDeleting
-	// Take uid, V and spec. With an equal spec only metadata changes and the status is published at once.
+	// Take stores UID, V and spec. With an equal spec, only metadata changes and the status is
+	// published at once.
 	Take
 	// KeepNext keeps the event as the spec to create when the deletion has ended.
 	KeepNext
-	// MarkDeleting takes uid and V and sets deletionTimestamp.
+	// MarkDeleting stores UID and V and sets deletionTimestamp.
 	MarkDeleting
-	// Remove takes uid and V and removes the object at once: it has no finalizer.
+	// Remove stores UID and V and removes the object at once, because it has no finalizer.
 	Remove
-	// TakeDelete takes uid and V of a deletion under way, and drops the spec that waits, which is older.
+	// TakeDelete stores UID and V of a deletion in progress, and drops the waiting spec, which is
+	// older.
 	TakeDelete
-	// RepeatGone takes uid and V into the tombstone and reports again that the work is gone.
+	// RepeatGone stores UID and V in the tombstone, and reports again that the work is gone.
 	RepeatGone
-	// PublishStatus again, with a sequence above what the source has.
+	// PublishStatus publishes the status again, with a sequence above that of the source.
 	PublishStatus
-	// Answer with what is true here: the status, an acknowledgement, or gone.
+	// Answer sends the current state: the status, an acknowledgement, or gone.
 	Answer
-	// Confirm that the agent has this version already: the source has not received that.
+	// Confirm reports that the agent already has this version: the source has not received that
+	// report.
 	Confirm
 )
 
-// OnSpec decides what an agent does about a spec event.
+// OnSpec decides how an agent reacts to a spec event.
 func OnSpec(w AgentWork, e SpecEvent) AgentAction {
 	if w.State == Unknown {
 		return onUnknown(e)
@@ -119,7 +124,7 @@ func onNewer(w AgentWork, e SpecEvent) AgentAction {
 		switch {
 		case e.Delete:
 			return RepeatGone
-		case !e.Strict && !e.SessionMine: // a late event of a source's earlier process, whose clock was ahead, may be newer too
+		case !e.Strict && !e.SessionMine: // may be a late event of an earlier process with a clock that was ahead
 			return Ask
 		}
 		return Create
@@ -156,7 +161,7 @@ func onSame(w AgentWork, e SpecEvent) AgentAction {
 	case w.State == Held && e.StatusSeq > w.Seq:
 		return PublishStatus
 	case w.State == Held && e.Delete:
-		// A deletion raises V, so this is only a strict source's, which may not.
+		// A deletion raises V. Only a strict source may delete without that.
 		return onNewer(w, e)
 	case w.State == Tombstone || e.Strict:
 		return Ignore
@@ -174,7 +179,7 @@ const (
 	newer
 )
 
-// order places an event against what the agent has.
+// order compares an event with the agent's record.
 func order(w AgentWork, e SpecEvent) ordering {
 	if e.Bundle {
 		return orderBundle(w, e)
@@ -203,9 +208,10 @@ type HashEntry struct {
 	StatusSeq int64
 }
 
-// OnHash decides whether an agent publishes the status of a work that a source listed: when the
-// source has another one, or has it under another incarnation, or has not received the last
-// sequence ID: then both sides would go on with different digests. A tombstone answers gone.
+// OnHash decides whether an agent publishes the status of a work that a source listed. The agent
+// does so if the source has another status, has it under another incarnation, or lacks the last
+// sequence ID. Otherwise the digests of both sides would continue to differ. A tombstone is
+// answered with gone.
 func OnHash(w AgentWork, e HashEntry, ownHash string) AgentAction {
 	switch w.State {
 	case Unknown:

@@ -5,21 +5,23 @@ package protocol
 
 import "time"
 
-// Peers of the profile ManifestBundle are strict, and number in a way of their own: versions count the writes of one
-// work, as metadata.generation does, and statuses have snowflake IDs.
+// Peers of the profile ManifestBundle are strict, and their numbers differ: versions count the
+// writes of one work, like metadata.generation, and statuses have snowflake IDs.
 
-// Unreported is how many versions an agent may have above the one that it shows, if an earlier process of the source
-// assigned them: its reports of them are lost or late. Brokers keep about so many messages for a client.
+// Unreported is how far the version that an agent has may be above the version that it shows. An
+// earlier process of the source assigned the versions in between, and the reports of them are lost
+// or late. Brokers keep about this many messages for a client.
 const Unreported = 1000
 
-// NextGeneration returns V of a work's next version: its generation, unless that is not above highest, which
-// is the highest V that was used for the work, or may have been.
+// NextGeneration returns V of a work's next version: its generation, or highest+1 if that is
+// larger. highest is the highest V that was used for the work, or may have been used.
 func NextGeneration(generation, highest int64) int64 {
 	return max(generation, highest+1)
 }
 
-// The parts of a snowflake ID, as the peers' library cuts them: milliseconds since its epoch, a node, and a step
-// within the millisecond. The peers refuse to compare IDs of different nodes, and every agent is node 1.
+// The parts of a snowflake ID in the peers' library: milliseconds since its epoch, a node, and a
+// step within the millisecond. The peers refuse to compare IDs of different nodes, and every agent
+// is node 1.
 const (
 	snowflakeEpoch = 1288834974657
 	snowflakeShift = 22
@@ -29,8 +31,9 @@ const (
 	agentNode      = 1 << nodeShift
 )
 
-// NextSnowflake returns the sequence ID after last: one of now, or where the clock is behind, the
-// next step, or one that many milliseconds later. A last ID beyond [BundleBoundsAt] does not count.
+// NextSnowflake returns the sequence ID after last. Usually this is an ID of the current time. If
+// the clock is behind last, it is the next step, or with a positive skip an ID that many
+// milliseconds later. A last ID beyond [BundleBoundsAt] is ignored.
 func NextSnowflake(last int64, now time.Time, skip int64) int64 {
 	last = plausible(last, snowflakeHorizon(now))
 	clock, at := max(now.UnixMilli()-snowflakeEpoch, 0), last>>snowflakeShift
@@ -53,8 +56,8 @@ func snowflakeHorizon(now time.Time) int64 {
 }
 
 // BundleBoundsAt returns the bounds of bundle peers' numbers. Versions count writes, and maxVersion
-// is the greatest that an event can carry: an agent may show half of it, so that a quarter is left
-// for what its source writes after that.
+// is the greatest version that an event can carry. An agent may show up to half of it, and a source
+// may use up to three quarters: a quarter is left for the source's later writes.
 func BundleBoundsAt(now time.Time, maxVersion int64) Bounds {
 	return Bounds{
 		Version: maxVersion / 2, Own: maxVersion / 4 * 3,
@@ -62,8 +65,9 @@ func BundleBoundsAt(now time.Time, maxVersion int64) Bounds {
 	}
 }
 
-// orderBundle places an event of a bundle source. A greater V is newer whatever the time says; a lower one may be of a
-// source that counts anew, so the time decides, as it does among events of one V: works without versions have 0.
+// orderBundle compares an event of a bundle source with the agent's record. A greater V is newer,
+// whatever the time is. A lower V may be from a source that counts from 1 again, so the time
+// decides. The time also decides among events of one V: works without versions have 0.
 func orderBundle(w AgentWork, e SpecEvent) ordering {
 	later := 0
 	if !e.Time.IsZero() && !w.Time.IsZero() {
@@ -78,23 +82,24 @@ func orderBundle(w AgentWork, e SpecEvent) ordering {
 	return older
 }
 
-// onBundleStatus does what onStrictStatus does, but statuses have an order of their own.
+// onBundleStatus is onStrictStatus for bundle agents. Their statuses are ordered by Seq.
 func onBundleStatus(w SourceWork, e StatusEvent) SourceActions {
 	fresh := e.Seq > w.Seq
 	if e.Gone {
 		return SourceActions{
 			Finish: w.Deleting && e.V >= w.DeleteV,
-			// It went away although it is live here: a deletion from before a restart, or of another process, was
-			// carried out. Before the first status of the work, a lower version is that of an earlier one.
+			// The agent removed a work that is live here: it carried out a deletion from before a
+			// restart, or of another process. Before the first status of the work, a lower version
+			// belongs to an earlier work.
 			Raise: !w.Deleting && fresh && (w.Reported || e.V >= w.V),
 		}
 	}
 	if e.Other && !w.Deleting {
-		return SourceActions{Raise: true} // the agent may have V of that work too
+		return SourceActions{Raise: true} // the other work may have the same V
 	}
 	return SourceActions{
 		Raise:     e.V > w.V && !w.Unversioned,
-		Send:      w.Done, // the deletion: it was given up, or revived by something late, and no list need name it
+		Send:      w.Done, // the deletion: it was given up, or a late event undid it, and lists may lack the work
 		Accept:    e.V >= w.CreateV && fresh,
 		Confirmed: e.V == w.V,
 	}

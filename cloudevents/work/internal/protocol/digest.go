@@ -9,18 +9,19 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Digest sums up the works that one side of a pair holds. Both sides hold the same if their digests are equal: a work
-// counts with its resource ID, incarnation, version and the sequence ID of its last status.
+// Digest summarizes the works that one side of a pair of source and agent has. Both sides have the
+// same works if their digests are equal. A work counts with its resource ID, incarnation, version
+// and the sequence ID of its last status.
 type Digest struct {
 	Works int
 	// Sums has one sum of hashes for each bucket of resource IDs.
 	Sums []uint64
 }
 
-// NewDigest returns the digest of no works in a number of buckets, a power of two.
+// NewDigest returns the empty digest with a number of buckets, a power of two.
 func NewDigest(buckets int) Digest { return Digest{Sums: make([]uint64, buckets)} }
 
-// Add counts a work.
+// Add adds a work to the digest.
 func (d *Digest) Add(id string, v Version, seq int64) {
 	hash := xxhash.Sum64String(id)
 	d.Works++
@@ -42,12 +43,12 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Equal reports whether two digests in equally many buckets are of the same works.
+// Equal reports whether two digests with the same number of buckets are of the same works.
 func (d Digest) Equal(other Digest) bool {
 	return d.Works == other.Works && len(d.Differing(other)) == 0
 }
 
-// Differing returns the buckets whose works differ, in ascending order.
+// Differing returns the buckets with different works, in ascending order.
 func (d Digest) Differing(other Digest) []int {
 	var out []int
 	for i, sum := range d.Sums {
@@ -59,12 +60,12 @@ func (d Digest) Differing(other Digest) []int {
 }
 
 const (
-	// worksPerBucket is how many works the list of one bucket has, about.
+	// worksPerBucket is the approximate number of works in the list of one bucket.
 	worksPerBucket = 32
 	mostBuckets    = 256
 )
 
-// Buckets returns how many buckets so many works are divided into.
+// Buckets returns the number of buckets for a number of works.
 func Buckets(works int) int {
 	n := 1
 	for n < mostBuckets && n*worksPerBucket < works {

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package protocol holds the decisions of the work protocol as functions from values to values: given what is
-// known of a work and an event about it, what is to be done. Everything that acts on a decision (stores, clocks,
-// brokers) lives in package work.
+// Package protocol contains the decisions of the work protocol as pure functions. They map the record
+// of a work, and an event about it, to an action. Everything that acts on a decision (stores, clocks,
+// brokers) is in package work.
 //
-// Words: V is the protocol's version of a work, which orders everything about one resource ID
-// across incarnations. The incarnation is the UID that the source's API object has; it is compared
-// for equality only. A strict peer is one that knows the attributes of the enhancement alone, and
-// sends no UID. A bundle peer is a strict one of the profile ManifestBundle.
+// Terms: V is the protocol's version of a work, which orders everything about one resource ID
+// across incarnations. The incarnation is the UID of the source's API object; it is compared for
+// equality only. A strict peer supports only the attributes of the enhancement, and sends no UID. A
+// bundle peer is a strict peer of the profile ManifestBundle.
 package protocol

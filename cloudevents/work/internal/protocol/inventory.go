@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Process is one process of a source or an agent. Those with one ID have an order: the newest one works.
+// Process is one process of a source or an agent. The processes with one ID are ordered, and the
+// newest one is active.
 type Process struct {
 	Started time.Time
 	Session string
@@ -22,46 +23,50 @@ func (p Process) Before(q Process) bool {
 	return p.Session < q.Session
 }
 
-// Credible reports whether the process can have started by now, with room for a clock that is
-// wrong: one that claims the far future would be the newest for ever.
+// Credible reports whether the process can have started by now. Clocks may be wrong by 24 h. A
+// process that claims the far future would otherwise be the newest forever.
 func (p Process) Credible(now time.Time) bool { return !p.Started.After(now.Add(24 * time.Hour)) }
 
-// Inventory is what a source knows of the completeness of its works.
+// Inventory describes whether the works of a source are complete.
 type Inventory struct {
-	// Complete is whether the owner of the source has said that all its works are there.
+	// Complete is whether the owner of the source has declared that all its works exist.
 	Complete bool
-	// Outdated is whether the cluster has shown that the source's store is older than what the cluster holds.
+	// Outdated is whether the cluster has shown that the source's store is older than the cluster's
+	// works.
 	Outdated bool
-	// Replaced is whether a newer process with the ID of the source has been there since the owner said so.
+	// Replaced is whether a newer process with the source's ID was present since that declaration.
 	Replaced bool
-	// Rival is whether another process with the ID of the source is there.
+	// Rival is whether another process with the source's ID is present.
 	Rival bool
 }
 
-// Whole reports whether a work that the source does not know is to go: it is neither missing from
-// the source's store nor made by another process.
+// Whole reports whether an unknown work must be deleted: it is neither missing from the source's
+// store nor made by another process.
 func (i Inventory) Whole() bool { return i.Complete && i.Reliable() }
 
-// Reliable reports whether the source may take what it does not know for what is not there, as far as others can tell.
+// Reliable reports whether the source may treat unknown works as nonexistent, as far as other
+// processes and the cluster show.
 func (i Inventory) Reliable() bool { return !i.Outdated && !i.Replaced && !i.Rival }
 
-// Gap are the versions that no process with the source's store can have given to a work that the
-// source does not know. An agent that shows one proves that the store is an older copy.
+// Gap is the set of versions that no process with the source's store can have assigned to an
+// unknown work. An agent that shows such a version proves that the store is an older copy.
 type Gap struct {
-	// From is the highest version that the store had when it was read: what a later process gave is above it.
+	// From is the highest version in the store when it was read. Versions of a later process are
+	// above it.
 	From int64 `json:"from"`
-	// Before is the first version that was given since; 0 where none was.
+	// Before is the first version assigned since then; 0 if there is none.
 	Before int64 `json:"before"`
 	// Older are the gaps of earlier processes, each between From and Before. Their agent has not
-	// listed its works since.
+	// listed its works since then.
 	Older []Gap `json:"older,omitempty"`
 }
 
-// mostGaps bounds how many gaps of earlier processes are kept. Above that, two become one, with
-// what was given in between.
+// mostGaps bounds the number of gaps of earlier processes. Beyond it, two gaps are merged, with the
+// versions assigned in between.
 const mostGaps = 8
 
-// Next returns the gap of the next process, or of a cluster that was forgotten. Highest is the highest version given.
+// Next returns the gap of the next process, or of a cluster that was forgotten. highest is the
+// highest version assigned.
 func (g *Gap) Next(highest int64) *Gap {
 	switch {
 	case g == nil:

@@ -5,45 +5,49 @@ package protocol
 
 import "time"
 
-// SourceWork is a source's record of a work, as far as decisions need it. The zero value is an unknown work.
+// SourceWork is the part of a source's record of a work that decisions need. The zero value is an
+// unknown work.
 type SourceWork struct {
 	Known bool
 	Version
-	// Deleting is whether the work is deleted here and an agent may still hold it: an object with a
-	// deletionTimestamp or a tombstone.
+	// Deleting is whether the work is deleted here and an agent may still have it: it is an object
+	// with a deletionTimestamp or a tombstone.
 	Deleting bool
-	// Done is whether its deletion has ended, or was given up, and others than the agent hold the object.
+	// Done is whether the deletion has ended or was given up, but the finalizers of others than the
+	// agent keep the object.
 	Done bool
-	// Seq is the sequence ID of the last accepted status, Time the event time of that status.
+	// Seq is the sequence ID of the last accepted status. Time is the event time of that status.
 	Seq  int64
 	Time time.Time
-	// CreateV is V at Create and DeleteV V of the deletion: what strict agents' events are held against.
+	// CreateV is V at the creation, and DeleteV is V of the deletion. Events of strict agents are
+	// compared with them.
 	CreateV, DeleteV int64
-	// Unversioned is whether the work has V 0 in every state, which only agents of the profile ManifestBundle
-	// understand.
+	// Unversioned is whether the work has V 0 in every state. Only agents of the profile
+	// ManifestBundle support that.
 	Unversioned bool
 	// Reported is whether an agent has reported a status of it.
 	Reported bool
 }
 
-// StatusEvent is an agent's word on a work, as far as decisions need it.
+// StatusEvent is the part of an agent's status or gone event that decisions need.
 type StatusEvent struct {
 	Version
 	Seq  int64
 	Gone bool
-	// Strict is whether the event carries no UID; it is then ordered by Time.
+	// Strict is whether the event carries no UID. Such events are ordered by Time.
 	Strict bool
 	Time   time.Time
-	// Bundle is whether the strict agent is one of the profile ManifestBundle: it is ordered by Seq. Other is then
-	// whether what it holds was created at another time than the work: a source without a store counts anew.
+	// Bundle is whether the strict agent has the profile ManifestBundle: its events are ordered by
+	// Seq. Other is whether its work was created at another time than the work of the source: a
+	// source without a store counts versions from 1 again.
 	Bundle, Other bool
 }
 
-// SourceActions is what a source does about an event; zero is nothing.
+// SourceActions are a source's reactions to an event. The zero value is no reaction.
 type SourceActions struct {
-	// Raise V above what the peer has shown, and send the work.
+	// Raise V above the V that the peer has shown, and send the work.
 	Raise bool
-	// Send the work as it is.
+	// Send the work without a change.
 	Send bool
 	// Accept the status.
 	Accept bool
@@ -53,13 +57,13 @@ type SourceActions struct {
 	Finish bool
 	// DeleteUnknown makes a tombstone for an unknown work and sends the deletion.
 	DeleteUnknown bool
-	// AskStatus requests the status of this work. Of an unknown one it tells whether it is this source's:
-	// statuses go to their own.
+	// AskStatus requests the status of this work. For an unknown work, the status shows whether the
+	// work belongs to this source, because a status is sent to the source of its work.
 	AskStatus bool
 }
 
-// OnStatus decides what a source does about a status or gone event. complete is whether the owner of the
-// source has said that all its works are re-created.
+// OnStatus decides how a source reacts to a status or gone event. complete is whether the owner of
+// the source has declared that all its works exist.
 func OnStatus(w SourceWork, e StatusEvent, complete bool) SourceActions {
 	switch {
 	case !w.Known:
@@ -69,10 +73,12 @@ func OnStatus(w SourceWork, e StatusEvent, complete bool) SourceActions {
 	case e.Strict:
 		return onStrictStatus(w, e)
 	case e.Gone && w.Deleting && e.UID == w.UID:
-		// An older one may be repeated or late. The agent answers this deletion when it is sent again.
+		// An older gone event may be repeated or late. The agent answers this deletion when it is
+		// sent again.
 		return SourceActions{Finish: e.V >= w.DeleteV}
 	case e.Gone:
-		// Gone while the work is live here: this store was rolled back to before the deletion.
+		// The agent removed a work that is live here: this store was rolled back to a time before
+		// the deletion.
 		return SourceActions{Raise: e.UID == w.UID || w.Behind(e.Version)}
 	}
 	own := e.UID == w.UID
@@ -83,13 +89,13 @@ func OnStatus(w SourceWork, e StatusEvent, complete bool) SourceActions {
 	}
 }
 
-// onStrictStatus holds a strict agent's event against V alone: a version below Create's is of an earlier
-// incarnation.
+// onStrictStatus compares a strict agent's event only with V. A version below CreateV is from an
+// earlier incarnation.
 func onStrictStatus(w SourceWork, e StatusEvent) SourceActions {
 	if e.Gone {
 		return SourceActions{Finish: w.Deleting && e.V >= w.DeleteV}
 	}
-	// Times of whole seconds may be equal; the same status twice changes nothing.
+	// Times are in whole seconds, so they may be equal. Accepting a status twice changes nothing.
 	fresh := !e.Time.Before(w.Time) || e.Time.IsZero()
 	return SourceActions{
 		Raise:     e.V > w.V,
@@ -102,14 +108,14 @@ func onStrictStatus(w SourceWork, e StatusEvent) SourceActions {
 type ListEntry struct {
 	Version
 	Seq int64
-	// Foreign is whether the entry names another source; Strict whether it names none.
+	// Foreign is whether the entry names another source. Strict is whether it names no source.
 	Foreign, Strict bool
-	// Bundle is whether the list is one of the profile ManifestBundle, where no entry names a source. Own is
-	// whether it came on the topic of this source.
+	// Bundle is whether the list has the profile ManifestBundle, where entries name no source. Own
+	// is whether the list arrived on the topic of this source.
 	Bundle, Own bool
 }
 
-// OnListEntry decides what a source does about one work that an agent lists.
+// OnListEntry decides how a source reacts to one work in the list of an agent.
 func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	switch {
 	case e.Foreign:
@@ -117,19 +123,21 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	case !w.Known && e.Bundle:
 		return SourceActions{DeleteUnknown: complete && e.Own, AskStatus: complete && !e.Own}
 	case !w.Known:
-		// V 0 is an ask: the agent knows the name of the work, but does not hold it. A strict agent
-		// does not tell whose the work is: its status goes to the source that it belongs to.
+		// V 0 is a request: the agent has the name of the work, but not the work. A strict agent
+		// does not name the source of the work. Its status does, because it is sent to that source.
 		return SourceActions{DeleteUnknown: complete && !e.Strict && e.V > 0, AskStatus: complete && e.Strict}
 	case w.Unversioned:
-		return SourceActions{Send: true, Confirmed: e.V == w.V} // nothing tells whether it changed
+		return SourceActions{Send: true, Confirmed: e.V == w.V} // no version shows whether it changed
 	case e.Strict:
 		e.UID = w.UID
 	}
-	// An agent whose sequence is below what was accepted here lost it, with a clock that stepped back: the
-	// request echoes ours, so that what it says from then on counts again.
+	// If the sequence of the agent is below the accepted sequence, the agent lost it and its clock
+	// stepped back. The request carries our sequence, so the next statuses of the agent are
+	// accepted again.
 	lost := !e.Strict && e.UID == w.UID && e.Seq < w.Seq
-	// The V of a bundle agent may be an earlier process's: its list does not show whether it has
-	// the deletion. Before its first status it does not show which work it has either.
+	// The V of a bundle agent may be from an earlier process of the source, so its list does not
+	// show whether it has the deletion. Before the first status, the list does not show which work
+	// it has either.
 	again := e.Bundle && (w.Deleting || !w.Reported)
 	return SourceActions{
 		Raise:     w.Behind(e.Version),

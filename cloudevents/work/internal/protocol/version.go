@@ -8,10 +8,10 @@ import "time"
 // clockShift makes room for about a million steps within a millisecond of the clock.
 const clockShift = 20
 
-// Next returns the number after last in a sequence that also grows with the clock: V of a work's next
-// version, or the sequence ID of its next status. A process that lost its state so goes on above its old
-// numbers, as long as its clock did not step back; where it did, the peers' echoes raise it. A last number beyond
-// [Horizon] does not count.
+// Next returns the number after last in a sequence that also grows with the clock. The number is V
+// of a work's next version, or the sequence ID of its next status. A process that lost its state
+// continues above its old numbers, unless its clock stepped back. In that case, echoes from the
+// peers raise the number. A last number beyond [Horizon] is ignored.
 func Next(last int64, now time.Time) int64 {
 	return max(plausible(last, Horizon(now))+1, now.UnixMilli()<<clockShift)
 }
@@ -19,7 +19,8 @@ func Next(last int64, now time.Time) int64 {
 // MaxAhead is how far ahead of the local clock a number or a time may be.
 const MaxAhead = 24 * time.Hour
 
-// Horizon returns the greatest plausible V or sequence ID: that of a clock which is [MaxAhead] ahead.
+// Horizon returns the greatest plausible V or sequence ID: the number of a clock that is [MaxAhead]
+// ahead.
 func Horizon(now time.Time) int64 {
 	return max(now.Add(MaxAhead).UnixMilli(), 0) << clockShift
 }
@@ -28,7 +29,8 @@ func Horizon(now time.Time) int64 {
 type Bounds struct {
 	// Version bounds the V that an agent may show, unless its source has used that V or a greater one.
 	Version int64
-	// Own bounds the V that a source may use. It is above Version where the clock does not move the bounds.
+	// Own bounds the V that a source may use. It is above Version if the bounds do not grow with
+	// the clock.
 	Own      int64
 	Sequence int64
 	Time     time.Time
@@ -40,8 +42,8 @@ func BoundsAt(now time.Time) Bounds {
 	return Bounds{Version: horizon, Own: horizon, Sequence: horizon, Time: now.Add(MaxAhead)}
 }
 
-// Heal returns a work's numbers without those that are out of bounds: an earlier release accepted
-// them from a peer, or the local clock was ahead when it made them.
+// Heal returns a work's numbers, with zero in place of those that are out of bounds. An earlier
+// release accepted such numbers from a peer, or the local clock was ahead when it made them.
 func (b Bounds) Heal(seq int64, at time.Time) (int64, time.Time) {
 	if at.After(b.Time) {
 		at = time.Time{}
@@ -56,14 +58,15 @@ func plausible(n, bound int64) int64 {
 	return n
 }
 
-// Version places an event about a work: its V and its incarnation.
+// Version is the version of a work in an event or a record: its V and its incarnation.
 type Version struct {
 	V   int64
 	UID string
 }
 
-// Behind reports whether own is behind what a peer has shown: a greater V, or the same V under another
-// incarnation. Who is behind raises its own V above the other's and sends.
+// Behind reports whether own is behind the version of a peer: the peer has a greater V, or the same
+// V under another incarnation. The side that is behind raises its own V above the peer's V, and
+// sends the work.
 func (own Version) Behind(peer Version) bool {
 	return peer.V > own.V || peer.V == own.V && peer.UID != own.UID
 }
