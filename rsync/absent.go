@@ -10,10 +10,11 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// A rollout of a context that had no objects may end before it has begun with all clusters. Where it has not
-// begun, the context is absent: it holds nothing, and no event deletes anything for it. The status of an app on
-// a cluster has whether it is absent there, from event to event, until one begins with the cluster. It counts
-// while Partial is set in the record.
+// A rollout of a context that had no objects may end before it has begun with all clusters. On a
+// cluster with which it has not begun, the context is absent: it holds no objects there, and no
+// event deletes objects for it. The status of an app on a cluster records whether the app is absent
+// there. It keeps the mark from event to event, until a rollout begins with the cluster. The mark
+// counts while Partial is set in the record.
 
 // storedStatus is the stored value of a status.
 type storedStatus struct {
@@ -21,13 +22,13 @@ type storedStatus struct {
 	Absent bool `json:"absent,omitempty"`
 }
 
-// lacks reports whether an app is absent on a cluster, by its last status there. An event may have begun for
-// which there is no status yet.
+// lacks reports whether an app is absent on a cluster, by the number and the mark of its last
+// status there. The current event may have no status there yet.
 func (r *record) lacks(seq uint64, absent bool) bool {
 	return r.Partial && (absent || r.Fresh && r.Current != 0 && r.Current != seq)
 }
 
-// absentOn reads whether an app is absent on a cluster. kv is its status there.
+// absentOn reads whether an app is absent on a cluster. kv is the status of the app there.
 func (e *Engine) absentOn(ctx context.Context, n *neighbor, r *record) (absent bool, kv store.KeyValue, err error) {
 	kv, err = e.store.Get(ctx, statusKey(n.id, n.app, n.cluster))
 	var s storedStatus
@@ -37,7 +38,7 @@ func (e *Engine) absentOn(ctx context.Context, n *neighbor, r *record) (absent b
 	return err == nil && r.lacks(s.Seq, s.Absent), kv, err
 }
 
-// absences returns which apps are absent on which clusters, as far as the image has their statuses.
+// absences returns the apps that are absent, by cluster. The image must have their statuses.
 func (img *image) absences() map[taskKey]bool {
 	out := map[taskKey]bool{}
 	if !img.record.Partial {
@@ -59,7 +60,7 @@ func (img *image) absences() map[taskKey]bool {
 	return out
 }
 
-// partial is the value of Partial in the record of a context in which an event begins.
+// partial returns the value of Partial for the record of a context in which an event begins.
 func (r *record) partial(e *Element) bool {
 	if e.Event == Instantiate || e.Event == Update {
 		return e.Rollout && (r.Partial || r.State.empty())

@@ -16,10 +16,10 @@ type Activity struct {
 	Active       bool
 }
 
-// Activity returns the contexts with unfinished events, and then a value for each queued event and
-// for each context when its last event has ended. It ends without an error when ctx ends, or with
-// an error of the store, for example store.ErrCompacted: then call it again. [Engine.Watch] returns
-// the changes of one context.
+// Activity returns the contexts with unfinished events. It then returns a value for each queued
+// event, and for each context when its last event has ended. It ends without an error when ctx
+// ends. It ends with an error of the store, for example store.ErrCompacted: then call Activity
+// again. [Engine.Watch] returns the changes of one context.
 func (e *Engine) Activity(ctx context.Context) iter.Seq2[Activity, error] {
 	return func(yield func(Activity, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -45,7 +45,7 @@ func (e *Engine) Activity(ctx context.Context) iter.Seq2[Activity, error] {
 	}
 }
 
-// yieldActivity passes a message on. It reports whether the watch goes on.
+// yieldActivity yields the events of a message. It reports whether the watch continues.
 func yieldActivity(message store.Watched, yield func(Activity, error) bool) bool {
 	if message.Err != nil {
 		yield(Activity{}, message.Err)

@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// op is a call to a cluster for a task, until it is done or failed for good.
+// op is a call to a cluster for a task. It is repeated until it succeeds, or fails for good.
 type op struct {
 	run   *run
 	task  *task
@@ -26,20 +26,20 @@ type op struct {
 
 	cluster *cluster
 
-	// The rest is the cluster's, under its mutex.
+	// The cluster's mutex guards the following fields.
 	state    opState
 	attempts int    // calls that failed, and probes while it waited
-	polls    int    // times that it asked and was not content
-	again    bool   // the state of objects changed while it asked
-	cut      Reason // set: it may not wait any more
-	lost     bool   // its call was cancelled, because the cluster does not answer
-	late     bool   // its call was cancelled, because it made no progress
+	polls    int    // times that it read states and had to wait longer
+	again    bool   // the state of objects changed while the call was in progress
+	cut      Reason // if set, the op may not wait any more
+	lost     bool   // its call was cancelled: the cluster does not answer
+	late     bool   // its call was cancelled: it made no progress, or the cluster was detached
 	timer    clock.Timer
 	cancel   context.CancelFunc
 
-	hurried    time.Time    // when it last asked to go on with a cleanup
-	waits      error        // what it waited for last
-	readySince time.Time    // when all objects were first seen ready, with no break since
+	hurried    time.Time    // when it last requested a probe for a cleanup
+	waits      error        // the latest reason why it waits
+	readySince time.Time    // since when all objects have been ready without a break
 	accepted   map[int]bool // indexes of the resources that the cluster has applied or deleted
 	progressed time.Time    // when the running call began, or last reported progress
 }
@@ -47,42 +47,42 @@ type op struct {
 type opState int
 
 const (
-	opQueued  opState = iota // waits for its turn
-	opRunning                // the call is under way
+	opQueued  opState = iota // waits for a free slot
+	opRunning                // the call is in progress
 	opParked                 // waits until the cluster answers again
-	opDelayed                // waits before it is tried or asks again
+	opDelayed                // waits before the next attempt or poll
 	opEnded
 )
 
-// result is what a cluster tells a run of an op.
+// result is a message from a cluster to the run of an op.
 type result struct {
 	op       *op
-	retrying bool   // it goes on; the rest says what is wrong
-	reason   Reason // empty: it is done
+	retrying bool   // the op continues; reason and err explain why it waits
+	reason   Reason // empty if the op succeeded
 	err      error
 	states   []connector.State
 }
 
-// cluster has the calls to one cluster. Those who wait for it are in lists here, and have no goroutine.
+// cluster has the calls to one cluster. Waiting ops are in its lists, and have no goroutine.
 type cluster struct {
 	id      appcontext.ClusterID
 	session *session
 
 	mu       sync.Mutex
-	dead     bool // forgotten by the session
+	dead     bool // the session has removed it
 	queue    []*op
 	running  map[*op]struct{}
 	parked   []*op
 	cleanups cleanupQueue
 	delayed  map[*op]struct{}
 	down     bool
-	why      error // it is down, or was
+	why      error // the latest reason for down
 	reported error // the last reason that was reported to waiting ops
-	failed   int   // probes since it is down
+	failed   int   // failed probes since the cluster went down
 	probing  bool
-	probes   int       // under way
+	probes   int       // probes in progress
 	probed   time.Time // when the last probe began
-	asked    time.Time // when the prober's first one did, or zero
+	asked    time.Time // when the current prober began its first probe, or zero
 	unwatch  context.CancelFunc
 	users    int // of the connector: calls, the prober, the watch
 	idle     clock.Timer
@@ -93,7 +93,7 @@ type cluster struct {
 	conn   connector.Connector
 }
 
-// submit hands an op to its cluster.
+// submit adds an op to its cluster.
 func (s *session) submit(o *op) {
 	for s.ctx.Err() == nil {
 		if s.cluster(o.task.cluster).submit(o) {
@@ -138,8 +138,8 @@ func (c *cluster) park(o *op) {
 	c.ensureProbe()
 }
 
-// dispatch begins calls, as many as may be under way. Like all methods without a lock of their own
-// it is called with c.mu held.
+// dispatch begins calls, up to Options.ClusterConcurrency at a time. Like all methods that do not
+// lock c.mu themselves, it must be called with c.mu locked.
 func (c *cluster) dispatch() {
 	for !c.down && len(c.queue) > 0 && len(c.running) < c.session.engine.options.ClusterConcurrency {
 		o := c.queue[0]
@@ -153,7 +153,7 @@ func (c *cluster) dispatch() {
 	}
 }
 
-// call does the op once.
+// call makes one call for the op.
 func (c *cluster) call(o *op) {
 	options := &c.session.engine.options
 	ctx, cancel := context.WithCancel(c.session.ctx)
@@ -168,7 +168,7 @@ func (c *cluster) call(o *op) {
 	var conn connector.Connector
 	var states []connector.State
 	err := o.share(ctx)
-	if err == nil { // from here on the time is the cluster's
+	if err == nil { // from here on the time limits apply to the cluster
 		c.mu.Lock()
 		o.progressed = options.Clock.Now()
 		c.mu.Unlock()
@@ -188,8 +188,8 @@ func (c *cluster) call(o *op) {
 	c.finish(o, states, err, conn)
 }
 
-// cutStalled cancels a call that may not wait any more, if neither it nor a probe was answered for
-// Options.ProbeInterval.
+// cutStalled cancels a call that may not wait any more, if for Options.ProbeInterval the call made
+// no progress and no probe was answered.
 func (c *cluster) cutStalled(o *op) {
 	options := &c.session.engine.options
 	silent := func(since time.Time) bool { return options.Clock.Since(since) >= options.ProbeInterval }
@@ -250,8 +250,9 @@ func (o *op) do(ctx context.Context, conn connector.Connector) (states []connect
 	return states, err
 }
 
-// applyMissing applies hooks of an app's end again that the op waits for and that do not exist. Another context that is
-// deleted at the same time may have deleted a hook of the same name: contexts hold nothing while they are deleted.
+// applyMissing applies missing pre-delete and post-delete hooks again while the op waits for them.
+// Another context that is deleted at the same time may have deleted a hook of the same name:
+// contexts hold nothing while they are deleted.
 func (o *op) applyMissing(
 	ctx context.Context, conn connector.Connector, batch connector.Batch, states []connector.State,
 ) error {
@@ -271,7 +272,8 @@ func (o *op) applyMissing(
 	return conn.Apply(ctx, batch)
 }
 
-// checkStates demands a state of each object: what a connector leaves out would pass for ready, or for gone.
+// checkStates requires a state for each object. Otherwise a missing state would count as ready or
+// gone.
 func checkStates(resources []appcontext.Resource, states []connector.State) error {
 	if len(states) != len(resources) {
 		return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("its connector tells %d states of %d objects", len(states), len(resources))}
@@ -284,15 +286,16 @@ func checkStates(resources []appcontext.Resource, states []connector.State) erro
 	return nil
 }
 
-// recovered makes an error of a connector's panic, so that it ends neither the work on other
-// clusters nor the process. What it panicked with may be content of a manifest, and is in no error.
+// recovered converts a panic of a connector to an error, so the panic ends neither the work on
+// other clusters nor the process. The error omits the panic value, which may be content of a
+// manifest.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("its connector panicked with a %T", p)}
 	}
 }
 
-// finish takes the outcome of a call.
+// finish handles the result of a call.
 func (c *cluster) finish(o *op, states []connector.State, err error, conn connector.Connector) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,7 +303,7 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 	c.use(-1)
 	defer c.dispatch()
 	class := connector.ClassOf(err)
-	switch { // the error of a cancelled call only says that the call was cancelled
+	switch { // the error of a cancelled call does not show why it was cancelled
 	case err == nil:
 	case o.lost:
 		class, err = connector.ErrUnreachable, c.why
@@ -341,13 +344,13 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 func (c *cluster) end(o *op, r result) {
 	o.state = opEnded
 	r.op = o
-	c.use(0) // a cleanup waits without a use
+	c.use(0) // parked cleanups do not count as users, so the idle timer may start
 	c.unwatchIdle()
 	o.run.deliver(r)
 }
 
-// cut ends the wait of an op, now or when its call is done. One that waits for its turn only is
-// left alone, unless hard is set or the cluster does not answer.
+// cut ends the wait of an op, now or when its call returns. A queued op stays, unless hard is set
+// or the cluster does not answer.
 func (c *cluster) cut(o *op, reason Reason, hard bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -367,7 +370,7 @@ func (c *cluster) cut(o *op, reason Reason, hard bool) {
 	c.end(o, result{reason: reason, err: cmp.Or(o.waits, errCut)})
 }
 
-// forget takes an op out without a word.
+// forget removes an op without a result.
 func (c *cluster) forget(o *op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

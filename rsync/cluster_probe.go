@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// markDown notes that the cluster does not answer, as an error says: nothing is called any more until a probe succeeds.
+// markDown notes that the cluster does not answer, with the error as the reason. No calls are made
+// until a probe succeeds.
 func (c *cluster) markDown(err error) {
 	if c.why = err; !errors.Is(err, connector.ErrUnreachable) {
 		c.why = fmt.Errorf("%w: %w", connector.ErrUnreachable, err)
@@ -54,7 +55,7 @@ func (c *cluster) markUp() {
 	c.dispatch()
 }
 
-// suspect is called when a call makes no progress: the cluster may not answer.
+// suspect starts probes after a call made no progress: the cluster may not answer.
 func (c *cluster) suspect(o *op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +63,7 @@ func (c *cluster) suspect(o *op) {
 	c.cutStalled(o)
 }
 
-// ensureProbe has the one prober of the cluster run.
+// ensureProbe starts the prober of the cluster, unless it is running.
 func (c *cluster) ensureProbe() {
 	if c.probing || c.dead {
 		return
@@ -74,12 +75,12 @@ func (c *cluster) ensureProbe() {
 	}
 }
 
-// maxProbes is how many probes of a cluster may be under way.
+// maxProbes is the maximum number of concurrent probes of a cluster.
 const maxProbes = 10
 
 // probe probes the cluster until it answers or no op waits for it. Probes start
-// Options.ProbeInterval apart, also those of one prober and the next; a probe does not wait for the
-// end of the one before.
+// Options.ProbeInterval apart, also across two probers. A probe does not wait for the end of the
+// previous one.
 func (c *cluster) probe() {
 	options := &c.session.engine.options
 	ctx, cancel := context.WithCancel(c.session.ctx)
@@ -89,7 +90,7 @@ func (c *cluster) probe() {
 		pause := options.ProbeInterval - options.Clock.Since(c.probed)
 		if c.probed.IsZero() {
 			pause = 0
-			if c.down { // those that went down together are not probed together
+			if c.down { // spreads the probes of clusters that went down together
 				pause = rand.N(options.ProbeInterval)
 			}
 		}
@@ -102,7 +103,7 @@ func (c *cluster) probe() {
 			return
 		case c.session.ctx.Err() != nil || !c.awaited():
 			c.endProbe()
-			c.markUp() // no op waits: the next call finds out by itself
+			c.markUp() // no op waits, and the next call detects an outage itself
 			c.mu.Unlock()
 			return
 		}
@@ -133,7 +134,8 @@ func (c *cluster) probeOnce(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-// progressing reports whether a call began or made progress so lately that it may be on its way.
+// progressing reports whether a call began or made progress within Options.ProbeTimeout, so its
+// answer may be on the way.
 func (c *cluster) progressing() bool {
 	options := &c.session.engine.options
 	for o := range c.running {
@@ -144,7 +146,7 @@ func (c *cluster) progressing() bool {
 	return false
 }
 
-// awaited reports whether somebody waits for the cluster, or a call takes long.
+// awaited reports whether ops wait for the cluster, or calls are in progress.
 func (c *cluster) awaited() bool {
 	return len(c.parked) > 0 || len(c.running) > 0
 }
@@ -178,9 +180,10 @@ func watchStatus(ctx context.Context, w connector.StatusWatcher, changed func())
 	return w.WatchStatus(ctx, changed)
 }
 
-// answered takes the outcome of a probe. It reports whether probing is over. A terminal error is an
-// answer: a cluster whose configuration is gone does not come back, so those who wait call, and
-// fail with what is wrong. A probe that fails means nothing while calls make progress.
+// answered handles the result of a probe. It reports whether probing is over. A terminal error
+// counts as an answer, because a cluster without a configuration does not recover by itself. The
+// waiting ops then call the cluster, and fail with the cause. A failed probe is ignored while calls
+// make progress.
 func (c *cluster) answered(err error, began time.Time) bool {
 	if err == nil || errors.Is(connector.ClassOf(err), connector.ErrTerminal) || c.answeredAt.After(began) {
 		c.markUp()
@@ -191,14 +194,14 @@ func (c *cluster) answered(err error, began time.Time) bool {
 		return false
 	}
 	c.markDown(err)
-	// Those who wait hear when there is something else to say, and ever more rarely.
+	// Waiting ops receive a changed reason, at growing intervals.
 	if c.failed++; bits.OnesCount(uint(c.failed)) == 1 && c.reported.Error() != c.why.Error() {
 		c.reported = c.why
 		for _, o := range c.parked {
 			o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
 		}
 	}
-	for o := range c.running { // they hang
+	for o := range c.running { // these calls hang
 		if o.progressed.Before(began) && o.cancel != nil {
 			o.lost = true
 			o.cancel()
@@ -215,7 +218,7 @@ func (c *cluster) answered(err error, began time.Time) bool {
 	return false
 }
 
-// ensureWatch begins a watch for those who wait for a state, where the connector can.
+// ensureWatch starts a watch for ops that wait for a state, if the connector supports it.
 func (c *cluster) ensureWatch(conn connector.Connector) {
 	watcher, ok := conn.(connector.StatusWatcher)
 	if !ok || c.unwatch != nil || c.dead {
@@ -238,7 +241,8 @@ func (c *cluster) ensureWatch(conn connector.Connector) {
 	}
 }
 
-// changed wakes those who wait for a state, and has those who ask just now ask again.
+// changed wakes the ops that wait for a state. Ops that are reading states read them again
+// afterwards, if they must still wait.
 func (c *cluster) changed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +266,7 @@ func (c *cluster) unwatchIdle() {
 	}
 }
 
-// cluster returns a cluster, which may be dead already.
+// cluster returns the cluster with an ID, and adds it if needed. The cluster may be dead already.
 func (s *session) cluster(id appcontext.ClusterID) *cluster {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +278,7 @@ func (s *session) cluster(id appcontext.ClusterID) *cluster {
 	return c
 }
 
-// connector returns the cluster's connector, after opening it.
+// connector returns the cluster's connector, and opens it if needed.
 func (c *cluster) connector(ctx context.Context) (connector.Connector, error) {
 	c.connMu.Lock()
 	defer c.connMu.Unlock()
@@ -296,7 +300,8 @@ func open(ctx context.Context, connectors connector.Connectors, id appcontext.Cl
 	return conn, err
 }
 
-// use counts users of the connector. When it has had none for some time the cluster is forgotten.
+// use changes the number of users of the connector. After Options.ConnectorIdle without users the
+// session retires the cluster.
 func (c *cluster) use(n int) {
 	c.users += n
 	if c.idle != nil {
@@ -308,13 +313,13 @@ func (c *cluster) use(n int) {
 	}
 }
 
-// retire forgets a cluster that nobody uses.
+// retire removes a cluster without users.
 func (c *cluster) retire() {
 	c.session.mu.Lock()
 	c.mu.Lock()
 	busy := c.dead || c.session.ctx.Err() != nil || c.users > 0 || len(c.queue)+len(c.parked)+len(c.delayed) > 0
-	// The session closes the connector, and ends after that. While cleanups wait the cluster stays:
-	// the next probe opens a connector again, which may have another configuration.
+	// The session ends only after close has returned. While cleanups wait the cluster stays: the
+	// next probe opens a connector again, which may have another configuration.
 	if !busy && c.session.spawn(c.close) && len(c.cleanups.ops) == 0 {
 		c.dead = true
 		delete(c.session.clusters, c.id)
@@ -323,7 +328,7 @@ func (c *cluster) retire() {
 	c.session.mu.Unlock()
 }
 
-// close closes the connector, unless somebody has begun to use it.
+// close closes the connector, unless it has users again.
 func (c *cluster) close() {
 	c.connMu.Lock()
 	defer c.connMu.Unlock()
@@ -343,7 +348,8 @@ func (c *cluster) close() {
 	c.conn = nil
 }
 
-// closeClusters is called when all goroutines of the session have ended.
+// closeClusters closes all clusters. It must be called after all goroutines of the session have
+// ended.
 func (s *session) closeClusters() {
 	s.mu.Lock()
 	all := s.clusters

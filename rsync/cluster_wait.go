@@ -13,7 +13,7 @@ import (
 )
 
 // After its call has ended, an op may have to wait: until objects are ready or gone, or until its
-// next attempt. All functions here are called with the mutex of the cluster.
+// next attempt. All functions here must be called with the mutex of the cluster locked.
 
 // content ends an op after a successful call, unless the op waits for a state of its objects.
 func (c *cluster) content(o *op, states []connector.State, conn connector.Connector) {
@@ -46,7 +46,8 @@ func (o *op) held() bool {
 	return now.Sub(o.readySince) >= o.phase.hold
 }
 
-// poll has an op ask for the states again, if the op may wait.
+// poll makes an op read the states again: after a delay, or at once if they have changed. It ends
+// an op that may not wait.
 func (c *cluster) poll(o *op, wanting error) {
 	o.waits = wanting
 	switch {
@@ -76,8 +77,8 @@ var errCut = errors.New("it had to end before it was done")
 // long.
 const toldFrom = 4
 
-// unsatisfied returns an error for the first object that lacks the state that the verb waits for,
-// or failed for an object that can never reach it.
+// unsatisfied returns wanting for the first object that lacks the state that the verb waits for. It
+// returns failed for an object that can never reach that state.
 func unsatisfied(v verb, states []connector.State) (wanting, failed error) {
 	for i := range states {
 		s := &states[i]
@@ -104,7 +105,8 @@ func wantingError(s *connector.State, what string) error {
 	return fmt.Errorf("%s %s", s.Object, what)
 }
 
-// retry has an op wait for its next attempt, if it may.
+// retry makes an op wait for its next attempt. It ends an op that may not wait, or that has no
+// attempts left.
 func (c *cluster) retry(o *op, reason Reason, err error) {
 	o.attempts++
 	o.waits, o.readySince = err, time.Time{}

@@ -42,7 +42,7 @@ func (e *Engine) loadSpec(ctx context.Context, h *head) (*appcontext.AppContext,
 				records = append(records, record)
 				delete(values, part) // it may be large
 			}
-			if json.Unmarshal(bytes.Join(records, nil), &cluster.Resources) != nil { // also without a record
+			if json.Unmarshal(bytes.Join(records, nil), &cluster.Resources) != nil { // also if there is no record
 				return nil, &brokenError{key}
 			}
 			app.Clusters = append(app.Clusters, cluster)
@@ -52,7 +52,7 @@ func (e *Engine) loadSpec(ctx context.Context, h *head) (*appcontext.AppContext,
 	return out, nil
 }
 
-// brokenError is of a value that cannot be used, which no repetition helps.
+// brokenError is the error for a value that cannot be used. A retry does not help.
 type brokenError struct{ key string }
 
 func (e *brokenError) Error() string { return "the value of " + e.key + " is " + ErrBroken.Error() }
@@ -111,9 +111,9 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 	return fmt.Errorf("app context %q: %w", id, ErrConflict)
 }
 
-// removal returns the writes that remove a context with ops, and a function that must be called with
-// the revision of their transaction: it removes the manifests of a context that needs more than one
-// transaction.
+// removal returns the writes that remove a context, which include ops. The caller must then call
+// after with the revision of their transaction. It removes the manifests of a context that needs
+// more than one transaction.
 func (e *Engine) removal(h *head, ops []store.Op) (first []store.Op, after func(ctx context.Context, revision int64)) {
 	entries := inventoryDeletes(h)
 	whole := slices.Concat(entries, ops, []store.Op{store.DeletePrefix(specsKey(h.ID))})
@@ -131,7 +131,7 @@ func (e *Engine) removal(h *head, ops []store.Op) (first []store.Op, after func(
 	}
 }
 
-// image reads all of a context but its manifests.
+// image reads everything that is stored of a context, except its manifests.
 func (e *Engine) image(ctx context.Context, id string) (*image, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (e *Engine) image(ctx context.Context, id string) (*image, error) {
 	return e.stored(ctx, id)
 }
 
-// stored is image for an ID that is known to be valid.
+// stored is like image, for an ID that is known to be valid.
 func (e *Engine) stored(ctx context.Context, id string) (*image, error) {
 	result, err := e.store.Range(ctx, contextKey(id))
 	if err != nil {

@@ -19,16 +19,16 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// unfinishedLimit is how long a Create may take that needs several transactions.
+// unfinishedLimit is the time limit of a Create that needs several transactions.
 const unfinishedLimit = 10 * time.Minute
 
-// unfinished is a note that manifests are being written of a context that is not there yet, or removed of one
-// that was deleted.
+// unfinished is a note that the manifests of a context are being written before Create makes it
+// visible, or removed after Delete.
 type unfinished struct {
 	Began time.Time `json:"began"`
 }
 
-// creation is a Create under way.
+// creation is a Create in progress.
 type creation struct {
 	id, generation string
 	conditions     []store.Compare // of its next transaction
@@ -76,9 +76,9 @@ func newHeadApp(a *appcontext.App) headApp {
 	return out
 }
 
-// write stores a new context, in several transactions if it is too large for one. The last one makes
-// the context visible, and only that one has the conditions. If they are not true, write returns
-// errChanged.
+// write stores a new context, in several transactions if it is too large for one. The last one
+// makes the context visible, and only the last one has the conditions. If they are not true, write
+// returns errChanged.
 func (e *Engine) write(ctx context.Context, h *head, specs, final []store.Op, conditions ...store.Compare) error {
 	if err := e.tooLarge(append(specs, final...)); err != nil {
 		return fmt.Errorf("app context %q: %w", h.ID, err)
@@ -99,10 +99,10 @@ func (e *Engine) write(ctx context.Context, h *head, specs, final []store.Op, co
 	return e.createTxn(ctx, n, append(final, store.Delete(note.Key)), conditions...)
 }
 
-// maxSpecPart is the size of a record of manifests, in bytes; larger ones are divided.
+// maxSpecPart is the maximum size of a record of manifests, in bytes. Larger manifests are divided.
 const maxSpecPart = 512 << 10
 
-// specOps writes manifests as parts, each a record.
+// specOps returns the writes of manifests, divided into records.
 func specOps(key string, text []byte) []store.Op {
 	var out []store.Op
 	for part := range slices.Chunk(text, maxSpecPart) {
@@ -111,10 +111,11 @@ func specOps(key string, text []byte) []store.Op {
 	return out
 }
 
-// created reports whether a head does a part of Create, and takes back what was written where it fails. Each part but the first demands that the note
-// is there which came with that one, so no part that arrives late writes anything after the others were taken back.
+// createTxn writes a part of a new context. If it fails, it removes the parts that were written.
+// Each part except the first requires the note of the first part. So a part that arrives late
+// writes nothing after the others were removed.
 //
-// It returns errChanged if the last part fails because of more.
+// It returns errChanged if the last part fails because of the conditions in more.
 func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op, more ...store.Compare) error {
 	result, err := e.txn(ctx, slices.Concat(n.conditions, more), ops)
 	switch {
@@ -124,7 +125,7 @@ func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op, mor
 		}
 		return nil
 	case err == nil && n.created(result.Current[0]):
-		return nil // an attempt whose answer was lost
+		return nil // an earlier attempt succeeded, and its answer was lost
 	case err == nil && result.Current[0].Exists():
 		err = fmt.Errorf("app context %q exists: %w", n.id, ErrConflict)
 	case err == nil && len(more) > 0:
@@ -132,7 +133,7 @@ func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op, mor
 	case err == nil:
 		err = fmt.Errorf("creating app context %q took longer than %s, and was given up: %w", n.id, unfinishedLimit, ErrConflict)
 	}
-	// The head, if it came to be although the call failed, says that these manifests are its own.
+	// The head may exist although the call failed. Then these manifests belong to it.
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.CallTimeout)
 	defer cancel()
 	kv, getErr := e.store.Get(clean, headKey(n.id))
@@ -145,13 +146,13 @@ func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op, mor
 	return errors.Join(err, e.undo(clean, n, []store.Compare{store.Unchanged(kv)}))
 }
 
-// created reports whether a head is that of this creation.
+// created reports whether a head is the head of this creation.
 func (n *creation) created(kv store.KeyValue) bool {
 	var h head
 	return kv.Exists() && json.Unmarshal(kv.Value, &h) == nil && h.Generation == n.generation
 }
 
-// undo removes what the creation has written.
+// undo removes everything that the creation has written.
 func (e *Engine) undo(ctx context.Context, n *creation, conditions []store.Compare) error {
 	specs := specsKey(n.id) + n.generation + "/"
 	result, err := e.store.Range(ctx, specs)
@@ -169,8 +170,8 @@ func (e *Engine) undo(ctx context.Context, n *creation, conditions []store.Compa
 	return e.removeGeneration(ctx, n, conditions, ops)
 }
 
-// removeGeneration does ops, which remove entries of the inventory, and removes the manifests and the note
-// last, so that what a crash leaves is removed by a sweep.
+// removeGeneration applies ops, which remove entries of the inventory. It removes the manifests and
+// the note last, so a sweep can remove the rest after a crash.
 func (e *Engine) removeGeneration(ctx context.Context, n *creation, conditions []store.Compare, ops []store.Op) error {
 	ops = append(ops, store.DeletePrefix(specsKey(n.id)+n.generation+"/"), store.Delete(unfinishedKey(n.id, n.generation)))
 	for _, batch := range e.batches(ops) {
@@ -181,7 +182,8 @@ func (e *Engine) removeGeneration(ctx context.Context, n *creation, conditions [
 	return nil
 }
 
-// sweep removes what was left by processes that ended within a Create: now, or when its time is over.
+// sweep removes the parts of contexts that interrupted calls of Create and Delete have left. It
+// removes each at once, or when unfinishedLimit is over.
 func (s *session) sweep() {
 	result, err := s.engine.store.Range(s.ctx, unfinishedPrefix)
 	if err != nil {
@@ -209,18 +211,18 @@ func (s *session) sweep() {
 	}
 }
 
-// tooLarge finds single values that no transaction can hold.
+// tooLarge returns an error for a single value that exceeds the limits of a transaction.
 func (e *Engine) tooLarge(ops []store.Op) error {
 	maxBytes, _ := store.LimitsOf(e.store)
 	for _, op := range ops {
-		if have := len(op.Key) + len(op.Value) + 1024; have > maxBytes { // some room for conditions and the other keys
+		if have := len(op.Key) + len(op.Value) + 1024; have > maxBytes { // 1024 bytes are reserved for conditions and other keys
 			return &store.SizeError{What: "bytes", Key: op.Key, Have: have, Limit: maxBytes}
 		}
 	}
 	return nil
 }
 
-// batches divides ops so that each part fits into a transaction.
+// batches divides ops into parts, each small enough for one transaction.
 func (e *Engine) batches(ops []store.Op) [][]store.Op {
 	maxBytes, maxOps := store.LimitsOf(e.store)
 	var out [][]store.Op

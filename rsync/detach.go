@@ -16,7 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Detach removes a cluster that does not answer any more from a context. From then on:
+// Detach removes a cluster from a context. Use it for a cluster that does not answer any more. From
+// then on:
 //
 //   - Events omit the cluster, including the event in progress. The status of each app there is
 //     Skipped, with the reason Detached. Terminate and Delete of the context work without the
@@ -24,7 +25,8 @@ import (
 //   - The context does not hold its objects on the cluster: see [Engine.Inventory].
 //   - [Engine.Detached] lists the objects that the context may have there. When the cluster answers
 //     again, the engine deletes those that no other context holds. It runs no hooks. Until then it
-//     probes the cluster, with a delay that grows to 10 minutes, and records why the cleanup waits.
+//     probes the cluster, with a delay that grows to 10 minutes, and records the reason why the
+//     cleanup waits.
 //
 // The cluster stays detached until [Engine.Attach], also after the cleanup. Detach returns
 // ErrNotFound if the context does not exist or has no app on the cluster, and ErrBroken if the
@@ -46,7 +48,7 @@ func (e *Engine) detach(ctx context.Context, img *image, cluster appcontext.Clus
 	next := detachedCluster{Cluster: cluster, Since: e.now()}
 	compares := []store.Compare{store.Unchanged(img.stateKV), store.Unchanged(img.detachedKV)}
 	var ops []store.Op
-	if img.record.Current != 0 { // its owner looks at the queue again
+	if img.record.Current != 0 { // makes the owner read the queue again
 		ops = append(ops, putActive(img.head.ID))
 	}
 	if before := img.detached.get(cluster); before != nil && before.Remnant != "" {
@@ -69,7 +71,7 @@ func (e *Engine) detach(ctx context.Context, img *image, cluster appcontext.Clus
 	return e.apply(ctx, compares, append(ops, img.detached.with(next).put(img.head.ID)))
 }
 
-// apply does a transaction. It returns errChanged if a condition is not true.
+// apply runs a transaction. It returns errChanged if a condition is not true.
 func (e *Engine) apply(ctx context.Context, compares []store.Compare, ops []store.Op) error {
 	result, err := e.txn(ctx, compares, ops)
 	if err == nil && !result.Succeeded {
@@ -109,7 +111,7 @@ func (e *Engine) Attach(ctx context.Context, id string, cluster appcontext.Clust
 	return fmt.Errorf("app context %q: %w", id, ErrConflict)
 }
 
-// onCluster reads a context, which must have apps on a cluster.
+// onCluster reads a context. It returns ErrNotFound if the context has no app on the cluster.
 func (e *Engine) onCluster(ctx context.Context, id string, cluster appcontext.ClusterID) (*image, error) {
 	img, err := e.image(ctx, id)
 	if err == nil && len(img.head.appsOn(cluster)) == 0 {
@@ -128,8 +130,8 @@ func (h *head) appsOn(cluster appcontext.ClusterID) []headApp {
 	return out
 }
 
-// present returns the apps on a cluster on which they are not absent, and the conditions under which the others
-// are.
+// present returns the apps that are on a cluster and not absent there. The conditions ensure that
+// the other apps are still absent.
 func (e *Engine) present(ctx context.Context, img *image, c appcontext.ClusterID) ([]headApp, []store.Compare, error) {
 	apps := img.head.appsOn(c)
 	if !img.record.Partial {
@@ -161,8 +163,8 @@ func (r *record) mayHave() bool {
 type detachedCluster struct {
 	Cluster appcontext.ClusterID `json:"cluster"`
 	Since   time.Time            `json:"since"`
-	// Remnant is the ID of the remnant, which may be gone. It is empty if the context had no
-	// objects.
+	// Remnant is the ID of the remnant, which may have been removed. It is empty if the context had
+	// no objects.
 	Remnant string `json:"remnant,omitempty"`
 	// Attached is set by Attach. The entry then stays until an event has handled the cluster.
 	Attached bool `json:"attached,omitempty"`
@@ -201,7 +203,7 @@ func (d detachedClusters) clusters() []appcontext.ClusterID {
 	return out
 }
 
-// with returns a copy that has an entry, instead of the one about the same cluster.
+// with returns a copy with an entry, which replaces an entry for the same cluster.
 func (d detachedClusters) with(entry detachedCluster) detachedClusters {
 	out := slices.Clone(d)
 	i, ok := out.find(entry.Cluster)
@@ -212,8 +214,8 @@ func (d detachedClusters) with(entry detachedCluster) detachedClusters {
 	return slices.Insert(out, i, entry)
 }
 
-// handled returns a copy without the attached clusters that an event has handled, and whether there
-// are any.
+// handled returns a copy without the attached clusters that an event has handled, and whether any
+// were removed.
 func (d detachedClusters) handled(w *work) (detachedClusters, bool) {
 	if len(d) == 0 {
 		return d, false
@@ -247,9 +249,9 @@ func (e *Engine) detachedOf(ctx context.Context, id string) (detachedClusters, e
 	return d, err
 }
 
-// without returns the other context of an update without the clusters on which that context does not
-// count: an Update applies everything where the context from which it leads may lack objects, and an
-// UpdateDelete deletes everything where the context to which the update led holds nothing.
+// without returns the other context of an update without the clusters on which that context does
+// not count. An Update applies everything where the context from which it leads may lack objects.
+// An UpdateDelete deletes everything where the context to which the update led holds nothing.
 func (d detachedClusters) without(other *appcontext.AppContext, event EventType) *appcontext.AppContext {
 	if len(d) == 0 {
 		return other
@@ -266,7 +268,7 @@ func (d detachedClusters) without(other *appcontext.AppContext, event EventType)
 	return &out
 }
 
-// leaveOut ends the tasks on clusters that are detached, now or when their calls have returned.
+// leaveOut ends the tasks on detached clusters, now or when their calls have returned.
 func (r *run) leaveOut() {
 	if len(r.img.detached) == 0 {
 		return
@@ -288,7 +290,7 @@ func (t *task) leaveOut() {
 	t.deployed, t.ready, t.dirty = true, true, true
 }
 
-// leaveOut ends an op. It cancels its call.
+// leaveOut ends an op, and cancels its call.
 func (c *cluster) leaveOut(o *op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,10 +16,12 @@ import (
 )
 
 const (
-	// diffClusters is how many clusters one call of Diff asks at a time, and diffObjects how many objects in one call of a connector.
+	// diffClusters is the number of clusters that one Diff calls at a time. diffObjects is the
+	// maximum number of objects in one call of a connector.
 	diffClusters = 32
 	diffObjects  = 100
-	// maxDiffFields bounds the fields of a Diff, in bytes. Each app on a cluster has the same share.
+	// maxDiffFields bounds the fields of a Diff, in bytes. Each app on a cluster has an equal
+	// share.
 	maxDiffFields = 32 << 20
 )
 
@@ -90,7 +92,8 @@ func (d *Diff) Err() error {
 // the event applies and deletes is a change with a message. The fields of all changes have at most
 // 32 MiB; further fields are only counted.
 //
-// It returns ErrNotFound, ErrInvalidInput, ErrInvalidState if the event cannot begin, and ErrBroken.
+// It returns ErrNotFound, ErrInvalidInput, ErrInvalidState if the event cannot begin, and
+// ErrBroken.
 func (e *Engine) Diff(ctx context.Context, event EventType, id, from string) (*Diff, error) {
 	parts, err := e.diffParts(ctx, event, id, from)
 	if err != nil {
@@ -122,7 +125,7 @@ func (e *Engine) Diff(ctx context.Context, event EventType, id, from string) (*D
 	return out, nil
 }
 
-// diffCluster asks one cluster. When it has failed, it is not asked again.
+// diffCluster returns the changes on one cluster. After a failure it sends no further requests.
 func (e *Engine) diffCluster(ctx context.Context, cluster appcontext.ClusterID, parts []*diffPart, budget int) []ClusterDiff {
 	var failure error
 	conn, err := e.differ(ctx, cluster)
@@ -145,7 +148,7 @@ func (e *Engine) diffCluster(ctx context.Context, cluster appcontext.ClusterID, 
 	return out
 }
 
-// differ opens a connector that can compare.
+// differ opens a connector, which must implement connector.Differ.
 func (e *Engine) differ(ctx context.Context, cluster appcontext.ClusterID) (conn connector.Connector, err error) {
 	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, e.options.CallTimeout)
@@ -170,7 +173,7 @@ func diffReason(ctx context.Context, err error) Reason {
 	return ReasonRefusedForNow
 }
 
-// diffPart asks about one app, some objects at a time.
+// diffPart returns the changes of one app, with at most diffObjects objects in each request.
 func (e *Engine) diffPart(ctx context.Context, conn connector.Differ, p *diffPart, budget int) ([]connector.Change, error) {
 	if err := e.share(ctx, p); err != nil {
 		return nil, storeTrouble(err)

@@ -14,15 +14,15 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// diffPart is what an event does with one app on one cluster.
+// diffPart is the part of an event for one app on one cluster.
 type diffPart struct {
 	connector.DiffBatch
 
-	notes     map[appcontext.Object]string // what to add to the messages of changes
+	notes     map[appcontext.Object]string // added to the messages of changes
 	recreated map[appcontext.Object]bool   // hooks that are deleted before they are created
 	deleted   map[appcontext.Object]bool   // hooks that are deleted when they are done
-	again     []appcontext.Resource        // objects of Delete, as other replaced contexts have them
-	known     []connector.Change           // of objects about which the cluster is not asked
+	again     []appcontext.Resource        // objects of Delete, with the manifests of other replaced contexts
+	known     []connector.Change           // of objects that are not sent to the cluster
 
 	event    EventType
 	target   string   // the context of the event
@@ -96,7 +96,8 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	return plan.parts, nil
 }
 
-// diffContext reads a context, in whose state an event must be able to begin.
+// diffContext reads a context. It returns ErrInvalidState if an event of the type begins is not
+// valid in the state of the context.
 func (e *Engine) diffContext(ctx context.Context, event EventType, id string, begins EventType) (*image, error) {
 	if event != Instantiate && event != Terminate && event != Update {
 		return nil, fmt.Errorf("%w: event %q: must be Instantiate, Terminate or Update", ErrInvalidInput, event)
@@ -121,7 +122,7 @@ type diffPlan struct {
 	gone     map[appcontext.Identity]*diffPart // the parts that delete objects
 }
 
-// add plans what is done with the apps of one context, on clusters that are not detached from it.
+// add plans the changes of one context's apps, on clusters that are not detached from the context.
 func (d *diffPlan) add(p *planner, id string, detached detachedClusters) error {
 	tasks := p.plan()
 	if p.broken != "" {
@@ -149,7 +150,7 @@ func (d *diffPlan) add(p *planner, id string, detached detachedClusters) error {
 	return nil
 }
 
-// collect brings the phases of a task together. What it both applies and deletes is a hook.
+// collect merges the phases of a task. An object that the task both applies and deletes is a hook.
 func (d *diffPlan) collect(part *diffPart, t *task) {
 	applies := map[appcontext.Object]bool{}
 	for _, phase := range t.phases {
@@ -181,8 +182,8 @@ func (d *diffPlan) collect(part *diffPart, t *task) {
 	}
 }
 
-// complete adds to a change what the connector does not know. It compares a hook that is deleted
-// before it is created with the object of the earlier run.
+// complete adds facts to a change that the connector cannot report. It compares a hook that is
+// deleted before it is created with the object of the earlier run.
 func (p *diffPart) complete(c *connector.Change) {
 	note := p.notes[c.Object]
 	if p.recreated[c.Object] {
@@ -200,13 +201,15 @@ func (p *diffPart) complete(c *connector.Change) {
 	c.Message = shorten(errors.New(joined(c.Message, note)))
 }
 
-// counts reports whether a neighbor holds its objects, for the event.
+// counts reports whether a neighbor holds its objects for the event. Contexts that the event
+// replaces do not count.
 func (p *diffPart) counts(n *neighbor, r *record) bool {
 	return r.Holds && !slices.Contains(p.replaced, n.id)
 }
 
-// shareHooks keeps hooks that other contexts hold, as the event does: it deletes them neither before
-// they are created nor when they are done. In the end they have the manifests of these contexts.
+// shareHooks keeps hooks that other contexts hold, as the event does. It deletes them neither
+// before they are created nor when they are done. At the end they have the manifests of these
+// contexts.
 func (e *Engine) shareHooks(ctx context.Context, p *diffPart) error {
 	objects := maps.Clone(p.recreated)
 	maps.Copy(objects, p.deleted)
@@ -240,18 +243,18 @@ func (e *Engine) shareHooks(ctx context.Context, p *diffPart) error {
 	return nil
 }
 
-// share takes objects that other contexts hold out of those to delete, as the event does: such an object stays, and gets the manifest of
-// the context that holds it.
+// share keeps objects that other contexts hold, as the event does. Such an object is not deleted,
+// and gets the manifest of the context that holds it.
 func (e *Engine) share(ctx context.Context, p *diffPart) error {
 	if !p.event.removes() {
 		return e.shareHooks(ctx, p)
 	}
 	objects := map[appcontext.Object]bool{}
-	for _, r := range slices.Concat(p.Apply, p.Delete) { // it applies hooks
+	for _, r := range slices.Concat(p.Apply, p.Delete) { // Apply has the hooks
 		objects[r.Object] = true
 	}
 	left, err := e.holders(ctx, p.AppContextID, p.Cluster, objects, p.records, func(n *neighbor, r *record) bool {
-		if n.id == p.target { // it holds its objects from the begin of the event
+		if n.id == p.target { // the target holds its objects from the begin of the event
 			return r.Generation == n.generation && !p.detached
 		}
 		return p.counts(n, r)
@@ -263,7 +266,7 @@ func (e *Engine) share(ctx context.Context, p *diffPart) error {
 	names := map[string]holder{}
 	leave := func(r appcontext.Resource) bool {
 		h, ok := left[r.Object]
-		if ok && (h.id != p.target || !h.common[objectToken(r.Object)]) { // else it is in the part of the target
+		if ok && (h.id != p.target || !h.common[objectToken(r.Object)]) { // otherwise the target's part has it
 			names[h.String()] = h
 			byHolder[h.String()] = append(byHolder[h.String()], r)
 		}

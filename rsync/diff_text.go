@@ -12,7 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// signs begin the line of an object in the text of a Diff. Unchanged objects have no line, unless there is a message.
+// signs maps a kind of change to the sign at the start of its line in the text of a Diff. Unchanged
+// objects have no line, unless they have a message.
 var signs = map[connector.ChangeKind]string{
 	connector.ChangeNone: "=", connector.ChangeCreate: "+", connector.ChangeUpdate: "~", connector.ChangeReplace: "-/+",
 	connector.ChangeDelete: "-", connector.ChangeRefused: "!", connector.ChangeUnknown: "?",
@@ -21,7 +22,7 @@ var signs = map[connector.ChangeKind]string{
 // String returns the text of WriteTo.
 func (d *Diff) String() string {
 	var b strings.Builder
-	_, _ = d.WriteTo(&b) // it never fails
+	_, _ = d.WriteTo(&b) // a strings.Builder never fails
 	return b.String()
 }
 
@@ -86,14 +87,14 @@ func (d *Diff) summary() string {
 	return s
 }
 
-// textWriter writes lines until an error.
+// textWriter writes lines, until the first error.
 type textWriter struct {
 	w   io.Writer
 	n   int64
 	err error
 }
 
-// line writes a line without characters that a terminal would obey.
+// line writes a line. It replaces unprintable characters, which a terminal could interpret.
 func (t *textWriter) line(format string, args ...any) {
 	if t.err != nil {
 		return

@@ -25,8 +25,8 @@
 //   - The engine executes each queued event once, in the order of its queue, despite crashes. Calls
 //     to clusters may be repeated after a crash. Changes of state are not repeated.
 //   - Batches of any size finish, at any latency: connectors report progress, and the time limit
-//     applies to each request. A repeated call omits what was done. After a crash of the engine it
-//     repeats everything, which changes nothing.
+//     applies to each request. A repeated call omits completed resources. After a crash of the
+//     engine it includes them, which changes nothing.
 //   - A failing cluster stops no other cluster. Each app on each cluster has its own status.
 //     Waiting apps use no goroutine, and all together cause one probe of a cluster a second.
 //   - Resources of an app are applied in order on a cluster, and deleted in reverse order.
@@ -41,7 +41,7 @@
 //     engine continues its work within the duration of a lease.
 //   - No event deletes an object that another context holds: the last context that holds the object
 //     deletes it. Nor does an event delete a Namespace or a CustomResourceDefinition while another
-//     context has objects in it. The Namespace or definition then stays.
+//     context has objects in it. That Namespace or definition stays.
 //   - A dead cluster delays nothing after [Engine.Detach] has removed it from the context.
 //   - [Engine.Healthy] fails while the store does not answer or rejects every write.
 //   - The number of transactions of an event does not depend on the number of resources.
@@ -49,14 +49,14 @@
 // # Events
 //
 // Instantiate applies a context, Terminate deletes it, and Read reads the states of its objects.
-// Update leads from one context to another: it first applies new and changed resources, and when
-// all of them are applied, it deletes those that the new context does not have. An object that
+// Update leads from one context to another. It first applies new and changed resources. When all of
+// them are applied, it deletes the resources that the new context does not have. An object that
 // moved to another app is not deleted. Rollback is an Update in the other direction. An Update is
 // in the queue of the context that it leads to. Its second half, the UpdateDelete, is in the queue
 // of the context that it leads from. [Engine.Diff] returns the changes that an event would make, by
 // cluster and field.
 //
-// After a failed Update there are three ways on: an Update from either context to the same or
+// After a failed Update there are three ways out: an Update from either context to the same or
 // another context, a Rollback, or a Terminate of both contexts. Each of them leaves no object
 // behind. Such an Update applies all resources, and replaces all contexts that failed updates have
 // left: up to 16. Each of these gets an UpdateDelete. After a Terminate of the failed context,
@@ -72,17 +72,17 @@
 //
 // # Rollouts
 //
-// With the option [WithRollout] an Instantiate or an Update moves from cluster to cluster: in
-// groups, with limits of clusters in progress and of failures, a time for which a cluster must stay
-// ready, a deadline, and approvals. Approve, Pause, Resume and Abort control it. ROLLOUT.md has the
-// rules, and compares them with OCM and KubeFleet. HOOKS.md describes dependencies, waves and
-// hooks.
+// With the option [WithRollout] an Instantiate or an Update moves from cluster to cluster, in
+// groups. A rollout can limit the clusters in progress and the failures. It can have a time for
+// which a cluster must stay ready, a deadline, and approvals. Approve, Pause, Resume and Abort
+// control it. ROLLOUT.md has the rules, and compares them with OCM and KubeFleet. HOOKS.md
+// describes dependencies, waves and hooks.
 //
 // # Between events
 //
 // With [Options].Observe the engines follow contexts that are Instantiated. [Status].Observed and
 // [Engine.Watch] report objects that are not ready or differ from their manifests, by field. With
-// [ObserveHeal] the engine applies such objects again in a [Heal]. A Heal comes after all queued
+// [ObserveHeal] the engine applies such objects again in a [Heal]. A Heal runs after all queued
 // events, and changes no object of another context. If the drift returns, the engine heals it up to
 // five times, with growing delays. Then it only reports the drift, with [ReasonContested], until
 // the next event. Hooks are not observed.

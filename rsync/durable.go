@@ -22,11 +22,12 @@ const (
 	indexPrefix   = "/rsync/index/"
 	stopPrefix    = "/rsync/stop/"
 	enginePrefix  = "/rsync/engine/"
-	// inventoryPrefix has which contexts have objects on a cluster.
+	// inventoryPrefix has the objects of contexts, by cluster.
 	inventoryPrefix = "/rsync/inventory/"
-	// remnantPrefix has what Detach left to clean up on each cluster.
+	// remnantPrefix has the remnants that Detach has left, by cluster.
 	remnantPrefix = "/rsync/detached/"
-	// unfinishedPrefix has a note for each Create of several transactions, until the last.
+	// unfinishedPrefix has a note for each Create or Delete of several transactions, until the last
+	// one.
 	unfinishedPrefix = "/rsync/unfinished/"
 )
 
@@ -47,7 +48,8 @@ func unfinishedKey(id, generation string) string {
 
 func engineKey(session string) string { return enginePrefix + session + "/" }
 
-// elementKey has the number in hexadecimal digits of fixed length, so that keys are in the order of the queue.
+// elementKey returns the key of an element. The number in the key has a fixed length, so the order
+// of the keys is the order of the queue.
 func elementKey(id string, seq uint64) string { return fmt.Sprintf("%s%016x/", queueKey(id), seq) }
 
 func rolloutKey(id string, seq uint64) string {
@@ -82,7 +84,7 @@ func remnantsKey(c appcontext.ClusterID) string { return remnantPrefix + c.Strin
 
 func remnantKey(c appcontext.ClusterID, id string) string { return remnantsKey(c) + id + "/" }
 
-// specPartKey is where part n of the manifests is; the first is at specKey.
+// specPartKey returns the key of part n of the manifests. The first part is at specKey.
 func specPartKey(first string, n int) string {
 	if n == 0 {
 		return first
@@ -95,14 +97,14 @@ func idOf(prefix, key string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(key, prefix), "/")
 }
 
-// head is what a context is, without its manifests. It never changes.
+// head describes a context without its manifests. It never changes.
 type head struct {
 	ID string `json:"id"`
-	// Generation is the folder of the manifests, which are written before the head is.
+	// Generation is in the keys of the manifests, which are written before the head.
 	Generation string          `json:"generation"`
 	Meta       appcontext.Meta `json:"meta"`
 	Apps       []headApp       `json:"apps"`
-	// Remnant is set for what Detach left of another context on a cluster.
+	// Remnant is set if the context is a remnant, which Detach has created.
 	Remnant *remnant `json:"remnant,omitempty"`
 }
 
@@ -112,40 +114,44 @@ type headApp struct {
 	Clusters  []appcontext.ClusterID  `json:"clusters,omitempty"`
 }
 
-// record is the state of a context. Only its owner changes it, and who becomes it.
+// record is the state of a context. Only its owner changes it, or a session that thereby becomes
+// the owner.
 type record struct {
 	State State `json:"state"`
-	// Owner is the session of the engine that has the context, empty while nothing is to do.
+	// Owner is the session of the engine that owns the context. It is empty if no session owns the
+	// context.
 	Owner string `json:"owner,omitempty"`
-	// Writer is the session that wrote this value, empty for Create. Nothing depends on it: it is for who looks at the store's
-	// history, where an owner that drains its context leaves no name otherwise.
+	// Writer is the session that wrote this value. It is empty after Create. It has no effect. It
+	// documents the history in the store, because an owner that drains its context clears Owner.
 	Writer string `json:"writer,omitempty"`
 	// Current is the element in progress, 0 for none.
 	Current uint64 `json:"current,omitempty"`
-	// Generation is that of the head. Holds is whether the context holds its objects: others do not delete them.
+	// Generation is the Generation of the head. Holds is whether the context holds its objects:
+	// other contexts do not delete them.
 	Generation string `json:"generation,omitempty"`
 	Holds      bool   `json:"holds,omitempty"`
-	// Previous are the contexts that the last update of this one replaces. Whole is whether that applies everything, because it
-	// is not known what the cluster has of them.
+	// Previous has the contexts that the last update of this one replaces. Whole is whether that
+	// update applies everything, because the state of their objects on the clusters is unknown.
 	Previous []string `json:"previous,omitempty"`
 	Whole    bool     `json:"whole,omitempty"`
 	// Fresh is whether the context had no objects when the event in progress began.
 	Fresh bool `json:"fresh,omitempty"`
 	// Partial is whether the context may be absent on clusters: see storedStatus.
 	Partial bool `json:"partial,omitempty"`
-	// Transitions counts changes of State, Version those of the record: no two of its values are equal.
+	// Transitions counts the changes of State, and Version the changes of the record. No two values
+	// of the record are equal.
 	Transitions uint64 `json:"transitions"`
 	Version     uint64 `json:"version"`
 }
 
-// tail is the end of a queue. Those who queue change it, so it is apart from the record.
+// tail is the end of a queue. Calls that queue events change it, so it is separate from the record.
 type tail struct {
 	Next uint64 `json:"next"`
 }
 
-// image is what is stored of a context beside its manifests, at one revision.
+// image is the stored state of a context at one revision, without its manifests.
 type image struct {
-	found    bool // the head is among it
+	found    bool // the head was read
 	head     head
 	record   record
 	stateKV  store.KeyValue
@@ -153,7 +159,7 @@ type image struct {
 	tailKV   store.KeyValue
 	elements []*Element
 	statuses []ClusterStatus
-	absent   map[taskKey]bool // the apps of statuses with that mark
+	absent   map[taskKey]bool // the apps with Absent in their status
 	observed []observed
 	revision int64
 
@@ -161,7 +167,8 @@ type image struct {
 	detachedKV store.KeyValue
 }
 
-// parseImage reads the keys of a context, all or one that is needed is missing. It reports whether there is a context.
+// parseImage decodes all keys of a context, and reports whether the context exists. It returns a
+// brokenError if a required key is missing.
 func parseImage(id string, result store.RangeResult) (*image, bool, error) {
 	img, err := parseKeys(id, result)
 	switch {
@@ -177,7 +184,7 @@ func parseImage(id string, result store.RangeResult) (*image, bool, error) {
 	return img, true, nil
 }
 
-// parseKeys reads some of the keys of a context.
+// parseKeys decodes some of the keys of a context.
 func parseKeys(id string, result store.RangeResult) (*image, error) {
 	img := &image{
 		revision: result.Revision, detachedKV: store.KeyValue{Key: detachedKey(id)}, absent: map[taskKey]bool{},
@@ -222,7 +229,8 @@ func parseKeys(id string, result store.RangeResult) (*image, error) {
 	return img, nil
 }
 
-// encode never fails: the types are all of this package.
+// encode returns the JSON of a value. It never fails, because all values have types of this
+// package.
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -239,7 +247,8 @@ func putStatus(id string, s *storedStatus) store.Op {
 	return store.Put(statusKey(id, s.App, s.Cluster), encode(s))
 }
 
-// putRecord writes the record and what List reads of it. List does not return remnants.
+// putRecord returns the writes of the record and of the index, which List reads. The index has no
+// remnants.
 func (h *head) putRecord(r *record) []store.Op {
 	ops := []store.Op{store.Put(stateKey(h.ID), encode(r))}
 	if h.Remnant == nil {
@@ -248,5 +257,6 @@ func (h *head) putRecord(r *record) []store.Op {
 	return ops
 }
 
-// putActive is written with each event that is queued, so that a watch on it tells of all. EMCO has the same record.
+// putActive returns the write of the active record. Each transaction that queues a pending event
+// includes it, so a watch on active records reports all events. EMCO has the same record.
 func putActive(id string) store.Op { return store.Put(activeKey(id), encode(id)) }

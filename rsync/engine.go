@@ -27,9 +27,9 @@ type Engine struct {
 
 	mu      sync.Mutex
 	started bool
-	session *session // the one that works now, or nil
+	session *session // the current session, or nil
 	ready   chan struct{}
-	failure error // why there is no session
+	failure error // the reason why session is nil
 }
 
 // New returns an engine, which does nothing before Start. It returns ErrInvalidInput for invalid
@@ -89,11 +89,14 @@ var errNotStarted = errors.New("the engine is not started")
 // events.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// Healthy returns nil while the engine has a lease and the store accepts its writes. Otherwise it returns the reason: the
-// engine is not started, has ended, the store does not answer, or the store refuses every write, as an etcd without space
-// does. The error wraps the store's. Healthy sends nothing to the store. It fails within [Options].LeaseTTL after the store
-// stopped answering. After a failed write the engine itself writes again, first within 500 ms and then at least every 10 s.
-// Healthy fails while these writes fail, and recovers with the first write that the store accepts.
+// Healthy returns nil while the engine has a lease and the store accepts its writes. Otherwise it
+// returns the reason: the engine is not started or has ended, the store does not answer, or the
+// store rejects every write, as an etcd without space does. The error wraps the error of the store.
+//
+// Healthy sends nothing to the store. It fails within [Options].LeaseTTL after the store has
+// stopped answering. After a failed write the engine itself writes again, first within 500 ms and
+// then at least every 10 s. Healthy fails while these writes fail, and recovers with the first
+// write that the store accepts.
 func (e *Engine) Healthy() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -127,7 +130,7 @@ func (e *Engine) current() *session {
 
 func isPut(op store.Op) bool { return op.Kind == store.OpPut }
 
-// txn counts transactions, and notes whether the store accepts writes.
+// txn runs a transaction, counts it, and notes whether the store accepts writes.
 func (e *Engine) txn(ctx context.Context, compares []store.Compare, ops []store.Op) (store.TxnResult, error) {
 	s, refusals := e.current(), 0
 	if s != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// conflictLimit is how often a transaction is tried that others keep from succeeding.
+// conflictLimit is the number of attempts of a transaction that conflicts with other writers.
 const conflictLimit = 100
 
 // Instantiate queues the event that applies all resources of a context. With [WithRollout] it moves
@@ -33,8 +33,8 @@ func (e *Engine) Instantiate(ctx context.Context, id string, options ...CallOpti
 // earlier events in the queue are skipped, and the event in progress ends when it would otherwise
 // wait.
 //
-// Objects that another context holds stay, with the manifest of that context: see [Engine.Inventory]. The
-// status of the app on that cluster names them.
+// Objects that another context holds stay, with the manifest of that context: see
+// [Engine.Inventory]. The status of the app on that cluster names them.
 func (e *Engine) Terminate(ctx context.Context, id string, options ...CallOption) (EventRef, error) {
 	return e.enqueue(ctx, id, Element{Event: Terminate}, options)
 }
@@ -84,7 +84,8 @@ func checkID(id string) error {
 	return nil
 }
 
-// enqueue adds an element and the active record in one transaction. One that fails has read what it needs for the next.
+// enqueue adds an element and the active record in one transaction. A failed transaction returns
+// the values for the next attempt.
 func (e *Engine) enqueue(ctx context.Context, id string, element Element, options []CallOption) (EventRef, error) {
 	if err := checkID(id); err != nil {
 		return EventRef{}, err
@@ -131,8 +132,9 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 	return EventRef{}, fmt.Errorf("queue %s of app context %q: %w", element.Event, id, ErrConflict)
 }
 
-// queuedBefore returns the event that was queued with the key of an element, which must be of the same call; none when the history
-// has let go of it and of the key meanwhile.
+// queuedBefore returns the event that was queued with the key of an element. It returns
+// ErrInvalidInput if another call has used the key. It returns no event if the history has removed
+// the event and the key meanwhile.
 func (e *Engine) queuedBefore(
 	ctx context.Context, id string, key store.KeyValue, element *Element, rollout *rolloutRecord,
 ) (EventRef, error) {
@@ -180,7 +182,7 @@ func (e *Engine) enqueueOps(
 	return EventRef{id, element.Seq}, compares, ops, nil
 }
 
-// now is the time as it is stored: in UTC, without the monotonic part.
+// now returns the time as it is stored: in UTC, without the monotonic part.
 func (e *Engine) now() time.Time { return e.options.Clock.Now().UTC().Round(0) }
 
 // Stop stops a context until ClearStop. The event in progress ends when it would otherwise wait;

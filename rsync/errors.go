@@ -31,7 +31,8 @@ var (
 	// ErrFailed: an event failed on a cluster. ErrPreempted: a Terminate replaced the event.
 	ErrFailed    = errors.New("a cluster refused")
 	ErrPreempted = errors.New("a terminate took the place of the event")
-	// ErrAborted: a rollout was aborted. ErrDeadline: a cluster took longer than Rollout.ProgressDeadline.
+	// ErrAborted: a rollout was aborted. ErrDeadline: a cluster took longer than
+	// Rollout.ProgressDeadline.
 	ErrAborted  = errors.New("the rollout was aborted")
 	ErrDeadline = errors.New("a cluster took longer than the progress deadline")
 	// ErrBroken: a value of a context is missing in the store or cannot be decoded. A retry does
@@ -63,7 +64,7 @@ const (
 	ReasonInvalidContext   Reason = "InvalidContext"   // a stored value of the context is invalid, or Options.Comparer panicked
 )
 
-// sentinel is the error that belongs to a reason.
+// sentinel returns the error that belongs to a reason.
 func (r Reason) sentinel() error {
 	switch r {
 	case ReasonInvalidState:

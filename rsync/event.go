@@ -43,8 +43,8 @@ type Element struct {
 	Message string        `json:"message,omitempty"`
 	// Next is the UpdateDelete that follows a finished Update.
 	Next *EventRef `json:"next,omitempty"`
-	// Rollout is whether the event is a rollout: see Engine.RolloutStatus. Rollback is the event that
-	// Rollout.RollbackOnFailure has queued.
+	// Rollout is whether the event is a rollout: see Engine.RolloutStatus. Rollback is the event
+	// that Rollout.RollbackOnFailure has queued.
 	Rollout  bool      `json:"rollout,omitempty"`
 	Rollback *EventRef `json:"rollback,omitempty"`
 	// IdempotencyKey is the key of the call, if it had one.
@@ -53,7 +53,7 @@ type Element struct {
 	Finished       time.Time `json:"finished,omitzero"`
 }
 
-// call says what was asked for.
+// call describes the call that queued the event.
 func (e *Element) call() string {
 	if e.UCID != "" {
 		return fmt.Sprintf("%s from %q", e.Event, e.UCID)
@@ -88,8 +88,8 @@ type ClusterStatus struct {
 	Time    time.Time            `json:"time"`
 	// Begun is when a rollout began on the cluster.
 	Begun time.Time `json:"begun,omitzero"`
-	// Resources has the states that a Read found: about 500 KiB. ResourcesOmitted counts further
-	// states. Ready resources are omitted first.
+	// Resources has the states that a Read found, up to about 500 KiB. ResourcesOmitted counts
+	// further states. Ready resources are omitted first.
 	Resources        []connector.State `json:"resources,omitempty"`
 	ResourcesOmitted int               `json:"resourcesOmitted,omitempty"`
 }
@@ -157,11 +157,11 @@ type CallOption struct {
 	rollout        *Rollout
 }
 
-// IdempotencyKey makes calls safe to repeat. A call with the key of an earlier call on the same
-// context returns the event of the earlier call and queues nothing, while the event is in the
-// history. Use it to repeat a call after an error that leaves open whether the event was queued. A
-// call for another event, for an Update from another context, or with another rollout needs another
-// key: otherwise it returns ErrInvalidInput. Update and Rollback are the same event.
+// IdempotencyKey makes calls safe to repeat. While the event of an earlier call is in the history,
+// a call with the same key on the same context returns that event and queues nothing. Use it to
+// repeat a call after an error that leaves open whether the event was queued. A call for another
+// event, for an Update from another context, or with another rollout needs another key: otherwise
+// it returns ErrInvalidInput. Update and Rollback are the same event.
 func IdempotencyKey(key string) CallOption { return CallOption{idempotencyKey: key} }
 
 // IdempotencyKeyOf returns the key in options, or "". Use it to send calls to an engine in another

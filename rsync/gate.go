@@ -12,20 +12,20 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// gate is what tasks wait for before they begin: other tasks must be deployed, be ready or have ended, and then some
-// time must pass. The tasks of an app on other clusters share one, so an event takes time and memory in proportion to
-// its tasks.
+// gate is a condition that tasks wait for before they begin. Other tasks must be deployed, be ready
+// or have ended, and then some time must pass. Tasks on clusters without the other app share one
+// gate, so an event takes time and memory in proportion to its tasks.
 type gate struct {
 	need   need
 	wait   time.Duration
-	left   int     // tasks that are not so far
-	failed *task   // one that never will be
-	open   bool    // no task waits any more
-	by     []*task // that wait
+	left   int     // tasks that have not reached need yet
+	failed *task   // a task that will never reach need
+	open   bool    // the tasks do not wait for it any more
+	by     []*task // the tasks that wait
 	timer  clock.Timer
 }
 
-// need is how far a task must be for a gate.
+// need is the progress of a task that a gate requires.
 type need int
 
 const (
@@ -51,7 +51,7 @@ func (n need) satisfiedBy(t *task) bool {
 	}
 }
 
-// gates makes the gates of tasks.
+// gates collects the gates of tasks.
 type gates struct {
 	all []*gate
 	at  map[taskKey]*task
@@ -83,7 +83,8 @@ func (g *gates) add(n need, wait time.Duration, on, by []*task) {
 	}
 }
 
-// pairs divides the tasks of an app by those of another app: those that are on a cluster with one of it, and the rest.
+// pairs divides the tasks of an app by the tasks of another app. together has the tasks on clusters
+// of both apps, each with the task of the other app. alone has the rest.
 func (g *gates) pairs(app, other string) (together [][2]*task, alone []*task) {
 	for _, t := range g.of[app] {
 		if o := g.at[taskKey{other, t.cluster}]; o != nil {
@@ -95,8 +96,8 @@ func (g *gates) pairs(app, other string) (together [][2]*task, alone []*task) {
 	return together, alone
 }
 
-// dependsOn makes the tasks of an app wait for those of another one: for the one on the same cluster, or for all where
-// there is none.
+// dependsOn makes the tasks of an app wait for the tasks of another app. Each waits for the task on
+// its own cluster, or for all tasks of the other app if that cluster has none.
 func (g *gates) dependsOn(app string, d *appcontext.Dependency) {
 	n := needDeployed
 	if d.Status == appcontext.Ready {
@@ -111,7 +112,8 @@ func (g *gates) dependsOn(app string, d *appcontext.Dependency) {
 	}
 }
 
-// outlives is the reverse for deletion: the tasks of the other app wait until those of the app have ended.
+// outlives adds the reverse dependency for deletion: the tasks of the other app wait until the
+// tasks of the app have ended.
 func (g *gates) outlives(app string, d *appcontext.Dependency) {
 	together, alone := g.pairs(app, d.App)
 	for _, pair := range together {
@@ -122,7 +124,7 @@ func (g *gates) outlives(app string, d *appcontext.Dependency) {
 	}
 }
 
-// enqueue has a task processed in the next advance, and its status written where it has changed.
+// enqueue queues a task for the next advance. If its status has changed, the status is written.
 func (w *work) enqueue(t *task) {
 	w.list(t)
 	if !t.queued {
@@ -138,7 +140,7 @@ func (w *work) list(t *task) {
 	}
 }
 
-// startWork takes the tasks of an event.
+// startWork starts the tasks of an event.
 func (r *run) startWork(w *work) {
 	w.open = len(w.tasks)
 	for _, t := range w.tasks {
@@ -184,7 +186,7 @@ func (r *run) process(t *task) (ended bool) {
 	return ended
 }
 
-// tryOpen opens a gate if no task is missing, now or after the gate's wait.
+// tryOpen opens a gate if all tasks have reached its need, at once or after its wait.
 func (r *run) tryOpen(w *work, g *gate) {
 	switch {
 	case g.left > 0 || g.failed != nil:
@@ -196,7 +198,7 @@ func (r *run) tryOpen(w *work, g *gate) {
 	}
 }
 
-// waited has a gate opened after its wait.
+// waited runs when the wait of a gate is over. The next step of the run opens the gate.
 func (r *run) waited(g *gate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,7 +217,8 @@ func (w *work) wake(g *gate) {
 	}
 }
 
-// blocked reports whether a task has to wait for others. failed names a failed task among them.
+// blocked reports whether a task must wait for other tasks. failed describes a failed task that it
+// depends on.
 func (r *run) blocked(t *task) (blocked bool, failed string) {
 	if r.work.rollout.gates(t) {
 		return true, ""

@@ -18,9 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// token stands for an object in the inventory: 63 bits of a hash, and a bit that tells objects from what they
-// are in. An object is in its namespace, and in its API group, which a CustomResourceDefinition of the group
-// provides.
+// token represents an object, a namespace or an API group in the inventory: 63 bits of a hash, and
+// a last bit. The last bit is set in the token of the objects inside a namespace or an API group. A
+// CustomResourceDefinition provides the API group of its resources.
 type token uint64
 
 const (
@@ -35,13 +35,13 @@ func tokenOf(parts ...string) token {
 
 func objectToken(o appcontext.Object) token { return tokenOf(o.Group, o.Kind, o.Namespace, o.Name) }
 
-// inside is the token of what is in a namespace or a group.
+// inside returns the token of the objects inside a namespace or a group.
 func (t token) inside() token { return t | 1 }
 
 func namespaceToken(name string) token { return tokenOf("", namespaceKind, "", name) }
 func groupToken(group string) token    { return tokenOf("group", group) }
 
-// provides returns the token of the namespace or group that goes with an object when it is deleted.
+// provides returns the token of the namespace or group that is deleted with an object.
 func provides(o appcontext.Object) (token, bool) {
 	switch {
 	case o.Kind == namespaceKind && o.Group == "":
@@ -53,14 +53,14 @@ func provides(o appcontext.Object) (token, bool) {
 	return 0, false
 }
 
-// isEnd reports whether a resource is on the cluster only while its app goes, or only while a hook
-// runs that is deleted when it has succeeded.
+// isEnd reports whether a resource exists only for a time: a pre-delete or post-delete hook, or a
+// hook that is deleted after it has succeeded.
 func isEnd(r *appcontext.Resource) bool {
 	return r.Hook == appcontext.PreDelete || r.Hook == appcontext.PostDelete || r.Has(appcontext.HookSucceeded)
 }
 
-// inventoryEntry is the value that the inventory has of an app on a cluster: its tokens, in order, 8 bytes
-// each.
+// inventoryEntry returns the inventory's value for an app on a cluster: its tokens, in order, with
+// 8 bytes each.
 func inventoryEntry(resources []appcontext.Resource) []byte {
 	var tokens []token
 	for i := range resources {
@@ -88,13 +88,13 @@ func inventoryEntry(resources []appcontext.Resource) []byte {
 	return out
 }
 
-// inventoryOps writes what a context has on a cluster.
+// inventoryOps returns the writes of the inventory for an app on a cluster.
 func inventoryOps(id, generation, app string, c *appcontext.Cluster) []store.Op {
 	entry := inventoryEntry(c.Resources)
 	return specOps(inventoryKey(c.ClusterID, id, generation, app), entry)
 }
 
-// inventoryDeletes removes all that a context has in the inventory.
+// inventoryDeletes returns the writes that remove a context from the inventory.
 func inventoryDeletes(h *head) []store.Op {
 	var out []store.Op
 	for _, a := range h.Apps {
@@ -105,14 +105,15 @@ func inventoryDeletes(h *head) []store.Op {
 	return out
 }
 
-// neighbor is an app of another context on a cluster that has objects of a task, or what they are in.
+// neighbor is an app of another context on the same cluster. It has tokens in common with a task:
+// objects, or the namespaces and API groups of objects.
 type neighbor struct {
 	cluster             appcontext.ClusterID
 	id, generation, app string
 	common              map[token]bool
 }
 
-// neighbors reads which apps of other contexts have tokens on a cluster.
+// neighbors reads the apps of other contexts that have some of the tokens on a cluster.
 func (e *Engine) neighbors(
 	ctx context.Context, id string, c appcontext.ClusterID, tokens map[token]bool,
 ) ([]neighbor, error) {
@@ -121,7 +122,7 @@ func (e *Engine) neighbors(
 	if err != nil {
 		return nil, err
 	}
-	var filter [1024]bool // most tokens are not among them, which this shows faster than the map
+	var filter [1024]bool // rejects most tokens faster than the map
 	for t := range tokens {
 		filter[t>>1%1024] = true
 	}
@@ -147,7 +148,8 @@ func (e *Engine) neighbors(
 	return out, nil
 }
 
-// keys tell contexts apart, also those of one ID, and their apps.
+// keys returns a key for the context on the cluster, and a key for the app there. Incarnations of a
+// context with the same ID have different keys.
 func (n *neighbor) keys() [2]string {
 	key := n.id + "/" + n.generation + "/" + n.cluster.String()
 	return [2]string{key, key + "/" + n.app}
@@ -160,10 +162,10 @@ type Held struct {
 }
 
 // Inventory returns the objects that contexts hold on a cluster, ordered by object and context. A
-// context holds its objects from the begin of an Instantiate or an Update until the begin of a
-// Terminate, or of the UpdateDelete of an update from it, or until the cluster is detached from it.
-// Pre-delete and post-delete hooks are not included. A context without objects before a rollout holds
-// them on a cluster from the time when the rollout begins there.
+// context holds its objects from the begin of an Instantiate or an Update. It holds them until the
+// begin of a Terminate or of the UpdateDelete of an update from it, or until the cluster is
+// detached from it. Pre-delete and post-delete hooks are not included. If a context had no objects
+// before a rollout, it holds them on a cluster from the begin of the rollout there.
 func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([]Held, error) {
 	prefix := inventoryClusterKey(cluster)
 	result, err := e.store.Range(ctx, prefix)
@@ -200,8 +202,8 @@ func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([
 	return out, nil
 }
 
-// recordOf reads the record of a neighbor. It is empty for an entry of a context that was deleted. A
-// context holds nothing on a cluster that is detached from it, or on which it is absent.
+// recordOf reads the record of a neighbor. The record is empty if that context was deleted. Holds
+// is false for a cluster that is detached from the context, or on which the app is absent.
 func (e *Engine) recordOf(ctx context.Context, n *neighbor) (record, error) {
 	kv, err := e.store.Get(ctx, stateKey(n.id))
 	if err != nil || !kv.Exists() {

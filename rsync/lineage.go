@@ -11,12 +11,12 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Updates link contexts: Previous in the record of a context has the contexts that its last update replaces,
-// and the key linksKey of a context has the targets of the updates that replace it. A failed update leaves
-// all of these contexts with objects. The next update of any of them finds the others by these links, and
-// replaces them too.
+// Updates link contexts. Previous in the record of a context has the contexts that its last update
+// replaces. The key linksKey of a context has the targets of the updates that replace it. A failed
+// update leaves all of these contexts with objects. The next update of any of them finds the others
+// by these links, and replaces them too.
 
-// maxLinks bounds how many contexts an update replaces.
+// maxLinks is the maximum number of contexts that an update replaces.
 const maxLinks = 16
 
 // stateOf reads the record of a context.
@@ -32,7 +32,7 @@ func (e *Engine) stateOf(ctx context.Context, id string) (store.KeyValue, record
 	return kv, rec, nil
 }
 
-// linksOf reads which contexts updates from a context led to.
+// linksOf reads the contexts to which updates from a context led.
 func (e *Engine) linksOf(ctx context.Context, id string) (store.KeyValue, []string, error) {
 	kv, err := e.store.Get(ctx, linksKey(id))
 	if err != nil || !kv.Exists() {
@@ -45,14 +45,16 @@ func (e *Engine) linksOf(ctx context.Context, id string) (store.KeyValue, []stri
 	return kv, ids, nil
 }
 
-// leftOver reports whether a context that is not the one that counts may have objects on clusters.
+// leftOver reports whether a context that is linked to an update may have objects on clusters, by
+// its state.
 func (s State) leftOver() bool {
 	return s == Instantiated || s == InstantiateFailed || s == UpdateFailed
 }
 
-// replaces sets in a record what an update from a context replaces: that one, and those linked with it or
-// with the context of the run that may have objects. It returns the writes that link each of them with the
-// context of the run.
+// replaces sets in next the contexts that an update replaces, and whether the update applies
+// everything. The update replaces the context from. It also replaces contexts that may have objects
+// and are linked with from or with the context of the run. replaces returns the writes that link
+// each of them with the context of the run.
 func (r *run) replaces(ctx context.Context, from string, fromRecord *record, next *record) (
 	compares []store.Compare, ops []store.Op, err error,
 ) {
@@ -93,9 +95,9 @@ func (r *run) replaces(ctx context.Context, from string, fromRecord *record, nex
 	return compares, ops, nil
 }
 
-// follow queues the UpdateDeletes of an Update in the contexts that it replaces, and returns the first one,
-// from which the others follow. In a context that is stopped it is skipped at once; in one that was removed
-// there is nothing to delete from.
+// follow queues the UpdateDeletes of an Update in the contexts that it replaces, and returns the
+// first one. Next of each UpdateDelete is the following one. In a stopped context the UpdateDelete
+// is skipped at once. A removed context gets no UpdateDelete.
 func (r *run) follow(ctx context.Context, e *Element) (
 	compares []store.Compare, ops []store.Op, first *EventRef, err error,
 ) {
@@ -121,8 +123,8 @@ func (r *run) follow(ctx context.Context, e *Element) (
 	return compares, ops, first, nil
 }
 
-// queueIn queues an event in a context, unless that was removed. In a context that is stopped it is
-// skipped at once.
+// queueIn queues an event in a context, unless the context was removed. In a stopped context the
+// event is skipped at once.
 func (r *run) queueIn(ctx context.Context, id string, e Element) ([]store.Compare, []store.Op, *EventRef, error) {
 	kv, err := r.engine.store.Get(ctx, queueKey(id))
 	if err != nil {

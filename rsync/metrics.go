@@ -12,7 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// metrics are an engine's. Each method does nothing on nil.
+// metrics are the metrics of an engine. Each method does nothing on nil.
 type metrics struct {
 	registerer prometheus.Registerer
 	all        []prometheus.Collector
@@ -68,7 +68,7 @@ func newMetrics(e *Engine) (*metrics, error) {
 	return m, nil
 }
 
-// count reads a number of the session, if there is one.
+// count returns a number of the current session, or 0 without a session.
 func (e *Engine) count(of func(*session) int) float64 {
 	s := e.current()
 	if s == nil {

@@ -69,11 +69,12 @@ const (
 // observed is the stored form of an Observation.
 type observed struct {
 	Observation
-	// Transitions is that of the record when this was seen. Later values make it void.
+	// Transitions is the value of the record at the time of the read. The observation is invalid
+	// when the record has a later value.
 	Transitions uint64 `json:"transitions"`
-	// Heal is the number of the event that heals the drift, 0 for none. Indexes are the places of
-	// the objects that it can heal among the resources. Tries is how many Heals were queued, each
-	// within an hour after the last.
+	// Heal is the number of the event that heals the drift, or 0. Indexes are the positions of the
+	// objects that it can heal in the list of resources. Tries is the number of queued Heals, each
+	// within an hour of the one before.
 	Heal    uint64 `json:"heal,omitempty"`
 	Indexes []int  `json:"indexes,omitempty"`
 	Tries   int    `json:"tries,omitempty"`
@@ -94,12 +95,14 @@ type observation struct {
 	message   string
 }
 
-// isObserved reports whether an object is read between events: hooks come and go.
+// isObserved reports whether an object is read between events. Hooks are not, except the
+// definitions of a crd-install.
 func isObserved(r *appcontext.Resource) bool {
 	return r.Hook == appcontext.NoHook || r.Hook == appcontext.CRDInstall
 }
 
-// isDrift reports whether an object is not as an apply would leave it.
+// isDrift reports whether a change counts as drift: an apply would change the object, or the
+// cluster would reject its manifest.
 func isDrift(c *connector.Change) bool { return canHeal(c) || c.Kind == connector.ChangeRefused }
 
 // canHeal reports whether an apply would change an object.
@@ -112,7 +115,7 @@ func canHeal(c *connector.Change) bool {
 }
 
 // after returns the observation to store after a read, without a decision about healing. prev is
-// the observation before, or one without objects.
+// the previous observation, or one without objects.
 func (s *observation) after(prev observed) observed {
 	next := prev
 	if s.reason != "" {

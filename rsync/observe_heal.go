@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxHeals is how many times in a row the drift of an app on a cluster is healed.
+	// maxHeals limits the consecutive heals of an app on a cluster.
 	maxHeals = 5
 	// healPause is the time after the first Heal before the next one. It doubles with each, up to
 	// healMemory. Drift that appears later than healMemory after the last Heal starts over.
@@ -17,13 +17,13 @@ const (
 	healMemory = time.Hour
 )
 
-// healDecision is what to do about drift.
+// healDecision is the decision about drift.
 type healDecision struct {
 	heal bool
 	at   time.Time // when to decide again; zero if a later read does
 }
 
-// settle takes the outcome of the last Heal into account.
+// settle records the outcome of the last Heal.
 func (o *observed) settle(done bool) {
 	if done {
 		o.Heals++
@@ -31,8 +31,8 @@ func (o *observed) settle(done bool) {
 	o.Heal = 0
 }
 
-// decide decides whether the drift of an app on a cluster is healed now. It sets Reason where
-// another writer undoes each Heal. drifted is whether there was drift before.
+// decide decides whether the drift of an app on a cluster is healed now. It sets Reason if another
+// writer undoes each Heal. drifted is whether the previous observation had drift.
 func (o *observed) decide(drifted bool, now time.Time) healDecision {
 	if len(o.Indexes) == 0 || o.Reason != "" {
 		return healDecision{}
@@ -52,7 +52,7 @@ func (o *observed) decide(drifted bool, now time.Time) healDecision {
 	return healDecision{heal: true}
 }
 
-// healDelay is the least time from one Heal to the next, after some of them.
+// healDelay returns the minimum time between the last Heal and the next, after a number of tries.
 func healDelay(tries int) time.Duration {
 	d := healPause
 	for ; tries > 1 && d < healMemory; tries-- {
@@ -61,7 +61,7 @@ func healDelay(tries int) time.Duration {
 	return d
 }
 
-// start notes that an event will heal the drift.
+// start records the event that heals the drift.
 func (o *observed) start(seq uint64, now time.Time) {
 	o.Heal, o.Healed = seq, now
 	o.Tries++

@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// observeClusters is how many clusters a session observes at the same instant.
+	// observeClusters limits the concurrent reads of contexts and clusters by a session.
 	observeClusters = 32
-	// observePause is the least time from one read of a cluster to the next. observeShare times the
-	// duration of the last read is another limit.
+	// observePause is the minimum time between two reads of a cluster. After a slow read, the
+	// minimum is observeShare times the duration of that read.
 	observePause = time.Second
 	observeShare = 3
 )
 
-// observer follows the contexts that are Instantiated and have their home at the session. It has a
-// timer for each cluster, and goroutines only for those that it reads: observeClusters at most.
+// observer follows the Instantiated contexts for which the session is the home. It has a timer for
+// each cluster, and goroutines only for current reads: observeClusters at most.
 //
-// It takes no lock of a session or a cluster while it has mu.
+// It locks neither session.mu nor the mutex of a cluster while mu is locked.
 type observer struct {
 	session *session
 
@@ -37,7 +37,7 @@ type observer struct {
 	instantiated map[string]bool // all contexts of the store that are Instantiated
 	contexts     map[string]*observedContext
 	clusters     map[appcontext.ClusterID]*observedCluster
-	queue        []func() // reads of contexts and clusters that wait for their turn
+	queue        []func() // pending reads of contexts and clusters
 	running      int
 }
 
@@ -48,7 +48,7 @@ type observedCluster struct {
 	due      map[string]time.Time // contexts that must be read before the next full read
 	full     time.Time            // when all are read
 	earliest time.Time            // when the next read may begin
-	busy     bool                 // it is read, or waits for its turn
+	busy     bool                 // it is being read, or queued
 	timer    clock.Timer
 }
 
@@ -61,7 +61,7 @@ func newObserver(s *session) *observer {
 
 func (o *observer) now() time.Time { return o.session.engine.options.Clock.Now() }
 
-// sawIndex is called with the contexts that have changed, or are listed.
+// sawIndex handles changed and listed contexts.
 func (o *observer) sawIndex(changes []change) {
 	for _, c := range changes {
 		var summary Summary
@@ -81,8 +81,7 @@ func (o *observer) sawIndex(changes []change) {
 	}
 }
 
-// rehome follows the contexts that have come to this session, and leaves those that another one
-// follows now.
+// rehome follows the contexts for which this session is now the home, and leaves the others.
 func (o *observer) rehome() {
 	o.mu.Lock()
 	all := slices.Collect(maps.Keys(o.instantiated))
@@ -121,7 +120,7 @@ func (o *observer) follow(id string) {
 	o.reloadLocked(c)
 }
 
-// reloadLocked has a context read again, once.
+// reloadLocked queues a context to be read again, unless it is queued already.
 func (o *observer) reloadLocked(c *observedContext) {
 	if c.reload {
 		return
@@ -169,7 +168,7 @@ func (s *session) endWatch(id appcontext.ClusterID) {
 	}
 }
 
-// place has a context observed on its clusters. which are those to be read soon.
+// place adds a context to its clusters. which reports whether a cluster is read soon.
 func (o *observer) place(c *observedContext, clusters []appcontext.ClusterID, which func(appcontext.ClusterID) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -193,13 +192,14 @@ func (o *observer) place(c *observedContext, clusters []appcontext.ClusterID, wh
 	}
 }
 
-// interval is Options.ObserveInterval, varied so that clusters are not read together.
+// interval returns Options.ObserveInterval with 10 % jitter, so clusters are not read at the same
+// time.
 func (o *observer) interval() time.Duration {
 	d := o.session.engine.options.ObserveInterval
 	return d - d/10 + rand.N(d/5+1)
 }
 
-// changed has all contexts on a cluster read soon.
+// changed schedules a read of all contexts on a cluster.
 func (o *observer) changed(cluster appcontext.ClusterID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -209,7 +209,7 @@ func (o *observer) changed(cluster appcontext.ClusterID) {
 	}
 }
 
-// again has a context on a cluster read at a time.
+// again schedules a read of a context on a cluster at a time.
 func (o *observer) again(id string, cluster appcontext.ClusterID, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -255,7 +255,8 @@ func (c *observedCluster) stop() {
 	}
 }
 
-// dueLocked takes the contexts to be read now, in order.
+// dueLocked returns the contexts to read now, in the order of their IDs, and removes their due
+// times.
 func (o *observer) dueLocked(c *observedCluster) (ids []string) {
 	now := o.now()
 	full := !c.full.After(now)
@@ -276,7 +277,7 @@ func (o *observer) dueLocked(c *observedCluster) (ids []string) {
 	return ids
 }
 
-// submitLocked has a function run by one of few goroutines.
+// submitLocked queues a function. At most observeClusters goroutines run the queued functions.
 func (o *observer) submitLocked(f func()) {
 	if o.ended {
 		return
@@ -302,7 +303,7 @@ func (o *observer) work() {
 	}
 }
 
-// stop ends all timers. The goroutines have ended.
+// stop stops all timers. The goroutines have ended before.
 func (o *observer) stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

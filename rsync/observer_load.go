@@ -19,17 +19,17 @@ import (
 type observedContext struct {
 	id string
 
-	// Under the mutex of the observer.
+	// The observer's mutex guards the following fields.
 	clusters []appcontext.ClusterID
-	reload   bool // it is being read, or waits for its turn
+	reload   bool // it is queued to be read
 	retry    clock.Timer
 	failures int
 
-	mu    sync.Mutex // it is held for each write
+	mu    sync.Mutex // locked for each write
 	head  *head      // nil until it is read
 	view  *view      // nil while an event is in progress, and when a write has failed
 	last  map[taskKey]stored
-	dirty map[appcontext.ClusterID]bool // to be read again when there is a view
+	dirty map[appcontext.ClusterID]bool // clusters to read again when there is a view
 	lost  bool                          // last may be out of date
 	at    uint64                        // Transitions of the last view
 }
@@ -48,7 +48,7 @@ func (v *view) same(other *view) bool {
 		v.detachedKV.ModRevision == other.detachedKV.ModRevision
 }
 
-// stored is an observation with its place in the store.
+// stored is an observation with its key and revision in the store.
 type stored struct {
 	observed
 	kv store.KeyValue
@@ -57,7 +57,7 @@ type stored struct {
 // load reads a context after its record has changed, or a write has failed.
 func (o *observer) load(c *observedContext) {
 	o.mu.Lock()
-	c.reload = false // a change that comes from here on causes another load
+	c.reload = false // a later change causes another load
 	o.mu.Unlock()
 	if err := o.loadContext(o.session.ctx, c); err != nil && o.session.ctx.Err() == nil {
 		klog.FromContext(o.session.ctx).Info("Failed to read an app context to observe, retrying", "appContext", c.id,
@@ -87,7 +87,7 @@ func (o *observer) loadContext(ctx context.Context, c *observedContext) error {
 	}
 	c.view = nil
 	if !kv.Exists() || record.State != Instantiated || record.Current != 0 {
-		return nil // the next change of the record comes here again
+		return nil // the next change of the record causes another load
 	}
 	next := &view{record: record, stateKV: kv}
 	if next.detachedKV, next.detached, err = e.detachedRecord(ctx, c.id); err != nil {
@@ -113,7 +113,7 @@ func (o *observer) loadContext(ctx context.Context, c *observedContext) error {
 	return nil
 }
 
-// headOf reads the head of a context, or nil.
+// headOf returns the head of a context, or nil if the context does not exist.
 func (e *Engine) headOf(ctx context.Context, id string) (*head, error) {
 	kv, err := e.store.Get(ctx, headKey(id))
 	if err != nil || !kv.Exists() {
@@ -154,8 +154,8 @@ func (e *Engine) observations(ctx context.Context, id string) (map[taskKey]store
 	return out, nil
 }
 
-// drifted returns the places of the objects that a Heal applies. They do not change while it is in
-// progress, because each write of an observation needs the record as it was before.
+// drifted returns the positions of the objects that a Heal applies. They do not change during the
+// Heal, because each write of an observation requires an unchanged record.
 func (r *run) drifted(ctx context.Context, seq uint64) (map[taskKey][]int, error) {
 	all, err := r.engine.observations(ctx, r.id)
 	if err != nil {

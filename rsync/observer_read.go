@@ -67,7 +67,7 @@ func (o *observer) observe(id appcontext.ClusterID, contexts []*observedContext)
 	}
 }
 
-// observed returns a cluster for use by an observer, or why it does not answer.
+// observed returns a cluster for use by an observer, or an error if the cluster does not answer.
 func (s *session) observed(id appcontext.ClusterID) (*cluster, error) {
 	for {
 		c := s.cluster(id)
@@ -77,8 +77,8 @@ func (s *session) observed(id appcontext.ClusterID) (*cluster, error) {
 	}
 }
 
-// useObserved adds a user of the connector. It reports false for a cluster that the session has
-// forgotten.
+// useObserved adds a user of the connector. It returns false for a cluster that the session has
+// dropped.
 func (c *cluster) useObserved() (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (o *observer) observeContext(
 	c.mu.Lock()
 	v, h := c.view, c.head
 	if v == nil {
-		c.dirty[id] = true // the load that is to come has it read again
+		c.dirty[id] = true // the next load schedules another read
 	}
 	c.mu.Unlock()
 	if v == nil || v.detached.has(id) {
@@ -127,7 +127,7 @@ func (o *observer) observeContext(
 	return failure
 }
 
-// read asks a cluster for an app. It returns nil if the store did not answer, and the error of the
+// read reads an app on a cluster. It returns nil if reading the store failed, and the error of the
 // cluster.
 func (o *observer) read(
 	ctx context.Context, h *head, v *view, app string, id appcontext.ClusterID, conn connector.Connector, failure error,
@@ -149,7 +149,8 @@ func (o *observer) read(
 	return o.leaveToOthers(ctx, h.ID, v, id, seen), nil
 }
 
-// ask reads the states of an app, and compares it.
+// ask reads the states of an app's objects. With ObserveDrift, it also compares them with their
+// manifests.
 func (o *observer) ask(
 	ctx context.Context, conn connector.Connector, id, app string, cluster appcontext.ClusterID, seen *observation,
 ) error {
@@ -191,7 +192,7 @@ func (o *observer) ask(
 	return err
 }
 
-// observeStates gets the states of objects, some at a time.
+// observeStates reads the states of objects. The time limit grows with the number of objects.
 func (e *Engine) observeStates(
 	ctx context.Context, conn connector.Connector, batch connector.Batch, seen *observation,
 ) (err error) {
@@ -211,8 +212,8 @@ func (e *Engine) observeStates(
 	return err
 }
 
-// leaveToOthers takes objects out of the drift for which the manifest of another context counts. It
-// returns nil if the store did not answer.
+// leaveToOthers removes objects from the drift if the manifest of another context takes precedence.
+// It returns nil if reading the store failed.
 func (o *observer) leaveToOthers(
 	ctx context.Context, id string, v *view, cluster appcontext.ClusterID, seen *observation,
 ) *observation {
@@ -237,7 +238,7 @@ func (o *observer) leaveToOthers(
 	return seen
 }
 
-// same reports whether an observation need not be written.
+// same reports whether two observations are equal except for their times.
 func (o *observed) same(before *observed) bool {
 	next := *o
 	next.Time = before.Time

@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// record stores the observation of an app on a cluster, if it has changed, and queues a Heal with
-// it if one is due.
+// record stores the observation of an app on a cluster, if it has changed. In the same transaction
+// it queues a Heal if one is due.
 func (o *observer) record(
 	ctx context.Context, c *observedContext, v *view, app string, cluster appcontext.ClusterID, seen *observation,
 ) {
@@ -35,7 +35,7 @@ func (o *observer) record(
 	}
 }
 
-// missed has a cluster read again when the context has been.
+// missed schedules a read of a cluster after the context is loaded again.
 func (o *observer) missed(c *observedContext, cluster appcontext.ClusterID) {
 	c.dirty[cluster] = true
 	o.mu.Lock()
@@ -83,7 +83,7 @@ func (o *observer) recordLocked(
 				return err
 			}
 			compares, ops = append(compares, moreCompares...), append(ops, moreOps...)
-			c.dirty[cluster] = true // the end of the event has it read again
+			c.dirty[cluster] = true // the end of the event causes another read
 		}
 	}
 	if len(ops) == 0 && next.same(&before.observed) {
@@ -115,8 +115,8 @@ func (o *observer) put(
 	return nil
 }
 
-// queueHeal has an event heal the drift of an observation: one that is queued, or a new one. Where
-// other events are queued it does nothing, because they come first.
+// queueHeal selects an event that heals the drift of an observation: a queued Heal, or a new one.
+// It does nothing if other events are queued, because they run first.
 func (o *observer) queueHeal(
 	ctx context.Context, c *observedContext, next *observed,
 ) ([]store.Compare, []store.Op, error) {
@@ -147,7 +147,7 @@ func (o *observer) queueHeal(
 	return compares, ops, err
 }
 
-// outcome returns what became of a Heal on a cluster.
+// outcome returns whether a Heal has ended, and whether it succeeded on a cluster.
 func (o *observer) outcome(ctx context.Context, id string, key taskKey, seq uint64) (ended, done bool, err error) {
 	e := o.session.engine
 	kv, err := e.store.Get(ctx, elementKey(id, seq))

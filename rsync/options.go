@@ -33,7 +33,7 @@ type Options struct {
 	Workers int
 	// ClusterConcurrency is the number of concurrent calls to one cluster. Defaults to 8.
 	ClusterConcurrency int
-	// Backoff is the delay before the next attempt after a cluster has refused a call for now.
+	// Backoff is the delay before the next attempt after a cluster has temporarily rejected a call.
 	Backoff Backoff
 	// MaxRetries is the number of retries of an app on a cluster in one event, after which the app
 	// fails there. Each failed probe counts as one. Progress resets the count. 0 means no limit:
@@ -91,7 +91,7 @@ type Backoff struct {
 	Base, Max time.Duration
 }
 
-// delay returns how long to wait before the attempt after that many.
+// delay returns the time to wait after a number of attempts.
 func (b Backoff) delay(attempts int) time.Duration {
 	return wait.Backoff(b.Base, b.Max, max(attempts-1, 0))
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// Contexts can have objects in common. An event that deletes leaves those that another context holds, and
-// gives them the manifest of that context. An event that applies waits until no other context deletes any of
-// them.
+// Contexts can have objects in common. An event that deletes keeps objects that another context
+// holds, and applies the manifest of that context to them. An event that applies waits until no
+// other context deletes any of its objects.
 //
-// That is safe because each event writes in its begin whether its context holds its objects, and reads the
-// records of the others after that. Of two events that begin together at least one reads what the other one
-// has written.
+// This is safe because each event writes at its begin whether its context holds its objects, and
+// reads the records of other contexts afterwards. Of two events that begin at the same time, at
+// least one reads the record of the other.
 
 // others are the records of other contexts, as one event has read them after its begin.
 type others struct {
@@ -54,7 +54,7 @@ func (o *others) record(ctx context.Context, e *Engine, n *neighbor) (record, er
 	return r, err
 }
 
-// forget has the record of a neighbor read again.
+// forget removes the record of a neighbor, so it is read again.
 func (o *others) forget(n *neighbor) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,12 +72,12 @@ type holder struct {
 // removes reports whether an event deletes.
 func (t EventType) removes() bool { return t == Terminate || t == UpdateDelete }
 
-// releasingError is why an event waits: another one deletes an object that it applies.
+// releasingError is the reason why an op waits: an event of another context must end first.
 type releasingError struct{ err error }
 
 func (e *releasingError) Error() string { return e.err.Error() }
 
-// share prepares the task of an op for the objects that other contexts have too.
+// share prepares the task of an op for objects that other contexts also have.
 func (o *op) share(ctx context.Context) error {
 	t := o.task
 	if t.shared || t.event == Read {
@@ -121,7 +121,7 @@ func (t *task) objects() map[appcontext.Object]bool {
 	return out
 }
 
-// findHolders finds the objects that the task must leave.
+// findHolders finds the objects that the task must not delete, because another context holds them.
 func (o *op) findHolders(ctx context.Context) (err error) {
 	if !o.task.event.removes() {
 		return o.findHoldersNow(ctx)
@@ -131,8 +131,8 @@ func (o *op) findHolders(ctx context.Context) (err error) {
 	return err
 }
 
-// findOverriding finds the objects that a Heal must leave, because the manifest of another context
-// counts.
+// findOverriding finds the objects that a Heal must not apply, because the manifest of another
+// context takes precedence.
 func (o *op) findOverriding(ctx context.Context) error {
 	_, own, err := o.run.engine.stateOf(ctx, o.run.id)
 	if err == nil {
@@ -141,8 +141,8 @@ func (o *op) findOverriding(ctx context.Context) error {
 	return err
 }
 
-// overriding returns the holders of those objects of a context that another context holds with a
-// manifest that counts more.
+// overriding returns the objects of a context for which the manifest of another context takes
+// precedence, with the holders of these manifests.
 func (e *Engine) overriding(
 	ctx context.Context, id string, own *record, c appcontext.ClusterID, objects map[appcontext.Object]bool,
 ) (map[appcontext.Object]holder, error) {
@@ -150,12 +150,12 @@ func (e *Engine) overriding(
 	found, err := e.holders(ctx, id, c, objects, &others{}, func(n *neighbor, r *record) bool {
 		return r.Holds && mine.yields(n, r)
 	})
-	maps.DeleteFunc(found, func(o appcontext.Object, h holder) bool { return !h.common[objectToken(o)] }) // it has objects in o
+	maps.DeleteFunc(found, func(o appcontext.Object, h holder) bool { return !h.common[objectToken(o)] }) // it only holds objects inside o
 	return found, err
 }
 
-// holders returns who holds which of some objects of a context on a cluster, or what is in them. Neighbors for which holds is false
-// do not count.
+// holders returns the contexts that hold some objects of a context on a cluster, or objects inside
+// them: in a namespace, or of a definition. It ignores neighbors for which holds returns false.
 func (e *Engine) holders(
 	ctx context.Context, id string, c appcontext.ClusterID, all map[appcontext.Object]bool, records *others, holds func(*neighbor, *record) bool,
 ) (map[appcontext.Object]holder, error) {
@@ -195,14 +195,15 @@ func (e *Engine) holders(
 	return left, nil
 }
 
-// yields reports whether the manifest of another holder is the one that counts: that of a context which an
-// update leads to counts more than that of the one it is from, and otherwise that of the first by name.
+// yields reports whether the manifest of another holder takes precedence. The new context of an
+// update takes precedence over the contexts that it replaces. Otherwise the ID that sorts first
+// decides.
 func (h *holder) yields(n *neighbor, r *record) bool {
 	return slices.Contains(r.Previous, h.id) || !slices.Contains(h.Previous, n.id) && n.id < h.id
 }
 
-// awaitRelease returns a releasingError while an event of another context deletes objects that the
-// task applies, or their namespace or definition, or heals them.
+// awaitRelease returns a releasingError while an event of another context deletes or heals objects
+// that the task applies, or their namespace or definition.
 func (o *op) awaitRelease(ctx context.Context) error {
 	tokens := map[token]bool{}
 	for object := range o.task.objects() {
@@ -223,7 +224,7 @@ func (o *op) awaitRelease(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if r.Current == 0 || r.Holds && r.State != Instantiated { // a Heal does not change it
+		if r.Current == 0 || r.Holds && r.State != Instantiated { // a Heal does not change the state
 			continue
 		}
 		if err := o.releasing(ctx, &n, r.Current); err != nil {
@@ -233,8 +234,8 @@ func (o *op) awaitRelease(ctx context.Context) error {
 	return nil
 }
 
-// releasing returns a releasingError while an event of a neighbor deletes, or heals. A Heal does
-// not wait for another one: each leaves the objects of the other.
+// releasing returns a releasingError while an event of a neighbor deletes or heals. A Heal does not
+// wait for another Heal, because only one of them applies a common object.
 func (o *op) releasing(ctx context.Context, n *neighbor, seq uint64) error {
 	r, err := o.run.engine.recordOf(ctx, n)
 	if err != nil || r.Current != seq {
@@ -268,8 +269,8 @@ func (o *op) ended(ctx context.Context, n *neighbor, seq uint64) (bool, error) {
 	return json.Unmarshal(kv.Value, &s) == nil && s.Seq == seq && s.Phase.final(), nil
 }
 
-// replaced returns the contexts that the update in progress replaces: for it, they hold nothing. One
-// that an earlier update replaced may be instantiated again.
+// replaced returns the contexts that the update in progress replaces. They do not count as holders
+// for the update. Contexts that an earlier update replaced count: they may be instantiated again.
 func (o *op) replaced(ctx context.Context) ([]string, error) {
 	if o.task.event != Update {
 		return nil, nil
@@ -278,7 +279,8 @@ func (o *op) replaced(ctx context.Context) ([]string, error) {
 	return own.Previous, err
 }
 
-// holder returns another context that holds an object, or "". A context that the update in progress replaces does not count.
+// holder returns another context that holds an object, or "". Contexts that the update in progress
+// replaces do not count.
 func (o *op) holder(ctx context.Context, object appcontext.Object) (string, error) {
 	replaced, err := o.replaced(ctx)
 	if err != nil {
@@ -287,7 +289,7 @@ func (o *op) holder(ctx context.Context, object appcontext.Object) (string, erro
 	return o.run.engine.otherHolder(ctx, o.run.id, replaced, o.cluster.id, object)
 }
 
-// otherHolder returns a context that holds an object, is not the one of that ID, and is not replaced by it.
+// otherHolder returns another context that holds an object and is not in replaced, or "".
 func (e *Engine) otherHolder(
 	ctx context.Context, id string, replaced []string, c appcontext.ClusterID, object appcontext.Object,
 ) (string, error) {
@@ -302,8 +304,9 @@ func (e *Engine) otherHolder(
 	return "", nil
 }
 
-// split divides resources into those that are handled, with their indexes, and those that another context
-// holds. An event that applies handles those too, except where it deletes. A Heal leaves them.
+// split divides resources into those that the task handles, with their indexes, and those that
+// another context holds. An event that applies also handles the latter, except in phases that
+// delete. A Heal does not.
 func (t *task) split(v verb, all []appcontext.Resource, positions []int) (
 	own []appcontext.Resource, indexes []int, left []appcontext.Resource,
 ) {
@@ -320,8 +323,8 @@ func (t *task) split(v verb, all []appcontext.Resource, positions []int) (
 	return own, indexes, left
 }
 
-// handOver gives objects that stay the manifests of the contexts that hold them. Those that no context holds
-// any more do not stay.
+// handOver applies the manifests of their holders to objects that are kept. If a holder has
+// released its objects, handOver finds the holders again. Objects without a holder are not kept.
 func (o *op) handOver(ctx context.Context, conn connector.Connector, all []appcontext.Resource, positions []int) error {
 	for {
 		_, _, left := o.task.split(deleteVerb, all, positions)
@@ -335,8 +338,9 @@ func (o *op) handOver(ctx context.Context, conn connector.Connector, all []appco
 	}
 }
 
-// handOverTo does so once. It reports whether a holder has begun to delete its objects meanwhile, or was removed:
-// it may have done that before they were applied, and another context may hold them.
+// handOverTo is one pass of handOver. It reports whether a holder has released its objects
+// meanwhile: it has begun to delete them, or was removed. That may have preceded the apply, and
+// another context may hold the objects.
 func (o *op) handOverTo(ctx context.Context, conn connector.Connector, left []appcontext.Resource) (released bool, err error) {
 	type part struct {
 		holder
@@ -352,7 +356,7 @@ func (o *op) handOverTo(ctx context.Context, conn connector.Connector, left []ap
 	}
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		p := parts[name]
-		if holds, err := o.holdsStill(ctx, &p.neighbor); err != nil || !holds { // since it was read, long ago
+		if holds, err := o.holdsStill(ctx, &p.neighbor); err != nil || !holds { // its record may be old
 			if err != nil {
 				return false, err
 			}
@@ -374,7 +378,8 @@ func (o *op) handOverTo(ctx context.Context, conn connector.Connector, left []ap
 	return released, nil
 }
 
-// holdsStill reports whether a holder holds its objects now. What is known of one that does not is read again.
+// holdsStill reports whether a holder holds its objects now. If it does not, its record is read
+// again when needed.
 func (o *op) holdsStill(ctx context.Context, n *neighbor) (bool, error) {
 	now, err := o.run.engine.recordOf(ctx, n)
 	if err != nil {
@@ -386,13 +391,13 @@ func (o *op) holdsStill(ctx context.Context, n *neighbor) (bool, error) {
 	return now.Holds, nil
 }
 
-// storeTrouble is an error of the store in a call to a cluster. It does not wrap the error: a timeout of the
-// store is none of the cluster.
+// storeTrouble returns an error of the store in a call to a cluster. It does not wrap the error: a
+// timeout of the store must not count as a timeout of the cluster.
 func storeTrouble(err error) error { return errors.New("read other app contexts: " + err.Error()) }
 
-// applyFor applies the manifests that a holder has of objects, all or where they are others. It reports
-// whether there were any. What the cluster refuses for good stays as it is: the holder's own event has failed with
-// it, or will.
+// applyFor applies the manifests of a holder for objects: all of them, or only those that differ.
+// It reports whether there were any. It ignores a permanent rejection by the cluster: the holder's
+// own event has failed with it, or will.
 func (o *op) applyFor(
 	ctx context.Context, conn connector.Connector, h *holder, resources []appcontext.Resource, all bool,
 ) (bool, error) {
@@ -405,7 +410,7 @@ func (o *op) applyFor(
 	}
 	err = conn.Apply(ctx, connector.Batch{
 		AppContextID: h.id, App: h.app, Cluster: o.cluster.id, Resources: theirs, Progress: func(int) { o.progress(handedOver) },
-		Holder: func(context.Context, appcontext.Object) (string, error) { return h.String(), nil }, // it stays what it is
+		Holder: func(context.Context, appcontext.Object) (string, error) { return h.String(), nil }, // the holder does not change
 	})
 	if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {
 		err = nil
@@ -413,8 +418,8 @@ func (o *op) applyFor(
 	return true, err
 }
 
-// handedOver returns the manifests that a holder has of objects, all or where they are others than those of the
-// resources.
+// handedOver returns the manifests of a holder for the objects of resources: all of them, or only
+// those that differ from the resources.
 func (e *Engine) handedOver(
 	ctx context.Context, h *holder, resources []appcontext.Resource, all bool,
 ) ([]appcontext.Resource, error) {
@@ -435,7 +440,7 @@ func (e *Engine) handedOver(
 	return out, nil
 }
 
-// leftMessage names objects that were left, and who holds them.
+// leftMessage names the objects that were left to other contexts, and their holders.
 func (t *task) leftMessage() string {
 	if len(t.left) == 0 {
 		return ""

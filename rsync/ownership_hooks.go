@@ -12,12 +12,13 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// An event that applies may delete hooks by their policies, long after its begin, and no other context waits
-// for that. So it reads the records of other contexts before each such call, and again in the next phase. If
-// another context holds a deleted hook by then, the engine applies the manifest of that context.
+// An event that applies may delete hooks by their policies, long after its begin. Other contexts do
+// not wait for that. So the event reads the records of other contexts before each such call, and
+// again in the next phase. If another context then holds a deleted hook, the engine applies the
+// manifest of that context.
 
-// findHoldersNow finds the objects that a phase must leave which deletes hooks by their policies, or waits
-// until they are gone.
+// findHoldersNow finds the hooks of a phase that another context holds. The phase deletes hooks by
+// their policies, or waits until they are gone, and must leave these hooks.
 func (o *op) findHoldersNow(ctx context.Context) error {
 	t := o.task
 	objects := map[appcontext.Object]bool{}
@@ -34,7 +35,7 @@ func (o *op) findHoldersNow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.phase.verb == deleteVerb { // an object that was left then is not waited for later
+	if o.phase.verb == deleteVerb { // the next phase does not wait for objects that this one leaves
 		maps.DeleteFunc(t.left, func(object appcontext.Object, _ holder) bool { return objects[object] })
 	}
 	if t.left == nil {
@@ -44,8 +45,8 @@ func (o *op) findHoldersNow(ctx context.Context) error {
 	return nil
 }
 
-// leaveHooks finds the hooks that a phase must leave, and gives those that the task has deleted, although
-// another context holds them by now, the manifests of that context.
+// leaveHooks finds the hooks that a phase must leave. If another context now holds a hook that the
+// task has deleted, leaveHooks applies the manifest of that context.
 func (o *op) leaveHooks(ctx context.Context, conn connector.Connector) error {
 	if o.task.event.removes() || o.task.event == Heal || o.phase.verb != deleteVerb && o.phase.verb != goneVerb {
 		return nil
@@ -66,7 +67,8 @@ func (o *op) leaveHooks(ctx context.Context, conn connector.Connector) error {
 	return nil
 }
 
-// deleteOwn deletes resources. Where those are hooks, the next phase looks for contexts that hold them since.
+// deleteOwn deletes resources. It records deleted hooks: the next phase looks for contexts that now
+// hold them.
 func (o *op) deleteOwn(ctx context.Context, conn connector.Connector, batch connector.Batch) error {
 	if o.task.event.removes() {
 		return conn.Delete(ctx, batch)

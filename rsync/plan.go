@@ -12,7 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// verb is what is done with resources of an app on a cluster.
+// verb is an operation on the resources of an app on a cluster.
 type verb string
 
 const (
@@ -23,15 +23,15 @@ const (
 	goneVerb   verb = "gone"  // wait until they are gone
 )
 
-// phase is a step of an app on a cluster; one ends before the next begins.
+// phase is a step of an app on a cluster. It ends before the next phase begins.
 type phase struct {
 	verb      verb
 	resources []appcontext.Resource
-	// deployed and ready say how far the app is after it, for apps that depend on it.
+	// deployed and ready are the progress of the app after the phase, for apps that depend on it.
 	deployed, ready bool
-	// hold is how long the resources must stay ready.
+	// hold is the time for which the resources must stay ready.
 	hold time.Duration
-	// succeeded are hooks of earlier phases that are deleted also if one of the resources fails.
+	// succeeded are hooks of earlier phases that are also deleted if one of the resources fails.
 	succeeded []appcontext.Resource
 }
 
@@ -40,15 +40,15 @@ type task struct {
 	app        string
 	cluster    appcontext.ClusterID
 	phases     []phase
-	gates      []*gate     // it waits for
-	dependents []dependent // that wait for it
+	gates      []*gate     // the task waits for them
+	dependents []dependent // they wait for the task
 
 	at              int
 	deployed, ready bool
-	end             Phase // empty while it is under way
+	end             Phase // empty while in progress
 	reason          Reason
 	message         string
-	failure         *failure // set while hooks are deleted because one of them has failed
+	failure         *failure // set while hooks are deleted after one of them has failed
 	states          []connector.State
 	omitted         int // states that did not fit
 
@@ -56,43 +56,44 @@ type task struct {
 	remnant *remnant // nil for the tasks of a user's context
 	others  *others  // the records of other contexts; one for all tasks of the event
 	absent  bool     // the context is absent until the cluster begins
-	shared  bool     // it is known what other contexts have of its objects
+	shared  bool     // share has succeeded
 	left    map[appcontext.Object]holder
 	deleted map[appcontext.Object]bool // hooks that calls have deleted by their policies
 
 	begun  bool
-	cut    Reason // set when it may not wait any more
+	cut    Reason // set when it must not wait any longer
 	op     *op
 	notes  notes
-	dirty  bool // its status has to be written
-	listed bool // it is in the list of those
+	dirty  bool // its status must be written
+	listed bool // in work.dirty
 	queued bool // in work.queued
-	ended  bool // it is not counted any more
+	ended  bool // no longer counted in work.open
 }
 
-// planner makes the tasks of an event from what is stored, so that an engine can go on with those of another.
+// planner makes the tasks of an event from stored data only, so an engine can continue an event of
+// another engine.
 type planner struct {
 	event   EventType
-	context *appcontext.AppContext // that whose resources are handled
-	other   *appcontext.AppContext // the other one of an update
+	context *appcontext.AppContext // its resources are handled
+	other   *appcontext.AppContext // the other context of an update
 	order   DeleteOrder
 	changed appcontext.Comparer
 	diff    *appcontext.Differences
-	ends    map[appcontext.Identity]bool // for UpdateDelete: the hooks that the other context has for when its apps go
-	ended   bool                         // for UpdateDelete: the other context holds nothing any more
+	ends    map[appcontext.Identity]bool // for UpdateDelete: the delete hooks of the other context
+	ended   bool                         // for UpdateDelete: the other context no longer holds objects
 	whole   bool                         // Update applies everything
 	ready   bool                         // each app waits until it is ready
-	hold    time.Duration                // and for how long it stays so
+	hold    time.Duration                // the time for which it must stay ready
 	remnant *remnant                     // set for the Terminate of a remnant
-	broken  string                       // why there is no plan
-	absent  map[taskKey]bool             // where the context is absent
-	drifted map[taskKey][]int            // for Heal: the places of the objects that it applies
-	stays   map[taskKey]bool             // for UpdateDelete: which apps the other context has on which clusters
+	broken  string                       // the reason why there is no plan
+	absent  map[taskKey]bool             // apps on clusters where the context is absent
+	drifted map[taskKey][]int            // for Heal: the positions of the objects that it applies
+	stays   map[taskKey]bool             // for UpdateDelete: the apps of the other context, by cluster
 	gates   []*gate
 }
 
-// compare is changed, and takes note of a panic, so that it does not end the process. What it panicked with may be content of a
-// manifest, and is not told.
+// compare calls changed. It recovers from a panic and records it in broken. The panic value may
+// contain parts of a manifest, so the message has only its type.
 func (p *planner) compare(before, after *appcontext.Resource) (changed bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -137,7 +138,7 @@ func (p *planner) plan() []*task {
 			case !t.absent:
 			case p.event.removes():
 				t.phases = nil
-			case p.event.moves() && len(t.phases) == 0: // it has all there that it would apply
+			case p.event.moves() && len(t.phases) == 0: // all objects that it would apply exist there
 				t.absent = false
 			}
 			if p.event == Heal {
@@ -163,7 +164,7 @@ func (p *planner) phases(a *appcontext.App, c *appcontext.Cluster, awaited bool)
 			return p.whole || p.diff.Needs(appcontext.Identity{Cluster: c.ClusterID, Object: r.Object})
 		}, awaited)
 	case Terminate:
-		return p.remove(c, all, p.remnant == nil) // a cluster that comes back runs no hooks
+		return p.remove(c, all, p.remnant == nil) // a cleanup runs no hooks
 	case UpdateDelete:
 		return p.remove(c, func(r appcontext.Resource) bool {
 			_, gone := p.diff.Gone[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
@@ -187,7 +188,8 @@ func (p *planner) heal(c *appcontext.Cluster, places []int) []phase {
 	return []phase{{verb: applyVerb, resources: list}}
 }
 
-// kept reports whether an object is one of the other context of an update, which must not be touched.
+// kept reports whether the other context of an update also has an object, so it must not be
+// touched.
 func (p *planner) kept(c *appcontext.Cluster, r appcontext.Resource) bool {
 	if p.event != UpdateDelete {
 		return false
@@ -196,7 +198,7 @@ func (p *planner) kept(c *appcontext.Cluster, r appcontext.Resource) bool {
 	return there
 }
 
-// endsOf are the hooks of a context that run when an app goes.
+// endsOf returns the hooks of a context that run when an app is deleted.
 func endsOf(c *appcontext.AppContext) map[appcontext.Identity]bool {
 	out := map[appcontext.Identity]bool{}
 	for i := range c.Apps {
@@ -210,7 +212,7 @@ func endsOf(c *appcontext.AppContext) map[appcontext.Identity]bool {
 	return out
 }
 
-// awaited reports whether some app waits until this one is ready.
+// awaited reports whether another app waits until this app is ready.
 func (p *planner) awaited(name string) bool {
 	for _, a := range p.context.Apps {
 		for _, d := range a.DependsOn {
@@ -222,7 +224,8 @@ func (p *planner) awaited(name string) bool {
 	return false
 }
 
-// install applies what is wanted of an app: definitions and hooks before and after the rest, each awaited.
+// install returns the phases that apply the wanted resources of an app: definitions and hooks
+// before and after the other resources. Hooks and definitions are awaited.
 func (p *planner) install(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, awaited bool) []phase {
 	pick := func(hook appcontext.Hook) []appcontext.Resource {
 		return slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool { return !wanted(r) })
@@ -242,12 +245,15 @@ func (p *planner) install(c *appcontext.Cluster, wanted func(appcontext.Resource
 	return out
 }
 
-// remove deletes what is wanted of an app. Where the app leaves the cluster its hooks run, and then go too. Definitions that a
-// hook installed stay, as Helm leaves them: with them would go all objects of their kind, whoever made them.
+// remove returns the phases that delete the wanted resources of an app. If the app leaves the
+// cluster, its delete hooks run and are then deleted. Definitions that a hook installed stay, as in
+// Helm: their deletion would delete all objects of their kinds, of every owner.
 //
-// Where an update leaves the app, or all of its objects, on the cluster, its hooks do not run. But they may be there: of an event that was
-// stopped, or failed, while it waited for them. What is stored does not tell for how long, so they are deleted whether they are or not, but
-// for those that are hooks of the other context too: that may be terminated just now, and wait for them. They go with it.
+// If an update keeps the app, or all of its objects, on the cluster, its delete hooks do not run.
+// But they may exist, left by an event that was stopped or failed while it waited for them. The
+// store does not record that, so they are deleted in any case. Only hooks that the other context
+// also has are kept: that context may be terminating now, and wait for them. It deletes them
+// itself.
 func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, leaves bool) []phase {
 	var out []phase
 	var objects []appcontext.Resource
@@ -278,7 +284,8 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 	return out
 }
 
-// connect makes tasks wait for those of apps that they depend on, or that depend on them where they are deleted.
+// connect makes tasks wait for tasks of other apps: those that their app depends on, or, in a
+// deletion, those that depend on their app.
 func (p *planner) connect(tasks []*task) {
 	if !p.event.moves() {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// remaining returns the resources that the cluster has not accepted yet, and their indexes in the phase. An op that is
-// retried continues with them.
+// remaining returns the resources that the cluster has not accepted yet, and their indexes in the
+// phase. A retried op continues with them.
 func (o *op) remaining() (resources []appcontext.Resource, indexes []int) {
 	o.cluster.mu.Lock()
 	defer o.cluster.mu.Unlock()
@@ -25,7 +25,7 @@ func (o *op) remaining() (resources []appcontext.Resource, indexes []int) {
 	return resources, indexes
 }
 
-// handedOver is the index of what is none of the phase's resources.
+// handedOver is the index of a resource that does not belong to the phase.
 const handedOver = -1
 
 // progress records that the cluster has handled a resource of the phase, so it answers.
@@ -44,7 +44,7 @@ func (o *op) progress(index int) {
 	}
 }
 
-// stalled returns for how long the running op has made no progress.
+// stalled returns the time since the last progress of the running op.
 func (o *op) stalled() time.Duration {
 	o.cluster.mu.Lock()
 	defer o.cluster.mu.Unlock()

@@ -5,13 +5,13 @@ package rsync
 
 import "sync"
 
-// readyQueue holds the contexts that have something to do. One that is being worked on is handed out again only when that
-// step is done, so no two workers have the same.
+// readyQueue is a queue of contexts with pending work. While a worker processes a context, no other
+// worker receives it.
 type readyQueue struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
 	queue  []string
-	dirty  map[string]bool // in the queue, or to be put there after the step
+	dirty  map[string]bool // in the queue, or to be queued after the step
 	busy   map[string]bool
 	closed bool
 }

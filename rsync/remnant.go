@@ -19,12 +19,12 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// A remnant is what a context may have on a cluster that was detached from it. It is stored as a
-// context of its own, with a Terminate that is under way from the start, so the rules for events
-// apply: an engine owns it, a crash does not end it, it leaves what others hold, and others that
-// apply the same objects wait for it. Its manifests are copies, so it does not depend on the
-// context, which can be deleted. Three things differ: it waits for its cluster in a queue of
-// its own (see cleanupQueue), it never fails, and its end removes it.
+// A remnant is the set of objects that a context may have on a cluster that was detached from it.
+// It is stored as a separate context with a Terminate that is in progress from the start, so the
+// rules for events apply. An engine owns it, it survives a crash, and it leaves objects that other
+// contexts hold. Events that apply the same objects wait for it. Its manifests are copies, so the
+// original context can be deleted. Three things differ: it waits for its cluster in a separate
+// queue (see cleanupQueue), it never fails, and its end removes it.
 
 // remnant is in the head of a remnant and names the context that it belongs to.
 type remnant struct {
@@ -37,8 +37,8 @@ type remnant struct {
 // remnantMark is in the IDs of remnants and in no other ID.
 const remnantMark = "~"
 
-// contextID returns the ID of the context to which objects belong that an op of a run handles.
-// There may be no remnant.
+// contextID returns the ID of the context to which the objects of a run belong: the context of the
+// remnant, or id if r is nil.
 func (r *remnant) contextID(id string) string {
 	if r != nil {
 		return r.ID
@@ -74,7 +74,8 @@ func (e *Engine) createRemnant(
 	return e.write(ctx, &h, specs, ops, compares...)
 }
 
-// stopRemnant returns the writes that end a cleanup, if it is not done. The remnant then goes.
+// stopRemnant returns the writes that end an unfinished cleanup. An engine then removes the
+// remnant.
 func (e *Engine) stopRemnant(ctx context.Context, id string) ([]store.Compare, []store.Op, error) {
 	kv, err := e.store.Get(ctx, headKey(id))
 	if err != nil || !kv.Exists() {
@@ -84,7 +85,7 @@ func (e *Engine) stopRemnant(ctx context.Context, id string) ([]store.Compare, [
 }
 
 // awaitOrigin returns a releasingError while an event of the remnant's context may have a call to
-// the cluster under way. An event that began after the cluster was detached calls nothing there.
+// the cluster in progress. An event that began after the cluster was detached sends no calls to it.
 func (o *op) awaitOrigin(ctx context.Context) error {
 	of := o.task.remnant
 	if of == nil {
@@ -105,11 +106,11 @@ func (o *op) awaitOrigin(ctx context.Context) error {
 	return &releasingError{fmt.Errorf("event %d of app context %s has to end here", r.Current, of.ID)}
 }
 
-// hurryInterval is the time between two requests of an op to go on with a cleanup.
+// hurryInterval is the minimum time between two requests of an op to continue a cleanup.
 const hurryInterval = time.Minute
 
-// hurry has the engine that owns a cleanup probe the cluster, because the op waits for the cleanup.
-// It puts the active record of the remnant, which all engines watch.
+// hurry makes the engine that owns a cleanup probe the cluster, because the op waits for the
+// cleanup. It puts the active record of the remnant, which all engines watch.
 func (o *op) hurry(ctx context.Context, n *neighbor, element store.KeyValue) error {
 	now := o.run.engine.now()
 	if !strings.Contains(n.id, remnantMark) || now.Sub(o.hurried) < hurryInterval {
@@ -123,7 +124,7 @@ func (o *op) hurry(ctx context.Context, n *neighbor, element store.KeyValue) err
 	return err
 }
 
-// hurried probes the clusters of a remnant that wait for their next probe.
+// hurried probes the clusters of a remnant before their next scheduled probe.
 func (r *run) hurried() {
 	if r.img.head.Remnant == nil || r.work == nil {
 		return
@@ -169,8 +170,7 @@ type Remnant struct {
 }
 
 // Detached returns the pending cleanups of detached clusters, by cluster and context. It reads the
-// manifests of all of them. [Status].Detached has the clusters that are
-// detached from a context.
+// manifests of all of them. [Status].Detached has the clusters that are detached from a context.
 func (e *Engine) Detached(ctx context.Context) ([]Remnant, error) {
 	result, err := e.store.Range(ctx, remnantPrefix)
 	if err != nil {
@@ -217,8 +217,8 @@ func (img *image) remnant(spec *appcontext.AppContext) Remnant {
 	return out
 }
 
-// Forget ends the cleanups of a cluster that does not come back. The objects stay on the cluster.
-// [Engine.Detached] omits the cleanups as soon as an engine has seen the call. The cluster stays
+// Forget ends the cleanups of a cluster that will not return. The objects stay on the cluster.
+// [Engine.Detached] omits the cleanups after an engine has processed the call. The cluster stays
 // detached.
 func (e *Engine) Forget(ctx context.Context, cluster appcontext.ClusterID) error {
 	result, err := e.store.Range(ctx, remnantsKey(cluster))
@@ -241,12 +241,12 @@ func (e *Engine) Forget(ctx context.Context, cluster appcontext.ClusterID) error
 	return nil
 }
 
-// cleanupBackoff is the time between two probes of a cluster for which only remnants wait.
+// cleanupBackoff is the time between two probes of a cluster that only remnants wait for.
 var cleanupBackoff = Backoff{Base: 10 * time.Second, Max: 10 * time.Minute}
 
-// cleanupQueue are ops of remnants that wait for the cluster. They are apart from parked ops
-// because the cluster may be dead for good: no prober runs for them, but one probe now and then.
-// They go on as soon as any probe is answered.
+// cleanupQueue has the ops of remnants that wait for the cluster. They are separate from parked ops
+// because the cluster may never return: occasional probes replace the prober. The ops continue
+// after any successful probe.
 type cleanupQueue struct {
 	ops     []*op
 	probes  int // probes since the last call that succeeded
@@ -266,7 +266,7 @@ func (c *cluster) parkCleanup(o *op) {
 	c.ensureCleanupProbe()
 }
 
-// ensureCleanupProbe has the cluster probed some time later.
+// ensureCleanupProbe schedules a probe of the cluster, if ops wait and no probe is scheduled.
 func (c *cluster) ensureCleanupProbe() {
 	if c.cleanups.waiting || c.dead || len(c.cleanups.ops) == 0 {
 		return

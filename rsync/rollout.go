@@ -60,12 +60,12 @@ type RolloutGroup struct {
 	// rollout. A percentage is a percentage of the group. Empty means only the limit of the
 	// rollout.
 	MaxFailures string `json:"maxFailures,omitempty"`
-	// ApproveBefore has the group wait until Engine.Approve is called for it.
+	// ApproveBefore makes the group wait until Engine.Approve is called for it.
 	ApproveBefore bool `json:"approveBefore,omitempty"`
 	// Wait is the time between the end of the last cluster of the group and the next step.
 	Wait time.Duration `json:"wait,omitempty"`
-	// ApproveAfter has the rollout wait after the group until Engine.Approve is called for it.
-	// An Update deletes nothing before the last group is approved.
+	// ApproveAfter makes the rollout wait after the group until Engine.Approve is called for it. An
+	// Update deletes nothing before the last group is approved.
 	ApproveAfter bool `json:"approveAfter,omitempty"`
 }
 
@@ -116,7 +116,7 @@ type RolloutGroupStatus struct {
 // that waits for an app on a cluster of a later group. Other events return ErrInvalidInput.
 func WithRollout(r Rollout) CallOption { return CallOption{rollout: &r} }
 
-// maxRollout is the size of a rollout in bytes, as it is stored with all approvals.
+// maxRollout limits the stored size of a rollout with all of its approvals, in bytes.
 const maxRollout = 512 << 10
 
 // InvalidRolloutError names the invalid field of a rollout. It unwraps to ErrInvalidInput.
@@ -185,7 +185,7 @@ func validateLimits(prefix, concurrency, failures string) error {
 	return nil
 }
 
-// scaled returns the number of clusters that a limit stands for, or otherwise for an empty one.
+// scaled returns the number of clusters for a limit. For an empty limit it returns otherwise.
 func scaled(limit string, total, otherwise int) (int, error) {
 	if limit == "" {
 		return otherwise, nil
@@ -203,7 +203,8 @@ func scaled(limit string, total, otherwise int) (int, error) {
 	return int(n), nil //nolint:gosec // of 31 bits
 }
 
-// validateGroups returns the group of each cluster, by index. Clusters in no group are not in the map.
+// validateGroups checks the groups, and returns the index of the group of each cluster. Clusters in
+// no group are not in the map.
 func (r *Rollout) validateGroups(h *head) (map[appcontext.ClusterID]int, error) {
 	known := map[appcontext.ClusterID]bool{}
 	for _, c := range h.clusters() {
@@ -245,7 +246,7 @@ func (r *Rollout) validateGroups(h *head) (map[appcontext.ClusterID]int, error) 
 	return group, nil
 }
 
-// size is the size of the record at the end of the rollout.
+// size returns the size of the record at the end of the rollout.
 func (r *Rollout) size() int {
 	record := rolloutRecord{Rollout: *r}
 	for _, g := range r.Groups {
@@ -261,8 +262,8 @@ func (r *Rollout) size() int {
 	return len(encode(record))
 }
 
-// validateOrder refuses a rollout in which an app waits for an app on another cluster that cannot begin
-// before: one of a later group, or of a group in which it may wait for its turn.
+// validateOrder rejects a rollout in which an app waits for an app on another cluster that may not
+// begin first. That cluster is in a later group, or in the same group with a limited concurrency.
 func (r *Rollout) validateOrder(h *head, group map[appcontext.ClusterID]int) error {
 	of := func(c appcontext.ClusterID) int {
 		if i, ok := group[c]; ok {

@@ -15,10 +15,10 @@ import (
 )
 
 // Approve opens a gate of a rollout. The group then begins, or the rollout continues after the
-// group. A gate can be opened before the rollout reaches it. To approve again writes nothing and is
-// no error, also after the event has ended. Approve returns ErrNotFound for an event that is unknown
-// or has no rollout, ErrInvalidInput for a gate that the rollout does not have, and ErrInvalidState
-// after the event has ended, if the gate was not opened.
+// group. A gate can be opened before the rollout reaches it. Approving an open gate writes nothing
+// and returns nil, also after the event has ended. Approve returns ErrNotFound for an event that is
+// unknown or has no rollout, and ErrInvalidInput for a gate that the rollout does not have. It
+// returns ErrInvalidState after the event has ended, if the gate was not opened.
 func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) error {
 	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
 		gates := []Gate{} // of the group
@@ -70,7 +70,7 @@ func (e *Engine) Abort(ctx context.Context, ref EventRef) error {
 	})
 }
 
-// rolloutRecord reads a rollout and the element of its event.
+// rolloutRecord reads the record of a rollout.
 func (e *Engine) rolloutRecord(ctx context.Context, ref EventRef) (kv store.KeyValue, record rolloutRecord, err error) {
 	if err := checkID(ref.AppContextID); err != nil {
 		return kv, record, err
@@ -86,8 +86,9 @@ func (e *Engine) rolloutRecord(ctx context.Context, ref EventRef) (kv store.KeyV
 	return kv, record, err
 }
 
-// changeRollout changes the record of a rollout, and wakes the engine that owns the context. A change that was
-// made before, as by a call whose answer was lost, is no error, also after the end of the event.
+// changeRollout changes the record of a rollout, and wakes the engine that owns the context. It
+// returns nil if the record has the change already, also after the end of the event: an earlier
+// call may have lost its answer.
 func (e *Engine) changeRollout(ctx context.Context, ref EventRef, change func(*rolloutRecord) error) error {
 	for range conflictLimit {
 		kv, record, err := e.rolloutRecord(ctx, ref)
@@ -118,7 +119,7 @@ func (e *Engine) changeRollout(ctx context.Context, ref EventRef, change func(*r
 	return fmt.Errorf("rollout of event %d of app context %q: %w", ref.Seq, ref.AppContextID, ErrConflict)
 }
 
-// rolloutOf returns the record for the rollout of a call, or nil.
+// rolloutOf returns the record for the rollout of a call, or nil without a rollout.
 func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, options []CallOption) (*rolloutRecord, error) {
 	r := RolloutOf(options...)
 	if r == nil {
@@ -152,7 +153,7 @@ func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, opt
 	return out, nil
 }
 
-// sameRollout reports whether an event that was queued before has the rollout of a call.
+// sameRollout reports whether an event that is already queued has the rollout of a call.
 func (e *Engine) sameRollout(ctx context.Context, id string, seq uint64, r *rolloutRecord) (bool, error) {
 	kv, err := e.store.Get(ctx, rolloutKey(id, seq))
 	if err != nil || r == nil || !kv.Exists() {

@@ -19,13 +19,14 @@ type rolloutRecord struct {
 	Paused   bool       `json:"paused,omitempty"`
 	Aborted  bool       `json:"aborted,omitempty"`
 	Approved []Approval `json:"approved,omitempty"`
-	// Ended is how far the groups were at the end of the event. Later events overwrite the statuses of apps.
+	// Ended is the progress of the groups at the end of the event. Later events overwrite the
+	// statuses of apps.
 	Ended []RolloutGroupStatus `json:"ended,omitempty"`
 }
 
 // order decides which clusters of a rollout begin. All decisions follow from the stored record and
-// the stored statuses of apps on clusters. It counts clusters as they change, so a decision costs
-// time in proportion to the groups and the clusters that begin, and not to all clusters.
+// the stored statuses of apps on clusters. It counts clusters as they change. So the cost of a
+// decision grows with the groups and the clusters that begin, not with all clusters.
 type order struct {
 	record      rolloutRecord
 	groups      []*orderGroup
@@ -41,13 +42,13 @@ type orderGroup struct {
 
 	count [clusterPhases]int // clusters by phase
 	begun bool               // a cluster has begun
-	ended time.Time          // when the last app did
+	ended time.Time          // when its last app ended
 	next  int                // all clusters before it have begun or ended
 }
 
 // orderCluster is the progress of a cluster. A cluster without apps has succeeded.
 //
-// A cluster begins with all of its apps, also if it is not stored of each of them yet.
+// A cluster begins with all of its apps, even if the begin of some apps is not stored yet.
 type orderCluster struct {
 	group   *orderGroup
 	tasks   []*task
@@ -65,7 +66,7 @@ const (
 	clusterInProgress
 	clusterSucceeded
 	clusterFailed
-	clusterRefused // it ended without a begin: the rollout had halted
+	clusterRefused // it ended before it began: the rollout had halted
 	clusterPhases
 )
 
@@ -84,7 +85,7 @@ func (c *orderCluster) phase() clusterPhase {
 	}
 }
 
-// newOrder arranges clusters, which are those of the event in the order of its context.
+// newOrder arranges the clusters of the event, which are in the order of its context.
 func newOrder(record rolloutRecord, clusters []appcontext.ClusterID) *order {
 	o := &order{record: record, clusters: make(map[appcontext.ClusterID]*orderCluster, len(clusters))}
 	for _, g := range record.Groups {
@@ -111,7 +112,7 @@ func (o *order) addGroup(spec RolloutGroup) {
 	o.groups = append(o.groups, g)
 }
 
-// number is scaled for a limit that was validated.
+// number is scaled for a validated limit.
 func number(limit string, total, otherwise int) int {
 	n, err := scaled(limit, total, otherwise)
 	if err != nil {
@@ -130,13 +131,13 @@ func (c *orderCluster) change(change func()) {
 // expect adds an app that has not begun to a cluster.
 func (c *orderCluster) expect() { c.change(func() { c.left++ }) }
 
-// begin notes when the cluster began. The first time counts.
+// begin records when the cluster began. The earliest time counts.
 func (c *orderCluster) begin(at time.Time) {
 	c.change(func() { c.since = earlier(c.since, at) })
 	c.group.begun = true
 }
 
-// end notes the end of an app on the cluster.
+// end records the end of an app on the cluster.
 func (c *orderCluster) end(end Phase, begun bool, at time.Time) {
 	c.change(func() {
 		c.left--
@@ -148,7 +149,7 @@ func (c *orderCluster) end(end Phase, begun bool, at time.Time) {
 	}
 }
 
-// add adds an app as far as it is stored. s is nil if nothing is.
+// add adds an app with its stored status, which is nil if there is no status.
 func (c *orderCluster) add(s *ClusterStatus) {
 	c.expect()
 	if s == nil {
@@ -183,7 +184,7 @@ func (g *orderGroup) status() RolloutGroupStatus {
 	}
 }
 
-// statuses returns those of the groups.
+// statuses returns the statuses of the groups.
 func (o *order) statuses() []RolloutGroupStatus {
 	var out []RolloutGroupStatus
 	for _, g := range o.groups {
@@ -192,20 +193,22 @@ func (o *order) statuses() []RolloutGroupStatus {
 	return out
 }
 
-// verdict is what an order decides at an instant.
+// verdict is a decision of an order.
 type verdict struct {
 	begin []*orderCluster
-	// halt is why no cluster begins any more.
+	// halt is the reason why no further cluster will begin. It is empty if the rollout may
+	// continue.
 	halt Reason
-	// waits is why none begins now, if it is not because of clusters in progress.
+	// waits is the reason why no cluster begins now. It is empty if the group only waits for
+	// clusters in progress.
 	waits string
-	// until is when waits is over by itself; zero for when it is not.
+	// until is the time at which waits ends by itself. It is zero if waits does not.
 	until time.Time
-	// passed is whether all groups and gates are behind.
+	// passed is whether the rollout has passed all groups and gates.
 	passed bool
 }
 
-// decide returns which clusters may begin now.
+// decide returns the clusters that may begin now, or the reason why no cluster may.
 func (o *order) decide(now time.Time) verdict {
 	if o.record.Aborted {
 		return verdict{halt: ReasonAborted, waits: "the rollout was aborted"}
@@ -229,7 +232,7 @@ func (o *order) decide(now time.Time) verdict {
 	return verdict{passed: true}
 }
 
-// decideGroup returns what a group waits for, or that the rollout has passed it.
+// decideGroup returns the verdict for a group, and true if the rollout has passed the group.
 func (o *order) decideGroup(g *orderGroup, now time.Time) (verdict, bool) {
 	running, waiting := g.count[clusterInProgress], g.count[clusterWaiting]
 	switch over := g.ended.Add(g.Wait); {

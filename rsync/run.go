@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// run is a context that a session works on. All but inbox and queueChanged belongs to its step, of which there is one at a
-// time.
+// run is a context that a session works on. All fields belong to its step, except queueChanged and
+// those that mu guards. At most one step runs at a time.
 type run struct {
 	id      string
 	session *session
@@ -28,13 +28,13 @@ type run struct {
 
 	mu        sync.Mutex
 	inbox     []result
-	waitedFor []*gate // gates after their wait
+	waitedFor []*gate // gates with a wait that has ended
 	abandoned bool
 
 	img      *image     // nil until it is read
 	work     *work      // the event in progress, or nil
-	ended    []*Element // what the next commit ends
-	released bool       // the last commit has ended the ownership
+	ended    []*Element // elements that the next commit ends
+	released bool       // the last commit ended the ownership
 }
 
 // work is an event in progress.
@@ -45,22 +45,23 @@ type work struct {
 	gates   []*gate
 	open    int     // tasks that have not ended
 	queued  []*task // to be processed in the next advance
-	dirty   []*task // whose status has to be written
-	cut     Reason  // set when it may not wait any more
-	hard    bool    // nor begin anything
-	broken  string  // what makes it impossible to begin
+	dirty   []*task // tasks with a status to write
+	cut     Reason  // set when it must not wait any longer
+	hard    bool    // it must not begin anything either
+	broken  string  // the reason why it cannot begin
 	rollout *rollout
 	late    lateNotes
 }
 
 var (
-	// errLost: the context is another engine's.
+	// errLost is returned when another engine owns the context, or the context was deleted.
 	errLost = errors.New("the app context is another engine's")
-	// errChanged: what a write depended on has changed, and must be read again.
+	// errChanged is returned when a condition of a write has changed. The context must be read
+	// again.
 	errChanged = errors.New("the app context has changed")
 )
 
-// deliver takes a result from a cluster.
+// deliver adds a result from a cluster to the inbox, unless the run was abandoned.
 func (r *run) deliver(res result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +79,7 @@ func (r *run) take() ([]result, []*gate) {
 	return inbox, waited
 }
 
-// abandon lets go of all that is under way.
+// abandon drops the event in progress and all results.
 func (r *run) abandon() {
 	r.mu.Lock()
 	r.abandoned = true
@@ -87,7 +88,8 @@ func (r *run) abandon() {
 	r.letGo()
 }
 
-// stopTimers ends the waits of dependencies. Gates count as open from then on, so a timer that has fired opens none.
+// stopTimers stops the timers of the event in progress. Its gates then count as open, so a timer
+// that has fired opens no gate.
 func (r *run) stopTimers() {
 	if r.work == nil {
 		return
@@ -102,7 +104,7 @@ func (r *run) stopTimers() {
 	r.work.late.stop()
 }
 
-// step does all that can be done now. It reports whether there is something to wait for.
+// step does all work that is possible now. It reports whether the run waits for something.
 func (r *run) step(ctx context.Context) (bool, error) {
 	for {
 		again, err := r.stepOnce(ctx)
@@ -115,7 +117,7 @@ func (r *run) step(ctx context.Context) (bool, error) {
 	}
 }
 
-// letGo drops the event in progress in memory, to take it up again from what is stored.
+// letGo drops the event in progress from memory. It is resumed from the store.
 func (r *run) letGo() {
 	if r.work != nil {
 		r.stopTimers()
@@ -165,7 +167,8 @@ func (r *run) stepOnce(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// load reads the context. It reports whether there is one and it is this engine's.
+// load reads the context. It returns false if the context does not exist, or if the session may not
+// work on it.
 func (r *run) load(ctx context.Context) (bool, error) {
 	if r.session.isForeign(r.id) {
 		if kv, rec, err := r.engine.stateOf(ctx, r.id); err != nil || kv.Exists() && !r.session.mine(r.id, rec.Owner) {
@@ -186,7 +189,7 @@ func (r *run) load(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// refresh reads the queue again, of which others have written the end.
+// refresh reads the queue again, because other writers append to it.
 func (r *run) refresh(ctx context.Context) error {
 	result, err := r.engine.store.Range(ctx, queueKey(r.id))
 	if err != nil {
@@ -196,12 +199,12 @@ func (r *run) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What others add comes after all that was there.
+	// Other writers only append.
 	last := uint64(0)
 	if n := len(r.img.elements); n > 0 {
 		last = r.img.elements[n-1].Seq
 	}
-	for _, e := range img.elements { // in the order of their keys, which is that of the queue
+	for _, e := range img.elements { // in the order of their keys, which is the order of the queue
 		if e.Seq > last {
 			r.img.elements = append(r.img.elements, e)
 		}
@@ -229,7 +232,7 @@ func (img *image) statusesOf(seq uint64) map[taskKey]*ClusterStatus {
 	return out
 }
 
-// pending are the elements whose turn has not come, in order.
+// pending returns the elements that have not begun, in order.
 func (img *image) pending() []*Element {
 	var out []*Element
 	for _, e := range img.elements {
@@ -240,8 +243,10 @@ func (img *image) pending() []*Element {
 	return out
 }
 
-// commit writes in one transaction, on the conditions that the session lives, that nobody else has changed the record, and
-// others. With a record it changes it. It returns ErrFenced, errLost, and errChanged for the others.
+// commit writes in one transaction, on these conditions: the session is alive, the record is
+// unchanged, an earlier owner has ended, and compares are met. If next is not nil, it also writes
+// the record. It returns ErrFenced if the session has ended, errLost if the context is another
+// engine's or was deleted, and errChanged if another condition is not met.
 func (r *run) commit(ctx context.Context, next *record, compares []store.Compare, ops []store.Op) error {
 	all := []store.Compare{r.session.fence(), store.Unchanged(r.img.stateKV)}
 	if owner := r.img.record.Owner; owner != "" && owner != r.session.name {
@@ -291,8 +296,9 @@ func (r *run) commit(ctx context.Context, next *record, compares []store.Compare
 	return errChanged
 }
 
-// lost returns errLost where the record is another's by now, and errChanged otherwise: this session has written it with
-// a transaction whose answer was lost, or its owner has let go of it.
+// lost returns errLost if the record now belongs to another session or was deleted. Otherwise it
+// returns errChanged: this session has written the record in a transaction that lost its answer, or
+// the owner has released it.
 func (r *run) lost(now store.KeyValue) error {
 	var rec record
 	if !now.Exists() || json.Unmarshal(now.Value, &rec) == nil && !r.session.mine(r.id, rec.Owner) {
@@ -301,41 +307,43 @@ func (r *run) lost(now store.KeyValue) error {
 	return errChanged
 }
 
-// lives notes that an owner lives of which the watch has not told yet, so that the context is not claimed again and again until
-// then. It returns errLost, or errChanged where the owner is gone since.
+// lives records a live owner that the watch has not reported yet, so the session does not claim the
+// context again and again. It returns errLost, or errChanged if the owner has ended since.
 func (r *run) lives(ctx context.Context, owner string) error {
 	r.session.note(r.session.engines, change{name: owner, there: true})
-	// Looked at after it was noted: if it is there the watch will tell of its end, and not before now.
+	// Read after the note: if the key exists, the watch reports its end later.
 	kv, err := r.engine.store.Get(ctx, engineKey(owner))
 	switch {
 	case err != nil:
 		return err
-	case kv.Exists() && !r.session.mine(r.id, owner): // notes that it is foreign
+	case kv.Exists() && !r.session.mine(r.id, owner): // mine marks the context as foreign
 		return errLost
 	}
 	r.session.sawEngines(r.session.note(r.session.engines, change{name: owner}))
 	return errChanged
 }
 
-// next returns a copy of the record for its next value, with this session as its owner.
+// nextRecord returns a copy of the record for its next value, with this session as its owner.
 func (r *run) nextRecord() *record {
 	next := r.img.record
 	next.Owner, next.Writer = r.session.name, r.session.name
 	return &next
 }
 
-// forgetAtOnce is how many elements are forgotten with each that ends: more than one, so that a history gets shorter that is too
-// long, because its limit was lowered or another engine has added elements that were final at once.
+// forgetAtOnce is the number of elements that leave the history with each new final element. It is
+// more than 1, so a history that is too long gets shorter. That happens after its limit was
+// lowered, or after another engine has added elements that were final immediately.
 const forgetAtOnce = 2
 
-// elementOps writes a final element, and lets go of those that are older than the history is long.
+// elementOps returns the writes of a final element, and the deletion of elements beyond the history
+// limit.
 func (r *run) elementOps(e *Element) []store.Op {
 	e.Finished = r.engine.now()
 	ops := []store.Op{putElement(r.id, e)}
 	limit := uint64(r.engine.options.HistoryLimit)
 	for range forgetAtOnce {
-		old := r.img.elements[0]                                                           // there is e at least
-		if old.Seq+limit > e.Seq || !old.Status.Final() || slices.Contains(r.ended, old) { // one that ends just now goes next time
+		old := r.img.elements[0]                                                           // at least e exists
+		if old.Seq+limit > e.Seq || !old.Status.Final() || slices.Contains(r.ended, old) { // an element that ends now is deleted later
 			break
 		}
 		ops = append(ops, store.Delete(elementKey(r.id, old.Seq)))
@@ -351,8 +359,10 @@ func (r *run) elementOps(e *Element) []store.Op {
 	return ops
 }
 
-// releaseOps are what ends the ownership of a context between two events. Where its queue is empty it is active no more, in
-// the transaction that sees that it is. Otherwise it goes to its home, which sees that its active record is put again.
+// releaseOps returns the writes that end the ownership of a context between two events. If the
+// queue is empty, the same transaction deletes the active record, on the condition that the queue
+// has not changed. Otherwise the context returns to its home, if that is another session: the home
+// sees the active record put again.
 func (r *run) releaseOps(next *record) ([]store.Compare, []store.Op) {
 	switch {
 	case len(r.img.pending()) == 0:
@@ -365,7 +375,7 @@ func (r *run) releaseOps(next *record) ([]store.Compare, []store.Op) {
 	return nil, nil
 }
 
-// other reads the other context of an update; broken says why it cannot be used.
+// other returns the other context of an update. broken is the reason why it cannot be used.
 func (r *run) other(ctx context.Context, e *Element) (other *appcontext.AppContext, broken string, err error) {
 	if e.Event != Update && e.Event != UpdateDelete {
 		return nil, "", nil

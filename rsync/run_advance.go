@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// maxStateMessages limits the messages of the states of an app's resources on a cluster, and maxStates the states, in bytes:
-	// they are one record.
+	// maxStateMessages limits the messages in the states of an app's resources on a cluster.
+	// maxStates limits the states, which are one record. Both are in bytes.
 	maxStateMessages = 64 << 10
 	maxStates        = 500 << 10
-	// maxMessage is how much of an error's text is stored.
+	// maxMessage limits the stored text of an error, in bytes.
 	maxMessage = 500
 )
 
-// advance takes what clusters have told, and begins what can begin. It reports whether all tasks have ended, and their
-// statuses are stored.
+// advance processes the results from clusters, and begins tasks that can begin. It reports whether
+// the event can end: all tasks have ended and their statuses are stored.
 func (r *run) advance(ctx context.Context) (bool, error) {
 	w := r.work
 	results, waited := r.take()
@@ -36,7 +36,7 @@ func (r *run) advance(ctx context.Context) (bool, error) {
 		}
 	}
 	for _, g := range waited {
-		if !g.open { // not one of an event that was let go
+		if !g.open { // otherwise it belongs to a dropped event
 			g.open = true
 			w.wake(g)
 		}
@@ -59,7 +59,7 @@ func (r *run) advance(ctx context.Context) (bool, error) {
 	return w.open == 0 && (w.rollout.over() || w.cut != ""), nil
 }
 
-// apply is what a result does to its task.
+// apply applies a result to its task.
 func (r *run) apply(res result) {
 	t := res.op.task
 	switch {
@@ -104,7 +104,8 @@ func shorten(err error) string {
 	return shortenTo(err.Error(), maxMessage)
 }
 
-// withinLimit shortens messages and omits states, those of ready resources first, until the states fit into a record.
+// withinLimit shortens messages and omits states until the states fit into a record. It omits the
+// states of ready resources first.
 func withinLimit(states []connector.State) (kept []connector.State, omitted int) {
 	kept = slices.Clone(states)
 	each := maxStateMessages / max(len(kept), 1)
@@ -167,7 +168,7 @@ func (r *run) move(t *task) {
 	r.session.submit(t.op)
 }
 
-// store writes the statuses of tasks that have changed, all in as few transactions as possible.
+// store writes the changed statuses of tasks, in as few transactions as possible.
 func (r *run) store(ctx context.Context, compares []store.Compare) error {
 	var ops []store.Op
 	now := r.engine.now()

@@ -15,10 +15,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// maxNamed is how many tasks that failed are named in the message of an element.
+// maxNamed limits the failed tasks that the message of an element names.
 const maxNamed = 3
 
-// outcome is what became of the event as a whole.
+// outcome returns the status, the reason and the message of the event.
 func (w *work) outcome() (ElementStatus, Reason, string) {
 	if w.broken != "" {
 		return Error, ReasonInvalidContext, w.broken
@@ -31,10 +31,10 @@ func (w *work) outcome() (ElementStatus, Reason, string) {
 			continue
 		}
 		if t.reason == ReasonMaxFailures || t.reason == ReasonAborted && !t.begun {
-			continue // the rollout did not begin with it, and names the reason itself
+			continue // the rollout did not begin it, and reports the reason itself
 		}
 		failed++
-		// A dependency that failed is named by its own reason, which another task has.
+		// A failed dependency is reported with its own reason, which another task has.
 		if reason == "" || reason == ReasonDependency {
 			reason = t.reason
 		}
@@ -55,7 +55,7 @@ func (w *work) outcome() (ElementStatus, Reason, string) {
 	return Error, reason, message
 }
 
-// outcome adds to the reason and the message of an event that its rollout did not come to its end.
+// outcome adds to the reason and the message of an event why its rollout did not complete.
 func (o *rollout) outcome(reason Reason, message string) (Reason, string) {
 	switch {
 	case o.verdict.halt == ReasonAborted:
@@ -68,8 +68,9 @@ func (o *rollout) outcome(reason Reason, message string) (Reason, string) {
 	return reason, joined(message, o.verdict.waits)
 }
 
-// finish writes the end of the event, and in the same transaction the state that follows from it, the UpdateDelete that
-// follows an Update, and, if the queue is empty, that the context is not active any more.
+// finish writes the end of the event, and in the same transaction the state that follows from it.
+// An Update also queues its UpdateDelete, and a failed rollout its rollback. If the queue is empty,
+// finish deletes the active record.
 func (r *run) finish(ctx context.Context) error {
 	if r.img.head.Remnant != nil {
 		return r.finishRemnant(ctx)
@@ -85,7 +86,7 @@ func (r *run) finish(ctx context.Context) error {
 		var err error
 		compares, ops, e.Next, err = r.follow(ctx, e)
 		switch {
-		case errors.Is(err, ErrBroken): // no repetition helps, and others wait in this queue
+		case errors.Is(err, ErrBroken): // retries would not help, and would block this queue
 			e.Status, e.Reason, e.Message = Error, ReasonInvalidContext, err.Error()
 		case err != nil:
 			return err
@@ -97,7 +98,7 @@ func (r *run) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if w.rollout != nil { // an Abort that was accepted ends the event
+	if w.rollout != nil { // an Abort accepted meanwhile must take effect
 		compares = append(compares, store.Unchanged(w.rollout.kv))
 		w.rollout.record.Ended = w.rollout.statuses()
 		ops = append(ops, store.Put(w.rollout.kv.Key, encode(w.rollout.record)))
@@ -130,8 +131,9 @@ func (r *run) finish(ctx context.Context) error {
 	return nil
 }
 
-// rollBack queues the way back from a rollout that failed: an Update to the context that is in use, or a
-// Terminate where none was. It queues nothing where there is no way back, or a Terminate waits there.
+// rollBack queues the rollback of a failed rollout: an Update back to the earlier context, or a
+// Terminate after an Instantiate. It queues nothing if no rollback is possible, or if the queue has
+// a Terminate.
 func (r *run) rollBack(ctx context.Context, e *Element) (compares []store.Compare, ops []store.Op, err error) {
 	id, back := r.id, Element{Event: Terminate}
 	if e.Event == Update {
@@ -150,7 +152,7 @@ func (r *run) rollBack(ctx context.Context, e *Element) (compares []store.Compar
 	if err != nil {
 		return nil, nil, err
 	}
-	// Read after the tail, which is a condition: a Terminate that comes later changes that.
+	// Read after the tail, which is a condition of the write: a later Terminate changes the tail.
 	if terminates, err := r.terminates(ctx, id); err != nil || terminates {
 		return nil, nil, err
 	}
@@ -158,7 +160,7 @@ func (r *run) rollBack(ctx context.Context, e *Element) (compares []store.Compar
 	return compares, ops, nil
 }
 
-// terminates reports whether a Terminate waits in a queue or is in progress there.
+// terminates reports whether a queue has a Terminate that waits or is in progress.
 func (r *run) terminates(ctx context.Context, id string) (bool, error) {
 	result, err := r.engine.store.Range(ctx, queueKey(id))
 	if err != nil {

@@ -12,10 +12,12 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// skipBatch is how many elements are skipped in one transaction, so that it stays under any limit.
+// skipBatch limits the elements that one transaction skips, so it stays within the limits of all
+// stores.
 const skipBatch = 20
 
-// next goes on with the event in progress, begins the next one, or finds that there is none. It reports the last.
+// next resumes the event in progress, or begins the next event. It reports whether there is
+// neither.
 func (r *run) next(ctx context.Context) (drained bool, err error) {
 	if r.img.record.Current != 0 {
 		return false, r.resume(ctx)
@@ -40,10 +42,11 @@ func (r *run) next(ctx context.Context) (drained bool, err error) {
 	return false, r.begin(ctx, pending[0])
 }
 
-// drain removes the active record, in the transaction that sees the queue empty.
+// drain deletes the active record, on the condition that the queue is still empty.
 func (r *run) drain(ctx context.Context) error {
 	if r.img.record.Owner == "" {
-		// Drained already: the record went with the owner. What is left is one that somebody else has put.
+		// The active record was deleted with the owner. An existing record was put by another
+		// writer.
 		if kv, err := r.engine.store.Get(ctx, activeKey(r.id)); err != nil || !kv.Exists() {
 			return err
 		}
@@ -53,8 +56,8 @@ func (r *run) drain(ctx context.Context) error {
 	return r.commit(ctx, next, compares, ops)
 }
 
-// stopped reports whether the latch is set. What the watch told is confirmed: it and the one on active contexts are apart, so
-// either may be behind.
+// stopped reports whether the context is stopped. It confirms the watched value with a read: stops
+// and active contexts have separate watches, and either may lag.
 func (r *run) stopped(ctx context.Context) (store.KeyValue, bool, error) {
 	if !r.session.isStopped(r.id) {
 		return store.KeyValue{}, false, nil
@@ -80,7 +83,7 @@ func (r *run) skip(ctx context.Context, elements []*Element, reason Reason, cond
 	return r.commit(ctx, next, append(condition, compares...), append(ops, drain...))
 }
 
-// refuse ends an event that cannot begin; the state stays.
+// refuse ends an event that cannot begin. The state does not change.
 func (r *run) refuse(ctx context.Context, e *Element, reason Reason, format string, args ...any) error {
 	e.Status, e.Reason, e.Message = Error, reason, fmt.Sprintf(format, args...)
 	next := r.nextRecord()
@@ -142,7 +145,8 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 	return r.plan(ctx, e, row)
 }
 
-// resume takes up the event that was in progress when its engine ended, whatever the state: it began in a valid one.
+// resume continues the event that was in progress when its engine ended. It does not check the
+// state, which was valid when the event began.
 func (r *run) resume(ctx context.Context) error {
 	e := r.img.element(r.img.record.Current)
 	if e == nil {
@@ -160,7 +164,7 @@ func (r *run) resume(ctx context.Context) error {
 	return r.plan(ctx, e, row)
 }
 
-// plan makes the tasks of the event in progress. What an engine before has finished of them stays finished.
+// plan makes the tasks of the event in progress. Tasks that an earlier engine has ended stay ended.
 func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 	w := &work{element: e, row: row}
 	spec, err := r.engine.loadSpec(ctx, &r.img.head)
@@ -188,7 +192,8 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 			}
 		}
 		if e.Event == UpdateDelete {
-			// Read after the begin: if the other context ends later, it sees that this one holds nothing.
+			// Read after the begin: if the other context ends later, it reads that this context
+			// holds nothing.
 			_, rec, err := r.engine.stateOf(ctx, e.UCID)
 			if err != nil {
 				return err
@@ -211,7 +216,7 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 	return nil
 }
 
-// recall gives a task what was stored of it.
+// recall restores a task from its stored status.
 func (t *task) recall(s *ClusterStatus) {
 	if !s.Phase.final() {
 		t.reason, t.message = s.Reason, s.Message
@@ -222,7 +227,8 @@ func (t *task) recall(s *ClusterStatus) {
 	t.ready = t.deployed
 }
 
-// cut sees whether the event may wait any more: not when the context is stopped, or a Terminate waits that is valid now.
+// cut ends the waits of the event if the context is stopped, or if a Terminate is queued that is
+// valid in the current state.
 func (r *run) cut(ctx context.Context) error {
 	w := r.work
 	if w.hard {

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// maxNotes is how often an event writes at once what an app on a cluster waits for. After that
-	// it writes the latest reason once in noteInterval.
+	// maxNotes limits the wait reasons of an app on a cluster that an event writes immediately.
+	// After that it writes the latest reason once per noteInterval.
 	maxNotes     = 16
 	noteInterval = time.Minute
 )
 
-// notes bounds how often the reason is written for which a task waits.
+// notes limits how often the wait reason of a task is written.
 type notes struct {
 	count int
 	last  time.Time // when the last one was due to be written
@@ -31,10 +31,10 @@ func (n *notes) wait(now time.Time) time.Duration {
 	return max(n.last.Add(noteInterval).Sub(now), 0)
 }
 
-// note records what a task waits for when that changes, so the number of writes does not grow with
-// that of retries.
+// note records the wait reason of a task when it changes. So the number of writes does not grow
+// with the number of retries.
 func (r *run) note(t *task, reason Reason, message string) {
-	again := reason != ReasonRefusedForNow && message != t.message // the others come rarely
+	again := reason != ReasonRefusedForNow && message != t.message // the other reasons are rare
 	if reason == t.reason && !again {
 		return
 	}
@@ -49,14 +49,14 @@ func (r *run) note(t *task, reason Reason, message string) {
 	t.notes.last, t.notes.late = now, false
 }
 
-// lateNotes are the tasks of an event with notes that wait. One timer wakes the run for all.
+// lateNotes has the tasks of an event with delayed notes. One timer wakes the run for all of them.
 type lateNotes struct {
 	tasks []*task
 	due   time.Time // of the timer
 	timer clock.Timer
 }
 
-// noteLater has the latest reason of a task written after a time.
+// noteLater schedules the write of the latest reason of a task.
 func (r *run) noteLater(t *task, wait time.Duration) {
 	if t.notes.late {
 		return
@@ -75,7 +75,7 @@ func (r *run) wakeLate(after time.Duration) {
 	late.timer = r.session.addAfter(r.id, after)
 }
 
-// noteNow has the notes written that have waited long enough.
+// noteNow marks the due notes to be written.
 func (r *run) noteNow() {
 	late, now := &r.work.late, r.engine.options.Clock.Now()
 	if len(late.tasks) == 0 || now.Before(late.due) {

@@ -17,18 +17,18 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// rollout is that of the event in progress. A nil one lets every cluster begin.
+// rollout is the rollout of the event in progress. A nil rollout lets every cluster begin.
 type rollout struct {
 	*order
 	kv      store.KeyValue
 	verdict verdict
-	halted  Reason // why what had not begun was ended
+	halted  Reason // the reason why tasks that had not begun were ended
 	timer   clock.Timer
 	// expiring are clusters that have begun, in the order of their deadlines.
 	expiring []*orderCluster
 }
 
-// ready returns whether apps wait until they are ready, and for how long they must stay so.
+// ready returns whether apps wait until they are ready, and how long they must stay ready.
 func (o *rollout) ready() (bool, time.Duration) {
 	if o == nil {
 		return false, 0
@@ -36,8 +36,8 @@ func (o *rollout) ready() (bool, time.Duration) {
 	return o.record.Until != appcontext.Deployed, o.record.MinSuccessTime
 }
 
-// gates reports whether a task waits until the rollout admits its cluster. One without anything to do
-// does not.
+// gates reports whether a task waits until the rollout admits its cluster. A task without phases
+// does not wait.
 func (o *rollout) gates(t *task) bool { return o != nil && o.begun(t).IsZero() && len(t.phases) > 0 }
 
 // begun returns when the cluster of a task began, or zero.
@@ -48,7 +48,7 @@ func (o *rollout) begun(t *task) time.Time {
 	return o.clusters[t.cluster].since
 }
 
-// over reports whether the event may end once all of its tasks have.
+// over reports whether the event may end after all of its tasks have ended.
 func (o *rollout) over() bool { return o == nil || o.verdict.passed || o.verdict.halt != "" }
 
 func (o *rollout) stop() {
@@ -57,8 +57,9 @@ func (o *rollout) stop() {
 	}
 }
 
-// arrange takes in the tasks of the event, and their stored statuses. An engine may have ended after it
-// had stored the begin of some apps of a cluster: the begin of the others is stored now.
+// arrange adds the tasks of the event, with their stored statuses, to their clusters. An earlier
+// engine may have stored the begin of only some apps of a cluster. Then the begin of the others is
+// stored now.
 func (o *rollout) arrange(tasks []*task, stored map[taskKey]*ClusterStatus) {
 	if o == nil {
 		return
@@ -82,7 +83,7 @@ func (o *rollout) arrange(tasks []*task, stored map[taskKey]*ClusterStatus) {
 	slices.SortStableFunc(o.expiring, func(a, b *orderCluster) int { return a.since.Compare(b.since) })
 }
 
-// stored takes in a task that was written at a time. Its end is written once.
+// stored records the end of a task after the task was written. The end of a task is written once.
 func (o *rollout) stored(t *task, at time.Time) {
 	if o == nil {
 		return
@@ -108,7 +109,7 @@ func (r *run) loadRollout(ctx context.Context, e *Element) (o *rollout, broken s
 	return &rollout{order: newOrder(record, r.img.head.clusters()), kv: kv}, "", nil
 }
 
-// reloadRollout reads what callers have changed of the rollout of the event in progress.
+// reloadRollout reads the changes of callers to the rollout of the event in progress.
 func (r *run) reloadRollout(ctx context.Context) error {
 	if r.work == nil || r.work.rollout == nil {
 		return nil
@@ -124,8 +125,8 @@ func (r *run) reloadRollout(ctx context.Context) error {
 	return nil
 }
 
-// admit lets clusters begin that may. Results are stored before, and so is that the clusters have begun,
-// so that an engine that goes on after a crash never has more in progress than may be.
+// admit begins the clusters that may begin. It first stores the results, and then the begin of the
+// clusters, before any call. So an engine that continues after a crash never exceeds the limits.
 func (r *run) admit(ctx context.Context) error {
 	o := r.work.rollout
 	if o == nil {
@@ -167,7 +168,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// deadline is until when a cluster that began at a time must have succeeded, or zero.
+// deadline returns the time until which a cluster that began at a time must succeed. It is zero
+// without a limit.
 func (o *rollout) deadline(begun time.Time) time.Time {
 	if o.record.ProgressDeadline == 0 {
 		return time.Time{}
@@ -175,7 +177,8 @@ func (o *rollout) deadline(begun time.Time) time.Time {
 	return begun.Add(o.record.ProgressDeadline)
 }
 
-// expires notes that a cluster has begun. The clock may have been set back since others did.
+// expires adds a cluster that has begun, in the order of begin times. The clock may have been set
+// back since other clusters began.
 func (o *rollout) expires(c *orderCluster) {
 	at, _ := slices.BinarySearchFunc(o.expiring, c.since, func(other *orderCluster, since time.Time) int {
 		return cmp.Or(other.since.Compare(since), -1)
@@ -183,7 +186,7 @@ func (o *rollout) expires(c *orderCluster) {
 	o.expiring = slices.Insert(o.expiring, at, c)
 }
 
-// expire ends the waits on clusters after their deadline. It returns the next deadline.
+// expire ends the waits of clusters after their deadlines. It returns the next deadline.
 func (r *run) expire(now time.Time) (next time.Time) {
 	o := r.work.rollout
 	for len(o.expiring) > 0 && o.record.ProgressDeadline > 0 {
@@ -209,7 +212,7 @@ func (r *run) cutTask(t *task, reason Reason) {
 	}
 }
 
-// halt ends tasks that have not begun. An abort also ends the waits of the others.
+// halt ends tasks that have not begun. An abort also ends the waits of the other tasks.
 func (r *run) halt() {
 	o := r.work.rollout
 	for _, t := range r.work.tasks {

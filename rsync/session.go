@@ -19,8 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// session is an engine from getting a lease to losing it. All that it writes is conditional on its
-// key, which goes with the lease. All its goroutines are in group.
+// session is the work of an engine under one lease. Each of its writes is conditional on its key,
+// which the store deletes with the lease. All its goroutines are in group.
 type session struct {
 	engine *Engine
 	name   string
@@ -31,32 +31,33 @@ type session struct {
 	cancel context.CancelCauseFunc
 	ready  *readyQueue
 
-	groupMu sync.Mutex // taken with the mutex of a cluster held, so it is not mu
+	groupMu sync.Mutex // locked while the mutex of a cluster is locked, so it is not mu
 	group   sync.WaitGroup
 	ended   bool
 
 	observer *observer
 
-	reads  chan struct{} // a slot for each call that reads of other contexts
+	reads  chan struct{} // a slot for each call that reads records of other contexts
 	writes writes
 
 	mu       sync.Mutex
-	engines  map[string]bool // the sessions that are alive
+	engines  map[string]bool // the live sessions
 	active   map[string]bool // the contexts with an active record
 	stopped  map[string]bool
 	owned    map[string]bool // contexts that the session owns or may own
 	foreign  map[string]bool // active contexts that another session may own
 	runs     map[string]*run
-	failures map[string]int // of steps, one after the other
+	failures map[string]int // consecutive failures of steps
 	timers   map[string]clock.Timer
 	clusters map[appcontext.ClusterID]*cluster
 }
 
-// maxReads is how many calls read of other contexts at a time. An event on thousands of clusters begins a call to each,
-// and so many reads at once would exceed the store's time for each of them and for the lease.
+// maxReads limits the concurrent calls that read records of other contexts. An event on thousands
+// of clusters begins a call to each. That many concurrent reads would exceed the time limits of the
+// store for each read and for the lease.
 const maxReads = 64
 
-// newSession gets a lease and puts the session's key with it.
+// newSession gets a lease, and puts the session's key with the lease.
 func newSession(ctx context.Context, e *Engine) (*session, error) {
 	lease, err := e.store.Grant(ctx, e.options.LeaseTTL)
 	if err != nil {
@@ -80,7 +81,7 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 	return s, nil
 }
 
-// revoke lets others take over at once.
+// revoke ends the lease, so other engines can take over immediately.
 func (s *session) revoke(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -89,7 +90,7 @@ func (s *session) revoke(ctx context.Context) {
 	}
 }
 
-// fence is the condition of every write of the session.
+// fence returns the condition of every write of the session.
 func (s *session) fence() store.Compare { return store.SameLife(engineKey(s.name), s.epoch) }
 
 // run works until ctx ends or the lease is lost.
@@ -124,7 +125,8 @@ func (s *session) run(ctx context.Context) error {
 	return context.Cause(s.ctx)
 }
 
-// spawn starts a goroutine of the session. It reports whether it did: a session that has ended starts none.
+// spawn starts a goroutine of the session. It returns false, and starts none, if the session has
+// ended.
 func (s *session) spawn(f func()) bool {
 	s.groupMu.Lock()
 	defer s.groupMu.Unlock()
@@ -138,8 +140,8 @@ func (s *session) spawn(f func()) bool {
 // lose ends the session.
 func (s *session) lose(err error) { s.cancel(fmt.Errorf("%w: %w", ErrFenced, err)) }
 
-// keepAlive renews the lease three times in its life. By its own clock the session ends before the store's lease does,
-// because it counts from when it asked.
+// keepAlive renews the lease three times per LeaseTTL. By its own clock the session ends before the
+// lease in the store, because it counts from the time of its request.
 func (s *session) keepAlive() {
 	ttl := s.engine.options.LeaseTTL
 	deadline := s.engine.options.Clock.Now().Add(ttl)
@@ -166,7 +168,8 @@ func (s *session) keepAlive() {
 	}
 }
 
-// writes is whether the store accepts writes. Lease renewals do not show that: an etcd without space accepts them.
+// writes records whether the store accepts writes. Lease renewals do not show that: an etcd without
+// space accepts them.
 type writes struct {
 	mu       sync.Mutex
 	failures int  // of all writes; a write that began before the last failure does not end failing
@@ -175,13 +178,13 @@ type writes struct {
 	err      error // of the last probe; Healthy returns it
 }
 
-// probeBackoff is the time between probes, and probeLimit how long one may take.
+// probeBackoff is the time between probes. probeLimit limits the time of one probe.
 var probeBackoff = Backoff{Base: 500 * time.Millisecond, Max: 10 * time.Second}
 
 const probeLimit = 10 * time.Second
 
-// refused starts probing after the store has failed a write. Healthy fails only when a probe fails too, so one bad
-// request does not make an engine unhealthy.
+// refused starts probing after the store has failed a write. Healthy fails only when a probe also
+// fails, so one bad request does not make an engine unhealthy.
 func (s *session) refused() {
 	s.writes.mu.Lock()
 	start := !s.writes.probing
@@ -200,7 +203,7 @@ func (s *session) refusals() int {
 	return s.writes.failures
 }
 
-// accepted notes that the store has done a write, which began after that many refusals.
+// accepted records a successful write, which began after that number of refusals.
 func (s *session) accepted(refusals int) {
 	s.writes.mu.Lock()
 	defer s.writes.mu.Unlock()
@@ -209,14 +212,14 @@ func (s *session) accepted(refusals int) {
 	}
 }
 
-// refusal returns why the store accepts no writes, or nil.
+// refusal returns the reason why the store accepts no writes, or nil.
 func (s *session) refusal() error {
 	s.writes.mu.Lock()
 	defer s.writes.mu.Unlock()
 	return s.writes.err
 }
 
-// probe puts the session's key again until the store accepts that, or another write.
+// probe puts the session's key again until the store accepts that write or another one.
 func (s *session) probe() {
 	for attempt := 1; ; attempt++ {
 		s.engine.sleep(s.ctx, probeBackoff.delay(attempt))
@@ -241,7 +244,8 @@ func (s *session) probe() {
 	}
 }
 
-// keepsProbing reports whether no write has succeeded since one failed. Otherwise it ends the probing.
+// keepsProbing reports whether no write has succeeded since the last failure. If one has, it ends
+// the probing.
 func (s *session) keepsProbing() bool {
 	s.writes.mu.Lock()
 	defer s.writes.mu.Unlock()
@@ -261,12 +265,12 @@ func (s *session) probed(err error) {
 	}
 }
 
-// sleep waits, or less where ctx ends.
+// sleep waits for a time, or until ctx ends.
 func (e *Engine) sleep(ctx context.Context, d time.Duration) {
 	_ = wait.Sleep(ctx, e.options.Clock, d)
 }
 
-// work is a worker: it does steps of contexts.
+// work runs a worker, which executes steps of contexts.
 func (s *session) work() {
 	for {
 		id, ok := s.ready.get()
@@ -297,7 +301,7 @@ func (s *session) work() {
 	}
 }
 
-// failed counts the failures of a context's steps in a row.
+// failed counts the consecutive failures of a context's steps.
 func (s *session) failed(id string, failed bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,8 +317,8 @@ func (s *session) failed(id string, failed bool) int {
 	return s.failures[id]
 }
 
-// retryAfter hands a context out again after a time. There is one timer for each, else each event
-// that is queued meanwhile would begin a chain of its own.
+// retryAfter queues a context again after a time. Each context has one timer. Otherwise each event
+// that is queued meanwhile would start another chain of retries.
 func (s *session) retryAfter(id string, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -339,7 +343,7 @@ func (s *session) runOf(id string) *run {
 	return r
 }
 
-// drop forgets a context: its work is done or another's, or begins anew.
+// drop removes the run of a context. Its work is done, belongs to another session, or starts again.
 func (s *session) drop(r *run) {
 	s.mu.Lock()
 	if s.runs[r.id] == r {

@@ -11,31 +11,32 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// A session watches three sets of keys: the sessions that are alive, the contexts that are active, and those that are
-// stopped. They decide which contexts it reads. Of all live sessions a hash names one for each context, its home. The
-// home alone reads a context that is active, and takes it unless its record names another live owner. An owner keeps a
-// context until an event or the queue ends; then the context returns to its home.
+// A session watches three sets of keys: live sessions, active contexts and stopped contexts. They
+// decide which contexts it reads. A hash selects one of the live sessions for each context, the
+// home of the context. Only the home reads an active context, and takes ownership unless the record
+// names another live owner. An owner keeps a context until an event or the queue ends. Then the
+// context returns to its home.
 //
-// The hash decides only who tries. Sessions that see different sets may both try, or none: the
-// record and the fence decide between two, and a session scans all active contexts again when
-// another one ends, and when it first sees itself. So the home by the last set that all have seen
-// tries. It learns that an owner has let go from the active record, which is deleted or put again
-// in the same transaction, and from the owner's key.
+// The hash decides only which session tries. Sessions that see different sets may both try, or
+// neither. The record and the fence decide between two. A session scans all active contexts again
+// when another session ends, and when it first sees its own key. So the home by the last set that
+// all sessions have seen tries. Two keys show that an owner has released a context: the active
+// record, which the same transaction deletes or puts again, and the key of the owner.
 
-// followPause is the longest pause between a watch and the next.
+// followPause is the longest pause between two watches.
 const followPause = 500 * time.Millisecond
 
-// change is a name that came to a set, was put again or has gone.
+// change is a name that was added to a set, put again, or removed.
 type change struct {
 	name   string
 	there  bool
-	again  bool // it was there before
-	listed bool // it was read, not watched: when it came is not known
+	again  bool // the set had it before
+	listed bool // it was listed, not watched: the time of the change is unknown
 	value  []byte
 }
 
-// follow keeps a set up to date with the keys of a prefix, and calls saw with the changes. It reads all again when a
-// watch cannot go on; then all names are among the changes.
+// follow keeps a set up to date with the keys of a prefix, and calls saw with the changes. It lists
+// all keys again when a watch ends. Then all names are among the changes.
 func (s *session) follow(prefix string, set map[string]bool, saw func([]change)) {
 	for attempt := 1; s.ctx.Err() == nil; attempt++ {
 		began := s.engine.options.Clock.Now()
@@ -50,7 +51,8 @@ func (s *session) follow(prefix string, set map[string]bool, saw func([]change))
 				saw(s.note(set, changes...))
 			}
 		}
-		// A watch that breaks off now and then must not be waited for longer each time: until it is back no Stop is seen.
+		// Occasional failures of a watch must not increase the pause: without a watch no Stop is
+		// seen.
 		if s.engine.options.Clock.Since(began) > followPause {
 			attempt = 1
 		}
@@ -58,7 +60,7 @@ func (s *session) follow(prefix string, set map[string]bool, saw func([]change))
 	}
 }
 
-// replace makes a set that of all keys of the prefix.
+// replace makes a set equal to all keys of the prefix.
 func (s *session) replace(prefix string, kvs []store.KeyValue, set map[string]bool) []change {
 	now := map[string]bool{}
 	var changes []change
@@ -77,7 +79,7 @@ func (s *session) replace(prefix string, kvs []store.KeyValue, set map[string]bo
 	return s.note(set, changes...)
 }
 
-// note makes changes to a set, all at once.
+// note applies changes to a set, all in one critical section.
 func (s *session) note(set map[string]bool, changes ...change) []change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +94,8 @@ func (s *session) note(set map[string]bool, changes ...change) []change {
 	return changes
 }
 
-// sawEngines looks at the active contexts again where a session has ended: it was the home of some and the owner of
-// some. One that has begun changes nothing for the others, but has to scan itself.
+// sawEngines scans the active contexts again after a session has ended, which was the home or the
+// owner of some. A new session changes nothing for the others, but must scan once itself.
 func (s *session) sawEngines(changes []change) {
 	scan := false
 	for _, c := range changes {
@@ -116,12 +118,12 @@ func (s *session) isHome(id string) bool {
 	return s.homeLocked(id) == s.name
 }
 
-// scan hands out the active contexts that the session has or is the home of.
+// scan queues the active contexts that the session owns, or for which it is the home.
 func (s *session) scan() {
 	s.mu.Lock()
 	var ids []string
 	for id := range s.active {
-		// Also those that the session has: a worker may find just now that they are the ended session's.
+		// Also owned contexts: a worker may just have read that the ended session owns them.
 		if s.owned[id] || s.homeLocked(id) == s.name {
 			ids = append(ids, id)
 		}
@@ -164,7 +166,7 @@ func (s *session) sawStop(changes []change) {
 	}
 }
 
-// isActive reports whether a context has something to do.
+// isActive reports whether a context has pending work.
 func (s *session) isActive(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,8 +186,8 @@ func (s *session) tries(id string) bool {
 	return s.owned[id] || s.homeLocked(id) == s.name
 }
 
-// mine reports whether the session may work on a context with that owner: itself, or no live
-// session.
+// mine reports whether the session may work on a context with that owner: the owner is the session
+// itself, or not alive.
 func (s *session) mine(id, owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +203,7 @@ func (s *session) mine(id, owner string) bool {
 	return s.owned[id] || s.homeLocked(id) == s.name
 }
 
-// isForeign reports whether another session may own the context, so that its record should be read
+// isForeign reports whether another session may own the context. Then the session reads its record
 // before the rest.
 func (s *session) isForeign(id string) bool {
 	s.mu.Lock()
@@ -209,9 +211,9 @@ func (s *session) isForeign(id string) bool {
 	return s.foreign[id]
 }
 
-// own notes that the session works on a context. A write that makes it the owner may be done
-// without an answer, so from now on it does not give up the context before it has read that it is
-// another's or that nothing is to do.
+// own records that the session works on a context. A write that makes the session the owner may
+// succeed without an answer. So the session keeps the context until it reads that another session
+// owns it, or that no work is left.
 func (s *session) own(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +235,9 @@ func (s *session) goesHome(id string) bool {
 	return home != "" && home != s.name
 }
 
-// homeLocked returns which of the live sessions reads a context: the one with the highest score, so that one that
-// comes or goes changes the home of no context but its own. It is empty until the session has seen itself.
+// homeLocked returns the home of a context: the live session with the highest score. A session that
+// starts or ends changes only the homes of its own contexts. The result is empty until the session
+// has seen its own key.
 func (s *session) homeLocked(id string) string {
 	if !s.engines[s.name] {
 		return ""
@@ -248,7 +251,8 @@ func (s *session) homeLocked(id string) string {
 	return best
 }
 
-// score is as good as random for each pair. The sum alone would not be: similar names have similar sums.
+// score returns a pseudorandom number for each pair. The FNV sum alone would not do: similar names
+// have similar sums.
 func score(id, name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(id + "/" + name))

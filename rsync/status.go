@@ -75,7 +75,8 @@ type Change struct {
 	Cluster  *ClusterStatus
 	// Observed is valid until the state changes.
 	Observed *Observation
-	// Rollout is the number of an event after its rollout was paused, resumed, approved or aborted, or has ended.
+	// Rollout is the number of an event after its rollout was paused, resumed, approved or aborted,
+	// or has ended.
 	Rollout uint64
 	// Deleted is true for the last change, after which the context does not exist.
 	Deleted bool
@@ -122,7 +123,7 @@ func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.
 			}
 			fromRevision = status.Revision + 1
 		}
-		var over <-chan time.Time // of a context that is gone: it has nothing more to tell
+		var over <-chan time.Time // for a deleted context, which has no further changes
 		if gone {
 			timer := e.options.Clock.NewTimer(goneGrace)
 			defer timer.Stop()
@@ -148,10 +149,10 @@ func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.
 	}
 }
 
-// goneGrace is how long the store may take to tell of the deletion of a context that is gone.
+// goneGrace limits the time in which the store must report the deletion of a deleted context.
 const goneGrace = time.Second
 
-// tell passes on what a message says. It reports whether the watch goes on.
+// tell yields the changes of a message. It reports whether the watch continues.
 func tell(id string, message store.Watched, yield func(Change, error) bool) bool {
 	if message.Err != nil {
 		yield(Change{}, message.Err)
@@ -170,7 +171,7 @@ func tell(id string, message store.Watched, yield func(Change, error) bool) bool
 	return true
 }
 
-// changes is a status as if it had just come to be.
+// changes returns a status as changes.
 func (s *Status) changes() []Change {
 	out := []Change{{Revision: s.Revision, State: s.State}}
 	for i := range s.Queue {
@@ -185,7 +186,7 @@ func (s *Status) changes() []Change {
 	return out
 }
 
-// changeOf reads an event of the store. It reports whether it is one that a user is told.
+// changeOf decodes an event of the store. It returns false if Watch does not return the event.
 func changeOf(id string, event store.Event) (Change, bool, error) {
 	kv := event.KV
 	rest := strings.TrimPrefix(kv.Key, contextKey(id))
@@ -302,7 +303,7 @@ func (e *Engine) awaitChange(ctx context.Context, key string, from int64) (*Elem
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return nil, store.ErrCompacted // the watch ended without a word: look again
+	return nil, store.ErrCompacted // the watch ended without an error: read again
 }
 
 func finalElement(kv store.KeyValue) (*Element, error) {

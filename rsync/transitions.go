@@ -13,7 +13,7 @@ import (
 // Transition defines in which states an event may begin, and the states that follow.
 type Transition struct {
 	Event EventType
-	// From are the states in which it may begin.
+	// From are the states in which the event may begin.
 	From []State
 	// Current is the state during the event, Desired the state after it, and Error the state after
 	// it failed.
@@ -73,7 +73,7 @@ func (t Transitions) Of(event EventType, state State) (Transition, bool) {
 	return Transition{}, false
 }
 
-// validate finds tables that the engine cannot work with.
+// validate returns an error for a table that the engine cannot use.
 func (t Transitions) validate() error {
 	seen := map[EventType]bool{}
 	for _, row := range t {

@@ -34,8 +34,9 @@ func chunk(list []appcontext.Resource) [][]appcontext.Resource {
 	return out
 }
 
-// wavePhases apply the wanted resources of an app that are no hooks. If several waves have such
-// resources, each but the last is awaited, including resources that the event does not apply.
+// wavePhases returns the phases that apply the wanted resources of an app, except hooks. If several
+// waves have such resources, each except the last is awaited, including resources that the event
+// does not apply.
 func wavePhases(wanted, all []appcontext.Resource) []phase {
 	var out []phase
 	waves := chunk(byWave(wanted))
@@ -49,7 +50,8 @@ func wavePhases(wanted, all []appcontext.Resource) []phase {
 	return out
 }
 
-// hookPhases run hooks of one kind by their waves, each awaited, and delete them by their policies.
+// hookPhases returns the phases that run hooks of one kind. Each wave is awaited, and the hooks are
+// deleted by their policies.
 func hookPhases(list []appcontext.Resource) []phase {
 	var out []phase
 	var succeeded []appcontext.Resource
@@ -63,7 +65,7 @@ func hookPhases(list []appcontext.Resource) []phase {
 	return append(out, deletePhases(succeeded)...)
 }
 
-// deletePhases delete resources and wait until they are gone.
+// deletePhases returns the phases that delete resources and wait until they are gone.
 func deletePhases(list []appcontext.Resource) []phase {
 	if len(list) == 0 {
 		return nil
@@ -79,14 +81,14 @@ func deleteSteps(list []appcontext.Resource, order DeleteOrder) [][]appcontext.R
 	return chunk(list)
 }
 
-// failure is why a task fails when its cleanup is done.
+// failure is the error with which a task fails after its cleanup.
 type failure struct {
 	reason  Reason
 	message string
 }
 
-// cleanUp has the hooks deleted that a failed phase leaves, before the task fails. It reports
-// whether there are such hooks.
+// cleanUp makes a task delete the hooks of a failed phase before it fails. It reports whether there
+// are such hooks.
 func (t *task) cleanUp(res *result) bool {
 	if t.failure != nil || res.reason != ReasonHookFailed {
 		return false
@@ -100,8 +102,8 @@ func (t *task) cleanUp(res *result) bool {
 	return true
 }
 
-// leftovers returns the hooks to delete after one of the phase has failed: by their policies those
-// that failed, and those that have succeeded, also in phases before.
+// leftovers returns the hooks that must be deleted by their policies after a hook of the phase has
+// failed. These are failed hooks, and succeeded hooks of this phase and of earlier phases.
 func (p *phase) leftovers(states []connector.State) []appcontext.Resource {
 	at := map[appcontext.Object]*connector.State{}
 	for i := range states {

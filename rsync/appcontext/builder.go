@@ -55,7 +55,7 @@ func (a *AppBuilder) DependsOn(app string, status OpStatus, wait time.Duration) 
 	return a
 }
 
-// Cluster places the app on a cluster. Resource, Hook and Add do so too.
+// Cluster places the app on a cluster. Resource, Hook and Add also do so.
 func (a *AppBuilder) Cluster(provider, name string) *AppBuilder {
 	a.cluster(ClusterID{provider, name})
 	return a
@@ -110,8 +110,8 @@ func (a *AppBuilder) cluster(id ClusterID) *Cluster {
 	return &a.app.Clusters[at]
 }
 
-// Build returns the context, or an [*Error] with all problems. Later additions do not change the
-// context.
+// Build returns the context, or an [*Error] with all problems. Later calls of the Builder do not
+// change the context.
 func (b *Builder) Build() (*AppContext, error) {
 	out := b.context
 	out.Apps = make([]App, len(b.apps))

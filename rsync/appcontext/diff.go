@@ -89,7 +89,7 @@ func index(c *AppContext) map[Identity]placed {
 			for k := range cluster.Resources {
 				r := &cluster.Resources[k]
 				if r.Hook == PreDelete || r.Hook == PostDelete {
-					continue // not on the cluster while the app is there
+					continue // not on the cluster while the app is installed
 				}
 				out[Identity{cluster.ClusterID, r.Object}] = placed{Place{a.Name, cluster.ClusterID, k}, r}
 			}

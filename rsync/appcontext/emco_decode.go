@@ -55,7 +55,7 @@ func Decode(id string, keys map[string]string) (*Layout, error) {
 	return l, d.extra(l)
 }
 
-// extra keeps what writing the layout would not give back.
+// extra stores in Extra the keys that Encode does not write, or writes with other values.
 func (d *decoder) extra(l *Layout) error {
 	again, err := Encode(l)
 	if err != nil {
@@ -84,11 +84,11 @@ func (d *decoder) fail(where, format string, args ...any) {
 	}
 }
 
-// value reads a key, where it is there.
+// value decodes the value of a key. It returns false if the key does not exist.
 func (d *decoder) value(key string, into any) bool {
 	text, ok := d.keys[key]
 	if ok && json.Unmarshal([]byte(text), into) != nil {
-		d.fail(key, "the value is not the JSON that belongs there") // no more: it may be a manifest
+		d.fail(key, "the value is not the JSON that belongs there") // no details: it may be a manifest
 	}
 	return ok
 }
@@ -121,7 +121,7 @@ func (d *decoder) app(name string, l *Layout) App {
 	return a
 }
 
-// below returns the next parts of keys that end after them, in order.
+// below returns the names of the keys directly below a prefix, in order.
 func (d *decoder) below(prefix string) []string {
 	var out []string
 	for key := range d.keys {
@@ -150,7 +150,7 @@ func (d *decoder) cluster(prefix, app string, id ClusterID, l *Layout) Cluster {
 		}
 	}
 	for _, name := range order["resorder"] {
-		if hooked[name] == NoHook { // some list their hooks in both
+		if hooked[name] == NoHook { // some apps list their hooks in both
 			c.Resources = append(c.Resources, d.resource(prefix, name, NoHook))
 		}
 	}

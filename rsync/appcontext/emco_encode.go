@@ -21,9 +21,9 @@ type Layout struct {
 	Resources map[LayoutResource]string
 	// Queue is the context's queue of events.
 	Queue []LayoutElement
-	// Active is whether the context is among the active ones.
+	// Active is whether the context is among the active contexts.
 	Active bool
-	// Extra has unknown keys, and known keys whose values Encode would write differently. Encode
+	// Extra has unknown keys, and known keys that Encode would write with other values. Encode
 	// writes them last, unchanged.
 	Extra map[string]string
 }
@@ -57,7 +57,7 @@ type layoutDependency struct {
 	Wait   int64  `json:"wait"` // seconds
 }
 
-// layoutHooks is EMCO's instruction about hooks: the resources of each.
+// layoutHooks is EMCO's instruction about hooks: the resources of each hook.
 type layoutHooks struct {
 	Resources map[Hook][]string `json:"resdependency"`
 }

@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// HookDeletePolicy is when a hook is deleted. The names are those of Helm. A hook without a policy
-// stays until its app goes; Helm's default is BeforeHookCreation.
+// HookDeletePolicy defines when a hook is deleted. The names are Helm's. A hook without a policy
+// stays until its app is deleted. Helm's default is BeforeHookCreation.
 type HookDeletePolicy string
 
 // The delete policies. They act each time that the hook runs.
 const (
 	// BeforeHookCreation deletes an object of an earlier run, and waits until it is gone, before
-	// the hook is created. Helm does so by default.
+	// the hook is created. It is Helm's default.
 	BeforeHookCreation HookDeletePolicy = "before-hook-creation"
 	// HookSucceeded deletes the hook when all hooks of its kind are ready, because hooks of a later
 	// wave may use it. If a hook of its kind fails, the ready ones are deleted too.
@@ -31,8 +31,8 @@ func (r *Resource) Has(policy HookDeletePolicy) bool {
 	return slices.Contains(r.DeletePolicies, policy)
 }
 
-// endless returns why a hook never becomes ready, or "". It finds only the reasons that the
-// manifest itself shows: a Job that does not run, and a Deployment that does not roll out.
+// endless returns the reason why a hook never becomes ready, or "". It finds only the reasons that
+// the manifest itself shows: a Job that does not run, and a Deployment that does not roll out.
 func endless(r *Resource) string {
 	job := r.Group == "batch" && r.Kind == "Job"
 	deployment := r.Group == "apps" && r.Kind == "Deployment"
@@ -51,7 +51,7 @@ func endless(r *Resource) string {
 	return ""
 }
 
-// specOf returns the fields of a manifest's spec. It is empty if the manifest has none.
+// specOf returns the fields of a manifest's spec. The result is empty if the manifest has no spec.
 func specOf(manifest []byte) map[string]raw {
 	var top, spec map[string]raw
 	text, err := jsonOf(manifest)

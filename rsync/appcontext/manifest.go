@@ -12,7 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
-// header is what identifies an object in its manifest.
+// header has the fields of a manifest that identify its object.
 type header struct{ apiVersion, kind, name, namespace string }
 
 // raw is a part of a text, without a copy.
@@ -24,7 +24,8 @@ func (r *raw) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// parseHeader reads the fields by their exact names, as Kubernetes does; encoding/json takes "Kind" for "kind" in a struct.
+// parseHeader reads the fields by their exact names, as Kubernetes does. For a struct,
+// encoding/json also accepts "Kind" for "kind".
 func parseHeader(text []byte) (header, error) {
 	var h header
 	var top, metadata map[string]raw
@@ -60,10 +61,11 @@ func ParseObject(manifest []byte) (Object, error) {
 	} else if !isJSON && severalDocuments(manifest) {
 		return bad("the manifest has more than one document: add each as a resource of its own")
 	}
-	// JSON is the fast way; most of what is no JSON ends at the first byte.
+	// JSON is the fast path. Most other texts fail at the first byte.
 	h, err := parseHeader(manifest)
 	if err != nil {
-		// By way of JSON a name like y or 1, which YAML reads as something else than text, is refused as Kubernetes refuses it.
+		// The conversion to JSON rejects names that YAML does not read as strings, for example y or
+		// 1. Kubernetes also rejects them.
 		var text []byte
 		if text, err = yamldoc.JSON(manifest); err == nil {
 			h, err = parseHeader(text)
@@ -74,7 +76,7 @@ func ParseObject(manifest []byte) (Object, error) {
 	}
 	switch {
 	case err != nil:
-		return bad("the manifest is neither a YAML nor a JSON object with texts for apiVersion, kind and metadata.name") // the parser's error quotes what it read
+		return bad("the manifest is neither a YAML nor a JSON object with texts for apiVersion, kind and metadata.name") // the parser's error quotes the manifest
 	case h.apiVersion == "":
 		return bad("the manifest has no apiVersion")
 	case h.kind == "":
@@ -97,8 +99,9 @@ func jsonOf(manifest []byte) ([]byte, error) {
 	return yamldoc.JSON(manifest)
 }
 
-// severalDocuments looks for what a parser of one document would pass over in silence: JSON after JSON, and content after a line
-// --- or ... that follows on content. Such a line in a block of text is indented.
+// severalDocuments finds content that a parser of one document would silently ignore: JSON after
+// JSON, and content after a line --- or ... that itself follows content. In a block of text such a
+// line is indented.
 func severalDocuments(manifest []byte) bool {
 	decoder := json.NewDecoder(bytes.NewReader(manifest))
 	if decoder.Decode(new(json.RawMessage)) == nil {

@@ -56,7 +56,7 @@ const (
 type Dependency struct {
 	App    string   `json:"app"`
 	Status OpStatus `json:"status"`
-	// Wait is an additional time to wait after that. EMCO's keys have whole seconds.
+	// Wait is an additional time to wait after the status. EMCO's keys have whole seconds.
 	Wait time.Duration `json:"wait,omitempty"`
 }
 
@@ -73,7 +73,7 @@ func (c ClusterID) String() string { return c.Provider + "+" + c.Name }
 type Cluster struct {
 	ClusterID
 	// Resources are applied in this order, within equal waves, and deleted in the reverse order.
-	// They include hooks. The hooks of each kind have an order of their own.
+	// They include hooks. The hooks of each kind have their own order.
 	Resources []Resource `json:"resources"`
 }
 
@@ -99,9 +99,8 @@ type Resource struct {
 	Object
 	Hook Hook `json:"hook,omitempty"`
 	// Wave is the step of the app in which the resource is applied. The lowest wave is the first
-	// one. A wave begins when all resources of the waves before are ready. Deletion goes from the
-	// highest wave to the lowest. Each hook has waves of its own: there, Wave is Helm's hook
-	// weight.
+	// one. A wave begins when all resources of the earlier waves are ready. Deletion goes from the
+	// highest wave to the lowest. Each hook has its own waves: there, Wave is Helm's hook weight.
 	Wave int `json:"wave,omitempty"`
 	// DeletePolicies define when a hook is deleted, in addition to the deletion of its app. Only
 	// hooks have them.
@@ -136,7 +135,8 @@ func (o Object) Compare(p Object) int {
 		cmp.Compare(o.Namespace, p.Namespace), cmp.Compare(o.Name, p.Name))
 }
 
-// Identity is an object on a cluster. The same identity in two apps or two contexts is the same object.
+// Identity is an object on a cluster. The same identity in two apps or two contexts is the same
+// object.
 type Identity struct {
 	Cluster ClusterID
 	Object  Object

@@ -56,7 +56,7 @@ func (v *validator) override(a *App, overrides []placedOverride) {
 	}
 }
 
-// overridden returns the manifest that an override makes of another one.
+// overridden returns the result of an override for a manifest.
 func overridden(manifest []byte, override Override) ([]byte, error) {
 	before, err := headerOf(manifest)
 	if err != nil {

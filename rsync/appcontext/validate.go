@@ -15,7 +15,7 @@ const (
 	// MaxAppCluster limits the manifests of one app on one cluster, in bytes.
 	MaxAppCluster = 16 << 20
 
-	// maxProblems is how many problems an [Error] lists.
+	// maxProblems limits the problems that an [Error] lists.
 	maxProblems = 100
 )
 
@@ -32,7 +32,7 @@ func Validate(c *AppContext) error {
 
 type validator struct {
 	problems []*Problem
-	more     int // that are not listed
+	more     int // problems that are not listed
 }
 
 // err returns an [*Error] with the problems, or nil.
@@ -76,7 +76,7 @@ func (v *validator) clusters(a *App, where string, objects map[Identity]string, 
 	for i := range a.Clusters {
 		c := &a.Clusters[i]
 		place := fmt.Sprintf("%s, cluster %q", where, short(c.Provider)+"+"+short(c.Name))
-		v.name("the provider's name", place, c.Provider, "+") // it ends at the first plus sign
+		v.name("the provider's name", place, c.Provider, "+") // the provider ends at the first plus sign
 		v.name("the cluster's name", place, c.Name, "")
 		if seen[c.ClusterID] {
 			v.add(Duplicate, place, "the app is on that cluster already")
@@ -106,7 +106,7 @@ func (v *validator) resource(cluster ClusterID, r *Resource, place string, objec
 	}
 	objects[id] = place
 	if !manifests {
-		return // the builder has just read it
+		return // the builder has just parsed it
 	}
 	object, err := ParseObject(r.Manifest)
 	switch {
@@ -117,7 +117,8 @@ func (v *validator) resource(cluster ClusterID, r *Resource, place string, objec
 	}
 }
 
-// short returns the beginning of a name that is too long: it is in the place of many problems.
+// short returns the beginning of a name that is too long, because many problems have the name in
+// Where.
 func short(name string) string {
 	if len(name) <= MaxName {
 		return name
@@ -125,7 +126,7 @@ func short(name string) string {
 	return name[:MaxName] + "…"
 }
 
-// name checks a part of a key. Besides not, which it may not have, there is the slash.
+// name checks a part of a key. The name must contain neither a slash nor a character of not.
 func (v *validator) name(what, where, name, not string) {
 	switch {
 	case name == "":
@@ -174,7 +175,8 @@ func (v *validator) dependencies(c *AppContext, apps map[string]bool) {
 	}
 }
 
-// findCycle returns the apps of a cycle of dependencies, the first again at the end, or nil.
+// findCycle returns the apps of a cycle of dependencies, or nil. The last app is the first one
+// again.
 func findCycle(c *AppContext) []string {
 	const open, closed = 1, 2
 	apps := map[string]*App{}

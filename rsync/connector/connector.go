@@ -13,10 +13,10 @@
 //
 //   - [ErrUnreachable]: the cluster or the network does not answer. The engine calls Probe, once
 //     for all waiting apps, until the cluster answers.
-//   - [ErrRetryable]: the cluster refuses the call for now: a conflict, an overload, or an
+//   - [ErrRetryable]: the cluster temporarily rejects the call: a conflict, an overload, or an
 //     unreachable webhook. The engine retries after a backoff.
-//   - [ErrTerminal]: the cluster refuses the call for good: an invalid object, or denied access.
-//     The app fails on the cluster.
+//   - [ErrTerminal]: the cluster permanently rejects the call: an invalid object, or denied
+//     access. The app fails on the cluster.
 //
 // An error without a class is retryable. So is context.DeadlineExceeded of a call that took too
 // long. The engine then also probes the cluster.
@@ -47,13 +47,13 @@ type Batch struct {
 	// WatchFor is the time after a Get in which a [StatusWatcher] must report each change of the
 	// objects, even if they are ready.
 	WatchFor time.Duration
-	// Holder, if not nil, returns the ID of another app context that holds an object too, or "". A
+	// Holder, if not nil, returns the ID of another app context that also holds an object, or "". A
 	// driver must call it before it deletes an object to create it again, and must not delete an
 	// object that another context holds.
 	Holder func(ctx context.Context, object appcontext.Object) (string, error)
 }
 
-// Done calls Progress, if there is one.
+// Done calls Progress, if it is set.
 func (b *Batch) Done(index int) {
 	if b.Progress != nil {
 		b.Progress(index)
@@ -77,8 +77,9 @@ type State struct {
 // Connector reaches one cluster. Its methods may be called from several goroutines. Close is called
 // after all other calls have ended.
 type Connector interface {
-	// Apply creates or changes the objects in their order, and stops when one fails. Objects that do not depend on each other
-	// may be applied in parallel. The error should be an [*Error] that names the object.
+	// Apply creates or changes the objects in their order, and stops at the first failure. Objects
+	// that do not depend on each other may be applied in parallel. The error should be an [*Error]
+	// that names the object.
 	Apply(ctx context.Context, batch Batch) error
 	// Delete deletes the objects in their order. An object that does not exist is no error. Delete
 	// need not wait until the objects are gone: the engine calls Get.
@@ -98,9 +99,9 @@ type Connector interface {
 // the engine polls while it waits until objects are ready or gone. The engine has one watch for
 // each cluster with waiting apps.
 type StatusWatcher interface {
-	// WatchStatus calls changed when the state of any object may have changed that was applied or
+	// WatchStatus calls changed when the state of an object may have changed that was applied or
 	// deleted through connectors to the cluster. It returns when ctx ends or the watch fails. Calls
-	// of changed return at once.
+	// of changed return immediately.
 	WatchStatus(ctx context.Context, changed func()) error
 }
 

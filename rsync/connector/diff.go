@@ -37,7 +37,7 @@ type ChangeKind string
 
 // The kinds of changes.
 const (
-	ChangeNone    ChangeKind = "None"    // it stays as it is
+	ChangeNone    ChangeKind = "None"    // it does not change
 	ChangeCreate  ChangeKind = "Create"  // it does not exist, and would be created
 	ChangeUpdate  ChangeKind = "Update"  // some of its fields would change
 	ChangeReplace ChangeKind = "Replace" // it would be deleted and created again, because immutable fields change
@@ -55,8 +55,8 @@ type Change struct {
 	Fields []FieldChange `json:"fields,omitempty"`
 	// FieldsOmitted counts fields beyond the limits.
 	FieldsOmitted int `json:"fieldsOmitted,omitempty"`
-	// Message has the reason for ChangeRefused and ChangeUnknown. For other kinds it names what was
-	// not checked. It has no content of the object.
+	// Message has the reason for ChangeRefused and ChangeUnknown. For other kinds it names the
+	// parts that were not checked. It has no content of the object.
 	Message string `json:"message,omitempty"`
 }
 

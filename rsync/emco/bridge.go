@@ -31,7 +31,7 @@ type Bridge struct {
 	dirty   map[string]bool
 	wake    wait.Signal
 	watches map[string]context.CancelFunc
-	views   map[string]*view // of contexts with events under way
+	views   map[string]*view // of contexts with events in progress
 }
 
 // New returns a bridge between an engine and EMCO's keys, which does nothing before Start. It
@@ -49,21 +49,21 @@ func New(engine *rsync.Engine, keys store.Data) (*Bridge, error) {
 }
 
 const (
-	// workers is how many contexts are written at a time, and pause the time between two writes by
-	// one of them.
+	// workers is the number of contexts that are written concurrently. pause is the time between
+	// two writes by one worker.
 	workers = 4
 	pause   = 100 * time.Millisecond
-	// retryPause is the time until something that failed is tried again.
+	// retryPause is the time before a retry.
 	retryPause = time.Second
-	// conflictLimit is how often a write is tried that other bridges keep from succeeding.
+	// conflictLimit limits the attempts of a write that conflicts with other bridges.
 	conflictLimit = 20
 )
 
 // Start writes statuses to EMCO's keys until ctx ends, and returns nil. It can be called once. It
 // writes the statuses of all contexts that are in the engine and in EMCO's keys, at the start and
-// whenever they change: first those of resources and clusters, last that of the context. It writes
-// only differences. A write that fails is repeated, also after a restart. Start
-// follows the stop flags of contexts with events too: see [Bridge.FollowStop].
+// after each change. It writes the statuses of resources and clusters first, and the status of the
+// context last. It writes only differences. A write that fails is repeated, also after a restart.
+// Start also follows the stop flags of contexts with events: see [Bridge.FollowStop].
 func (b *Bridge) Start(ctx context.Context) error {
 	b.mu.Lock()
 	started := b.started
@@ -86,7 +86,7 @@ func (b *Bridge) Start(ctx context.Context) error {
 	return nil
 }
 
-// observe marks all contexts, and then those with events.
+// observe marks all contexts, and then the contexts with events.
 func (b *Bridge) observe(ctx context.Context, group *sync.WaitGroup) error {
 	all, err := b.engine.List(ctx)
 	if err != nil && !errors.Is(err, rsync.ErrBroken) {
@@ -113,7 +113,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	_ = wait.Sleep(ctx, clock.RealClock{}, d)
 }
 
-// mark has the status of a context written.
+// mark schedules a write of the status of a context.
 func (b *Bridge) mark(id string) {
 	b.mu.Lock()
 	b.dirty[id] = true
@@ -135,7 +135,7 @@ func (b *Bridge) watch(ctx context.Context, id string, group *sync.WaitGroup) {
 		defer cancel()
 		for ctx.Err() == nil {
 			if kv, err := b.keys.Get(ctx, rootOf(id)); err == nil && !kv.Exists() {
-				return // it is not one of EMCO's
+				return // the context is not one of EMCO's
 			}
 			for change, err := range b.engine.Watch(ctx, id, 0) {
 				if change.Deleted || errors.Is(err, rsync.ErrNotFound) {
@@ -157,7 +157,7 @@ func (b *Bridge) unwatch(id string) {
 	}
 }
 
-// work writes statuses of contexts that are marked.
+// work writes the statuses of marked contexts.
 func (b *Bridge) work(ctx context.Context) {
 	for {
 		select {
@@ -264,7 +264,7 @@ func (b *Bridge) view(ctx context.Context, id string) (*view, error) {
 	if kv, ok := keys[root+"statusappctxid/"]; ok && json.Unmarshal(kv.Value, &statusID) == nil && statusID != id {
 		statusKeys, err := b.read(ctx, statusID)
 		switch {
-		case errors.Is(err, rsync.ErrNotFound), errors.Is(err, rsync.ErrInvalidInput): // EMCO's rsync uses the context then
+		case errors.Is(err, rsync.ErrNotFound), errors.Is(err, rsync.ErrInvalidInput): // EMCO's rsync then uses the context
 		case err != nil:
 			return nil, err
 		default:
@@ -287,7 +287,7 @@ func (v *view) forgetManifests() {
 	}
 }
 
-// keep remembers the keys of a context with events under way. A shared status context is read again
+// keep caches the keys of a context with events in progress. A shared status context is read again
 // each time.
 func (b *Bridge) keep(id string, v *view, underWay bool) {
 	if !underWay || v.statusRoot != v.root {
@@ -300,10 +300,10 @@ func (b *Bridge) keep(id string, v *view, underWay bool) {
 	}
 }
 
-// maxBatch is how many keys are put in a transaction, next to the markers.
+// maxBatch limits the keys that one transaction puts, in addition to the markers.
 const maxBatch = 50
 
-// put writes what differs. It reports whether it did: not if others have written since the view was
+// put writes the differences. It returns false if another process has written since the view was
 // read.
 func (b *Bridge) put(ctx context.Context, v *view, status *rsync.Status) (bool, error) {
 	changes := v.changes(status)
@@ -334,7 +334,7 @@ func (b *Bridge) putBatch(ctx context.Context, v *view, batch []change, value st
 		key := root + markerLevel
 		have := keys[key]
 		have.Key = key
-		// EMCO may delete the context, which must not come back as a few statuses.
+		// EMCO may delete the context. Then no write may create its keys again.
 		compares = append(compares, store.SameLife(root, keys[root].CreateRevision), store.Unchanged(have))
 		ops = append(ops, store.Put(key, []byte(value)))
 	}

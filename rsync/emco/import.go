@@ -15,13 +15,13 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Import reads a context that EMCO's orchestrator wrote. It returns rsync.ErrNotFound if there is
-// none, rsync.ErrInvalidInput for an ID that cannot be, errors of the store, and a
-// [*appcontext.Problem] with the key for a context that cannot be used: one that is half written, a
-// value that is not the JSON that belongs there, a level that is not known, or an approval of a
-// certificate, which the engine does not do. A cluster that has only statuses of another context is
-// not part of the context. EMCO's keys do not tell how many clusters an app has: the orchestrator
-// must have written all of them.
+// Import reads a context that EMCO's orchestrator wrote. It returns rsync.ErrNotFound if the
+// context does not exist, rsync.ErrInvalidInput for an invalid ID, and errors of the store. For a
+// context that the engine cannot use it returns a [*appcontext.Problem] with the key: the context
+// is half written, a value is not the expected JSON, a level is unknown, or the context requires
+// the approval of a certificate, which the engine does not do. A cluster that has only statuses of
+// another context is not part of the context. EMCO's keys do not show how many clusters an app has:
+// the orchestrator must have written all of them.
 //
 // Import does not read EMCO's status: the context is Created.
 func (b *Bridge) Import(ctx context.Context, id string) (*appcontext.AppContext, error) {
@@ -76,7 +76,7 @@ func problem(key, format string, args ...any) error {
 	return &appcontext.Problem{Fault: appcontext.BadLayout, Where: key, What: fmt.Sprintf(format, args...)}
 }
 
-// statusOnly is the value of a resource that is there because of the status of another context.
+// statusOnly is the value of a resource that exists only for the status of another context.
 const statusOnly = `"nil"`
 
 // clusterOf returns the prefix of the cluster that a key is below, and the rest of the key.
@@ -88,8 +88,8 @@ func clusterOf(root, key string) (cluster, rest string, ok bool) {
 	return root + strings.Join(parts[:4], "/") + "/", parts[4], true
 }
 
-// removeStatusOnly removes what rsync adds for statuses of other contexts: resources, and clusters
-// and apps that have nothing more.
+// removeStatusOnly removes the keys that rsync adds for statuses of other contexts: resources, and
+// clusters and apps without other keys.
 func removeStatusOnly(root string, keys map[string]string) {
 	added, emptied := map[string]bool{}, map[string]bool{}
 	for key, value := range keys {
@@ -138,15 +138,14 @@ func appOf(root, key string) string {
 	return name
 }
 
-// isResource reports whether a key below a cluster is that of a resource.
+// isResource reports whether a key below a cluster is the key of a resource.
 func isResource(rest string) bool {
 	return strings.HasPrefix(rest, "resource/") && strings.Count(rest, "/") == 2 && strings.HasSuffix(rest, "/")
 }
 
 const halfWritten = ", so the app context is half written: install it again when EMCO has written it"
 
-// complete returns a problem for a context of which the orchestrator has not written everything
-// yet.
+// complete returns a problem if the orchestrator has not written the whole context yet.
 func complete(root string, keys map[string]string) error {
 	order := root + "app/instruction/order/"
 	if _, ok := keys[order]; !ok {
@@ -205,8 +204,8 @@ var (
 	resourceLevels = []string{"", "status/", "reference/", "definition/", "readystatus/", "succeedstatus/"}
 )
 
-// known returns a problem for the first key of a level that is not known, or that nothing refers
-// to.
+// known returns a problem for the first key of an unknown level, or of an app or a resource that
+// the orders do not name.
 func known(root string, keys map[string]string, layout *appcontext.Layout) error {
 	names := map[string]bool{}
 	for i := range layout.Context.Apps {

@@ -20,13 +20,13 @@ const markerLevel = "rsync/engine/"
 type marker struct {
 	// By is the ID of the context of the last written status.
 	By string `json:"by"`
-	// Transitions and Seq are of the engine's status that is written: its changes of state, and its
-	// last event that is done. They are 0 while an event is under way.
+	// Transitions and Seq belong to the engine's status that was written: the number of its state
+	// changes, and its last event that has ended. They are 0 while an event is in progress.
 	Transitions uint64 `json:"transitions,omitempty"`
 	Seq         uint64 `json:"seq,omitempty"`
 }
 
-// markerOf returns the marker of a status, or zeros if events are under way.
+// markerOf returns the marker of a status. Transitions and Seq are 0 if events are in progress.
 func markerOf(s *rsync.Status) marker {
 	m := marker{By: s.ID, Transitions: s.Transitions}
 	for i := range s.Queue {
@@ -63,7 +63,8 @@ func stateWord(s rsync.State) string {
 	return string(s)
 }
 
-// resourceWord returns EMCO's word for the resources of an app on a cluster, or "" if it stays.
+// resourceWord returns EMCO's word for the resources of an app on a cluster, or "" if the word does
+// not change.
 func resourceWord(c *rsync.ClusterStatus) string {
 	switch {
 	case c.Event == rsync.Read:
@@ -109,8 +110,7 @@ func jsonOf(v any) string {
 // change is a key to put.
 type change struct{ key, value string }
 
-// changes returns the writes with which EMCO reads a status, in the order in which they have to
-// be put.
+// changes returns the writes that make EMCO read a status, in the order in which they must be put.
 func (v *view) changes(s *rsync.Status) []change {
 	d := &diff{view: v}
 	for i := range s.Clusters {
@@ -155,7 +155,7 @@ func (d *diff) cluster(s *rsync.Status, c *rsync.ClusterStatus) {
 	below := "app/" + c.App + "/cluster/" + c.Cluster.String() + "/"
 	own := d.view.root + below
 	if _, ok := d.view.keys[own]; !ok {
-		return // EMCO does not have it any more
+		return // EMCO no longer has it
 	}
 	word := resourceWord(c)
 	reference := jsonOf(s.ID)

@@ -24,7 +24,7 @@ const stopLevel = "stopflag/"
 // before it queues an event, because EMCO's orchestrator sets the flag to false right before it
 // calls UninstallApp.
 //
-// It returns rsync.ErrNotFound for a context with a flag that the engine does not know, a
+// It returns rsync.ErrNotFound if a context with a flag does not exist in the engine, a
 // [*appcontext.Problem] for a flag that is neither true nor false, and errors of the stores.
 func (b *Bridge) FollowStop(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
@@ -42,7 +42,8 @@ func (b *Bridge) FollowStop(ctx context.Context, id string) error {
 		if err := b.setStop(ctx, id, *stop); err != nil {
 			return err
 		}
-		// The flag may have changed meanwhile, and another bridge may have followed that first.
+		// The flag may have changed meanwhile, and another bridge may have followed the change
+		// first.
 		now, err := b.keys.Get(ctx, kv.Key)
 		if err != nil || now.ModRevision == kv.ModRevision {
 			return err
@@ -97,8 +98,8 @@ func (b *Bridge) watchStop(ctx context.Context, id string) error {
 	return nil
 }
 
-// follow is FollowStop for a flag that is watched. It logs a flag that is neither true nor false: only
-// a new value can mend it.
+// follow is FollowStop for a watched flag. It logs a flag that is neither true nor false, and does
+// not retry: only a new value can correct it.
 func (b *Bridge) follow(ctx context.Context, id string) error {
 	err := b.FollowStop(ctx, id)
 	if appcontext.Has(err, appcontext.BadLayout) {

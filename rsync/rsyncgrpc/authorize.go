@@ -74,7 +74,7 @@ type Target struct {
 	Cluster appcontext.ClusterID
 }
 
-// cluster returns an empty text for an app without clusters.
+// cluster returns the cluster as text, which is empty for an app without clusters.
 func (t Target) cluster() string {
 	if t.Cluster == (appcontext.ClusterID{}) {
 		return ""
@@ -82,8 +82,8 @@ func (t Target) cluster() string {
 	return t.Cluster.String()
 }
 
-// Targets returns the apps and clusters of the app context: of the request for VerbCreate,
-// otherwise of the stored one, which it reads. For VerbDetach it returns only those on the cluster
+// Targets returns the apps and clusters of the app context. For VerbCreate it uses the request,
+// otherwise it reads the stored app context. For VerbDetach it returns only targets on the cluster
 // of the call. The errors are those of [rsync.Engine].AppContext. It returns nothing for VerbList.
 func (a *Access) Targets(ctx context.Context) ([]Target, error) {
 	if a.targets == nil {
@@ -92,7 +92,8 @@ func (a *Access) Targets(ctx context.Context) ([]Target, error) {
 	return a.targets(ctx)
 }
 
-// Identity has the names of a client's verified certificate. It is empty for clients without one.
+// Identity has the names of a client's verified certificate. It is empty for clients without a
+// certificate.
 type Identity struct {
 	CommonName     string
 	URIs, DNSNames []string
@@ -135,13 +136,13 @@ func identityOf(auth credentials.AuthInfo) Identity {
 	return out
 }
 
-// Rules is an [Authorizer]. It allows an action that at least one rule allows, and denies all
-// others.
+// Rules is an [Authorizer]. It allows an action that at least one rule allows, and denies all other
+// actions.
 type Rules []Rule
 
-// Rule allows actions to clients. Except for Clients, an empty list matches everything. Entries
-// match whole, or with a "*" at the end by their beginning. [NewServer] and [Register] refuse rules
-// that match nothing.
+// Rule allows actions to clients. Except for Clients, an empty list matches everything. An entry
+// must equal the whole name, or end with "*" after the beginning of the name. [NewServer] and
+// [Register] reject rules that match nothing.
 type Rule struct {
 	// Clients has names as [Identity].Names returns them, with the prefix cn:, dns: or uri:. "*"
 	// matches all clients, also those without a certificate. It is required.
@@ -151,10 +152,11 @@ type Rule struct {
 	// concern all app contexts.
 	AppContexts []string
 	// Apps and Clusters limit the rule. The rules that match the client, the verb and the ID must
-	// together match every app on every cluster of the app context; one that does not exist is
-	// denied. Clusters are provider+name. A rule with Apps or Clusters allows neither VerbList nor
-	// app contexts without apps. Of Clusters, only "*" matches an app without clusters. A rule with
-	// Apps does not allow Forget. To Detach and Attach, only the cluster of the call counts.
+	// together match every app on every cluster of the app context. Calls for an app context that
+	// does not exist are denied. Clusters are provider+name. A rule with Apps or Clusters allows
+	// neither VerbList nor app contexts without apps. Of Clusters, only "*" matches an app without
+	// clusters. A rule with Apps does not allow Forget. For Detach and Attach, only the cluster of
+	// the call counts.
 	Apps, Clusters []string
 }
 
@@ -227,7 +229,7 @@ func (r *Rule) matches(access *Access) bool {
 	return known && (len(r.Verbs) == 0 || slices.Contains(r.Verbs, access.Verb)) && anyMatch(r.AppContexts, access.AppContext)
 }
 
-// anyMatch reports whether a text matches one of the patterns, or there are none.
+// anyMatch reports whether a text matches one of the patterns, or there are no patterns.
 func anyMatch(patterns []string, text string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool {
 		prefix, open := strings.CutSuffix(pattern, "*")

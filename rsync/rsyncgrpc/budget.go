@@ -21,7 +21,7 @@ import (
 var errBudget = errors.New(
 	"the connection exceeds ServerOptions.MaxCallBytes or MaxConnections, or a header exceeds 4 KiB")
 
-// What gRPC keeps in addition to the bytes of requests and answers.
+// Memory that gRPC uses in addition to the bytes of requests and answers.
 const (
 	// callBytes is for a call with a header of maxHeaderBytes. TestHeadersAreBounded measures it.
 	callBytes = 40 << 10
@@ -31,9 +31,10 @@ const (
 	dataFactor = 2
 )
 
-// budget bounds the bytes of all calls together: headers and requests until their calls end, and answers until they are sent.
-// gRPC has no such bound, so it counts the frames of each connection. Beyond the limit it closes the connection that holds most
-// of the client that holds most.
+// budget limits the bytes of all calls together: headers and requests until their calls end, and
+// answers until they are sent. gRPC has no such limit, so the budget counts the frames of each
+// connection. Above the limit it closes a connection of the client with the most bytes: see
+// mostLocked.
 type budget struct {
 	limit  int
 	logger klog.Logger
@@ -42,7 +43,7 @@ type budget struct {
 	mu        sync.Mutex
 	used      int
 	logged    time.Time
-	closedOwn time.Time              // when a connection was closed for another of its client
+	closedOwn time.Time              // when a connection was closed for another one of its client
 	conns     map[string]*budgetConn // by remote address
 	clients   map[string]int         // bytes held
 }
@@ -51,13 +52,16 @@ func newBudget(limit int, logger klog.Logger, closed func()) *budget {
 	return &budget{limit: limit, logger: logger, closed: closed, conns: map[string]*budgetConn{}, clients: map[string]int{}}
 }
 
-// logInterval is the time between two logs of the same limit: hostile clients must not fill the log.
+// logInterval is the minimum time between two logs of the same limit: hostile clients must not fill
+// the log.
 const logInterval = 10 * time.Second
 
-// closeInterval is the time between two connections that are closed for others of their client.
+// closeInterval is the minimum time between two connections that are closed for other connections
+// of their client.
 const closeInterval = 100 * time.Millisecond
 
-// wrap returns a connection of HTTP/2 frames that counts. The place is that of the connection below.
+// wrap returns a connection that counts its HTTP/2 frames. place is the place of the underlying
+// connection.
 func (b *budget) wrap(conn net.Conn, place *connlimit.Conn, client string) net.Conn {
 	c := &budgetConn{Conn: conn, budget: b, place: place, client: client, calls: map[uint32]int{}, in: frames{skip: prefaceLength}}
 	b.mu.Lock()
@@ -82,7 +86,7 @@ func (b *budget) answer(ctx context.Context, message any) {
 	}
 }
 
-// chargeLocked adds bytes to a connection, and closes connections until the budget suffices.
+// chargeLocked adds bytes to a connection, and closes connections while the budget is exceeded.
 func (b *budget) chargeLocked(c *budgetConn, n int) {
 	if c.over {
 		return
@@ -95,7 +99,7 @@ func (b *budget) chargeLocked(c *budgetConn, n int) {
 	}
 }
 
-// closeLocked closes a connection, and releases what it holds.
+// closeLocked closes a connection, and releases its bytes.
 func (b *budget) closeLocked(c *budgetConn, why string) {
 	b.closed()
 	if now := time.Now(); now.Sub(b.logged) > logInterval {
@@ -107,8 +111,9 @@ func (b *budget) closeLocked(c *budgetConn, why string) {
 	go func() { _ = c.Conn.Close() }() // TLS may wait for the peer
 }
 
-// mostLocked returns the connection that holds most of the client that holds most. If that is the client of c, it is c itself most
-// of the time: nothing has been allocated yet for what c charges, and what a closed connection held lives on for a while.
+// mostLocked returns the connection with the most bytes of the client with the most bytes. If that
+// is the client of c, it usually returns c itself: the bytes that c charges are not allocated yet,
+// and the memory of a closed connection is freed only after a while.
 func (b *budget) mostLocked(c *budgetConn) *budgetConn {
 	client := c.client
 	for other, n := range b.clients {
@@ -144,30 +149,30 @@ func (b *budget) releaseLocked(c *budgetConn, n int) {
 	}
 }
 
-// budgetConn counts what the calls of one connection hold.
+// budgetConn counts the bytes of the calls of one connection.
 type budgetConn struct {
 	net.Conn
 	budget *budget
 	place  *connlimit.Conn
 	client string
 
-	// These belong to the budget's mutex.
+	// The budget's mutex guards these fields.
 	calls  map[uint32]int // bytes, by stream
 	last   uint32         // stream
 	unsent int            // bytes of answers
 	held   int
 	over   bool
 
-	in, out frames // each belongs to its direction
+	in, out frames // each is only used by its direction
 
-	established, refused bool // belong to Read
+	established, refused bool // only used by Read
 }
 
 // Read implements [net.Conn].
 func (c *budgetConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.in.scan(p[:n], c.received)
-	runtime.Gosched() // gRPC refuses earlier calls before it reads further ones
+	runtime.Gosched() // gRPC rejects earlier calls before it reads further calls
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	if c.over || c.refused {
@@ -203,7 +208,7 @@ func (c *budgetConn) received(f frame) {
 	defer c.budget.mu.Unlock()
 	switch f.kind {
 	case frameHeaders:
-		if f.stream > c.last { // later ones of a stream are trailers
+		if f.stream > c.last { // later headers of a stream are trailers
 			c.last, c.calls[f.stream] = f.stream, callBytes
 			c.budget.chargeLocked(c, callBytes)
 		}
@@ -226,7 +231,7 @@ func (c *budgetConn) sent(f frame) {
 		c.budget.releaseLocked(c, n)
 	}
 	if f.code == frameSizeError && !c.over {
-		// Otherwise gRPC decodes the headers of all further calls before it refuses them.
+		// Otherwise gRPC decodes the headers of all further calls before it rejects them.
 		c.budget.closeLocked(c, "Closed a connection that sent a call with a header of more than 4 KiB")
 	}
 	if f.kind == frameReset || f.ends && (f.kind == frameData || f.kind == frameHeaders) {
@@ -234,7 +239,8 @@ func (c *budgetConn) sent(f frame) {
 	}
 }
 
-// endLocked ends a call. Answers that a client canceled are never sent, so they end with the connection's last call.
+// endLocked ends a call. Answers to canceled calls are never sent, so their bytes are released with
+// the last call of the connection.
 func (c *budgetConn) endLocked(stream uint32) {
 	c.budget.releaseLocked(c, c.calls[stream])
 	delete(c.calls, stream)

@@ -26,7 +26,7 @@ import (
 )
 
 // Client is a client of an engine in another process. It has the methods of [*rsync.Engine], with
-// the same results and errors. They may be called from any goroutine. Close it in the end.
+// the same results and errors. They may be called from any goroutine. Call Close at the end.
 type Client struct {
 	conn    *grpc.ClientConn
 	engine  rsyncv1.EngineClient
@@ -75,17 +75,17 @@ func (c *Client) Close() error { return errors.Join(c.conn.Close(), c.waits.clos
 // Conn returns the connection, for calls of other services.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
-// outage counts what fails one after the other.
+// outage counts consecutive failures.
 type outage struct {
 	attempts int
 	began    time.Time
 }
 
-// forever is the limit of calls that are made again until their context ends.
+// forever is the limit of calls that are retried until their context ends.
 const forever = time.Duration(math.MaxInt64)
 
-// retry makes a call until it succeeds, fails for good, or limit has passed since it failed first.
-// It reports whether an attempt before the last one may have done what the call is for.
+// retry repeats a call until it succeeds, fails permanently, or limit has passed since the first
+// failure. It reports whether an attempt without an answer may have succeeded.
 func (c *Client) retry(ctx context.Context, limit time.Duration, call func() error) (maybe bool, err error) {
 	var o outage
 	for {
@@ -108,11 +108,12 @@ func (c *Client) temporary(ctx context.Context, err error) bool {
 		return false
 	}
 	code := status.Code(err)
-	// A server that ends without a word cancels its calls.
+	// A server that ends abruptly cancels its calls.
 	return code == codes.Unavailable || code == codes.Canceled || reasonOf(err) == "SLOW"
 }
 
-// fromCall returns the error of a call; one that ended with its context has that one's.
+// fromCall returns the error of a call. If the context of the call has ended, it returns the cause
+// of that.
 func fromCall(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -120,7 +121,7 @@ func fromCall(ctx context.Context, err error) error {
 	return fromStatus(err)
 }
 
-// pause waits before the next attempt. It reports whether there is one.
+// pause waits before the next attempt. It returns false if no further attempt follows.
 func (c *Client) pause(ctx context.Context, o *outage, limit time.Duration, err error) bool {
 	if o.attempts == 0 {
 		o.began = time.Now()

@@ -18,7 +18,7 @@ import (
 )
 
 // Create stores a context: see [rsync.Engine.Create]. An invalid context is rejected without a call
-// to the server. A context that is larger than the server's MaxMessageBytes is refused with
+// to the server. The server rejects a context that is larger than its MaxMessageBytes with
 // codes.ResourceExhausted.
 func (c *Client) Create(ctx context.Context, a *appcontext.AppContext) error {
 	if err := appcontext.Validate(a); err != nil {
@@ -36,12 +36,12 @@ func (c *Client) Create(ctx context.Context, a *appcontext.AppContext) error {
 		return err
 	})
 	if maybe && errors.Is(err, rsync.ErrConflict) && c.has(ctx, request.AppContext) {
-		return nil // an attempt whose answer was lost
+		return nil // an earlier attempt succeeded without an answer
 	}
 	return err
 }
 
-// has reports whether the server has just that context.
+// has reports whether the server has exactly that context.
 func (c *Client) has(ctx context.Context, want *rsyncv1.AppContext) bool {
 	have, err := c.AppContext(ctx, want.Id)
 	return err == nil && proto.Equal(appContextMessage(have), want)
@@ -69,7 +69,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 		return err
 	})
 	if maybe && errors.Is(err, rsync.ErrNotFound) {
-		return nil // an attempt whose answer was lost
+		return nil // an earlier attempt succeeded without an answer
 	}
 	return err
 }
@@ -99,9 +99,9 @@ func (c *Client) List(ctx context.Context) ([]rsync.Summary, error) {
 	return all, nil
 }
 
-// Instantiate queues an event: see [rsync.Engine.Instantiate]. Like all methods that queue an
-// event, it is repeated with the same idempotency key, the caller's or a random one, where the
-// answer is lost.
+// Instantiate queues an event: see [rsync.Engine.Instantiate]. If the answer is lost, the client
+// repeats the call with the same idempotency key, of the caller or random. The same applies to all
+// methods that queue an event.
 func (c *Client) Instantiate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error) {
 	return c.enqueue(ctx, &rsyncv1.EnqueueRequest{Id: id, Event: string(rsync.Instantiate)}, options)
 }
@@ -211,7 +211,7 @@ func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, e
 	return statusOf(response.GetStatus()), err
 }
 
-// about makes a call about one context, again where it can be.
+// about makes a call for one context, with retries.
 func (c *Client) about(ctx context.Context, id string, call func() error) error {
 	if err := checkText("the ID", id); err != nil {
 		return err

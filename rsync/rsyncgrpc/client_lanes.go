@@ -15,12 +15,13 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// laneCalls is how many waits and watches share a connection. Servers limit the calls on one, see
-// [ServerOptions].MaxConcurrentStreams: what is beyond waits without a word, whatever it is.
+// laneCalls limits the waits and watches that share a connection. Servers limit the calls on a
+// connection: see [ServerOptions].MaxConcurrentStreams. Further calls of any kind wait without an
+// error.
 const laneCalls = 100
 
-// lanes are connections for waits and watches, which go on for long and may be many, so that they hold up no other call.
-// They come and go with those, but for the first.
+// lanes are connections for waits and watches. These calls last long and may be many, so they must
+// not delay other calls. Each connection except the first exists only while it has calls.
 type lanes struct {
 	dial func() (*grpc.ClientConn, error)
 
@@ -34,7 +35,7 @@ type lane struct {
 	calls int
 }
 
-// take returns a connection for one call, and what gives it back.
+// take returns a connection for one call, and a function that releases it.
 func (l *lanes) take() (engine rsyncv1.EngineClient, release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

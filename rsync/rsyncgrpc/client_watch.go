@@ -47,8 +47,8 @@ func (c *Client) Watch(ctx context.Context, id string, fromRevision int64) iter.
 	}
 }
 
-// watchOnce yields what one stream has. It reports whether that was anything, and whether more may come, for which err says
-// why the stream ended.
+// watchOnce yields the changes of one stream. progress is whether there were any. more is whether
+// more may follow, and err is then the reason why the stream ended.
 func (c *Client) watchOnce(ctx context.Context, id string, p *position, yield func(rsync.Change, error) bool) (progress, more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
@@ -89,7 +89,7 @@ func (c *Client) watchOnce(ctx context.Context, id string, p *position, yield fu
 	}
 }
 
-// snapshotEnd returns the revision from which a watch goes on after what it began with.
+// snapshotEnd returns the revision from which a watch continues after its snapshot.
 func snapshotEnd(m *rsyncv1.WatchResponse) int64 {
 	var last int64
 	for _, change := range m.GetChanges() {
@@ -98,15 +98,16 @@ func snapshotEnd(m *rsyncv1.WatchResponse) int64 {
 	return last + 1
 }
 
-// position is where a watch is. A stream may break between two changes of one revision, so that revision is asked for again,
-// and what was seen of it is left out. In one revision nothing changes twice.
+// position is the progress of a watch. A stream may break between two changes of one revision. Then
+// the watch requests that revision again, and omits the changes that it has seen. No subject
+// changes twice in one revision.
 type position struct {
-	next     int64 // to ask from; 0 is the beginning
+	next     int64 // the revision to watch from; 0 before the snapshot
 	revision int64 // of the last change
 	seen     map[subject]bool
 }
 
-// subject is what a change is about.
+// subject identifies the object of a change.
 type subject struct {
 	seq     uint64
 	app     string
@@ -128,7 +129,7 @@ func subjectOf(c *rsync.Change) subject {
 	return subject{rollout: c.Rollout, deleted: c.Deleted}
 }
 
-// advance reports whether a change is new, and remembers it.
+// advance reports whether a change is new, and records it.
 func (p *position) advance(c *rsync.Change) bool {
 	switch {
 	case c.Revision < p.revision:

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// appContextMessage makes a message of a context.
+// appContextMessage returns the message of a context.
 func appContextMessage(c *appcontext.AppContext) *rsyncv1.AppContext {
 	m := c.Meta
 	out := &rsyncv1.AppContext{Id: c.ID, Meta: &rsyncv1.Meta{
@@ -51,7 +51,8 @@ func resourceMessage(r *appcontext.Resource) *rsyncv1.Resource {
 	return out
 }
 
-// appContextOf reads a context. Whether it is valid is for others to say; what is wrong here is what it could not express.
+// appContextOf returns the context of a message. It does not validate the context. It returns an
+// error only for values that a context cannot represent.
 func appContextOf(m *rsyncv1.AppContext) (*appcontext.AppContext, error) {
 	if m == nil {
 		return nil, fmt.Errorf("%w: there is no app_context", rsync.ErrInvalidInput)
@@ -90,7 +91,7 @@ func resourcesOf(all []*rsyncv1.Resource) []appcontext.Resource {
 		if r.Object != nil {
 			resource.Object = objectOf(r.Object)
 		} else if object, err := appcontext.ParseObject(r.GetManifest()); err == nil {
-			resource.Object = object // otherwise validation says what is wrong with the manifest
+			resource.Object = object // otherwise validation reports the problem of the manifest
 		}
 		out = append(out, resource)
 	}
@@ -121,7 +122,7 @@ func refOf(m *rsyncv1.EventRef) rsync.EventRef {
 	return rsync.EventRef{AppContextID: m.GetId(), Seq: m.GetSeq()}
 }
 
-// checkText refuses what a message cannot have.
+// checkText rejects texts that a message cannot contain.
 func checkText(what string, texts ...string) error {
 	for _, text := range texts {
 		if !utf8.ValidString(text) {
@@ -131,7 +132,7 @@ func checkText(what string, texts ...string) error {
 	return nil
 }
 
-// checkMeta refuses what a message cannot have, of what validation does not look at.
+// checkMeta rejects values that a message cannot contain. Validation does not check them.
 func checkMeta(m *appcontext.Meta) error {
 	return checkText("the meta value", append([]string{
 		m.Project, m.CompositeApp, m.Version, m.Release, m.DeploymentIntentGroup, m.Namespace, m.Level, m.LogicalCloud,

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// rolloutMessage makes a message of a rollout, or nil.
+// rolloutMessage returns the message of a rollout, or nil.
 func rolloutMessage(r *rsync.Rollout) *rsyncv1.Rollout {
 	if r == nil {
 		return nil
@@ -37,7 +37,7 @@ func rolloutMessage(r *rsync.Rollout) *rsyncv1.Rollout {
 	return out
 }
 
-// rolloutOf reads a rollout, which is nil for none. The engine validates it.
+// rolloutOf returns the rollout of a message, or nil. The engine validates it.
 func rolloutOf(m *rsyncv1.Rollout) *rsync.Rollout {
 	if m == nil {
 		return nil

@@ -160,7 +160,7 @@ func changeOf(m *rsyncv1.Change) rsync.Change {
 	return out
 }
 
-// snapshot is a status as the changes with which a Watch begins.
+// snapshot returns a status as the changes with which a Watch begins.
 func snapshot(s *rsync.Status) *rsyncv1.WatchResponse {
 	out := &rsyncv1.WatchResponse{Changes: []*rsyncv1.Change{changeMessage(&rsync.Change{Revision: s.Revision, State: s.State})}}
 	for i := range s.Queue {

@@ -122,7 +122,7 @@ func (c *Client) Attach(ctx context.Context, id string, cluster appcontext.Clust
 	})
 }
 
-// Forget gives up the cleanup of a cluster: see [rsync.Engine.Forget].
+// Forget ends the cleanups of a cluster: see [rsync.Engine.Forget].
 func (c *Client) Forget(ctx context.Context, cluster appcontext.ClusterID) error {
 	return c.onCluster(ctx, "", cluster, func() error {
 		_, err := c.engine.Forget(ctx, &rsyncv1.ForgetRequest{Cluster: clusterMessage(cluster)})
@@ -130,7 +130,7 @@ func (c *Client) Forget(ctx context.Context, cluster appcontext.ClusterID) error
 	})
 }
 
-// onCluster makes a call again if its answer is lost: a second time changes nothing.
+// onCluster makes a call with retries. A repeated call has no further effect.
 func (c *Client) onCluster(ctx context.Context, id string, cluster appcontext.ClusterID, call func() error) error {
 	if err := checkText("the cluster", cluster.Provider, cluster.Name); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// objectDiffBytes bounds the fields of an object. Connectors of the SDK return at most 16 KiB.
+// objectDiffBytes limits the fields of an object. Connectors of the SDK return at most 16 KiB.
 const objectDiffBytes = 32 << 10
 
 // Diff implements the service.
@@ -80,7 +80,7 @@ func clusterDiffParts(all []rsync.ClusterDiff) iter.Seq[*rsyncv1.ClusterDiff] {
 	}
 }
 
-// objectDiffMessage leaves out fields beyond objectDiffBytes.
+// objectDiffMessage returns the message of a change, and omits fields beyond objectDiffBytes.
 func objectDiffMessage(c *connector.Change) *rsyncv1.ObjectDiff {
 	out := &rsyncv1.ObjectDiff{Object: objectMessage(c.Object), Change: string(c.Kind),
 		FieldsOmitted: int64(c.FieldsOmitted), Message: valid(c.Message)}
@@ -97,12 +97,13 @@ func objectDiffMessage(c *connector.Change) *rsyncv1.ObjectDiff {
 	return out
 }
 
-// valid replaces what a message cannot have, which only a connector of others returns.
+// valid replaces bytes that a message cannot contain. Only connectors outside of this SDK return
+// such bytes.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // Diff returns the changes that an event would make: see [rsync.Engine.Diff]. The server answers
-// one Diff of a client at a time. It has at most 32 KiB of fields for an object, and counts the
-// others.
+// one Diff of a client at a time. The result has at most 32 KiB of fields for an object, and a
+// count of the other fields.
 func (c *Client) Diff(ctx context.Context, event rsync.EventType, id, from string) (*rsync.Diff, error) {
 	if err := checkText("the event or ID", string(event), id, from); err != nil {
 		return nil, err

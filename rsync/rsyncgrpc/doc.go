@@ -77,12 +77,12 @@
 //
 // [ServerOptions].MaxCallBytes limits the memory of all calls together. Beyond it the server closes
 // the largest connection of the largest client. A request may have 262,144 parts (messages and list
-// elements). Only a Create may have more than 64 KiB: other requests fail with TOO_LARGE. Calls
-// that create or read app contexts share another 256 MiB, and wait for it. A client gets at most
-// three quarters of it, and reads one app context at a time. A request must arrive within
-// [ServerOptions].RequestTimeout. A header of more than 4 KiB ends the connection. MaxConnections and
-// MaxConcurrentStreams limit connections and the calls on each. A server with services from
-// [Register] has its own limits.
+// elements). Only a Create, and an Enqueue of up to 1 MiB, may have more than 64 KiB: other
+// requests fail with TOO_LARGE. Calls that create or read app contexts share another 256 MiB, and
+// wait for it. A client gets at most three quarters of it, and reads one app context at a time. A
+// request must arrive within [ServerOptions].RequestTimeout. A header of more than 4 KiB ends the
+// connection. MaxConnections and MaxConcurrentStreams limit connections and the calls on each. A
+// server with services from [Register] has its own limits.
 //
 // By default a Go heap doubles before a garbage collection. If a process must stay below twice
 // these limits, set GOMEMLIMIT or call runtime/debug.SetMemoryLimit, as examples/rsync does with

@@ -23,8 +23,8 @@ const emcoServer = "rsync"
 
 var errUnsubscribed = errors.New("unsubscribed")
 
-// emco implements EMCO's services. An answer reports whether the event is queued. The gRPC status is OK, except for a call that
-// is denied.
+// emco implements EMCO's services. An answer reports whether the event is queued. The gRPC status
+// is OK, except for a denied call.
 type emco struct {
 	emcopb.UnimplementedInstallappServer
 	emcopb.UnimplementedUpdateappServer
@@ -36,7 +36,7 @@ type emco struct {
 	alerts map[topic]map[*alert]struct{}
 }
 
-// topic is who listens to what.
+// topic identifies alerts: the name of the client and the app context.
 type topic struct{ client, appContext string }
 
 // alert is one stream of a topic.
@@ -44,8 +44,8 @@ type alert struct{ end context.CancelCauseFunc }
 
 func newEMCO(s *Service) *emco { return &emco{service: s, alerts: map[topic]map[*alert]struct{}{}} }
 
-// queue does a call, and returns its answer. Only a call that is denied returns an error. The last of
-// the IDs is that of the app context in whose queue the event is.
+// queue makes a call that queues an event, and returns its answer. Only a denied call returns an
+// error. The event is queued for the app context with the last ID.
 func (e *emco) queue(ctx context.Context, method string, verb Verb, ids []string, f func() (rsync.EventRef, error)) (ok bool, message string, err error) {
 	err = e.service.call(ctx, method, false, func() error {
 		var err error
@@ -81,7 +81,7 @@ func (e *emco) queue(ctx context.Context, method string, verb Verb, ids []string
 	return false, errPanic.Error(), nil
 }
 
-// ensure creates an app context that the engine does not know and the importer does.
+// ensure creates an app context that the importer has and the engine does not.
 func (e *emco) ensure(ctx context.Context, verb Verb, id string) error {
 	importer := e.service.options.EMCOImporter
 	if importer == nil {
@@ -100,7 +100,8 @@ func (e *emco) ensure(ctx context.Context, verb Verb, id string) error {
 	case errors.Is(err, rsync.ErrNotFound):
 		return nil // the engine's error follows
 	case err != nil:
-		// The error has names of the app context. The authorizer may read, which takes a turn.
+		// The error contains names of the app context. The authorizer may read the app context,
+		// which takes a turn.
 		end()
 		if denied := e.service.authorize(ctx, verb, id); errors.Is(denied, ErrDenied) {
 			return denied
@@ -172,7 +173,8 @@ func (e *emco) Alert(r *emcopb.Topic, stream grpc.ServerStreamingServer[emcopb.N
 	})
 }
 
-// notifications tells of each app on each cluster where an event has been done that brings something there.
+// notifications returns a notification for each app on each cluster where an Instantiate or an
+// Update is done.
 func (e *emco) notifications(ctx context.Context, t *emcopb.Topic) iter.Seq2[*emcopb.Notification, error] {
 	return func(yield func(*emcopb.Notification, error) bool) {
 		for change, err := range e.service.engine.Watch(ctx, t.GetAppContext(), 0) {
@@ -194,7 +196,7 @@ func (e *emco) notifications(ctx context.Context, t *emcopb.Topic) iter.Seq2[*em
 	}
 }
 
-// subscribe makes an alert known to Unsubscribe, until what it returns is called.
+// subscribe registers an alert for Unsubscribe, until forget is called.
 func (e *emco) subscribe(t topic, a *alert) (forget func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -212,7 +214,7 @@ func (e *emco) subscribe(t topic, a *alert) (forget func()) {
 	}
 }
 
-// Unsubscribe implements EMCO's readyNotify. Nobody to unsubscribe is no error.
+// Unsubscribe implements EMCO's readyNotify. Without an alert it does nothing.
 func (e *emco) Unsubscribe(ctx context.Context, r *emcopb.Topic) (*emcopb.UnsubscribeResponse, error) {
 	return &emcopb.UnsubscribeResponse{}, e.service.allowed(ctx, "Unsubscribe", false, VerbWatch, r.GetAppContext(), func() error {
 		e.mu.Lock()

@@ -10,8 +10,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// sharedBytes is the size from which a byte field is not copied, and the approximate size of the buffers
-// for all other fields. One buffer for an answer of 32 MiB would need that much contiguous memory.
+// sharedBytes is the size from which a byte field is not copied, and the approximate size of the
+// buffers for all other fields. One buffer for an answer of 32 MiB would need that much contiguous
+// memory.
 const sharedBytes = 1 << 20
 
 // encoder encodes a message into buffers that share its large byte fields.

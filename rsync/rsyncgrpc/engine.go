@@ -45,7 +45,8 @@ type Latch interface {
 	ClearStop(ctx context.Context, id string) error
 }
 
-// Rollouts follows and controls rollouts: RolloutStatus, Approve, Pause, Resume and Abort are those of [rsync.Engine].
+// Rollouts follows and controls rollouts: RolloutStatus, Approve, Pause, Resume and Abort are those
+// of [rsync.Engine].
 type Rollouts interface {
 	RolloutStatus(ctx context.Context, ref rsync.EventRef) (*rsync.RolloutStatus, error)
 	Approve(ctx context.Context, ref rsync.EventRef, approval rsync.Approval) error
@@ -63,8 +64,7 @@ type Detacher interface {
 	Forget(ctx context.Context, cluster appcontext.ClusterID) error
 }
 
-// Observer reads app contexts: Diff, Status, Wait and Watch are those of
-// [rsync.Engine].
+// Observer reads app contexts: Diff, Status, Wait and Watch are those of [rsync.Engine].
 type Observer interface {
 	Diff(ctx context.Context, event rsync.EventType, id, from string) (*rsync.Diff, error)
 	Status(ctx context.Context, id string) (*rsync.Status, error)

@@ -23,8 +23,8 @@ import (
 // Domain is the domain of the reasons in the google.rpc.ErrorInfo of errors.
 const Domain = "rsync.spokewire.io"
 
-// ErrUnavailable is returned if no server, or not its store, answered within
-// [ClientOptions].RetryTimeout. The call may have been executed. A repeated call with the same
+// ErrUnavailable is returned if no server answered within [ClientOptions].RetryTimeout, or if the
+// store of the server did not. The call may have been executed. A repeated call with the same
 // idempotency key has no second effect.
 var ErrUnavailable = errors.New("the rsync server does not answer")
 
@@ -42,17 +42,16 @@ type existsError struct{ error }
 // Unwrap returns the engine's error.
 func (e *existsError) Unwrap() error { return e.error }
 
-// problemLimit is how many problems of a context an error carries, textLimit how much text, and
-// detailLimit how much in each detail: they travel in a header, and one that is too large breaks
-// the connection, with all calls on it.
+// problemLimit limits the problems of a context in an error. textLimit limits the text of an error,
+// and detailLimit the text of each detail, in bytes. All of them are sent in a header, and a header
+// that is too large breaks the connection with all of its calls.
 const (
 	problemLimit = 100
 	textLimit    = 8 << 10
 	detailLimit  = 1 << 10
 )
 
-// reasons has the code and the reason of each error, and where the error has figures of its own,
-// those. The first that fits counts.
+// reasons has the code and the reason of each error. The first entry that matches counts.
 var reasons = []struct {
 	err    error
 	reason string
@@ -76,8 +75,8 @@ var reasons = []struct {
 	{ErrUnavailable, "STORE", codes.Unavailable},
 }
 
-// toStatus makes an error of gRPC of one of an engine. Others than those that it names are the
-// store's, which may answer later.
+// toStatus converts an error of an engine to a gRPC error. Errors that are not in reasons are
+// errors of the store, which may answer later.
 func toStatus(err error) error {
 	switch {
 	case err == nil:
@@ -89,7 +88,7 @@ func toStatus(err error) error {
 	}
 	var remote *remoteError
 	if errors.As(err, &remote) {
-		return remote.status.Err() // this server passes calls on to another one
+		return remote.status.Err() // the engine is a client of another server
 	}
 	code, info := codes.Unavailable, &errdetails.ErrorInfo{Domain: Domain, Reason: "STORE"}
 	for _, r := range reasons {
@@ -137,13 +136,13 @@ func clip(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// remoteError is an error of a server. It is the error that the engine had there.
+// remoteError is an error of a server. It wraps the error that the engine returned there.
 type remoteError struct {
 	status *status.Status
 	is     []error
 }
 
-// Error returns what the server said.
+// Error returns the message of the server.
 func (e *remoteError) Error() string {
 	if errors.Is(errors.Join(e.is...), ErrUnavailable) {
 		return fmt.Sprintf("%s: %s", ErrUnavailable, e.status.Message())
@@ -157,10 +156,10 @@ func (e *remoteError) Error() string {
 // Unwrap returns the sentinel, and errors with data.
 func (e *remoteError) Unwrap() []error { return e.is }
 
-// GRPCStatus returns what came over the wire.
+// GRPCStatus returns the status that the server sent.
 func (e *remoteError) GRPCStatus() *status.Status { return e.status }
 
-// fromStatus makes an engine's error of one of gRPC.
+// fromStatus converts a gRPC error to an error of an engine.
 func fromStatus(err error) error {
 	if err == nil {
 		return nil
@@ -203,7 +202,7 @@ func fromStatus(err error) error {
 	return out
 }
 
-// reasonOf returns the reason that an error of gRPC has from us, or "".
+// reasonOf returns the reason of this package in a gRPC error, or "".
 func reasonOf(err error) string {
 	info, _ := detailsOf(status.Convert(err))
 	return info.GetReason()

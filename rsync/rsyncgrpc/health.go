@@ -21,17 +21,18 @@ import (
 )
 
 const (
-	// probeID is a context that nobody has: its status shows that the store answers.
+	// probeID is the ID of a context that does not exist. A call for its status shows that the
+	// store answers.
 	probeID = "rsyncgrpc-health-probe"
-	// probeTimeout is how long the store may take, probeAge how long what it said counts, and watchInterval how often it is asked for
-	// those who watch.
+	// probeTimeout limits a probe of the store. probeAge is the time for which its result is valid.
+	// watchInterval is the interval of checks for Watch.
 	probeTimeout  = 5 * time.Second
 	probeAge      = time.Second
 	watchInterval = 5 * time.Second
 )
 
-// health says whether the engine works: as it says itself, which costs the store nothing, or else, of an engine elsewhere, whether
-// its store answers. It asks only when it is asked.
+// health reports whether the engine works. It uses Healthy of the engine, which sends no request to
+// the store. For an engine without Healthy it probes the store. It does so only when it is called.
 type health struct {
 	healthv1.UnimplementedHealthServer
 
@@ -39,8 +40,8 @@ type health struct {
 	services map[string]bool
 
 	mu      sync.Mutex
-	asked   time.Time // the store, by probe
-	said    error     // what it said
+	asked   time.Time // the time of the last probe
+	said    error     // the result of the last probe
 	serving healthv1.HealthCheckResponse_ServingStatus
 }
 
@@ -52,7 +53,7 @@ func newHealth(s *Service, server *grpc.Server) *health {
 	return h
 }
 
-// now returns how the engine is.
+// now returns the status of the engine.
 func (h *health) now(ctx context.Context) healthv1.HealthCheckResponse_ServingStatus {
 	if h.service.stopping.Err() != nil {
 		return healthv1.HealthCheckResponse_NOT_SERVING
@@ -75,12 +76,12 @@ func (h *health) now(ctx context.Context) healthv1.HealthCheckResponse_ServingSt
 	return h.serving
 }
 
-// probe returns what the store said a moment ago, or asks it.
+// probe returns the result of a recent probe of the store, or of a new one.
 func (h *health) probe(ctx context.Context) error {
 	if !h.asked.IsZero() && time.Since(h.asked) < probeAge {
 		return h.said
 	}
-	// Who asks may have less patience than the store needs; that says nothing about the store.
+	// The caller may allow less time than the store needs. That must not fail the probe.
 	probe, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
 	h.said = h.service.call(probe, "Health", false, func() error {

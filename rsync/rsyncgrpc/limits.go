@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/connlimit"
 )
 
-// clientOf returns the name by which a client's connections and bytes are counted: a hash of the names of its certificate, or
-// its address.
+// clientOf returns the name under which the connections and bytes of a client are counted: a hash
+// of the names of its certificate, or its address.
 func clientOf(info credentials.AuthInfo, addr net.Addr) string {
 	names := identityOf(info).Names()
 	if len(names) == 0 {
@@ -42,7 +42,7 @@ func (c budgetCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 	}
 	place, ok := raw.(*connlimit.Conn)
 	if !ok {
-		return nil, nil, errors.New("the connection has no place") // of another listener than Start's
+		return nil, nil, errors.New("the connection has no place") // not of the listener of Start
 	}
 	return c.budget.wrap(conn, place, clientOf(info, conn.RemoteAddr())), info, nil
 }
@@ -79,7 +79,7 @@ type callStream struct {
 	budget *budget
 }
 
-// Context returns it.
+// Context returns the context with the logger.
 func (s *callStream) Context() context.Context { return s.ctx }
 
 // RecvMsg implements [grpc.ServerStream].

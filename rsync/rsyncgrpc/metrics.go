@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 )
 
-// metrics are those of the services. Each method does nothing on nil.
+// metrics are the metrics of the services. Each method does nothing on nil.
 type metrics struct {
 	registerer prometheus.Registerer
 	all        []prometheus.Collector
@@ -75,7 +75,8 @@ func (m *metrics) unregister() {
 	}
 }
 
-// begin books a call, and returns what books its end. How long a call takes that waits says nothing.
+// begin records a call, and returns a function that records its end. It does not record the
+// duration of calls that wait.
 func (m *metrics) begin(method string, waits bool) func(error) {
 	if m == nil {
 		return func(error) {}

@@ -20,15 +20,15 @@ import (
 // DefaultAddr is the default address of a server: EMCO's port on the loopback interface.
 const DefaultAddr = "127.0.0.1:9031"
 
-// DefaultMaxMessageBytes is the default limit of a message. A context is one message, and so is a
-// status.
+// DefaultMaxMessageBytes is the default limit of a message. A context is one message, and a status
+// is one message.
 const DefaultMaxMessageBytes = 32 << 20
 
 // Options configures the services; the zero value is useful.
 type Options struct {
 	// Name is a label of the metrics. Defaults to "rsync".
 	Name string
-	// WithoutEMCO leaves EMCO's services out.
+	// WithoutEMCO omits EMCO's services.
 	WithoutEMCO bool
 	// EMCOImporter reads app contexts that EMCO's orchestrator wrote: [*emco.Bridge] of package
 	// rsync/emco. With it, InstallApp of an unknown ID first creates the app context. UpdateApp and
@@ -50,8 +50,9 @@ type Options struct {
 
 // Importer reads app contexts from another system.
 type Importer interface {
-	// Import returns an app context. It returns rsync.ErrNotFound if there is none, and an error with the key
-	// if it cannot be used. Import may be called from any goroutine.
+	// Import returns an app context. It returns rsync.ErrNotFound if the app context does not
+	// exist, and an error with the key if it cannot be used. Import may be called from any
+	// goroutine.
 	Import(ctx context.Context, id string) (*appcontext.AppContext, error)
 	// FollowStop stops an app context in the engine, or clears its stop, if the other system
 	// requires it. EMCO's services call it before they queue an event. It may be called from any
@@ -76,39 +77,43 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// ServerOptions configures a [Server]. CertFile, KeyFile, and ClientCAFile or AnyClient are required, or Insecure.
+// ServerOptions configures a [Server]. CertFile, KeyFile, and ClientCAFile or AnyClient are
+// required, unless Insecure is set.
 type ServerOptions struct {
 	Options
 	// Addr is the address of the server, host:port. Defaults to DefaultAddr. Port 0 selects a free
 	// port: see [Server.Addr].
 	Addr string
 
-	// CertFile and KeyFile are the server's certificate, with intermediate ones after it, and its key, in PEM.
+	// CertFile and KeyFile are the server's certificate, followed by intermediate certificates, and
+	// its key, in PEM.
 	CertFile, KeyFile string
 	// ClientCAFile holds the CAs of clients in PEM. Only clients with a certificate of these CAs
 	// can connect. Without an Authorizer they may make all calls.
 	ClientCAFile string
-	// AnyClient accepts clients without a certificate. Every client that reaches Addr may then do what Authorizer allows to
-	// anonymous clients: without an Authorizer, create any object on any cluster.
+	// AnyClient accepts clients without a certificate. Every client that reaches Addr may then make
+	// all calls that Authorizer allows to anonymous clients. Without an Authorizer these include
+	// creating any object on any cluster.
 	AnyClient bool
-	// Insecure serves without TLS, and so accepts every client. It is for tests, and for a proxy that encrypts and authenticates.
+	// Insecure serves without TLS, and therefore accepts every client. It is for tests, and for a
+	// proxy that encrypts and authenticates.
 	Insecure bool
 	// Reflection serves gRPC reflection, which lists all services and messages to every client.
 	Reflection bool
 
 	// MaxMessageBytes limits a request. Defaults to DefaultMaxMessageBytes.
 	MaxMessageBytes int
-	// MaxCallBytes bounds the bytes of all calls together: twice those of requests until their
+	// MaxCallBytes limits the bytes of all calls together: twice the bytes of requests until their
 	// calls end and of answers until they are sent, and 40 KiB for each open call. A compressed
 	// request counts as it is sent, so import no compressor. Calls that create or read app contexts
 	// take turns for another 256 MiB. Above MaxCallBytes the server closes a connection of the
 	// client with the most bytes: usually the connection that exceeds the limit, and once per 100
 	// ms that client's largest.
 	//
-	// A client is the names of a certificate, without one an address, or a /64 network of IPv6. All
-	// clients behind one proxy or address translation without certificates are one. One message of
-	// MaxMessageBytes always fits: at least about twice MaxMessageBytes is allowed. Defaults to 128
-	// MiB.
+	// The names in its certificate identify a client. Without a certificate its address does, or
+	// its /64 network for IPv6. Without certificates, all clients behind one proxy or address
+	// translation are one client. One message of MaxMessageBytes always fits: at least about twice
+	// MaxMessageBytes is allowed. Defaults to 128 MiB.
 	MaxCallBytes int
 	// RequestTimeout limits the time in which the request of a call arrives. Defaults to 30 s.
 	RequestTimeout time.Duration
@@ -175,7 +180,7 @@ func (o ServerOptions) withDefaults() ServerOptions {
 
 // ClientOptions configures a [Client]. The zero value uses TLS with the CAs of the system.
 type ClientOptions struct {
-	// CAFile holds the CAs of the server in PEM. Defaults to those of the system.
+	// CAFile holds the CAs of the server in PEM. Defaults to the CAs of the system.
 	CAFile string
 	// CertFile and KeyFile are the client's certificate and key in PEM. Most servers require them.
 	CertFile, KeyFile string

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// pageBytes bounds the parts of a message of a long answer, unless one part is larger.
+	// pageBytes limits the parts of a message of a long answer, unless one part is larger.
 	pageBytes = 256 << 10
-	// longAnswers is the memory of Diff and Detached, and longAnswer that of one call: one of each
-	// client, two in all.
+	// longAnswers is the memory of Diff and Detached. longAnswer is the memory of one call: one
+	// call of each client, two in total.
 	longAnswers = 128 << 20
 	longAnswer  = longAnswers / 2
 )
 
-// pages puts parts together, in order, up to pageBytes.
+// pages groups parts, in order, into pages of up to pageBytes.
 func pages[P proto.Message](parts iter.Seq[P]) iter.Seq[[]P] {
 	return func(yield func([]P) bool) {
 		var page []P
@@ -43,7 +43,7 @@ func pages[P proto.Message](parts iter.Seq[P]) iter.Seq[[]P] {
 	}
 }
 
-// pagesOf is pages of the messages of some values.
+// pagesOf is pages for the messages of values.
 func pagesOf[V any, P proto.Message](values []V, message func(*V) P) iter.Seq[[]P] {
 	return pages(func(yield func(P) bool) {
 		for i := range values {
@@ -54,14 +54,14 @@ func pagesOf[V any, P proto.Message](values []V, message func(*V) P) iter.Seq[[]
 	})
 }
 
-// deliver sends messages. Each must go to the client within a time, because the client's turn lasts
-// until all are sent.
+// deliver sends messages. Each must be sent within limit, because the client's turn lasts until all
+// are sent.
 func deliver[M any](ctx context.Context, messages iter.Seq[M], send func(M) error, limit time.Duration) error {
 	queue := make(chan M)
 	sent := make(chan error)
 	done := make(chan struct{})
 	defer close(done)
-	go func() { // the end of the call ends a Send, and nothing before
+	go func() { // only the end of the call ends a Send
 		for {
 			select {
 			case m := <-queue:
@@ -95,7 +95,7 @@ func deliver[M any](ctx context.Context, messages iter.Seq[M], send func(M) erro
 	return nil
 }
 
-// longTurn waits until the client may have a long answer.
+// longTurn waits for the client's turn for a long answer.
 func (s *Service) longTurn(ctx context.Context) (end func(), err error) {
 	return s.long.Take(ctx, clientIn(ctx), longAnswer)
 }

@@ -23,23 +23,27 @@ import (
 )
 
 const (
-	// workBytes is the memory of all calls that run, in addition to that of requests and answers.
+	// workBytes is the memory of all running calls, in addition to the memory of requests and
+	// answers.
 	workBytes = 256 << 20
-	// readBytes is for a call that reads an app context, as its size is not known before: one of each client, two in all.
+	// readBytes is the memory of a call that reads an app context, because its size is not known
+	// before: one call of each client, two in total.
 	readBytes = workBytes / 2
-	// smallRequest is the size of a request that needs no turn. Only a Create may be larger, and an Enqueue with a rollout.
+	// smallRequest is the size of a request that needs no turn. Only a Create and an Enqueue, which
+	// may have a rollout, may be larger.
 	smallRequest = 64 << 10
 	// largeRequest is the size above which a Create has its client's share of the memory.
 	largeRequest = 1 << 20
-	// createFactor is how often a Create holds its request.
+	// createFactor is the memory that a Create needs, in multiples of its request.
 	createFactor = 7
-	// maxParts is how many messages and list elements a request may have.
+	// maxParts limits the messages and list elements in a request.
 	maxParts = 1 << 18
-	// partBytes is the memory that a Create needs for each of them.
+	// partBytes is the memory that a Create needs for each part.
 	partBytes = 512
 )
 
-// requests registers services whose requests are counted before they are decoded: two bytes may become 100 in memory.
+// requests registers services, and counts the parts of requests before they are decoded: two bytes
+// may need 100 bytes in memory.
 type requests struct {
 	grpc.ServiceRegistrar
 	service *Service
@@ -70,7 +74,8 @@ func (r requests) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 	r.ServiceRegistrar.RegisterService(&counted, implementation)
 }
 
-// request is an encoded request. The codecs of other servers than [Server] keep it as unknown fields of a message without fields.
+// request is an encoded request. Codecs of servers other than [Server] store it as unknown fields
+// of a message without fields.
 type request struct {
 	*rsyncv1.ListRequest
 	parts mem.BufferSlice
@@ -112,7 +117,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
 	return c.CodecV2.Unmarshal(data, into)
 }
 
-// decode decodes a request. A large one waits for its turn, which lasts until end is called.
+// decode decodes a request. A large request waits for its turn, which lasts until end is called.
 func (s *Service) decode(ctx context.Context, r *request, into proto.Message) (end func(), err error) {
 	end = func() {}
 	defer func() {
@@ -145,7 +150,7 @@ func (s *Service) decode(ctx context.Context, r *request, into proto.Message) (e
 	return end, nil
 }
 
-// requestLimit returns the size that a request may have. The server limits that of a Create.
+// requestLimit returns the maximum size of a request. The server limits the size of a Create.
 func requestLimit(message proto.Message) int {
 	switch message.(type) {
 	case *rsyncv1.CreateRequest:
@@ -156,7 +161,8 @@ func requestLimit(message proto.Message) int {
 	return smallRequest
 }
 
-// parts returns the number of messages and list elements in an encoded message. It stops above a limit.
+// parts returns the number of messages and list elements in an encoded message. It stops above a
+// limit.
 func parts(data []byte, desc protoreflect.MessageDescriptor, limit int) (n int) {
 	for len(data) > 0 && n <= limit {
 		number, kind, size := protowire.ConsumeTag(data)

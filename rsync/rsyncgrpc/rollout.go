@@ -49,7 +49,7 @@ func (s *Service) ChangeRollout(ctx context.Context, r *rsyncv1.ChangeRolloutReq
 	})
 }
 
-// RolloutStatus returns how far a rollout is: see [rsync.Engine.RolloutStatus].
+// RolloutStatus returns the progress of a rollout: see [rsync.Engine.RolloutStatus].
 func (c *Client) RolloutStatus(ctx context.Context, ref rsync.EventRef) (*rsync.RolloutStatus, error) {
 	var response *rsyncv1.GetRolloutResponse
 	if err := c.about(ctx, ref.AppContextID, func() (err error) {
@@ -71,12 +71,12 @@ func (c *Client) Approve(ctx context.Context, ref rsync.EventRef, approval rsync
 	})
 }
 
-// Pause holds a rollout up: see [rsync.Engine.Pause].
+// Pause pauses a rollout: see [rsync.Engine.Pause].
 func (c *Client) Pause(ctx context.Context, ref rsync.EventRef) error {
 	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(ref), Action: actionPause})
 }
 
-// Resume takes Pause back: see [rsync.Engine.Resume].
+// Resume ends a Pause: see [rsync.Engine.Resume].
 func (c *Client) Resume(ctx context.Context, ref rsync.EventRef) error {
 	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(ref), Action: actionResume})
 }
@@ -86,7 +86,7 @@ func (c *Client) Abort(ctx context.Context, ref rsync.EventRef) error {
 	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(ref), Action: actionAbort})
 }
 
-// changeRollout is repeated where the answer is lost: a second time changes nothing.
+// changeRollout makes a call with retries. A repeated call has no further effect.
 func (c *Client) changeRollout(ctx context.Context, r *rsyncv1.ChangeRolloutRequest) error {
 	return c.about(ctx, r.GetRef().GetId(), func() error {
 		_, err := c.engine.ChangeRollout(ctx, r)
@@ -94,7 +94,7 @@ func (c *Client) changeRollout(ctx context.Context, r *rsyncv1.ChangeRolloutRequ
 	})
 }
 
-// checkRollout refuses what a message cannot have.
+// checkRollout rejects texts that a message cannot contain.
 func checkRollout(r *rsync.Rollout) error {
 	if r == nil {
 		return nil

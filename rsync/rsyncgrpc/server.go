@@ -29,11 +29,12 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/emcopb"
 )
 
-// maxHeaderBytes bounds the header of a call, with 32 bytes for each field: a byte of a frame may become a field of 150 bytes in
-// memory.
+// maxHeaderBytes limits the header of a call, with 32 bytes for each field. One byte of a frame may
+// become a field of 150 bytes in memory.
 const maxHeaderBytes = 4 << 10
 
-// bufferBytes is for reads and writes of a connection. gRPC's 32 KiB each would be the most of what a silent connection holds.
+// bufferBytes is the size of the read buffer and the write buffer of a connection. With gRPC's
+// default of 32 KiB each, they would be most of the memory of a silent connection.
 const bufferBytes = 8 << 10
 
 // ErrServerStarted is returned by the second call of Start.
@@ -130,11 +131,12 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// server makes the gRPC server. What is wrong with certificates is booked with the service, once there is one.
+// server returns the gRPC server. The service counts problems with certificates, after it exists.
 func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Server, error) {
 	// Calls carry the logger, and outlive ctx while the server stops.
 	logger := klog.FromContext(ctx)
-	// The largest request must fit, with what gRPC keeps of it, and so must the largest answer.
+	// The largest request must fit, with the memory that gRPC uses for it, and so must the largest
+	// answer.
 	largest := dataFactor*(s.options.MaxMessageBytes+s.options.MaxMessageBytes/64) + callBytes
 	budget := newBudget(max(s.options.MaxCallBytes, largest), logger, func() {
 		if service := service(); service != nil {
@@ -186,7 +188,7 @@ func isLoopback(addr net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// stop waits for calls, and ends what is left.
+// stop waits for calls in progress, and ends the remaining calls after ShutdownTimeout.
 func (s *Server) stop(ctx context.Context, server *grpc.Server) {
 	timer := time.AfterFunc(s.options.ShutdownTimeout, func() {
 		klog.FromContext(ctx).Info("Calls were cut off at the end", "after", s.options.ShutdownTimeout)
@@ -196,14 +198,15 @@ func (s *Server) stop(ctx context.Context, server *grpc.Server) {
 	server.GracefulStop()
 }
 
-// registerReflection lets clients ask for the services and their messages, EMCO's too.
+// registerReflection lets clients request the services and their messages, including EMCO's.
 func registerReflection(server *grpc.Server) {
 	options := reflection.ServerOptions{Services: server, DescriptorResolver: bothRegistries{}}
 	reflectionv1.RegisterServerReflectionServer(server, reflection.NewServerV1(options))
 	reflectionv1alpha.RegisterServerReflectionServer(server, reflection.NewServer(options))
 }
 
-// bothRegistries finds EMCO's files in their own registry, and all others in that of the process.
+// bothRegistries finds EMCO's files in their own registry, and all others in the registry of the
+// process.
 type bothRegistries struct{}
 
 // FindFileByPath implements protodesc.Resolver.

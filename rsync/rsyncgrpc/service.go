@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// listChunk is how many contexts a message of List has.
+// listChunk limits the contexts in a message of List.
 const listChunk = 500
 
 // Service has the gRPC services of an engine.
@@ -31,7 +31,7 @@ type Service struct {
 	options  Options
 	metrics  *metrics
 	turns    *turns.Turns
-	long     *turns.Turns // those of Diff and Detached, which may wait for clusters
+	long     *turns.Turns // turns of Diff and Detached, which may wait for clusters
 	stopping context.Context
 	drain    context.CancelFunc
 }
@@ -82,7 +82,8 @@ func (s *Service) during(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// ended returns why a call ended that went on until its context did.
+// ended returns the error of a call that lasts until its context ends. It returns errStopping if
+// the service has ended.
 func ended(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
 		return errStopping
@@ -90,7 +91,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// allowed is call with an authorization before it.
+// allowed is call after an authorization.
 func (s *Service) allowed(ctx context.Context, method string, waits bool, verb Verb, id string, f func() error) error {
 	return s.call(ctx, method, waits, func() error {
 		if err := s.authorize(ctx, verb, id); err != nil {
@@ -100,7 +101,7 @@ func (s *Service) allowed(ctx context.Context, method string, waits bool, verb V
 	})
 }
 
-// call does what all methods have in common: metrics, errors and panics.
+// call runs a method with the metrics, errors and panics that all methods have in common.
 func (s *Service) call(ctx context.Context, method string, waits bool, f func() error) (err error) {
 	done := s.metrics.begin(method, waits)
 	defer func() {
@@ -109,7 +110,7 @@ func (s *Service) call(ctx context.Context, method string, waits bool, f func() 
 			err = errPanic
 		}
 		if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("%w: %s", errStore, err.Error()) // the time that ran out was not the call's
+			err = fmt.Errorf("%w: %s", errStore, err.Error()) // the exceeded deadline was not the call's
 		}
 		err = toStatus(err)
 		done(err)
@@ -144,7 +145,7 @@ func (s *Service) GetAppContext(ctx context.Context, r *rsyncv1.GetAppContextReq
 		}
 		if grpc.ServerTransportStreamFromContext(ctx) == nil {
 			defer end()
-		} else { // gRPC ends ctx when it has encoded the answer, which counts for MaxCallBytes from then on
+		} else { // gRPC ends ctx after it has encoded the answer, which then counts for MaxCallBytes
 			context.AfterFunc(ctx, end)
 		}
 		out.AppContext = appContextMessage(c)
@@ -152,7 +153,8 @@ func (s *Service) GetAppContext(ctx context.Context, r *rsyncv1.GetAppContextReq
 	})
 }
 
-// readAppContext reads an app context when it is the client's turn, which lasts until end is called.
+// readAppContext reads an app context after it has waited for the client's turn. The turn lasts
+// until end is called.
 func (s *Service) readAppContext(ctx context.Context, id string) (c *appcontext.AppContext, end func(), err error) {
 	end, err = s.turns.Take(ctx, clientIn(ctx), readBytes)
 	if err != nil {
@@ -243,7 +245,7 @@ func (s *Service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync
 	return rsync.EventRef{}, fmt.Errorf("%w: the event %q is none of Instantiate, Terminate, Read, Update and Rollback", rsync.ErrInvalidInput, r.GetEvent())
 }
 
-// rollback is the event of Enqueue that the engine has as an Update.
+// rollback is the event of Enqueue for Rollback, which the engine queues as an Update.
 const rollback = "Rollback"
 
 // Stop implements the service.

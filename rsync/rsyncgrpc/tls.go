@@ -17,10 +17,11 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// fresh is what was read from files. What cannot be read or used leaves the value before in place.
+// fresh is a value that is read from files again for each use. If they cannot be read or used, the
+// earlier value stays in use.
 type fresh[T any] struct {
 	read   func() (T, error)
-	failed func(error) // is told of each problem once
+	failed func(error) // called once for each problem
 
 	mu      sync.Mutex
 	value   T
@@ -46,7 +47,7 @@ func (f *fresh[T]) get() (T, error) {
 	return f.value, nil
 }
 
-// pairOf reads a certificate and its key.
+// pairOf returns a function that reads a certificate and its key.
 func pairOf(certFile, keyFile string) func() (tls.Certificate, error) {
 	return func() (tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
@@ -57,7 +58,8 @@ func pairOf(certFile, keyFile string) func() (tls.Certificate, error) {
 	}
 }
 
-// authoritiesOf reads CAs. A file that is being written, and so ends within a certificate, is refused.
+// authoritiesOf returns a function that reads CAs. It rejects a file that ends within a
+// certificate, because another process may still write it.
 func authoritiesOf(file string) func() (*x509.CertPool, error) {
 	return func() (*x509.CertPool, error) {
 		rest, err := os.ReadFile(file)
@@ -84,7 +86,7 @@ func authoritiesOf(file string) func() (*x509.CertPool, error) {
 	}
 }
 
-// serverTLS is the server's side of TLS.
+// serverTLS returns the TLS credentials of a server.
 func serverTLS(o *ServerOptions, failed func(error)) (credentials.TransportCredentials, error) {
 	pair := &fresh[tls.Certificate]{read: pairOf(o.CertFile, o.KeyFile), failed: failed}
 	if _, err := pair.get(); err != nil {
@@ -108,7 +110,7 @@ func serverTLS(o *ServerOptions, failed func(error)) (credentials.TransportCrede
 			if clients == nil {
 				return config, nil
 			}
-			// To resume a session is to be known by the certificates of the handshake that began it.
+			// A resumed session would rely on the certificates of its first handshake.
 			config.SessionTicketsDisabled = true
 			config.ClientAuth = tls.RequireAndVerifyClientCert
 			config.ClientCAs, err = clients.get()
@@ -117,9 +119,9 @@ func serverTLS(o *ServerOptions, failed func(error)) (credentials.TransportCrede
 	}), nil
 }
 
-// clientTLS is the client's side: files are read for each handshake.
+// clientTLS has the TLS credentials of a client. It reads the files for each handshake.
 type clientTLS struct {
-	credentials.TransportCredentials // for what is the same whatever is in the files
+	credentials.TransportCredentials // for methods that do not depend on the files
 	serverName                       string
 	pair                             *fresh[tls.Certificate]
 	servers                          *fresh[*x509.CertPool]

@@ -25,7 +25,8 @@ func (s *Service) Watch(r *rsyncv1.WatchRequest, stream grpc.ServerStreamingServ
 	})
 }
 
-// changes are the messages of a watch. What there is at the beginning is one message, so that a client has it or has it not.
+// changes returns the messages of a watch. The initial state is one message, so a client receives
+// all or nothing of it.
 func (s *Service) changes(ctx context.Context, id string, from int64) iter.Seq2[*rsyncv1.WatchResponse, error] {
 	return func(yield func(*rsyncv1.WatchResponse, error) bool) {
 		if from == 0 {
@@ -48,7 +49,7 @@ func (s *Service) changes(ctx context.Context, id string, from int64) iter.Seq2[
 				return
 			}
 		}
-		// It ends by itself only with its context.
+		// The watch ends by itself only with its context.
 		if err := context.Cause(ctx); err != nil {
 			yield(nil, err)
 			return
@@ -57,10 +58,12 @@ func (s *Service) changes(ctx context.Context, id string, from int64) iter.Seq2[
 	}
 }
 
-// pump sends what it gets, in order, and holds a limited number that could not be sent yet. While it holds all that it may,
-// it takes nothing more; what takes long then waits in the store, so it ends with errSlow.
+// pump sends messages in order, and buffers WatchBuffer messages that are not sent yet. While the
+// buffer is full, pump reads no further messages, and they wait in the store. If that takes longer
+// than WatchLag, pump ends with errSlow.
 //
-// Nothing interrupts a Send that waits for its client but the end of the call, which is why it has a goroutine of its own.
+// Only the end of the call interrupts a Send that waits for its client. Therefore Send has its own
+// goroutine.
 func pump[M any](ctx context.Context, s *Service, messages iter.Seq2[M, error], send func(M) error) error {
 	queue := make(chan M, s.options.WatchBuffer)
 	closeQueue := sync.OnceFunc(func() { close(queue) })
@@ -115,13 +118,13 @@ func pump[M any](ctx context.Context, s *Service, messages iter.Seq2[M, error], 
 	}
 }
 
-// lag measures how long something has been behind without a break.
+// lag measures how long a client lags without a break.
 type lag struct {
 	limit time.Duration
 	timer *time.Timer
 }
 
-// none says that it is not behind.
+// none ends the lag.
 func (l *lag) none() {
 	if l.timer != nil {
 		l.timer.Stop()
@@ -129,7 +132,7 @@ func (l *lag) none() {
 	}
 }
 
-// over returns what tells that it has been behind for too long, from the first call after none.
+// over returns a channel that receives when limit has passed since the first call after none.
 func (l *lag) over() <-chan time.Time {
 	if l.timer == nil {
 		l.timer = time.NewTimer(l.limit)

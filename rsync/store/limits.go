@@ -5,7 +5,7 @@ package store
 
 import "fmt"
 
-// Limits is an optional interface of stores with limits of their own.
+// Limits is an optional interface of stores that have their own limits.
 type Limits interface {
 	// MaxTxnBytes limits the bytes of keys and values in a transaction, and MaxTxnOps the number of
 	// compares and of ops.
@@ -31,7 +31,7 @@ func LimitsOf(s Store) (bytes, ops int) {
 // SizeError is an [ErrTooLarge] with the figures.
 type SizeError struct {
 	What        string // "bytes" or "operations"
-	Key         string // the largest value's, where one value is too large
+	Key         string // the key of a value that is too large; empty otherwise
 	Have, Limit int
 }
 
@@ -46,7 +46,7 @@ func (e *SizeError) Error() string {
 // Unwrap returns ErrTooLarge.
 func (e *SizeError) Unwrap() error { return ErrTooLarge }
 
-// CheckSize returns a *SizeError for a transaction that is over limits.
+// CheckSize returns a *SizeError for a transaction that exceeds the limits.
 func CheckSize(compares []Compare, ops []Op, maxBytes, maxOps int) error {
 	if n := max(len(compares), len(ops)); n > maxOps {
 		return &SizeError{What: "operations", Have: n, Limit: maxOps}

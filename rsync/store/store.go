@@ -32,7 +32,7 @@ import (
 // The errors of stores, for errors.Is. Any other error means that the store failed, and that a
 // retry may succeed.
 var (
-	// ErrCompacted: the store does not have the revision to watch from any more.
+	// ErrCompacted: the store does not have the revision to watch from.
 	ErrCompacted = errors.New("the store no longer has that revision: read again and watch from there")
 	// ErrLeaseNotFound: the lease has ended, or never existed.
 	ErrLeaseNotFound = errors.New("the lease does not exist or has ended")
@@ -50,19 +50,20 @@ type Lease int64
 type KeyValue struct {
 	Key   string
 	Value []byte
-	// CreateRevision and ModRevision are the revisions of the transactions that created the key and last put it. Both are 0 for a
-	// key that does not exist.
+	// CreateRevision and ModRevision are the revisions of the transactions that created the key and
+	// last put it. Both are 0 for a key that does not exist.
 	CreateRevision, ModRevision int64
 	Lease                       Lease
 }
 
-// Exists reports whether the key is there.
+// Exists reports whether the key exists.
 func (kv KeyValue) Exists() bool { return kv.CreateRevision != 0 }
 
-// Compare is a condition of a transaction: the key has the revision, where 0 means that the key does not exist.
+// Compare is a condition of a transaction: the key has the revision. 0 means that the key does not
+// exist.
 type Compare struct {
 	Key string
-	// Created compares CreateRevision, otherwise ModRevision is.
+	// Created selects CreateRevision for the comparison. The default is ModRevision.
 	Created  bool
 	Revision int64
 }
@@ -138,7 +139,8 @@ type Event struct {
 	KV      KeyValue
 }
 
-// Watched is a message of a watch: events in the order of their revisions, or the error that ended it.
+// Watched is a message of a watch: events in the order of their revisions, or the error that ended
+// the watch.
 type Watched struct {
 	Events []Event
 	// Revision is the last revision that the message covers. Continue with a watch from Revision+1.
@@ -165,7 +167,7 @@ type Data interface {
 	// has ended.
 	Txn(ctx context.Context, compares []Compare, ops []Op) (TxnResult, error)
 	// Watch sends the changes of keys with a prefix, from a revision on. The revision may be in the
-	// past or the next one. 0 means from now on. The events of one transaction come in one message.
+	// past or the next one. 0 means from now on. The events of one transaction are in one message.
 	// The channel is closed when ctx ends and after an error.
 	Watch(ctx context.Context, prefix string, fromRevision int64) <-chan Watched
 }
@@ -177,6 +179,6 @@ type Leases interface {
 	// KeepAlive renews a lease once, for the time for which it was granted. It returns
 	// ErrLeaseNotFound if the lease has ended.
 	KeepAlive(ctx context.Context, lease Lease) error
-	// Revoke ends a lease at once. A lease that has ended is no error.
+	// Revoke ends a lease immediately. A lease that has ended is no error.
 	Revoke(ctx context.Context, lease Lease) error
 }

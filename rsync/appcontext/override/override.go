@@ -51,7 +51,7 @@ func decode(patch []byte) (jsonpatch.Patch, error) {
 		return nil, fmt.Errorf("JSON patch: %w", err)
 	}
 	operations, err := jsonpatch.Decode(text)
-	var mismatch *json.UnmarshalTypeError // its text names types of Go
+	var mismatch *json.UnmarshalTypeError // its text has names of Go types
 	if err == nil && operations == nil || errors.As(err, &mismatch) {
 		err = errors.New("must be a list of operations")
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// patience is how long a cluster may take for what it does after a call.
+// patience limits the time until the effects of a call.
 const patience = 30 * time.Second
 
 // Cluster is a cluster for the test. It must not have the ConfigMaps that the test applies.
@@ -36,7 +36,7 @@ type Cluster struct {
 	Value func(ctx context.Context, name string) (string, error)
 }
 
-// Run tests a driver. Each test calls newCluster for a cluster of its own.
+// Run tests a driver. Each test calls newCluster for its own cluster.
 func Run(t *testing.T, newCluster func(t *testing.T) Cluster) {
 	tests := map[string]func(*testing.T, *suite){
 		"ApplyAndGet":     testApplyAndGet,
@@ -76,7 +76,7 @@ func (s *suite) batch(value string, names ...string) connector.Batch {
 	return b
 }
 
-// expect waits until the objects exist or do not.
+// expect waits until each object exists, or does not exist, as in exist.
 func (s *suite) expect(t *testing.T, b connector.Batch, exist ...bool) {
 	t.Helper()
 	var got []bool
@@ -184,7 +184,7 @@ func testUnreachable(t *testing.T, s *suite) {
 	}
 }
 
-// testDiff: a connector that can compare reports what Apply and Delete would do, and does nothing.
+// testDiff: a Differ returns the changes of Apply and Delete, and does not make them.
 func testDiff(t *testing.T, s *suite) {
 	differ, ok := s.Connector.(connector.Differ)
 	if !ok {
@@ -227,7 +227,7 @@ func testDiff(t *testing.T, s *suite) {
 	s.expectValue(t, "1", "a")
 }
 
-// calls are all that can be called, about one object.
+// calls returns all calls of a connector, for one object.
 func (s *suite) calls() map[string]func(context.Context) error {
 	calls := map[string]func(context.Context) error{
 		"Apply":  func(ctx context.Context) error { return s.Connector.Apply(ctx, s.batch("1", "a")) },
@@ -244,7 +244,8 @@ func (s *suite) calls() map[string]func(context.Context) error {
 	return calls
 }
 
-// testContextEnds: a call without time does nothing, and says so; that is no reason to give up.
+// testContextEnds: a call with an ended context does nothing, and returns an error that is not
+// terminal.
 func testContextEnds(t *testing.T, s *suite) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -260,7 +261,7 @@ func testContextEnds(t *testing.T, s *suite) {
 	s.expect(t, s.batch("1", "a"), false)
 }
 
-// persist calls again while the cluster refuses for now, as the engine does.
+// persist repeats a call after retryable errors, as the engine does.
 func (s *suite) persist(call func() error) error {
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		err := call()
@@ -270,7 +271,7 @@ func (s *suite) persist(call func() error) error {
 	}
 }
 
-// testConcurrent: many call at the same time, each about objects of its own.
+// testConcurrent: several callers make calls at the same time, each for its own objects.
 func testConcurrent(t *testing.T, s *suite) {
 	const callers = 8
 	var all sync.WaitGroup

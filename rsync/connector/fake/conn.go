@@ -31,7 +31,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// begin is what comes before each call: it takes as long and fails as the mode says.
+// begin runs before each call. It applies the delays, the hook and the mode of the cluster.
 func (c *Cluster) begin(ctx context.Context, verb Verb, batch connector.Batch) error {
 	c.mu.Lock()
 	c.counts[verb]++
@@ -71,7 +71,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// respond answers a request as the mode says.
+// respond answers a request according to the mode.
 func (c *Cluster) respond(ctx context.Context, verb Verb) error {
 	for {
 		c.mu.Lock()
@@ -117,7 +117,7 @@ func (c *Cluster) Apply(ctx context.Context, batch connector.Batch) error {
 	})
 }
 
-// each handles the objects of a batch, with the mutex of the cluster.
+// each handles the objects of a batch, with the mutex of the cluster locked.
 func (c *Cluster) each(ctx context.Context, verb Verb, batch connector.Batch, do func(appcontext.Resource)) error {
 	for i, r := range batch.Resources {
 		c.mu.Lock()
@@ -153,7 +153,7 @@ func (c *Cluster) Delete(ctx context.Context, batch connector.Batch) error {
 			delete(c.objects, r.Object)
 		}
 		if len(c.objects) == 0 {
-			c.objects = map[appcontext.Object]*object{} // a map that was large stays so
+			c.objects = map[appcontext.Object]*object{} // a large map does not shrink
 		}
 	})
 }
@@ -186,7 +186,7 @@ func (c *Cluster) WatchStatus(ctx context.Context, changed func()) error {
 		c.mu.Lock()
 		next := c.changed
 		c.mu.Unlock()
-		changed() // what has changed before next was read
+		changed() // for changes before next was read
 		select {
 		case <-ctx.Done():
 			return nil

@@ -42,7 +42,7 @@ func (c *Cluster) Diff(ctx context.Context, batch connector.DiffBatch) ([]connec
 	return out, nil
 }
 
-// contentOf reads a manifest; nil for one that is broken, which this cluster takes.
+// contentOf decodes a manifest. It returns nil for a broken manifest, which this cluster accepts.
 func contentOf(manifest []byte) (content map[string]any) {
 	if text, err := yamldoc.JSON(manifest); err != nil || json.Unmarshal(text, &content) != nil {
 		return nil

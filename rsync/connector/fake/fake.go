@@ -64,8 +64,8 @@ const (
 	Works       Mode = iota
 	Unreachable      // each call fails at once with connector.ErrUnreachable
 	BlackHole        // calls do not return until their context ends or the mode changes
-	Failing          // calls but probes fail with connector.ErrRetryable
-	Refusing         // calls but probes fail with connector.ErrTerminal
+	Failing          // calls except probes fail with connector.ErrRetryable
+	Refusing         // calls except probes fail with connector.ErrTerminal
 )
 
 // Verb names a method of a Connector.
@@ -131,8 +131,8 @@ func (c *Cluster) SetDelay(d time.Duration) {
 	c.delay = d
 }
 
-// SetLatency sets the duration of each request: a Probe, a Get, or one object of an Apply or a
-// Delete. Apply and Delete handle objects one after the other, and report progress.
+// SetLatency sets the duration of each request: a Probe, a Get, a Diff, or one object of an Apply
+// or a Delete. Apply and Delete handle objects one after the other, and report progress.
 func (c *Cluster) SetLatency(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,7 +200,7 @@ func (c *Cluster) Finalize() {
 	c.notify()
 }
 
-// notify wakes those who watch. With c.mu held.
+// notify wakes the watches. The caller must lock c.mu.
 func (c *Cluster) notify() {
 	close(c.changed)
 	c.changed = make(chan struct{})

@@ -29,7 +29,7 @@ type Connectors struct {
 	open map[place]*repository
 }
 
-// place is what connectors share.
+// place identifies a branch that connectors share.
 type place struct{ url, branch string }
 
 // New returns Connectors for clusters. A key is provider+cluster, provider+* for the other clusters
@@ -96,7 +96,7 @@ func (c *Connectors) Connector(_ context.Context, provider, cluster string) (con
 	return &conn{owner: c, repository: r, at: at, id: id}, nil
 }
 
-// release ends the use of a repository. With its last user it is forgotten.
+// release ends the use of a repository. The last release closes the repository.
 func (c *Connectors) release(r *repository) {
 	c.mu.Lock()
 	r.users--
@@ -121,7 +121,7 @@ type conn struct {
 	closed sync.Once
 }
 
-// edit is what is to become of one file.
+// edit is a change of one file.
 type edit struct {
 	object appcontext.Object
 	path   []string
@@ -147,8 +147,8 @@ func (c *conn) Apply(ctx context.Context, batch connector.Batch) error {
 	return c.write(ctx, Apply, batch, edits)
 }
 
-// check refuses what would keep an agent from reading any of the cluster's manifests, and hooks
-// that no agent would run.
+// check rejects manifests that would keep an agent from reading any of the cluster's manifests, and
+// hooks that no agent would run.
 func (c *conn) check(r *appcontext.Resource) error {
 	if limit := c.repository.options.MaxManifestBytes; len(r.Manifest) > limit {
 		return fault(connector.ErrTerminal, r.Object, "the manifest has %d bytes and Options.MaxManifestBytes allows %d", len(r.Manifest), limit)
@@ -160,7 +160,8 @@ func (c *conn) check(r *appcontext.Resource) error {
 	case object != r.Object:
 		return fault(connector.ErrTerminal, r.Object, "the manifest is of another object")
 	case r.Has(appcontext.HookSucceeded) && c.repository.options.Status == nil:
-		// A commit is all that is known of the hook, so its file would go before an agent has run it.
+		// The connector sees only the commit of the hook, so it would delete the file before an
+		// agent has run the hook.
 		return fault(connector.ErrTerminal, r.Object, "deletePolicies: %s needs git.Options.Status, which reports when "+
 			"the hook has run: set Status, or remove the policy", appcontext.HookSucceeded)
 	case fieldTwice(r.Manifest):
@@ -169,11 +170,11 @@ func (c *conn) check(r *appcontext.Resource) error {
 	return nil
 }
 
-// fieldTwice reports whether a map of a manifest has a field twice. It reads as Kustomize does: one that is in a map and in another that is
-// merged into it is not there twice.
+// fieldTwice reports whether a map of a manifest has a field twice. It parses like Kustomize: a
+// field in a map and in another map that is merged into it does not count as twice.
 func fieldTwice(manifest []byte) bool {
 	var content any
-	var refused *yaml.TypeError // and not for what is no YAML, as JSON with tabs
+	var refused *yaml.TypeError // not for invalid YAML, for example JSON with tabs
 	return errors.As(yaml.Unmarshal(manifest, &content), &refused)
 }
 
@@ -197,7 +198,7 @@ func (c *conn) write(ctx context.Context, verb Verb, batch connector.Batch, edit
 	return c.repository.do(ctx, w)
 }
 
-// Get looks at the tip of the branch.
+// Get returns whether the files exist at the tip of the branch, and calls Options.Status.
 func (c *conn) Get(ctx context.Context, batch connector.Batch) ([]connector.State, error) {
 	ask := &call{kind: asking, found: make([]bool, len(batch.Resources))}
 	states := make([]connector.State, len(batch.Resources))
@@ -221,7 +222,8 @@ func (c *conn) Get(ctx context.Context, batch connector.Batch) ([]connector.Stat
 	return states, nil
 }
 
-// Probe asks for the branches. A server that refuses, for now or for good, has answered: why, the next call says.
+// Probe requests the list of branches. It also returns nil if the server rejects the request: the
+// next call returns the error.
 func (c *conn) Probe(ctx context.Context) error {
 	err := c.repository.prober.do(ctx, &call{kind: probing})
 	if errors.Is(err, connector.ErrUnreachable) || ctx.Err() != nil {
@@ -230,7 +232,7 @@ func (c *conn) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Close gives up the connector's part of the repository.
+// Close ends the use of the repository.
 func (c *conn) Close() error {
 	c.closed.Do(func() { c.owner.release(c.repository) })
 	return nil

@@ -20,8 +20,10 @@ import (
 
 var _ connector.Differ = &conn{}
 
-// Diff compares manifests with the files at the tip of the branch. It fetches files that differ: by their hashes, if the server allows
-// that (uploadpack.allowReachableSHA1InWant), or else all files of the commit. What agents have made of the files is not known.
+// Diff compares manifests with the files at the tip of the branch, and fetches files that differ.
+// It fetches them by their hashes if the server allows that (uploadpack.allowReachableSHA1InWant),
+// and otherwise fetches all files of the commit. It does not compare with the objects that agents
+// apply.
 func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
 	out := make([]connector.Change, 0, len(batch.Apply)+len(batch.Delete))
 	w := &call{kind: comparing}
@@ -55,7 +57,7 @@ func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector
 	return out, nil
 }
 
-// compare sets what becomes of a file.
+// compare sets the change of a file.
 func (c *call) compare(n int, change *connector.Change) {
 	e, file := &c.edits[n], c.files[n]
 	switch {
@@ -149,7 +151,8 @@ func refused(err error) string {
 	return err.Error()
 }
 
-// fieldsOf reads a manifest; nil for one that is of another object, as somebody else may have written it.
+// fieldsOf decodes a manifest. It returns nil for a manifest of another object, which another
+// writer may have written.
 func fieldsOf(manifest []byte, o appcontext.Object) (fields map[string]any) {
 	if found, err := appcontext.ParseObject(manifest); err != nil || found != o {
 		return nil

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package git is a connector for clusters with a GitOps agent, for example Flux or Argo CD. A
-// cluster is a folder of a git repository. The connector commits what the engine of package rsync
-// applies and deletes, and the agent applies the folder.
+// cluster is a folder of a git repository. The connector commits the objects that the engine of
+// package rsync applies and deletes, and the agent applies the folder.
 //
 //	connectors, err := git.New(map[string]git.Repository{
 //		"edge+*": {

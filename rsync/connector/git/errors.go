@@ -35,7 +35,7 @@ var (
 	errMoving       = errors.New("others push to the branch faster than we can")
 )
 
-// refusal is a server's no to a push.
+// refusal is the error of a push that the server rejected.
 type refusal struct{ reason string }
 
 func (e *refusal) Error() string { return "the server refused the push: " + e.reason }
@@ -45,7 +45,7 @@ func fault(class error, object appcontext.Object, format string, args ...any) er
 	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf(format, args...)}
 }
 
-// failed gives an error its class, says which repository it is about, and takes secrets out.
+// failed returns an error with a class and the repository, and without secrets.
 func (r *remote) failed(ctx context.Context, doing string, err error) error {
 	var known *connector.Error
 	if err == nil || errors.As(err, &known) {
@@ -65,7 +65,8 @@ func (r *remote) failed(ctx context.Context, doing string, err error) error {
 	return &connector.Error{Class: class, Err: fmt.Errorf("%s branch %s of %s: %s", doing, r.at.Branch, r.at.URL, text)}
 }
 
-// endedError is of a call whose context has ended: one that took too long did so because the server does not answer.
+// endedError returns the error of a call with an ended context. After a deadline the server counts
+// as unreachable.
 func endedError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &connector.Error{Class: connector.ErrUnreachable, Err: err}
@@ -73,7 +74,7 @@ func endedError(err error) error {
 	return err
 }
 
-// explain tells what an error of go-git, of the network or of a server means.
+// explain returns the text and the class for an error of go-git, of the network or of a server.
 func explain(err error) (text string, class error) {
 	var unexpected *plumbing.UnexpectedError // which does not unwrap
 	if errors.As(err, &unexpected) {
@@ -131,7 +132,7 @@ func explainNetwork(err error) (text string, class error) {
 		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.Is(err, net.ErrClosed):
 		return err.Error(), connector.ErrUnreachable
 	}
-	var garbage *packp.ErrUnexpectedData // quotes it
+	var garbage *packp.ErrUnexpectedData // its text quotes the data
 	if errors.As(err, &garbage) && bytes.Contains(garbage.Data, []byte("object-format=sha256")) {
 		return errObjectFormat.Error(), connector.ErrTerminal // go-git cannot read its beginning
 	}
@@ -141,7 +142,7 @@ func explainNetwork(err error) (text string, class error) {
 	return err.Error(), connector.ErrRetryable
 }
 
-// statusOf returns the status with which an HTTP server refused, or 0.
+// statusOf returns the HTTP status with which a server rejected a request, or 0.
 func statusOf(err error) int {
 	var unexpected *plumbing.UnexpectedError
 	if errors.As(err, &unexpected) {
@@ -176,7 +177,8 @@ func (e *complaintError) class() error {
 	return connector.ErrRetryable
 }
 
-// class: what a rule forbids stays forbidden, hooks included; all else may be a matter of load.
+// class returns ErrTerminal if a rule or a hook has rejected the push. Other rejections may be due
+// to load.
 func (e *refusal) class() error {
 	if containsAny(e.reason, "hook declined", "protected", "denied", "deny", "prohibited", "not allowed", "checked out", "read-only",
 		"read only", "quota", "hidden ref", "funny refname") {
@@ -185,7 +187,8 @@ func (e *refusal) class() error {
 	return connector.ErrRetryable
 }
 
-// raced reports whether somebody else changed the branch, or is about to, as the servers that we know put it.
+// raced reports whether another writer has changed the branch, or is about to, according to the
+// texts of known servers.
 func (e *refusal) raced() bool {
 	return containsAny(e.reason, "lock", "failed to update ref", "incorrect old value", "fetch first", "non-fast-forward", "already exists", "stale info")
 }

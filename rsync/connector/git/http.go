@@ -20,10 +20,10 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 )
 
-// refusalLimit is how much of the body of a refusal is read.
+// refusalLimit limits how much of the body of a rejection is read, in bytes.
 const refusalLimit = 4 << 10
 
-// httpClient is made again when the CA file has changed.
+// httpClient has a transport, which is replaced after the CA file has changed.
 type httpClient struct {
 	transport *http.Transport
 	ca        []byte
@@ -36,7 +36,7 @@ func (h *httpClient) close() {
 	h.transport = nil
 }
 
-// client returns a transport that trusts what is in the CA file now.
+// client returns a transport that trusts the current CAs in the CA file.
 func (h *httpClient) client(caFile string) (*http.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	var ca []byte
@@ -61,7 +61,8 @@ func (h *httpClient) client(caFile string) (*http.Transport, error) {
 	return h.transport, nil
 }
 
-// bounded limits what is read of answers, as go-git reads a refusal to its end, and closes them, as it leaves that of a push open.
+// bounded limits how much of an answer is read, because go-git reads a rejection to its end. It
+// also closes answers, because go-git leaves the answer of a push open.
 type bounded struct {
 	http.RoundTripper
 	limit  int64
@@ -87,7 +88,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// httpSession is go-git's, one request after the other.
+// httpSession is a session of go-git, with one request after the other.
 type httpSession struct {
 	upload  transport.UploadPackSession
 	receive transport.ReceivePackSession
@@ -103,7 +104,8 @@ func (r *remote) openHTTP(s service) (session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// go-git follows redirects of the first request only, and leaves credentials behind where one leads to another server.
+	// go-git follows redirects of the first request only. It omits the credentials if a redirect
+	// leads to another server.
 	out := &httpSession{answers: &bounded{RoundTripper: client, limit: r.limit}}
 	git := githttp.NewClient(&http.Client{Transport: out.answers})
 	endpoint := *r.endpoint // a redirect changes it
@@ -128,7 +130,7 @@ func (r *remote) httpAuth() (transport.AuthMethod, error) {
 	case token != "":
 		return &githttp.TokenAuth{Token: token}, nil
 	case a.Username != "" || password != "":
-		if password != "" { // nor as it travels
+		if password != "" { // its encoded form is secret too
 			_, _ = r.secret(base64.StdEncoding.EncodeToString([]byte(a.Username+":"+password)), "")
 		}
 		return &githttp.BasicAuth{Username: a.Username, Password: password}, nil
@@ -157,12 +159,12 @@ func (s *httpSession) fetch(ctx context.Context, request *packp.UploadPackReques
 func (s *httpSession) push(ctx context.Context, request *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error) {
 	report, err := s.receive.ReceivePack(ctx, request)
 	if report != nil {
-		err = nil // it is in the report
+		err = nil // the report has the error
 	}
 	return report, err
 }
 
-// close also waits for what runs after a push on the server, as long as the context lasts.
+// close also waits for hooks that the server runs after a push, until the context ends.
 func (s *httpSession) close() {
 	for _, body := range s.answers.bodies {
 		_, _ = io.Copy(io.Discard, io.LimitReader(body, refusalLimit))

@@ -15,13 +15,15 @@ import (
 )
 
 const (
-	// clusterScoped is the folder of objects without a namespace. No namespace is written so: it would be %5fcluster.
+	// clusterScoped is the folder of objects without a namespace. No namespace has this folder: it
+	// would be %5fcluster.
 	clusterScoped = "_cluster"
-	// placeholder keeps the folder of a cluster that has no objects left, so that its GitOps agent sees an empty folder and
-	// prunes, instead of an error because its path is gone.
+	// placeholder keeps the folder of a cluster without objects. Its GitOps agent then sees an
+	// empty folder and prunes, instead of reporting a missing path.
 	placeholder = ".gitkeep"
 	extension   = ".yaml"
-	// maxComponent is how long a name may get before it is shortened: file systems take 255 bytes, extension included.
+	// maxComponent limits a name that is not shortened, in bytes: file systems accept 255 bytes,
+	// including the extension.
 	maxComponent = 240
 )
 
@@ -42,7 +44,7 @@ func (r Repository) directory(cluster appcontext.ClusterID) []string {
 	if r.Path != "" {
 		out = strings.Split(r.Path, "/")
 	}
-	// A provider has no plus sign (see appcontext), so the first one divides.
+	// A provider has no plus sign (see appcontext), so the first plus sign is the separator.
 	return append(out, visible(shorten(escape(cluster.Provider, lower)+"+"+escape(cluster.Name, lower+"+"))))
 }
 
@@ -57,15 +59,16 @@ func (r Repository) file(cluster appcontext.ClusterID, object appcontext.Object)
 	}
 	name := component(object.Name)
 	switch name {
-	case "kustomization": // Kustomize and Flux would take it for a list of files, not for an object
+	case "kustomization": // Kustomize and Flux would read it as a list of files, not as an object
 		name = "%6bustomization"
-	case "cloudbuild": // Flux leaves it out
+	case "cloudbuild": // Flux ignores it
 		name = "%63loudbuild"
 	}
 	return append(r.directory(cluster), namespace, visible(shorten(kind)), name+extension)
 }
 
-// What is written as it is. All else becomes a percent sign and two hexadecimal digits for each byte.
+// Characters that are written unchanged. Each other byte becomes a percent sign and two hexadecimal
+// digits.
 const (
 	lower = "abcdefghijklmnopqrstuvwxyz0123456789-_."
 	upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -73,10 +76,11 @@ const (
 
 func component(name string) string { return shorten(escape(name, lower)) }
 
-// leftOut are endings of names, also of folders, that Flux leaves out where nobody says otherwise.
+// leftOut are endings of names of files and folders that Flux ignores by default.
 var leftOut = []string{".jpg", ".jpeg", ".gif", ".png", ".wmv", ".flv", ".tar.gz", ".zip"}
 
-// visible escapes the last letter of an ending with which Flux would not see a folder: a group may be example.zip.
+// visible escapes the last letter of a name with an ending that Flux ignores: a group may be
+// example.zip.
 func visible(name string) string {
 	last := len(name) - 1
 	if slices.ContainsFunc(leftOut, func(ending string) bool { return strings.HasSuffix(name, ending) }) {
@@ -85,8 +89,9 @@ func visible(name string) string {
 	return name
 }
 
-// escape writes a name so that two names differ also where capitals do not count, and none means anything to git, to a
-// file system or to an agent. A dot or underscore at the beginning is escaped: there are ".", "..", ".git" and our own names. No name becomes "%".
+// escape returns the name of a file or folder. Two names also differ without case, and no result
+// has a meaning for git, a file system or an agent. A dot or underscore at the beginning is
+// escaped, because of ".", "..", ".git" and the connector's own names. The empty name becomes "%".
 func escape(name, plain string) string {
 	if name == "" {
 		return "%"
@@ -103,7 +108,8 @@ func escape(name, plain string) string {
 	return b.String()
 }
 
-// shorten ends what is too long for a file name with a hash of the whole. "%-" is no escape, so no other name is written so.
+// shorten replaces the end of a name that is too long with a hash of the whole name. "%-" is no
+// escape, so no other name has this form.
 func shorten(name string) string {
 	if len(name) <= maxComponent {
 		return name

@@ -25,11 +25,12 @@ type Commit struct {
 	Verb              Verb
 	AppContextID, App string
 	Cluster           appcontext.ClusterID
-	// Changed are the objects whose files the commit adds, changes or deletes, in the order of the batch.
+	// Changed has the objects with files that the commit adds, changes or deletes, in the order of
+	// the batch.
 	Changed []appcontext.Object
 }
 
-// listed is how many objects a message names.
+// listed limits the objects that a message names.
 const listed = 50
 
 // Message returns the default message of a commit: one line with a summary, and then its objects.
@@ -53,7 +54,7 @@ func Message(c Commit) string {
 	return b.String()
 }
 
-// printable replaces what could break a line.
+// printable replaces characters that could break a line.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -63,7 +64,8 @@ func printable(s string) string {
 	}, s)
 }
 
-// message makes what a user's function returned fit for a commit: git ends at a NUL, and wants something.
+// message returns a valid message of a commit for the result of Options.Message: git ends a message
+// at a NUL, and rejects an empty message.
 func message(s string) string {
 	s = strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?"))
 	if s == "" {

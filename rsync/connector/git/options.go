@@ -28,18 +28,18 @@ type Repository struct {
 	// this machine, for which the program git must be installed. http is for tests: see PlainHTTP.
 	// Credentials in the URL are rejected, except the user of an ssh URL.
 	URL string
-	// Branch is where manifests are committed. Defaults to "main".
+	// Branch is the branch for commits. Defaults to "main".
 	Branch string
-	// Path is the folder of the clusters' folders, with slashes, but without one at its ends.
-	// Defaults to the root.
+	// Path is the folder of the clusters' folders, with slashes between its parts but not at its
+	// ends. Defaults to the root.
 	Path string
-	// CreateBranch has the first Apply create a branch that does not exist, also in an empty
-	// repository. The branch has a history of its own. Without CreateBranch, a missing branch is an
-	// error.
+	// CreateBranch makes the first Apply create a missing branch, also in an empty repository. The
+	// branch then has its own history. Without CreateBranch, a missing branch is an error.
 	CreateBranch bool
 	// Auth has the credentials.
 	Auth Auth
-	// CAFile holds, in PEM, the CAs that verify an https server, instead of the system's. It is read again for each call.
+	// CAFile holds, in PEM, the CAs that verify an https server, instead of the system's CAs. It is
+	// read again for each call.
 	CAFile string
 	// PlainHTTP allows an http URL with credentials, which are then readable on the network.
 	PlainHTTP bool
@@ -55,10 +55,11 @@ type Auth struct {
 	Password, PasswordFile string
 	// Token, or TokenFile, is sent over https as a bearer token, in place of user and password.
 	Token, TokenFile string
-	// SSHKeyFile is a private key in a form that OpenSSH reads, and SSHPassphrase opens it. Agents and configuration files of ssh
-	// are not used.
+	// SSHKeyFile is a private key in a form that OpenSSH reads. SSHPassphrase decrypts it. Agents
+	// and configuration files of ssh are not used.
 	SSHKeyFile, SSHPassphrase string
-	// KnownHostsFile has the keys of servers, as OpenSSH writes it. An ssh URL needs it: no server is trusted unseen.
+	// KnownHostsFile has the keys of servers in the format of OpenSSH. It is required for an ssh
+	// URL, because no server is trusted without its key.
 	KnownHostsFile string
 }
 
@@ -165,7 +166,8 @@ func (r Repository) withDefaults() (Repository, error) {
 	return r, nil
 }
 
-// checkURL never quotes the URL, which may have a password in it by mistake.
+// checkURL validates the URL. Its errors never quote the URL, which may contain a password by
+// mistake.
 func (r Repository) checkURL() error {
 	a := r.Auth
 	secret := a.Password+a.PasswordFile+a.Token+a.TokenFile != ""

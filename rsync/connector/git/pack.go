@@ -18,11 +18,13 @@ import (
 // errTooLarge: the server sends more than Options.MaxFetchBytes.
 var errTooLarge = errors.New("the answer is larger than Options.MaxFetchBytes")
 
-// objectCost is the memory for the record of an object, in bytes. An object takes nine bytes of a pack.
+// objectCost is the memory for the record of an object, in bytes. An object needs nine bytes of a
+// pack.
 const objectCost = 100
 
-// packReader reads a pack as it comes, and keeps folders and commits only, unless files is set. A delta's base always comes before
-// it, and is of the same type, so without it the content of files is never kept, not even for a moment.
+// packReader reads a pack as a stream, and keeps only folders and commits, unless files is set. The
+// base of a delta always precedes the delta and has the same type. So without files, the content of
+// files is never kept, not even for a moment.
 type packReader struct {
 	limit int64 // bytes that may be kept
 	files bool
@@ -71,7 +73,7 @@ func (p *packReader) object(scanner *packfile.Scanner) error {
 		kind = base.kind
 	case plumbing.REFDeltaObject:
 		base = p.kept[header.Reference]
-		kind = base.kind // zero for a file, whose hash was not computed
+		kind = base.kind // zero for a file without a computed hash
 	}
 	if kind != plumbing.TreeObject && kind != plumbing.CommitObject && (kind != plumbing.BlobObject || !p.files) {
 		_, _, err := scanner.NextObject(io.Discard)

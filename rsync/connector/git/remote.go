@@ -27,11 +27,12 @@ const (
 	receivePack service = transport.ReceivePackServiceName
 )
 
-// session is one conversation with a service. Everything in it ends soon after the context with which it was opened.
+// session is one exchange with a service. All of its calls end soon after the context with which it
+// was opened.
 type session interface {
-	// refs is the beginning: what the server says that it has and can.
+	// refs is the first call. It returns the references and the capabilities of the server.
 	refs(ctx context.Context) (*packp.AdvRefs, error)
-	// fetch and push are for the one service or the other, and the end.
+	// fetch and push are the last calls, each for one of the services.
 	fetch(ctx context.Context, request *packp.UploadPackRequest) (io.ReadCloser, error)
 	push(ctx context.Context, request *packp.ReferenceUpdateRequest) (*packp.ReportStatus, error)
 	// close may be called at any time, and twice.
@@ -45,7 +46,7 @@ type remote struct {
 	limit    int64
 	http     httpClient
 	key      openedKey
-	secrets  []string // to keep them out of messages
+	secrets  []string // which messages must not contain
 }
 
 func newRemote(at Repository, limit int64) (*remote, error) {
@@ -72,7 +73,8 @@ func (r *remote) open(ctx context.Context, s service) (session, error) {
 
 func (r *remote) close() { r.http.close() }
 
-// secret returns a secret that is given, or is in a file. It is remembered, so that no message will have it.
+// secret returns a secret that is given, or that is in a file. It records the secret, so no message
+// will have it.
 func (r *remote) secret(given, file string) (string, error) {
 	if file != "" {
 		text, err := os.ReadFile(file)
@@ -84,7 +86,7 @@ func (r *remote) secret(given, file string) (string, error) {
 			return "", &fileError{file, errors.New("it is empty")}
 		}
 	}
-	const kept = 8 // those that were replaced a while ago may still be in an error
+	const kept = 8 // secrets that were replaced recently may still be in an error
 	if given != "" && !slices.Contains(r.secrets, given) {
 		r.secrets = append(r.secrets, given)
 		r.secrets = r.secrets[max(0, len(r.secrets)-kept):]
@@ -92,7 +94,8 @@ func (r *remote) secret(given, file string) (string, error) {
 	return given, nil
 }
 
-// fileError is of a file that the configuration names. It may be replaced at this moment, so trying again makes sense.
+// fileError is the error of a file of the configuration. The file may be in replacement at this
+// moment, so a retry makes sense.
 type fileError struct {
 	file string
 	err  error
@@ -108,12 +111,13 @@ func (e *fileError) Error() string {
 
 func (e *fileError) Unwrap() error { return e.err }
 
-// tip returns the commit at the end of our branch, or zero where there is none.
+// tip returns the commit at the tip of the branch, or zero if the branch does not exist.
 func (r *remote) tip(refs *packp.AdvRefs) plumbing.Hash {
 	return refs.References[plumbing.NewBranchReferenceName(r.at.Branch).String()]
 }
 
-// inTheWay returns a branch beside which ours cannot be: git keeps main/x in a folder main.
+// inTheWay returns a branch that cannot exist together with the configured branch: git keeps main/x
+// in a folder main.
 func (r *remote) inTheWay(refs *packp.AdvRefs) string {
 	ours := plumbing.NewBranchReferenceName(r.at.Branch).String()
 	for name := range refs.References {
@@ -124,7 +128,8 @@ func (r *remote) inTheWay(refs *packp.AdvRefs) string {
 	return ""
 }
 
-// fetchRequest asks for one commit: its folders, without its history, and without files where the server can leave them out.
+// fetchRequest requests one commit with its folders: without its history, and without files if the
+// server can omit them.
 func fetchRequest(refs *packp.AdvRefs, want, have plumbing.Hash) *packp.UploadPackRequest {
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	request.Wants = []plumbing.Hash{want}
@@ -148,7 +153,8 @@ func fetchRequest(refs *packp.AdvRefs, want, have plumbing.Hash) *packp.UploadPa
 	return request
 }
 
-// filesRequest asks for files by their hashes, where the server allows it, or else for all that a commit has.
+// filesRequest requests files by their hashes, if the server allows that, and otherwise all files
+// of a commit.
 func filesRequest(refs *packp.AdvRefs, tip plumbing.Hash, hashes []plumbing.Hash) *packp.UploadPackRequest {
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	request.Wants = []plumbing.Hash{tip}
@@ -166,7 +172,8 @@ func filesRequest(refs *packp.AdvRefs, tip plumbing.Hash, hashes []plumbing.Hash
 	return request
 }
 
-// pushRequest moves our branch from a commit to another, if it still is there: the server compares.
+// pushRequest moves the branch from one commit to another. The server compares, and rejects the
+// push if the branch has moved.
 func (r *remote) pushRequest(refs *packp.AdvRefs, from, to plumbing.Hash, pack io.ReadCloser) *packp.ReferenceUpdateRequest {
 	request := packp.NewReferenceUpdateRequestFromCapabilities(refs.Capabilities)
 	if refs.Capabilities.Supports(capability.Sideband64k) {
@@ -177,7 +184,7 @@ func (r *remote) pushRequest(refs *packp.AdvRefs, from, to plumbing.Hash, pack i
 	return request
 }
 
-// checkFormat refuses repositories with other hashes than SHA-1.
+// checkFormat rejects repositories with other hashes than SHA-1.
 func checkFormat(refs *packp.AdvRefs) error {
 	for _, format := range refs.Capabilities.Get(capability.ObjectFormat) {
 		if format != "sha1" {
@@ -187,7 +194,7 @@ func checkFormat(refs *packp.AdvRefs) error {
 	return nil
 }
 
-// limited is a reader that ends with errTooLarge.
+// limited is a reader that fails with errTooLarge after a number of bytes.
 type limited struct {
 	io.Reader
 	left int64

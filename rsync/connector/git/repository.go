@@ -33,7 +33,8 @@ type call struct {
 	folder []string // of the cluster
 	commit Commit
 	found  []bool
-	// files and contents are the answer to comparing: the files, nil where there is none, and what is in those that differ.
+	// files and contents are the result of comparing: the files, which are nil if they do not
+	// exist, and the contents of files that differ.
 	files    []*object.TreeEntry
 	contents map[plumbing.Hash]packed
 
@@ -49,37 +50,38 @@ func (c *call) answer(err error) {
 	}
 }
 
-// How much goes into one push.
+// The limits of one push.
 const (
 	maxWrites = 100
 	maxBytes  = 16 << 20
 )
 
-// probeAgain is how soon a server that did not answer a probe is asked again, whoever asks: the engine probes for each
-// cluster, and a repository may have thousands.
+// probeAgain is the minimum time between two probes of a server that did not answer, for all
+// clusters together: the engine probes for each cluster, and a repository may have thousands.
 const probeAgain = 250 * time.Millisecond
 
-// repository is a branch as all its connectors share it. What comes while the server is being talked to waits, and is done
-// together then: one question for all who ask, one push with a commit for each who writes. The goroutine that does it exists
-// as long as somebody waits.
+// repository is a branch that connectors share. Calls that arrive during a request to the server
+// wait, and are then handled together: one request for all reads, and one push with a commit for
+// each write. The goroutine that handles them exists only while calls wait.
 type repository struct {
 	remote  *remote
 	options Options
 	users   int // guarded by Connectors.mu
 	working sync.WaitGroup
-	// prober answers probes, which must not wait for a push that takes long: they are to tell whether it makes sense to wait.
+	// prober answers probes. They must not wait for a long push, because they show whether it makes
+	// sense to wait.
 	prober *repository
 
 	mu      sync.Mutex
 	queue   []*call
 	running bool
 
-	// The rest is the goroutine's.
+	// Only the goroutine uses the following fields.
 	trees      trees
-	tip, root  plumbing.Hash // the last commit that we know, and its tree; zero: none
+	tip, root  plumbing.Hash // the last known commit and its tree, or zero
 	live       int           // trees after the last sweep
-	silent     error         // the outcome of the last probe that was not answered,
-	silentTime time.Time     // and when that was
+	silent     error         // the error of the last probe without an answer,
+	silentTime time.Time     // and its time
 }
 
 func newRepository(at Repository, options Options) (*repository, error) {
@@ -87,13 +89,13 @@ func newRepository(at Repository, options Options) (*repository, error) {
 	return &repository{remote: remote, options: options, trees: trees{}}, err
 }
 
-// close waits for the goroutine, which winds down when all calls have ended.
+// close waits for the goroutine, which ends when all calls have ended.
 func (r *repository) close() {
 	r.working.Wait()
 	r.remote.close()
 }
 
-// do has a call done and waits for it.
+// do queues a call, and waits for it.
 func (r *repository) do(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		return endedError(err)
@@ -126,7 +128,7 @@ func (r *repository) work() {
 	}
 }
 
-// next takes what waits, as much as goes into one push. Nothing means that the goroutine is to end.
+// next returns the waiting calls, up to the limits of one push. An empty result ends the goroutine.
 func (r *repository) next() []*call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -140,7 +142,7 @@ func (r *repository) next() []*call {
 		if c.kind == writing {
 			if writes++; writes > 1 && (writes > maxWrites || size+c.size() > maxBytes) {
 				rest = append(rest, c)
-				size = maxBytes // those behind it stay behind it
+				size = maxBytes // later writes stay behind it
 				continue
 			}
 			size += c.size()
@@ -162,7 +164,7 @@ func (c *call) size() int64 {
 	return n
 }
 
-// together returns a context that ends when those of all calls have.
+// together returns a context that ends when the contexts of all calls have ended.
 func together(calls []*call) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(calls[0].ctx))
 	var left atomic.Int32
@@ -200,7 +202,7 @@ func (r *repository) serve(ctx context.Context, calls []*call) {
 	}
 }
 
-// ask answers probes and questions with one look at the server.
+// ask answers probes and reads with one request to the server.
 func (r *repository) ask(ctx context.Context, calls []*call) {
 	probes := true
 	for _, c := range calls {
@@ -255,7 +257,7 @@ func (r *repository) find(c *call) error {
 	return err
 }
 
-// forget drops all that is known, so that it is fetched anew.
+// forget drops the cached commit and folders, so they are fetched again.
 func (r *repository) forget() {
 	r.trees, r.tip, r.root, r.live = trees{}, plumbing.ZeroHash, plumbing.ZeroHash, 0
 }

@@ -18,7 +18,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// look asks the server for its branches, and fetches ours where update is set and we do not have it.
+// look requests the branches of the server. If update is set and the branch has moved, it fetches
+// the branch.
 func (r *repository) look(ctx context.Context, update bool) error {
 	s, err := r.remote.open(ctx, uploadPack)
 	if err != nil {
@@ -80,7 +81,8 @@ func (r *repository) take(tip plumbing.Hash, got map[plumbing.Hash]packed) error
 	return nil
 }
 
-// advance notes the tip. Trees of earlier ones go when they are as many as those of this one.
+// advance records the tip. It drops trees of earlier commits when they are as many as the trees of
+// the tip.
 func (r *repository) advance(tip, root plumbing.Hash) {
 	const few = 1000
 	r.tip, r.root = tip, root
@@ -90,8 +92,8 @@ func (r *repository) advance(tip, root plumbing.Hash) {
 	}
 }
 
-// write pushes the commits of all calls at once. Where the server refuses them together each is pushed alone, so that one
-// cluster's trouble stays its own.
+// write pushes the commits of all calls at once. If the server rejects them together, each is
+// pushed alone, so a problem of one cluster does not affect others.
 func (r *repository) write(ctx context.Context, calls []*call) {
 	err := r.commit(ctx, calls)
 	var refused *refusal
@@ -109,8 +111,9 @@ func (r *repository) write(ctx context.Context, calls []*call) {
 	}
 }
 
-// commit makes the commits on the tip of the branch and pushes them, again and again while others are faster. What was pushed by a
-// call whose answer got lost is found there, and is not committed again.
+// commit makes the commits on the tip of the branch and pushes them, and repeats that while other
+// writers are faster. If an earlier call lost its answer, its commit is found on the server, and is
+// not made again.
 func (r *repository) commit(ctx context.Context, calls []*call) error {
 	for attempt := 1; ; attempt++ {
 		err := r.attempt(ctx, calls)
@@ -142,14 +145,14 @@ func (r *repository) commit(ctx context.Context, calls []*call) error {
 	}
 }
 
-// moved reports whether the branch is elsewhere than where we last saw it.
+// moved reports whether the branch has moved since it was last read.
 func (r *repository) moved(ctx context.Context) (bool, error) {
 	before := r.tip
 	err := r.look(ctx, true)
 	return r.tip != before, err
 }
 
-// attempt makes the commits on what the tip is now and pushes them.
+// attempt makes the commits on the current tip, and pushes them.
 func (r *repository) attempt(ctx context.Context, calls []*call) error {
 	s, err := r.remote.open(ctx, receivePack)
 	if err != nil {
@@ -180,7 +183,7 @@ func (r *repository) attempt(ctx context.Context, calls []*call) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("the push: %w", err)
-	case report == nil: // the server does not report: ask
+	case report == nil: // without a report, read the branch
 		if err := r.look(ctx, true); err != nil || r.tip == p.tip {
 			return err
 		}
@@ -203,7 +206,8 @@ type plan struct {
 	objects   []plumbing.EncodedObject
 }
 
-// build makes a commit for each call that changes something. A call that cannot be done is answered, and left out.
+// build makes a commit for each call that changes something. A call that cannot be done is
+// answered, and omitted.
 func (r *repository) build(calls []*call) (*plan, error) {
 	p := &plan{tip: r.tip, root: r.root}
 	draft, err := newDraft(r.trees, r.root)
@@ -218,7 +222,7 @@ func (r *repository) build(calls []*call) (*plan, error) {
 		}
 		if failure != nil {
 			c.answer(failure)
-			draft, err = newDraft(r.trees, p.root) // without what it began
+			draft, err = newDraft(r.trees, p.root) // without its partial changes
 			continue
 		}
 		if len(changed) > 0 {

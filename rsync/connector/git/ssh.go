@@ -18,10 +18,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// dialTimeout bounds how long a connection takes, where the context does not end sooner.
+// dialTimeout limits the time to connect, unless the context ends sooner.
 const dialTimeout = 10 * time.Second
 
-// openedKey is a key that was opened, which takes long by design where it has a passphrase.
+// openedKey is a decrypted key. With a passphrase, decryption takes long by design.
 type openedKey struct {
 	text []byte
 	keys *gitssh.PublicKeys
@@ -65,7 +65,7 @@ func (r *remote) sshConfig(address string) (*ssh.ClientConfig, error) {
 	return keys.ClientConfig()
 }
 
-// openSSH connects and starts the program at the other end.
+// openSSH connects, and starts the program on the server.
 func (r *remote) openSSH(ctx context.Context, s service) (session, error) {
 	address := net.JoinHostPort(strings.Trim(r.endpoint.Host, "[]"), strconv.Itoa(orDefault(r.endpoint.Port, 22)))
 	config, err := r.sshConfig(address)
@@ -122,7 +122,7 @@ func (r *remote) startSSH(conn net.Conn, address string, config *ssh.ClientConfi
 	out.wait = func() error {
 		err := run.Wait()
 		_ = client.Close()
-		_ = client.Wait() // its goroutines
+		_ = client.Wait() // ends its goroutines
 		return err
 	}
 	return out, nil

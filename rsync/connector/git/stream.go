@@ -19,12 +19,12 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// stream is a session over the input and output of a program, here or at the other end of an SSH connection. go-git's own do
-// not end with their context while they connect.
+// stream is a session over the input and output of a program, on this machine or on a server over
+// SSH. go-git's own sessions do not end with their contexts while they connect.
 type stream struct {
 	in        io.WriteCloser
 	out       io.Reader
-	complaint *tail        // what the program writes to standard error
+	complaint *tail        // the standard error of the program
 	wait      func() error // until the program has ended and its complaint is complete
 	kill      func()
 
@@ -78,7 +78,8 @@ func (s *stream) push(_ context.Context, request *packp.ReferenceUpdateRequest) 
 	return report, err
 }
 
-// close takes leave where no request was sent, as the program would complain otherwise, and waits for it.
+// close ends the session, and waits for the program. If no request was sent, it sends a flush
+// packet, because the program would otherwise report an error.
 func (s *stream) close() {
 	s.once.Do(func() {
 		if !s.fetching && !s.pushing {
@@ -86,16 +87,16 @@ func (s *stream) close() {
 		}
 		_ = s.in.Close()
 		if s.fetching {
-			s.kill() // there may be more to read, which nobody wants
+			s.kill() // the remaining output is not needed
 		} else {
-			_, _ = io.Copy(io.Discard, s.out) // after a push hooks run, which write here
+			_, _ = io.Copy(io.Discard, s.out) // hooks run after a push, and write here
 		}
 		_ = s.wait()
 	})
 }
 
-// demux returns what is in the first band of an answer, where it has bands. What the server tells people is left out: it may be
-// anything, and logs and statuses would show it.
+// demux returns the first band of an answer, if the answer has bands. It omits the server's
+// messages for people: they may contain anything, and logs and statuses would show them.
 func demux(capabilities *capability.List, r io.Reader) io.Reader {
 	switch {
 	case capabilities.Supports(capability.Sideband64k):
@@ -106,7 +107,7 @@ func demux(capabilities *capability.List, r io.Reader) io.Reader {
 	return r
 }
 
-// complaintError is a program's that ended without an answer.
+// complaintError is the error of a program that ended without an answer.
 type complaintError struct{ text string }
 
 func (e *complaintError) Error() string {
@@ -116,7 +117,7 @@ func (e *complaintError) Error() string {
 	return "the server said: " + e.text
 }
 
-// tail keeps the beginning of what is written to it.
+// tail keeps the beginning of the text that is written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -131,7 +132,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// first returns the first line that says something.
+// first returns the first line with content.
 func (t *tail) first() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,10 +17,11 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// errMissing: a folder is not among what was fetched. It is fetched anew.
+// errMissing: a folder was not fetched. It is fetched again.
 var errMissing = errors.New("a folder of the repository was not fetched")
 
-// trees are the folders of one commit, as git's tree objects; files are not kept. Some of earlier commits may be among them.
+// trees are the folders of one commit, as git's tree objects, without files. They may include
+// folders of earlier commits.
 type trees map[plumbing.Hash][]byte
 
 // sweep drops all that is not reachable from a root.
@@ -35,7 +36,7 @@ func (t trees) sweep(root plumbing.Hash) trees {
 		live[h] = raw
 		entries, err := decodeTree(raw)
 		if err != nil {
-			return // whoever needs it gets the error
+			return // the next use returns the error
 		}
 		for i := range entries {
 			if entries[i].Mode == filemode.Dir {
@@ -60,8 +61,8 @@ func decodeTree(raw []byte) ([]object.TreeEntry, error) {
 	return t.Entries, nil
 }
 
-// draft is a commit's folders while they are changed. Only those that are looked into are loaded, and only those that change
-// are written.
+// draft has the folders of a commit while they are changed. It loads only folders that are read,
+// and writes only folders that change.
 type draft struct {
 	trees trees
 	root  *folder
@@ -73,7 +74,7 @@ type folder struct {
 	dirty   bool
 }
 
-// newDraft begins with a commit's root; a zero hash is an empty one.
+// newDraft returns a draft that begins with a commit's root. A zero hash is an empty root.
 func newDraft(t trees, root plumbing.Hash) (*draft, error) {
 	d := &draft{trees: t}
 	var err error
@@ -105,7 +106,7 @@ func (f *folder) find(name string) int {
 	return -1
 }
 
-// child returns a folder in a folder, or nil where there is none.
+// child returns a folder in a folder, or nil if it does not exist.
 func (d *draft) child(f *folder, name string) (*folder, error) {
 	if c := f.loaded[name]; c != nil {
 		return c, nil
@@ -121,7 +122,7 @@ func (d *draft) child(f *folder, name string) (*folder, error) {
 	return c, err
 }
 
-// file returns the file at a path, or nil where there is none.
+// file returns the file at a path, or nil if it does not exist.
 func (d *draft) file(path []string) (*object.TreeEntry, error) {
 	f := d.root
 	for _, name := range path[:len(path)-1] {
@@ -137,11 +138,12 @@ func (d *draft) file(path []string) (*object.TreeEntry, error) {
 	return &f.entries[i], nil
 }
 
-// isFile reports whether an agent may read an object from what has a mode: somebody may have made a file executable, or put a link
-// in its place. A folder or a submodule is none.
+// isFile reports whether an agent may read an object from an entry with a mode. Another writer may
+// have made a file executable, or put a link in its place. A folder or a submodule is not a file.
 func isFile(m filemode.FileMode) bool { return m != filemode.Dir && m != filemode.Submodule }
 
-// put has a file be there. It refuses what would not be the same file on a file system where capitals do not count.
+// put adds or replaces a file. It rejects a name that is taken, also by a name that differs only in
+// case.
 func (d *draft) put(path []string, h plumbing.Hash) error {
 	f := d.root
 	for i, name := range path[:len(path)-1] {
@@ -173,7 +175,7 @@ func (d *draft) put(path []string, h plumbing.Hash) error {
 	return nil
 }
 
-// replace has a file be what an edit says, and reports whether it was not.
+// replace puts the file of an edit, and reports whether that changes anything.
 func (d *draft) replace(e *edit) (bool, error) {
 	file, err := d.file(e.path)
 	if err != nil || file != nil && file.Mode == filemode.Regular && file.Hash == e.blob.Hash() {
@@ -182,7 +184,7 @@ func (d *draft) replace(e *edit) (bool, error) {
 	return true, d.put(e.path, e.blob.Hash())
 }
 
-// free returns an error when the name at a place of the path is taken by something else.
+// free returns an error if the name at an index of the path is taken.
 func (f *folder) free(path []string, i int) error {
 	for j := range f.entries {
 		if e := &f.entries[j]; strings.EqualFold(e.Name, path[i]) {
@@ -206,7 +208,8 @@ func (f *folder) insert(e object.TreeEntry) {
 	f.entries[i] = e
 }
 
-// remove has a file not be there, nor folders that have nothing left, but the first keep ones of its path.
+// remove deletes a file, and its folders that are then empty, except the first keep folders of its
+// path. It reports whether the file existed.
 func (d *draft) remove(path []string, keep int) (bool, error) {
 	if file, err := d.file(path); file == nil {
 		return false, err
@@ -228,7 +231,7 @@ func (d *draft) remove(path []string, keep int) (bool, error) {
 	return true, nil
 }
 
-// empty reports whether a folder exists and has nothing.
+// empty reports whether a folder exists and is empty.
 func (d *draft) empty(path []string) (bool, error) {
 	f := d.root
 	var err error
@@ -240,7 +243,8 @@ func (d *draft) empty(path []string) (bool, error) {
 	return len(f.entries) == 0, nil
 }
 
-// write makes the objects of what has changed, adds them to the trees, and returns them and the hash of the root.
+// write makes the objects of changed folders and adds them to the trees. It returns the hash of the
+// root and the objects.
 func (d *draft) write() (plumbing.Hash, []plumbing.EncodedObject, error) {
 	var made []plumbing.EncodedObject
 	var visit func(f *folder) (plumbing.Hash, error)
@@ -275,7 +279,8 @@ func (d *draft) write() (plumbing.Hash, []plumbing.EncodedObject, error) {
 	return h, made, err
 }
 
-// edit does what a call wants, and returns the objects whose files it changes and the content of the new ones.
+// edit makes the changes of a call. It returns the objects with changed files, and the contents of
+// new files.
 func (d *draft) edit(c *call) (changed []appcontext.Object, blobs []plumbing.EncodedObject, err error) {
 	for i := range c.edits {
 		e := &c.edits[i]

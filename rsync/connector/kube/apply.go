@@ -23,14 +23,14 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// protected are namespaces that a cluster cannot do without.
+// protected are namespaces that a cluster requires.
 var protected = []string{"default", "kube-system", "kube-public", "kube-node-lease"}
 
 func isProtected(o appcontext.Object) bool {
 	return o.Group == "" && o.Kind == "Namespace" && slices.Contains(protected, o.Name)
 }
 
-// manifest is one that was read.
+// manifest is a decoded manifest.
 type manifest struct {
 	object appcontext.Object
 	gvk    schema.GroupVersionKind
@@ -40,7 +40,8 @@ type manifest struct {
 	owners []types.UID
 }
 
-// Apply applies the objects server-side, in the steps of applySteps. It reads all manifests before the first request.
+// Apply applies the objects server-side, in the steps of applySteps. It decodes all manifests
+// before the first request.
 func (c *cluster) Apply(ctx context.Context, batch connector.Batch) error {
 	manifests := make([]*manifest, 0, len(batch.Resources))
 	for i := range batch.Resources {
@@ -68,7 +69,7 @@ func (c *cluster) Apply(ctx context.Context, batch connector.Batch) error {
 	return nil
 }
 
-// read checks what can be known without the cluster.
+// read decodes a manifest, and checks it without a request to the cluster.
 func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 	refuse := func(format string, args ...any) (*manifest, error) {
 		return nil, fault(connector.ErrTerminal, r.Object, format, args...)
@@ -89,10 +90,11 @@ func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 	}
 	content, err := contentOf(r.Manifest)
 	if err != nil {
-		return refuse("the manifest is neither YAML nor JSON") // the parser's error quotes what it read
+		return refuse("the manifest is neither YAML nor JSON") // the parser's error quotes the manifest
 	}
 	u := unstructured.Unstructured{Object: content}
-	// What a server writes comes with manifests that were read from one, and would be a precondition, or an error.
+	// Manifests that were read from a server have these fields. They would be a precondition, or an
+	// error.
 	for _, field := range serverFields {
 		unstructured.RemoveNestedField(content, "metadata", field)
 	}
@@ -114,7 +116,7 @@ func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 	return m, nil
 }
 
-// contentOf reads a manifest. Whole numbers stay what they are, also those that a float64 does not hold.
+// contentOf decodes a manifest. Whole numbers stay exact, even if a float64 cannot represent them.
 func contentOf(manifest []byte) (map[string]any, error) {
 	text, err := yamldoc.JSON(manifest)
 	if err != nil {
@@ -125,7 +127,7 @@ func contentOf(manifest []byte) (map[string]any, error) {
 	return content, err
 }
 
-// apply applies one object, and replaces it where that is needed and wanted.
+// apply applies one object, and replaces it if that is necessary and allowed.
 func (c *cluster) apply(ctx context.Context, batch *connector.Batch, m *manifest) error {
 	_, refused := c.patch(ctx, m, false)
 	if refused == nil {
@@ -142,22 +144,22 @@ func (c *cluster) apply(ctx context.Context, batch *connector.Batch, m *manifest
 	case refused == nil:
 		return nil
 	case deleted && refused.fields() != nil:
-		return fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving) // the old object is still there
+		return fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving) // the old object still exists
 	default:
 		return refused.err
 	}
 }
 
-// refusal is why the cluster did not take an object.
+// refusal is the reason why the cluster rejected an object.
 type refusal struct {
 	err    error // classified
 	answer error // as client-go returned it; nil if there was no request
 }
 
-// fields are those that were refused, see [kubefields.Refused].
+// fields returns the rejected fields: see [kubefields.Refused].
 func (r *refusal) fields() []string { return kubefields.Refused(r.answer) }
 
-// patch applies one object, or tries to, which returns the object as it would be.
+// patch applies one object. With dry it sends a dry run, and returns the object that would result.
 func (c *cluster) patch(ctx context.Context, m *manifest, dry bool) (body []byte, refused *refusal) {
 	o := m.object
 	doing := "apply"
@@ -207,7 +209,8 @@ func (c *cluster) patch(ctx context.Context, m *manifest, dry bool) (body []byte
 // metadataOnly accepts the metadata of an object in place of the object.
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// isLeaving reports whether an object is being deleted. An answer that is no object is not judged.
+// isLeaving reports whether an object is being deleted. It returns false for an answer that is not
+// an object.
 func isLeaving(body []byte) bool {
 	var object struct {
 		Metadata struct {
@@ -217,7 +220,7 @@ func isLeaving(body []byte) bool {
 	return json.Unmarshal(body, &object) == nil && object.Metadata.DeletionTimestamp != ""
 }
 
-// retryFresh does something again with fresh discovery where what was known of a kind has become wrong.
+// retryFresh repeats a call with new discovery if the cached path of its kind is no longer served.
 func (c *cluster) retryFresh(do func(fresh bool) error) error {
 	err := do(false)
 	if pathGone(err) {
@@ -233,12 +236,13 @@ var (
 	errNamespace   = errors.New("the manifest has a metadata.namespace, and objects of this kind are in none")
 )
 
-// validNames reports whether names stay where they are put in a path.
+// validNames reports whether the name and the namespace are each one segment of a path.
 func validNames(o appcontext.Object) bool {
 	return len(content.IsPathSegmentName(o.Name)) == 0 && (o.Namespace == "" || len(content.IsDNS1123Label(o.Namespace)) == 0)
 }
 
-// absent reports whether an error says that an object cannot be there: its kind is not served, or it could never have been applied.
+// absent reports whether an error means that an object cannot exist: its kind is not served, or it
+// could never have been applied.
 func absent(err error) bool {
 	return errors.Is(err, errNotServed) || errors.Is(err, errName) || errors.Is(err, errNoNamespace) || errors.Is(err, errNamespace) ||
 		errors.Is(err, errNotApplied)

@@ -30,8 +30,8 @@ var (
 	errStarting = errors.New("the API server is starting, and does not know yet who may do what")
 )
 
-// client is a connection pool and what speaks over it. Clients of client-go share pools among all configurations that look
-// alike, which nobody could close.
+// client is a connection pool with the clients that use it. client-go shares pools among equal
+// configurations, and such a pool cannot be closed.
 type client struct {
 	http     *http.Client
 	base     *url.URL
@@ -45,14 +45,14 @@ type client struct {
 	probed time.Time // when the oldest unanswered probe began, or zero
 }
 
-// newClient makes a client of a configuration that it may change. left is for [impatient].
+// newClient returns a client for a configuration, which it may change. left is for [impatient].
 func newClient(config *rest.Config, options Options, left chan struct{}) (*client, error) {
 	config.Timeout = 0
 	config.WarningHandler, config.WarningHandlerWithContext = rest.NoWarnings{}, nil
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	// call waits for the rate limit itself, so that this wait does not count for the timeout of a request.
+	// call waits for the rate limit, so that wait does not count for the timeout of a request.
 	limit := config.RateLimiter
 	if qps, burst := orDefault(config.QPS, options.QPS), orDefault(config.Burst, options.Burst); limit == nil && qps > 0 {
 		limit = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
@@ -60,7 +60,7 @@ func newClient(config *rest.Config, options Options, left chan struct{}) (*clien
 	config.RateLimiter, config.QPS = nil, -1
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, terminal("the configuration's host is not valid") // which may have a password in it by mistake
+		return nil, terminal("the configuration's host is not valid") // the host may contain a password by mistake
 	}
 	if base.Scheme != "http" && base.Scheme != "https" {
 		return nil, terminal("the configuration's server has the scheme %q: it can be https or http", base.Scheme)
@@ -69,7 +69,7 @@ func newClient(config *rest.Config, options Options, left chan struct{}) (*clien
 	cl := &client{base: base, limit: limit}
 	if config.ExecProvider != nil {
 		config.ExecProvider = config.ExecProvider.DeepCopy()
-		config.ExecProvider.StdinUnavailable = true // nobody is there to answer questions
+		config.ExecProvider.StdinUnavailable = true // there is no terminal for questions
 	}
 	if err := cl.connect(config, options, left); err != nil {
 		return nil, err
@@ -86,14 +86,15 @@ func newClient(config *rest.Config, options Options, left chan struct{}) (*clien
 	return cl, nil
 }
 
-// codecs decode what is not an object: statuses and discovery.
+// codecs returns the codecs of statuses and discovery.
 func codecs() runtime.NegotiatedSerializer {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	return serializer.NewCodecFactory(scheme).WithoutConversion()
 }
 
-// connect makes the pool. Like client-go's it has one connection for all, where the server speaks HTTP/2.
+// connect creates the pool. Like client-go's pools, it has one connection for all requests if the
+// server supports HTTP/2.
 func (cl *client) connect(config *rest.Config, options Options, left chan struct{}) error {
 	how, err := config.TransportConfig()
 	if err != nil {
@@ -117,7 +118,7 @@ func (cl *client) connect(config *rest.Config, options Options, left chan struct
 	if from := credentialsFrom(config); from != "" {
 		wrapped = &impatient{wrapped, from, left}
 	}
-	// A redirect would take credentials and manifests to where nobody sent them.
+	// A redirect could send credentials and manifests to another server.
 	cl.http = &http.Client{Transport: wrapped, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return nil
 }
@@ -134,7 +135,7 @@ func newTransport(secure *tls.Config, how *transport.Config) *http.Transport {
 	return &http.Transport{
 		Proxy: proxy, DialContext: dial, TLSClientConfig: secure, TLSHandshakeTimeout: 10 * time.Second,
 		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second, DisableCompression: how.DisableCompression,
-		// A connection that is dead without a word is noticed after these two.
+		// These two detect a dead connection.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
 	}
 }
@@ -151,8 +152,8 @@ func (cl *client) ready(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = resp.Body.Close() }()                  // it was read, or nobody wants it
-	if _, err := readLimited(resp.Body, 64<<10); err != nil { // so that the connection can be used again
+	defer func() { _ = resp.Body.Close() }()                  // it was read, or is not needed
+	if _, err := readLimited(resp.Body, 64<<10); err != nil { // so the connection can be used again
 		return 0, err
 	}
 	if resp.StatusCode >= http.StatusInternalServerError {
@@ -161,7 +162,7 @@ func (cl *client) ready(ctx context.Context) (int, error) {
 	return resp.StatusCode, nil
 }
 
-// limited bounds answers. Watches have no end.
+// limited limits the bytes of answers, except for watches.
 type limited struct {
 	next  http.RoundTripper
 	bytes int64
@@ -176,7 +177,7 @@ func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// path is of a resource, or of one object where name is not empty.
+// path returns the path of a resource, or of one object if name is not empty.
 func (k kind) path(namespace, name string) []string {
 	parts := []string{"/apis", k.resource.Group, k.resource.Version}
 	if k.resource.Group == "" {

@@ -19,19 +19,19 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// cluster is what the connectors of one cluster share.
+// cluster has the state that the connectors of one cluster share.
 type cluster struct {
 	id      appcontext.ClusterID
 	at      Cluster
 	options Options
 
-	connectors int // under the mutex of Connectors
+	connectors int // guarded by the mutex of Connectors
 
 	kinds     kinds
 	interest  interest
 	questions *questions
 
-	opening chan struct{} // holds a token while somebody opens a client: reading a configuration may take time
+	opening chan struct{} // has a token while a call opens a client: reading a configuration may take time
 	left    chan struct{} // of impatient requests, of all clients
 
 	mu      sync.Mutex
@@ -45,7 +45,7 @@ func newCluster(id appcontext.ClusterID, at Cluster, options Options) *cluster {
 	return c
 }
 
-// acquire returns the client, after opening it, for one who calls giveBack.
+// acquire returns the client, which it opens if necessary. The caller must call giveBack.
 func (c *cluster) acquire(ctx context.Context) (*client, error) {
 	if cl := c.use(nil); cl != nil {
 		return cl, nil
@@ -56,7 +56,7 @@ func (c *cluster) acquire(ctx context.Context) (*client, error) {
 		return nil, ctx.Err()
 	}
 	defer func() { <-c.opening }()
-	if cl := c.use(nil); cl != nil { // somebody else was faster
+	if cl := c.use(nil); cl != nil { // another call was faster
 		return cl, nil
 	}
 	config, err := c.at.load(ctx, c.id)
@@ -77,7 +77,8 @@ func (c *cluster) acquireWithin(ctx context.Context) (*client, error) {
 	return c.acquire(ctx)
 }
 
-// use counts a user of the client, which is fresh where that is not nil.
+// use adds a user to the current client, and returns the client. If fresh is not nil, it is the new
+// current client.
 func (c *cluster) use(fresh *client) *client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,8 +98,8 @@ func (c *cluster) giveBack(cl *client) {
 	c.closeUnused(cl)
 }
 
-// retire has the next call open a new client, with its configuration read anew. Where cl is not nil, that is done only if it
-// is still the one in use.
+// retire makes the next call open a new client, which reads the configuration again. If cl is not
+// nil, it does so only if cl is still the current client.
 func (c *cluster) retire(cl *client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +116,7 @@ func (c *cluster) closeUnused(cl *client) {
 	}
 }
 
-// call does something with the client that ends within Options.Timeout, and gives its error a class.
+// call runs a function with the client within Options.Timeout, and adds a class to its error.
 func (c *cluster) call(ctx context.Context, object appcontext.Object, doing string, do func(context.Context, *client) error) error {
 	if err := ctx.Err(); err != nil {
 		return endedError(err)
@@ -130,7 +131,7 @@ func (c *cluster) call(ctx context.Context, object appcontext.Object, doing stri
 			return fault(connector.ErrRetryable, object, "%s: the limit of requests per second, Options.QPS, did not admit the request in time", doing)
 		}
 	}
-	// client-go writes bodies, with all secrets, to the log of the context where that is verbose enough.
+	// With a verbose logger in the context, client-go logs bodies, including secrets.
 	quiet, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), c.options.Timeout)
 	defer cancel()
 	if err := do(quiet, cl); err != nil {
@@ -145,14 +146,16 @@ func (c *cluster) call(ctx context.Context, object appcontext.Object, doing stri
 	return nil
 }
 
-// starting reports whether the server does not know yet who may do what: until it has read the roles it forbids everything.
+// starting reports whether the server is still starting: until it has read the roles, it forbids
+// every request.
 func starting(ctx context.Context, cl *client) bool {
 	_, err := cl.ready(ctx)
 	return errors.Is(err, errNotReady)
 }
 
-// Probe asks for /readyz, beside all other requests and without their limits. Each answer will do, also that access is denied,
-// but for one that the server is not ready, which is what a gateway says too for a server that it does not reach.
+// Probe requests /readyz, independently of other requests and their limits. It accepts every
+// answer, even if access is denied, except an answer that the server is not ready. A gateway sends
+// the same answer for a server that it does not reach.
 func (c *cluster) Probe(ctx context.Context) error {
 	quiet, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), c.options.Timeout)
 	defer cancel()
@@ -177,18 +180,19 @@ func (c *cluster) Probe(ctx context.Context) error {
 		}
 		return nil
 	case !errors.Is(err, errNotReady) && !errors.Is(ctx.Err(), context.Canceled):
-		// Connections of before may hang for long after the network is back; the next probe makes one of its own. And the address may
-		// have changed, or the authority.
+		// Earlier connections may hang long after the network is back, so the next probe opens a
+		// new one. The address or the CA may also have changed.
 		c.retire(cl)
 	}
 	return c.failed(ctx, appcontext.Object{}, "probe", err)
 }
 
-// maxSilence is how long a probe may be without an answer before the next one uses a connection of its own: the old one
-// may hang for minutes after the network is back.
+// maxSilence limits the time without an answer to a probe. After that the next probe opens a new
+// connection: the old connection may hang for minutes after the network is back.
 const maxSilence = 4 * time.Second
 
-// silent reports whether a client has left a probe unanswered for maxSilence. Otherwise a probe starts.
+// silent reports whether a probe of a client has had no answer for maxSilence. Otherwise a probe
+// starts.
 func (c *cluster) silent(cl *client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,12 +202,12 @@ func (c *cluster) silent(cl *client) bool {
 	return time.Since(cl.probed) > maxSilence
 }
 
-// readLimited reads what there is, up to a limit.
+// readLimited reads up to limit bytes.
 func readLimited(r io.Reader, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, limit))
 }
 
-// fault makes an error of a class about an object.
+// fault returns an error with a class and an object.
 func fault(class error, object appcontext.Object, format string, args ...any) error {
 	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf(format, args...)}
 }

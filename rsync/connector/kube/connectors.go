@@ -71,7 +71,7 @@ func (c *Connectors) use(id appcontext.ClusterID, at Cluster) *cluster {
 	return of
 }
 
-// release ends the use of a cluster. With its last user it is forgotten.
+// release ends the use of a cluster. The last release closes the cluster.
 func (c *Connectors) release(of *cluster) {
 	if c.isLast(of) {
 		of.questions.close()
@@ -91,13 +91,13 @@ func (c *Connectors) isLast(of *cluster) bool {
 	return true
 }
 
-// conn is a connector. Those of one cluster share all else.
+// conn is a connector. All connectors of a cluster share the cluster.
 type conn struct {
 	*cluster
 	release func()
 }
 
-// Close gives up the connector's part of what is shared: the connections go with the last one.
+// Close ends the use of the cluster. The last connector closes the connections.
 func (c *conn) Close() error {
 	c.release()
 	return nil

@@ -16,12 +16,12 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// maxLeft bounds the requests to one cluster that wait for credentials or an answer, those that nobody waits for any more
-// included.
+// maxLeft limits the requests to one cluster that wait for credentials or an answer. Requests
+// without a waiting caller count too.
 const maxLeft = 128
 
-// credentialsError is what comes of a request that could not be sent, because whoever gets its credentials failed or took too
-// long. What that one said may be a secret, and is not repeated.
+// credentialsError is the error of a request that could not be sent, because its credentials could
+// not be obtained, or not in time. The underlying error may contain a secret, so the text omits it.
 type credentialsError struct {
 	from string
 	err  error
@@ -45,7 +45,8 @@ func (e *credentialsError) class() error {
 	return connector.ErrRetryable
 }
 
-// credentialsFrom names what a configuration has get credentials, and returns nothing where there is no such thing.
+// credentialsFrom describes the program or auth provider from which a configuration gets
+// credentials, or returns "".
 func credentialsFrom(config *rest.Config) string {
 	switch {
 	case config.ExecProvider != nil:
@@ -56,15 +57,16 @@ func credentialsFrom(config *rest.Config) string {
 	return ""
 }
 
-// impatient ends requests with their contexts. client-go runs programs that get credentials without one, and all requests
-// wait for the same run.
+// impatient ends requests with their contexts. client-go runs programs for credentials without a
+// context, and all requests wait for the same run.
 type impatient struct {
 	next http.RoundTripper
 	from string
-	left chan struct{} // a token for each request that has not come back from next
+	left chan struct{} // a token for each request that next has not completed
 }
 
-// sentKey is the key of an *atomic.Bool in the context of a request, which is set when the request has its credentials.
+// sentKey is the key of an *atomic.Bool in the context of a request. It is set when the request has
+// its credentials.
 type sentKey struct{}
 
 // RoundTrip implements [http.RoundTripper].
@@ -88,7 +90,7 @@ func (i *impatient) RoundTrip(req *http.Request) (*http.Response, error) {
 		case answers <- answer{resp, err}:
 		case <-ctx.Done():
 			if err == nil {
-				_ = resp.Body.Close() // nobody reads it
+				_ = resp.Body.Close() // it has no reader
 			}
 		}
 	}()
@@ -107,7 +109,7 @@ func (i *impatient) failed(sent *atomic.Bool, err error) error {
 	return &credentialsError{i.from, err}
 }
 
-// noteSent notes that a request has its credentials.
+// noteSent records that a request has its credentials.
 func noteSent(req *http.Request) {
 	if sent, ok := req.Context().Value(sentKey{}).(*atomic.Bool); ok {
 		sent.Store(true)

@@ -17,13 +17,14 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// definition is what matters of a CustomResourceDefinition.
+// definition has the relevant fields of a CustomResourceDefinition.
 type definition struct {
 	group, kind string
-	versions    []string // that are to be served
+	versions    []string // the served versions
 }
 
-// establishPoll is how often a definition is looked at. It takes an API server some 20 ms to establish one, and up to seconds to serve it.
+// establishPoll is the interval at which a definition is read. An API server needs about 20 ms to
+// establish a definition, and up to seconds to serve it.
 const establishPoll = 50 * time.Millisecond
 
 func isDefinition(o appcontext.Object) bool {
@@ -66,7 +67,7 @@ func (c *cluster) established(ctx context.Context, m *manifest) error {
 	return err
 }
 
-// look returns why a definition cannot be used yet, or nothing.
+// look returns the reason why a definition cannot be used yet, or "".
 func (c *cluster) look(ctx context.Context, m *manifest) (reason string, err error) {
 	r := newReading(1)
 	r.states[0].Object = m.object

@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// Delete asks for the deletion of the objects, in the steps of deleteSteps, and stops when the cluster refuses one.
+// Delete requests the deletion of the objects, in the steps of deleteSteps. It stops when the
+// cluster rejects a request.
 func (c *cluster) Delete(ctx context.Context, batch connector.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return endedError(err)
@@ -66,7 +67,8 @@ func (c *cluster) delete(ctx context.Context, r *appcontext.Resource) error {
 	})
 }
 
-// kindOf returns the kind of an object in the version of its manifest, or in none where that is broken.
+// kindOf returns the kind of an object in the version of its manifest, or without a version if the
+// manifest is broken.
 func (c *cluster) kindOf(r *appcontext.Resource) schema.GroupVersionKind {
 	gvk := schema.GroupVersionKind{Group: r.Object.Group, Kind: r.Object.Kind}
 	if len(r.Manifest) > c.options.MaxObjectBytes {
@@ -83,7 +85,8 @@ func (c *cluster) kindOf(r *appcontext.Resource) schema.GroupVersionKind {
 	return gvk
 }
 
-// place finds where an object is: what was applied in a version that is not served any more is still there in others.
+// place returns the served kind of an object. An object that was applied in a version that is no
+// longer served still exists in other versions.
 func (c *cluster) place(ctx context.Context, cl *client, gvk schema.GroupVersionKind, o appcontext.Object, fresh bool) (kind, error) {
 	k, err := c.kinds.find(ctx, cl, gvk, fresh)
 	var other *otherVersionError

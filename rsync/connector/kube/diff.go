@@ -20,8 +20,9 @@ import (
 
 var _ connector.Differ = &cluster{}
 
-// Diff compares each object with what a dry run of its apply returns. It sends two requests for an object to apply, and a
-// third one if immutable fields change; one for an object to delete.
+// Diff compares each object with the result of a dry run of its apply. It sends two requests for an
+// object to apply, and a third if immutable fields change. It sends one request for an object to
+// delete.
 func (c *cluster) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
 	resources := slices.Concat(batch.Apply, batch.Delete)
 	changes := make([]connector.Change, len(resources))
@@ -45,7 +46,7 @@ func (c *cluster) Diff(ctx context.Context, batch connector.DiffBatch) ([]connec
 	return changes, nil
 }
 
-// unknown turns a terminal error about an object into a change.
+// unknown converts a terminal error of an object to a ChangeUnknown.
 func unknown(change *connector.Change, err error) error {
 	if err == nil || !errors.Is(err, connector.ErrTerminal) {
 		return err
@@ -97,7 +98,7 @@ func (c *cluster) diffApply(ctx context.Context, holder holderFunc, r *appcontex
 	return nil
 }
 
-// diffRefused returns the change for an object after its dry run was refused.
+// diffRefused returns the change for an object after its dry run was rejected.
 func (c *cluster) diffRefused(
 	ctx context.Context, holder holderFunc, m *manifest, live *unstructured.Unstructured, refused *refusal, change *connector.Change,
 ) error {
@@ -131,13 +132,14 @@ func (c *cluster) diffRefused(
 // written returns a live object with the fields of a manifest.
 func written(live *unstructured.Unstructured, m *manifest) map[string]any {
 	content, err := contentOf(m.json)
-	if err != nil { // it was made of content
+	if err != nil { // m.json is always valid
 		content = nil
 	}
 	return fielddiff.Overlay(live.Object, content)
 }
 
-// isPremature reports whether an error may be due to a Namespace or a definition that the event itself applies before.
+// isPremature reports whether an error may be due to a Namespace or a definition that the same
+// event applies first.
 func isPremature(err error) bool {
 	var status apierrors.APIStatus
 	if apierrors.IsNotFound(err) && errors.As(err, &status) {
@@ -147,7 +149,7 @@ func isPremature(err error) bool {
 	return errors.Is(err, errNotServed)
 }
 
-// isDryRunRefused reports whether a webhook has refused a request only because it was a dry run.
+// isDryRunRefused reports whether a webhook has rejected a request only because it was a dry run.
 func isDryRunRefused(err error) bool {
 	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run")
 }
@@ -155,7 +157,7 @@ func isDryRunRefused(err error) bool {
 // serverFields are the fields of the metadata that the API server sets with each write.
 var serverFields = []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"}
 
-// compare sets what would change of a live object.
+// compare sets the changes of a live object.
 func compare(change *connector.Change, live *unstructured.Unstructured, next map[string]any) {
 	before, after := withoutServerFields(live.Object), withoutServerFields(next)
 	change.SetFields(before, after)
@@ -165,7 +167,8 @@ func compare(change *connector.Change, live *unstructured.Unstructured, next map
 	}
 }
 
-// withoutServerFields returns a copy of an object that shares its fields.
+// withoutServerFields returns a copy of an object without serverFields. The copy shares the other
+// fields.
 func withoutServerFields(object map[string]any) map[string]any {
 	out := maps.Clone(object)
 	if metadata, ok := out["metadata"].(map[string]any); ok {

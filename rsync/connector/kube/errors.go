@@ -28,7 +28,7 @@ import (
 func isUnauthorized(err error) bool { return apierrors.IsUnauthorized(err) }
 func isForbidden(err error) bool    { return apierrors.IsForbidden(err) }
 
-// failed gives an error its class, and a text without content of manifests.
+// failed returns an error with a class, and with a text without content of manifests.
 func (c *cluster) failed(ctx context.Context, object appcontext.Object, doing string, err error) error {
 	var known *connector.Error
 	if errors.As(err, &known) {
@@ -39,7 +39,7 @@ func (c *cluster) failed(ctx context.Context, object appcontext.Object, doing st
 	}
 	var credentials *credentialsError
 	if ended := ctx.Err(); ended != nil {
-		if errors.As(err, &credentials) && credentials.late() { // otherwise somebody would look at the cluster for it
+		if errors.As(err, &credentials) && credentials.late() { // otherwise users would look for the cause on the cluster
 			return fault(connector.ErrUnreachable, object, "%s: %w", doing, credentials)
 		}
 		return endedError(ended)
@@ -51,7 +51,8 @@ func (c *cluster) failed(ctx context.Context, object appcontext.Object, doing st
 	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf("%s: %s", doing, clip(text))}
 }
 
-// endedError is of a call whose context has ended: one that took too long did so because the cluster does not answer.
+// endedError returns the error of a call with an ended context. After a deadline the cluster counts
+// as unreachable.
 func endedError(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &connector.Error{Class: connector.ErrUnreachable, Err: err}
@@ -59,7 +60,7 @@ func endedError(err error) error {
 	return err
 }
 
-// clip makes a text fit for a line of a log.
+// clip returns a text as one line of limited length, for logs.
 func clip(text string) string {
 	const limit = 300
 	text = strings.Map(func(r rune) rune {
@@ -78,7 +79,8 @@ func printable(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// explain tells what an error of client-go, of the network or of the server means.
+// explain returns the text and the class for an error of client-go, of the network or of the
+// server.
 func explain(err error) (text string, class error) {
 	var (
 		answer apierrors.APIStatus
@@ -135,11 +137,13 @@ func explainNetwork(err error) (text string, class error) {
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no types for these
 		return "no connection: " + err.Error(), connector.ErrUnreachable
 	}
-	// What is left comes from what gets credentials, programs included; its text is not ours to repeat.
+	// The remaining errors come from the source of credentials, for example a program. Their texts
+	// may contain secrets, so they are omitted.
 	return "the request could not be made" + causeType(err), connector.ErrRetryable
 }
 
-// causeType returns the type of an error's cause in parentheses, or nothing if the type is one of the standard library for texts.
+// causeType returns the type of an error's cause in parentheses, or "" for the plain text errors of
+// the standard library.
 func causeType(err error) string {
 	for next := err; next != nil; next = errors.Unwrap(err) {
 		err = next
@@ -151,7 +155,8 @@ func causeType(err error) string {
 	return " (" + name + ")"
 }
 
-// explainStatus tells what an answer of the server means. It repeats no text that may quote a manifest.
+// explainStatus returns the text and the class for an answer of the server. It omits texts that may
+// quote a manifest.
 func explainStatus(s *metav1.Status) (text string, class error) {
 	has := func(cause metav1.CauseType) bool {
 		_, ok := apierrors.StatusCause(&apierrors.StatusError{ErrStatus: *s}, cause)

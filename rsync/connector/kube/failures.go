@@ -12,14 +12,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// failures are the logged errors of the interpreter for one kind. Mistakes in a customization fail
-// for each of its objects, so that one error a minute is logged, and the same error once.
+// failures has the last logged error of the interpreter for one kind. A mistake in a customization
+// fails for each of its objects. Therefore at most one error a minute is logged, and the same error
+// once.
 type failures struct {
 	text string
 	at   time.Time
 }
 
-// maxFailure is the limit of an error's text in the log, in bytes.
+// maxFailure limits the text of an error in the log, in bytes.
 const maxFailure = 1024
 
 // report logs an error of the interpreter. The text of an error about a Secret may quote it.

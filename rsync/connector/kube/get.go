@@ -24,20 +24,23 @@ import (
 )
 
 const (
-	// listFrom is for how many objects of a kind in a namespace one list takes the place of single requests.
+	// listFrom is the number of objects of a kind in a namespace from which one list replaces
+	// single requests.
 	listFrom = 10
-	// listRatio is how many other objects of the kind in the namespace a list may bring for each that is asked for.
+	// listRatio limits the other objects of the kind in the namespace that a list may return for
+	// each requested object.
 	listRatio = 50
 	pageSize  = 500
 )
 
-// pair is where a list or a watch looks.
+// pair is the scope of a list or a watch.
 type pair struct {
 	gvk       schema.GroupVersionKind
 	namespace string
 }
 
-// Get asks for the objects: with one list where it is for many of one kind in one namespace, else for each.
+// Get reads the objects: with one list for many objects of one kind in one namespace, and otherwise
+// one by one.
 func (c *cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.State, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, endedError(err)
@@ -54,7 +57,7 @@ func (c *cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.S
 			c.interest.follow(p.gvk, resource.Object, batch.WatchFor)
 		}
 	}
-	single := make([]pair, len(states)) // of those that no list has told; by index
+	single := make([]pair, len(states)) // of objects that no list has returned; by index
 	var singles []int
 	var mu sync.Mutex
 	lists, limited := errgroup.WithContext(ctx)
@@ -92,7 +95,7 @@ func (c *cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.S
 	return states, nil
 }
 
-// reading is what a Get has read: the states, and the objects that the interpreter is asked about.
+// reading has the results of a Get: the states, and the objects for the interpreter.
 type reading struct {
 	states []connector.State
 	found  []*found
@@ -102,7 +105,7 @@ func newReading(n int) *reading {
 	return &reading{states: make([]connector.State, n), found: make([]*found, n)}
 }
 
-// interpret asks the interpreter about the objects that were read.
+// interpret calls the interpreter for the objects that were read.
 func (c *cluster) interpret(ctx context.Context, r *reading) error {
 	ask := slices.DeleteFunc(r.found, func(f *found) bool { return f == nil })
 	if len(ask) == 0 {
@@ -128,7 +131,7 @@ func (c *cluster) getOne(ctx context.Context, gvk schema.GroupVersionKind, r *re
 	return nil
 }
 
-// getObject reads an object. It returns nil if there is none.
+// getObject reads an object. It returns nil if the object does not exist.
 func (c *cluster) getObject(ctx context.Context, gvk schema.GroupVersionKind, o appcontext.Object) (*unstructured.Unstructured, error) {
 	var body []byte
 	err := c.call(ctx, o, "get", func(ctx context.Context, cl *client) error {
@@ -151,7 +154,7 @@ func (c *cluster) getObject(ctx context.Context, gvk schema.GroupVersionKind, o 
 	return decode(body, o)
 }
 
-// decode reads an answer that has an object.
+// decode decodes an answer with an object.
 func decode(body []byte, o appcontext.Object) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(body); err != nil || u.GetKind() != o.Kind || u.GetName() != o.Name {
@@ -160,7 +163,7 @@ func decode(body []byte, o appcontext.Object) (*unstructured.Unstructured, error
 	return u, nil
 }
 
-// tell fills in the state of an object, which is nil where there is none.
+// tell fills in the state of an object. u is nil if the object does not exist.
 func (c *cluster) tell(gvk schema.GroupVersionKind, r *reading, i int, u *unstructured.Unstructured) {
 	s := &r.states[i]
 	if u == nil {
@@ -169,14 +172,15 @@ func (c *cluster) tell(gvk schema.GroupVersionKind, r *reading, i int, u *unstru
 		*s = stateOf(s.Object, u)
 	}
 	if u != nil && c.options.Interpreter != nil && mayInterpret(u) {
-		r.found[i] = &found{gvk, &unstructured.Unstructured{Object: u.Object}, s} // not the list that it is in
+		r.found[i] = &found{gvk, &unstructured.Unstructured{Object: u.Object}, s} // without the list that contains it
 		return
 	}
 	c.interest.seen(gvk, s, u != nil && u.GetDeletionTimestamp() != nil)
 }
 
-// list fills in the states of objects from a list, and returns the places of those to be read one by one: when objects cannot be
-// listed, or when the list has more than listRatio other objects for each that is still missing.
+// list fills in the states of objects from a list. It returns the indexes of the objects that must
+// be read one by one: if objects cannot be listed, or if the list has more than listRatio other
+// objects for each missing object.
 func (c *cluster) list(ctx context.Context, p pair, places []int, r *reading, done func(int)) (left []int, err error) {
 	missing := make(map[string]int, len(places))
 	for _, i := range places {
@@ -212,10 +216,11 @@ func (c *cluster) list(ctx context.Context, p pair, places []int, r *reading, do
 	return slices.Collect(maps.Values(missing)), nil
 }
 
-// page returns a page of a list, or nil when objects cannot be listed and one by one it may work.
+// page returns a page of a list. It returns nil if objects cannot be listed, but may be readable
+// one by one.
 func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured.UnstructuredList, error) {
 	var page *unstructured.UnstructuredList
-	kind := appcontext.Object{Group: p.gvk.Group, Kind: p.gvk.Kind, Namespace: p.namespace} // one odd name says nothing of the others
+	kind := appcontext.Object{Group: p.gvk.Group, Kind: p.gvk.Kind, Namespace: p.namespace} // without a name: an invalid name must not affect others
 	err := c.call(ctx, kind, "list", func(ctx context.Context, cl *client) error {
 		var body []byte
 		err := c.retryFresh(func(fresh bool) error {
@@ -240,7 +245,8 @@ func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured
 		case err != nil:
 			return err
 		}
-		// A list that cannot be read is no reason to fail either. An answer of another kind would mean that all objects are gone.
+		// A list that cannot be decoded is no failure either. Without the check of its kind, an
+		// answer of another kind would mean that all objects are gone.
 		found := &unstructured.UnstructuredList{}
 		if err := found.UnmarshalJSON(body); err == nil && strings.HasSuffix(found.GetKind(), "List") {
 			page = found
@@ -250,7 +256,8 @@ func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured
 	return page, err
 }
 
-// raw returns the body of an answer. The error of Result.Raw is not the server's, but client-go's summary of it.
+// raw returns the body of an answer. The error of Result.Raw is client-go's summary, and not the
+// server's error.
 func raw(result rest.Result) ([]byte, error) {
 	if err := result.Error(); err != nil {
 		return nil, err

@@ -17,10 +17,11 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// recent is how long an object is of interest after the last call about it. The engine asks again much sooner while it waits.
+// recent is the time for which an object is of interest after the last call for it. While the
+// engine waits, it makes calls much more often.
 const recent = 5 * time.Minute
 
-// aim is what somebody waits for.
+// aim is the awaited state of an object.
 type aim bool
 
 const (
@@ -28,8 +29,8 @@ const (
 	gone    aim = false
 )
 
-// interest has the objects that are not yet as they are to be, and those that a caller follows.
-// Watches are on those alone.
+// interest has the objects that have not reached their aim, and the objects that a caller follows.
+// Only these objects are watched.
 type interest struct {
 	clock clock.PassiveClock
 
@@ -44,7 +45,7 @@ type wanted struct {
 	touched time.Time
 }
 
-// want notes that an object was applied or deleted.
+// want records that an object was applied or deleted.
 func (n *interest) want(gvk schema.GroupVersionKind, o appcontext.Object, a aim) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,7 +60,7 @@ func (n *interest) want(gvk schema.GroupVersionKind, o appcontext.Object, a aim)
 	n.objects[p][o.Name] = wanted{a, n.clock.Now()}
 }
 
-// follow notes that each change of an object is to be reported for some time.
+// follow records that each change of an object must be reported for some time.
 func (n *interest) follow(gvk schema.GroupVersionKind, o appcontext.Object, d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -74,7 +75,7 @@ func (n *interest) follow(gvk schema.GroupVersionKind, o appcontext.Object, d ti
 	n.followed[p][o.Name] = n.clock.Now().Add(d)
 }
 
-// settle notes that an object is as it is to be.
+// settle records that an object has reached its aim.
 func (n *interest) settle(gvk schema.GroupVersionKind, o appcontext.Object) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,8 +93,8 @@ func (n *interest) drop(p pair, name string) {
 	}
 }
 
-// seen notes the state of an object. After a restart nothing is known of what was applied before, so what is on its way is
-// taken for what somebody waits for.
+// seen records the state of an object. After a restart the earlier calls are unknown, so an object
+// that is not ready or not gone counts as awaited.
 func (n *interest) seen(gvk schema.GroupVersionKind, s *connector.State, leaving bool) {
 	p := pair{gvk, s.Namespace}
 	n.mu.Lock()
@@ -122,9 +123,9 @@ type dated struct {
 	at time.Time
 }
 
-// watched returns what to watch, at most limit pairs, and a channel that is closed when that may
-// have changed. Pairs with objects that somebody waits for are first, then those that are followed,
-// the latest first of each.
+// watched returns the pairs to watch, at most limit, and a channel that is closed when they may
+// have changed. Pairs with awaited objects are first, followed pairs are next, each with the latest
+// first.
 func (n *interest) watched(limit int) (map[pair]struct{}, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -138,7 +139,7 @@ func (n *interest) watched(limit int) (map[pair]struct{}, <-chan struct{}) {
 	return out, n.changed.Next()
 }
 
-// followedLocked returns the pairs that are followed, and forgets objects that no longer are.
+// followedLocked returns the followed pairs, and removes objects that are no longer followed.
 func (n *interest) followedLocked() []dated {
 	now := n.clock.Now()
 	var all []dated
@@ -162,8 +163,7 @@ func (n *interest) followedLocked() []dated {
 	return all
 }
 
-// awaitedLocked returns the pairs with objects that somebody waits for, and forgets objects that
-// nobody asks for any more.
+// awaitedLocked returns the pairs with awaited objects, and removes objects without a recent call.
 func (n *interest) awaitedLocked() []dated {
 	now := n.clock.Now()
 	var all []dated
@@ -192,7 +192,7 @@ func latestFirst(all []dated) {
 	})
 }
 
-// has reports whether somebody waits for an object, or follows it.
+// has reports whether an object is awaited or followed.
 func (n *interest) has(p pair, name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

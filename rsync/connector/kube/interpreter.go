@@ -31,20 +31,21 @@ type Interpreter interface {
 	Health(ctx context.Context, object *unstructured.Unstructured) (healthy bool, err error)
 }
 
-// ErrNotInterpreted is the error of an [Interpreter] that does not know the kind of the object: the
-// state is the one without an interpreter. Compare it with errors.Is. It is the same error as
-// interpreter.ErrNotInterpreted.
+// ErrNotInterpreted is the error of an [Interpreter] that does not support the kind of the object:
+// the state is then the state without an interpreter. Compare it with errors.Is. It is the same
+// error as interpreter.ErrNotInterpreted.
 var ErrNotInterpreted = uninterpreted.Err
 
 // mayInterpret reports whether the health of an object counts. The status of an object that is
-// being deleted, or that its controller has not observed yet, is about something else.
+// being deleted, or that its controller has not observed yet, does not describe its current spec.
 func mayInterpret(u *unstructured.Unstructured) bool {
 	observed, found, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
 	return u.GetDeletionTimestamp() == nil && (err != nil || !found || observed >= u.GetGeneration())
 }
 
 // hasRule reports whether this connector, or kstatus, has a rule for the kind. An interpreter does
-// not override it: for many, a Job that runs is healthy, and a Deployment with old Pods too.
+// not override the rule: for many interpreters a running Job is healthy, and so is a Deployment
+// with old Pods.
 func hasRule(o appcontext.Object, u *unstructured.Unstructured) bool {
 	return counted[u.GroupVersionKind().GroupKind()] || isDefinition(o)
 }

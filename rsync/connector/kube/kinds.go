@@ -20,16 +20,16 @@ import (
 type kind struct {
 	resource   schema.GroupVersionResource
 	namespaced bool
-	patched    bool // whether objects can be, without which they cannot be applied
+	patched    bool // whether objects can be patched, which apply requires
 }
 
-// kinds are those that a cluster was seen to serve. That it does not serve one is never remembered.
+// kinds caches the kinds that a cluster serves. It does not cache that a kind is not served.
 type kinds struct {
 	mu     sync.Mutex
 	served map[schema.GroupVersionKind]kind
 }
 
-// errNotServed says that the cluster has just said that it does not serve a kind.
+// errNotServed is returned when the cluster has just answered that it does not serve a kind.
 var errNotServed = errors.New("the cluster does not serve this kind")
 
 // otherVersionError is errNotServed for a version only.
@@ -39,8 +39,9 @@ func (e *otherVersionError) Error() string {
 	return fmt.Sprintf("the cluster does not serve this kind in version %q, but in %q", e.want, e.served)
 }
 
-// find returns the kind in this version, or in any if the version is empty. Only where fresh is set, or it was not seen yet, the cluster is asked:
-// for that group and version alone, so that an API of others that is down does no harm.
+// find returns the kind in this version, or in any version if it is empty. It sends requests only
+// if fresh is set or the kind is not cached. The requests are only for that group, so an
+// unavailable API of another group does no harm.
 func (k *kinds) find(ctx context.Context, cl *client, gvk schema.GroupVersionKind, fresh bool) (kind, error) {
 	if !fresh {
 		k.mu.Lock()
@@ -82,7 +83,7 @@ func (k *kinds) forget(gvk schema.GroupVersionKind) {
 	delete(k.served, gvk)
 }
 
-// ask looks at what the cluster serves of a group and version.
+// ask requests the resources of a group and version.
 func (k *kinds) ask(ctx context.Context, cl *client, gvk schema.GroupVersionKind) (kind, error) {
 	path := []string{"/apis", gvk.Group, gvk.Version}
 	if gvk.Group == "" {
@@ -113,7 +114,7 @@ func (k *kinds) ask(ctx context.Context, cl *client, gvk schema.GroupVersionKind
 	return kind{}, errNotServed
 }
 
-// versions returns those of a group, the preferred one first.
+// versions returns the versions of a group, the preferred version first.
 func (cl *client) versions(ctx context.Context, group string) ([]string, error) {
 	if group == "" {
 		return []string{"v1"}, nil
@@ -133,8 +134,8 @@ func (cl *client) versions(ctx context.Context, group string) ([]string, error) 
 	return slices.Compact(versions), nil
 }
 
-// pathGone reports whether an error says that nothing is served under a path, which is not that an object does not exist: the
-// server answers with no Status then, and client-go notes that.
+// pathGone reports whether an error means that nothing is served at a path, and not that an object
+// does not exist. In that case the server answers without a Status, which client-go notes.
 func pathGone(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// maxKubeconfig bounds a kubeconfig file, in bytes.
+// maxKubeconfig limits a kubeconfig file, in bytes.
 const maxKubeconfig = 1 << 20
 
 // Directory returns a Loader that reads the kubeconfig dir/NAME.kubeconfig of each cluster, with
@@ -40,7 +40,7 @@ func terminal(format string, args ...any) error {
 	return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf(format, args...)}
 }
 
-// load returns a configuration of its own.
+// load returns a new copy of the configuration.
 func (c Cluster) load(ctx context.Context, id appcontext.ClusterID) (*rest.Config, error) {
 	switch {
 	case c.Config != nil:
@@ -58,7 +58,8 @@ func (c Cluster) load(ctx context.Context, id appcontext.ClusterID) (*rest.Confi
 	return rest.CopyConfig(config), nil
 }
 
-// loadFile never passes on what client-go says of a file that it cannot read: it quotes what it found, and that may be a secret.
+// loadFile reads a kubeconfig. It omits client-go's error for an invalid file, because the error
+// quotes the content, which may be secret.
 func loadFile(file, name string) (*rest.Config, error) {
 	content, err := readFile(file)
 	switch {
@@ -103,8 +104,8 @@ func loadFile(file, name string) (*rest.Config, error) {
 	return config, nil
 }
 
-// classOfTLS is the class of what is wrong with certificates: files may be replaced just now, and what is in the configuration itself
-// stays what it is.
+// classOfTLS returns the class of an error of certificates. Files may be replaced, so their errors
+// are retryable. Certificates in the configuration itself do not change.
 func classOfTLS(config *rest.Config) error {
 	if config.CertFile != "" || config.KeyFile != "" || config.CAFile != "" {
 		return connector.ErrRetryable
@@ -112,7 +113,7 @@ func classOfTLS(config *rest.Config) error {
 	return connector.ErrTerminal
 }
 
-// readFile reads a byte more than is allowed, at most.
+// readFile reads at most one byte more than allowed.
 func readFile(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {

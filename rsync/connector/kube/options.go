@@ -51,7 +51,7 @@ func (c Cluster) String() string {
 	return "{}"
 }
 
-// withoutUser takes a password out of a host, where by mistake there is one.
+// withoutUser removes a user and a password from a host, in case they are there by mistake.
 func withoutUser(host string) string {
 	if i := strings.LastIndexByte(host, '@'); i >= 0 {
 		return "[redacted]@" + host[i+1:]
@@ -115,7 +115,7 @@ type Options struct {
 	// MaxWatches limits the watches on one cluster. Each watch has one kind in one namespace. The
 	// engine polls objects beyond the limit. Defaults to 32.
 	MaxWatches int
-	// Interpreter decides whether an object is ready, if it knows the kind. An object of a kind
+	// Interpreter decides whether an object is ready, if it supports the kind. An object of a kind
 	// with its own rule must also satisfy the rule: Pod, Job, Deployment, StatefulSet, DaemonSet,
 	// ReplicaSet, Service, PersistentVolumeClaim and CustomResourceDefinition. A healthy object of
 	// another kind has not failed. An unhealthy object has failed only if it would have failed
@@ -132,7 +132,7 @@ type Options struct {
 	// [connector.StatusWatcher] requests. If the object has changed meanwhile, it is ready only
 	// after another healthy answer.
 	//
-	// Defaults to none.
+	// Defaults to no Interpreter.
 	Interpreter Interpreter
 	// Clock is the clock of watches. Defaults to the real clock.
 	Clock clock.WithTicker

@@ -16,7 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// independent are kinds that the API server accepts, and that work, regardless of which other objects of these kinds exist.
+// independent are kinds that the API server accepts, and that work, regardless of the other
+// existing objects of these kinds.
 var independent = map[schema.GroupKind]bool{
 	{Kind: "ConfigMap"}: true, {Kind: "Secret"}: true, {Kind: "Service"}: true, {Kind: "Endpoints"}: true,
 	{Kind: "PersistentVolumeClaim"}: true, {Kind: "ReplicationController"}: true,
@@ -32,7 +33,8 @@ func groupKind(o appcontext.Object) schema.GroupKind {
 	return schema.GroupKind{Group: o.Group, Kind: o.Kind}
 }
 
-// foundation ranks what other objects need in order to exist: Namespaces, then CustomResourceDefinitions, then the rest.
+// foundation returns the rank of an object. Other objects need Namespaces, and then
+// CustomResourceDefinitions, in order to exist.
 func foundation(o appcontext.Object) int {
 	switch {
 	case o.Group == "" && o.Kind == "Namespace":
@@ -50,14 +52,14 @@ const (
 	objects
 )
 
-// applySteps divides resources into steps to apply one after the other; the objects of a step may be applied in parallel. Namespaces
-// and definitions come first. The rest stays in its order: neighbours are one step if they are of the same kind, or of
-// independent kinds. It returns indexes.
+// applySteps divides resources into steps to apply one after the other. The objects of a step may
+// be applied in parallel. Namespaces and definitions are first. The rest stays in its order:
+// neighbours are one step if they have the same kind, or independent kinds. It returns indexes.
 func applySteps(resources []appcontext.Resource) [][]int {
 	return steps(resources, func(a, b int) int { return a - b })
 }
 
-// deleteSteps is applySteps for a deletion: definitions and Namespaces come last.
+// deleteSteps is applySteps for a deletion: definitions and Namespaces are last.
 func deleteSteps(resources []appcontext.Resource) [][]int {
 	return steps(resources, func(a, b int) int { return b - a })
 }
@@ -84,8 +86,9 @@ func steps(resources []appcontext.Resource, compare func(a, b int) int) [][]int 
 	return out
 }
 
-// parallel calls a function for each index, in order, Options.Concurrency at a time. After an error it starts no more
-// calls, and waits for those that are under way. It returns a terminal error if there is one, otherwise the first.
+// parallel calls a function for each index, in order, Options.Concurrency at a time. After an error
+// it starts no more calls, and waits for the calls in progress. It returns a terminal error if
+// there is one, and otherwise the first error.
 func (c *cluster) parallel(indexes []int, do func(index int) error) error {
 	var group errgroup.Group
 	group.SetLimit(c.options.Concurrency)

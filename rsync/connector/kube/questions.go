@@ -20,17 +20,19 @@ import (
 )
 
 const (
-	// patience is how long a Get waits for the interpreter. A slow one must not occupy the calls
-	// that the engine allows for a cluster, so later answers are for the next Get.
+	// patience limits the time for which a Get waits for the interpreter. A slow interpreter must
+	// not occupy the calls that the engine allows for a cluster, so later answers are for the next
+	// Get.
 	patience = time.Second
-	// retryAfter is how long an error is the answer. Others get their turn meanwhile.
+	// retryAfter is the time for which an error is the answer. Other objects get their turns
+	// meanwhile.
 	retryAfter = 5 * time.Second
-	// forgetAfter is how long a late answer waits for a Get.
+	// forgetAfter is the time for which a late answer waits for a Get.
 	forgetAfter = 15 * time.Second
 )
 
-// questions are those that a cluster has for the interpreter. Each kind has slots of its own, so
-// that slow answers for one kind do not delay others.
+// questions has the calls to the interpreter for a cluster. Each kind has its own slots, so slow
+// answers for one kind do not delay others.
 type questions struct {
 	interpreter Interpreter
 	timeout     time.Duration
@@ -46,7 +48,8 @@ type questions struct {
 	watchers map[*func()]struct{}
 }
 
-// slots are those of a kind. Taken has an element for each of running, or soon.
+// slots are the slots of a kind. taken has an element for each entry of running, also shortly
+// before it is added.
 type slots struct {
 	taken   chan struct{}
 	running map[*answer]struct{}
@@ -54,7 +57,7 @@ type slots struct {
 	logged  failures
 }
 
-// subject is an object that a question is about.
+// subject is the object of a question.
 type subject struct {
 	gvk             schema.GroupVersionKind
 	namespace, name string
@@ -89,7 +92,8 @@ func (q *questions) close() {
 	q.running.Wait()
 }
 
-// watch has a function called after each answer that a Get has missed, until end is called.
+// watch registers a function that is called after each answer that a Get has missed, until end is
+// called.
 func (q *questions) watch(changed func()) (end func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +112,7 @@ type found struct {
 	state  *connector.State
 }
 
-// judge replaces the states of objects by those after the interpreter's answers.
+// judge replaces the states of objects by the states after the interpreter's answers.
 func (q *questions) judge(ctx context.Context, all []*found) {
 	q.forget()
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -168,7 +172,7 @@ func (q *questions) health(
 	return a.healthy, a.err
 }
 
-// wait returns whether the answer to a question came in time.
+// wait reports whether a question was answered in time.
 func (q *questions) wait(ctx context.Context, a *answer) bool {
 	if a == nil {
 		return false
@@ -183,8 +187,8 @@ func (q *questions) wait(ctx context.Context, a *answer) bool {
 	}
 }
 
-// missed notes that a Get does not wait for an answer any more. It returns false if the answer is
-// there.
+// missed records that a Get no longer waits for an answer. It returns false if the answer has
+// arrived.
 func (q *questions) missed(a *answer) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -197,13 +201,13 @@ func (q *questions) missed(a *answer) bool {
 	}
 }
 
-// ask returns the answer about an object, which may be on its way. It returns nil if the question
-// cannot be put before ctx ends, and at once if all questions about the kind are slow.
+// ask returns the answer about an object, which may be pending. It returns nil if there is no free
+// slot before ctx ends, and immediately if all questions about the kind are slow.
 func (q *questions) ask(ctx context.Context, about subject, u *unstructured.Unstructured) *answer {
 	return q.askAgain(ctx, about, u, false)
 }
 
-// askAgain does so after an answer about an earlier status, which may be healthy.
+// askAgain is ask after an answer about an earlier status, which may be healthy.
 func (q *questions) askAgain(ctx context.Context, about subject, u *unstructured.Unstructured, healthy bool) *answer {
 	version := versionOf(u)
 	if a := q.known(about, version); a != nil {
@@ -243,8 +247,8 @@ func (q *questions) askAgain(ctx context.Context, about subject, u *unstructured
 	return a
 }
 
-// noSlot notes that a Get has ended without a slot: it can have one after the next answer, or now
-// if that was the last one.
+// noSlot records that a Get has ended without a slot. A slot is free after the next answer, or now
+// if no call is running.
 func (q *questions) noSlot(kind *slots) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -256,7 +260,8 @@ func (q *questions) noSlot(kind *slots) {
 	}
 }
 
-// answered notes the answer to a question, and returns whom to call if a Get has missed it.
+// answered records the answer to a question. It returns the functions to call if a Get has missed
+// the answer.
 func (q *questions) answered(kind *slots, a *answer, healthy bool, err error) (late []*func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -270,8 +275,8 @@ func (q *questions) answered(kind *slots, a *answer, healthy bool, err error) (l
 	return slices.Collect(maps.Keys(q.watchers))
 }
 
-// put puts a question to the interpreter. It does not wait for a call that ignores its context. A
-// panic is an error, without its value: that may be content of the object.
+// put calls the interpreter. It does not wait for a call that ignores its context. A panic is an
+// error without the panic value, which may be content of the object.
 func (q *questions) put(ctx context.Context, u *unstructured.Unstructured, a *answer) (healthy bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()
@@ -314,16 +319,16 @@ func (q *questions) put(ctx context.Context, u *unstructured.Unstructured, a *an
 	return r.healthy && r.err == nil, r.err
 }
 
-// setHangs notes whether a call hangs. Until it returns, its object is not asked about again.
+// setHangs records whether a call hangs. Until it returns, there is no further call for its object.
 func (q *questions) setHangs(a *answer, hangs bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a.hangs = hangs
 }
 
-// versionOf tells apart the versions of an object whose health may differ. The generation, where
-// there is one, leaves out changes of the status: an object with a status that changes all the time
-// would never get an answer from a slow interpreter.
+// versionOf returns a text that differs for versions of an object with a possibly different health.
+// It uses the generation, if the object has one, and so ignores changes of the status: an object
+// with a status that changes all the time would never get an answer from a slow interpreter.
 func versionOf(u *unstructured.Unstructured) string {
 	if generation := u.GetGeneration(); generation > 0 {
 		return fmt.Sprintf("%s/%d", u.GetUID(), generation)
@@ -331,8 +336,7 @@ func versionOf(u *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s/%s", u.GetUID(), u.GetResourceVersion())
 }
 
-// slots returns the slots of a kind, and whether they are taken by questions that no Get waits for
-// any more.
+// slots returns the slots of a kind, and whether all are taken by questions that no Get waits for.
 func (q *questions) slots(gvk schema.GroupVersionKind) (kind *slots, slow bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -349,8 +353,8 @@ func (q *questions) slots(gvk schema.GroupVersionKind) (kind *slots, slow bool) 
 	return kind, len(kind.running) == q.limit
 }
 
-// known returns the answer about a version of an object, or nil if there is none or it is an error
-// of a while ago.
+// known returns the answer about a version of an object. It returns nil if there is no answer, or
+// if it is an error older than retryAfter.
 func (q *questions) known(about subject, version string) *answer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -361,7 +365,7 @@ func (q *questions) known(about subject, version string) *answer {
 	return a
 }
 
-// drop has the next Get ask again.
+// drop removes an answer, so the next Get asks again.
 func (q *questions) drop(about subject, a *answer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -25,17 +25,18 @@ const (
 	forceEnabled    = "enabled"
 )
 
-// errLeaving: what is applied to an object that is being deleted goes with it.
+// errLeaving: an apply to an object that is being deleted would be lost with the object.
 var errLeaving = errors.New("the object is being deleted, and is applied again when it is gone")
 
-// holderFunc is that of [connector.Batch].
+// holderFunc is the type of Holder in [connector.Batch].
 type holderFunc = func(ctx context.Context, object appcontext.Object) (string, error)
 
-// replace decides what becomes of an object whose update was refused: if it was because of immutable fields, the object is deleted,
-// so that applying it again creates it. It deletes only an object that the API server would create, that this connector applied,
-// and that belongs to nobody else. It returns no error and deletes nothing if the object is gone already.
+// replace deletes an object if its update was rejected because of immutable fields, so the next
+// apply creates it again. It deletes only an object that the API server would create, that this
+// connector applied, and that has no other owner. If the object is gone already, it deletes nothing
+// and returns no error.
 func (c *cluster) replace(ctx context.Context, holder holderFunc, m *manifest, refused *refusal) (deleted bool, err error) {
-	if foundation(m.object) != objects { // with it would go what is in it
+	if foundation(m.object) != objects { // its content would be deleted with it
 		return false, refused.err
 	}
 	live, err := c.getObject(ctx, m.gvk, m.object)
@@ -48,7 +49,7 @@ func (c *cluster) replace(ctx context.Context, holder holderFunc, m *manifest, r
 	return true, c.remove(ctx, m, live)
 }
 
-// mayReplace returns why an object may not be replaced.
+// mayReplace returns an error if an object must not be replaced.
 func (c *cluster) mayReplace(ctx context.Context, holder holderFunc, m *manifest, live *unstructured.Unstructured, refused *refusal) error {
 	if live.GetDeletionTimestamp() != nil {
 		return fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving)
@@ -107,7 +108,8 @@ func (c *cluster) tryCreate(ctx context.Context, m *manifest, live *unstructured
 	})
 }
 
-// withoutPorts returns a manifest without the node ports of a Service that the live one has: they are free when it is deleted.
+// withoutPorts returns a manifest without the node ports of the live Service, which are free after
+// its deletion.
 func withoutPorts(m *manifest, live *unstructured.Unstructured) ([]byte, error) {
 	if m.object.Group != "" || m.object.Kind != "Service" {
 		return m.json, nil
@@ -135,7 +137,7 @@ func withoutPorts(m *manifest, live *unstructured.Unstructured) ([]byte, error) 
 	return u.MarshalJSON()
 }
 
-// foreign returns why an object is not only ours, or nothing.
+// foreign returns the reason why an object does not only belong to this connector, or "".
 func (c *cluster) foreign(m *manifest, live *unstructured.Unstructured) string {
 	ours := false
 	var others []string
@@ -162,7 +164,8 @@ func (c *cluster) foreign(m *manifest, live *unstructured.Unstructured) string {
 	return ""
 }
 
-// remove deletes the object that was read, and no other of its name, nor one that somebody has changed since.
+// remove deletes the object that was read. It deletes neither another object of its name nor an
+// object that was changed since.
 func (c *cluster) remove(ctx context.Context, m *manifest, live *unstructured.Unstructured) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	options, err := json.Marshal(&metav1.DeleteOptions{

@@ -12,8 +12,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// stateOf says how an object is, as kstatus computes it. It differs in jobs and pods, which are what hooks are made of: a job that
-// runs is current for kstatus, and so is a pod that has failed, while one that may still come up has failed.
+// stateOf returns the state of an object, as kstatus computes it. It differs for Jobs and Pods, the
+// kinds of most hooks. For kstatus a running Job is Current, and so is a failed Pod, while a Pod
+// that may still start is Failed.
 func stateOf(o appcontext.Object, u *unstructured.Unstructured) connector.State {
 	s := connector.State{Object: o, Exists: true}
 	result, err := status.Compute(u)
@@ -53,15 +54,16 @@ func hasCondition(u *unstructured.Unstructured, name string) bool {
 	return false
 }
 
-// counted are the kinds for which kstatus writes messages of its own, with numbers in them.
+// counted are the kinds for which kstatus writes its own messages, with numbers in them.
 var counted = map[schema.GroupKind]bool{
 	{Kind: "Pod"}: true, {Kind: "PersistentVolumeClaim"}: true, {Kind: "Service"}: true, {Group: "batch", Kind: "Job"}: true,
 	{Group: "apps", Kind: "Deployment"}: true, {Group: "apps", Kind: "StatefulSet"}: true,
 	{Group: "apps", Kind: "DaemonSet"}: true, {Group: "apps", Kind: "ReplicaSet"}: true,
 }
 
-// message is about the state, without content: what controllers write into conditions may quote anything, so that of other
-// kinds only the reason is told, which is a word.
+// message returns a text about the state, without content of the object. Conditions of controllers
+// may quote anything, so for kinds that are not in counted it has only the reason, which is one
+// word.
 func message(kind schema.GroupKind, result *status.Result) string {
 	for i := range result.Conditions {
 		if reason := result.Conditions[i].Reason; !counted[kind] && isWord(reason) {
@@ -74,7 +76,7 @@ func message(kind schema.GroupKind, result *status.Result) string {
 	return result.Status.String()
 }
 
-// isWord reports whether a condition's reason is one, as the API conventions have it.
+// isWord reports whether a condition's reason is one word, as the API conventions require.
 func isWord(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') {

@@ -11,7 +11,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// explainConflict tells a conflict about fields from one about versions.
+// explainConflict distinguishes a conflict of fields from a conflict of versions.
 func explainConflict(s *metav1.Status) (text string, class error) {
 	var owned []string
 	if s.Details != nil {
@@ -36,7 +36,7 @@ func some(list []string) []string {
 	return list
 }
 
-// fields lists what is invalid. The text of a cause is told only where it never quotes a value.
+// fields lists the invalid fields. It has the text of a cause only if that never quotes a value.
 func fields(s *metav1.Status) string {
 	if s.Details == nil || len(s.Details.Causes) == 0 {
 		return ""
@@ -55,8 +55,8 @@ func fields(s *metav1.Status) string {
 	return ": " + strings.Join(some(out), "; ")
 }
 
-// denial returns what may be told of why somebody is denied something. RBAC names who and what; what webhooks and policies say is theirs, and
-// may quote the object, so they are only named.
+// denial returns the safe part of a message about denied access. RBAC names the user and the
+// resource. Webhooks and policies may quote the object, so only their names are returned.
 func denial(message string) string {
 	for _, end := range []string{"denied the request", "denied request"} {
 		if i := strings.Index(message, end); i >= 0 {
@@ -70,8 +70,8 @@ func denial(message string) string {
 	return "the server's reasons may quote the object, and are not repeated here"
 }
 
-// isSchemaError knows the errors of server-side apply that have no reason and are HTTP 500, though they are the manifest's fault. Others
-// without a reason are etcd's, and pass.
+// isSchemaError reports whether an HTTP 500 of server-side apply without a reason is a mistake in
+// the manifest. Other errors without a reason are temporary errors of etcd.
 func isSchemaError(s *metav1.Status) bool {
 	for _, text := range []string{"failed to create typed patch object", "illegal base64 data", "cannot unmarshal"} {
 		if strings.Contains(s.Message, text) {
@@ -81,13 +81,13 @@ func isSchemaError(s *metav1.Status) bool {
 	return false
 }
 
-// undeclared returns the field that a kind does not have, where the server says which.
+// undeclared returns the field that a kind does not have, if the server names it.
 func undeclared(message string) string {
 	path, _, ok := strings.Cut(message, ": field not declared in schema")
 	if !ok {
 		return ""
 	}
-	if i := strings.LastIndexByte(path, ' '); i >= 0 { // the path has no space, but for the values of a list's keys
+	if i := strings.LastIndexByte(path, ' '); i >= 0 { // the path has no space, except in values of list keys
 		path = path[i+1:]
 	}
 	return ": it has no field " + path

@@ -23,10 +23,10 @@ import (
 var _ connector.StatusWatcher = (*conn)(nil)
 
 // WatchStatus implements [connector.StatusWatcher]. It watches the kinds and namespaces of objects
-// that were applied or deleted a short time ago and are not ready or not gone, and of those that a
-// Get with Batch.WatchFor has asked for, Options.MaxWatches at most, and only the metadata of their
-// objects. It goes on until ctx ends, also where the cluster does not answer or denies access: what
-// it cannot watch, the engine asks for.
+// that were recently applied or deleted and are not ready or not gone, and of objects of a Get with
+// Batch.WatchFor. It opens at most Options.MaxWatches watches, and only for the metadata of
+// objects. It continues until ctx ends, even if the cluster does not answer or denies access: the
+// engine polls objects without a watch.
 func (c *cluster) WatchStatus(ctx context.Context, changed func()) error {
 	ctx = klog.NewContext(ctx, logr.Discard())
 	defer c.questions.watch(changed)()
@@ -59,12 +59,12 @@ func (c *cluster) WatchStatus(ctx context.Context, changed func()) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-woken:
-		case <-ticker.C(): // objects that nobody asks for any more
+		case <-ticker.C(): // some objects may have no recent call
 		}
 	}
 }
 
-// keepWatching has a watch on a pair until ctx ends.
+// keepWatching keeps a watch on a pair open until ctx ends.
 func (c *cluster) keepWatching(ctx context.Context, p pair, changed func()) {
 	const first, most = 200 * time.Millisecond, 30 * time.Second
 	for attempt := 0; ctx.Err() == nil; attempt++ {
@@ -75,7 +75,7 @@ func (c *cluster) keepWatching(ctx context.Context, p pair, changed func()) {
 	}
 }
 
-// watch watches once, and reports whether it began.
+// watch opens one watch, and waits until it ends. It reports whether the watch began.
 func (c *cluster) watch(ctx context.Context, p pair, changed func()) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -89,7 +89,7 @@ func (c *cluster) watch(ctx context.Context, p pair, changed func()) bool {
 		return false
 	}
 	defer w.Stop()
-	changed() // what came before the watch
+	changed() // for changes before the watch
 	for {
 		select {
 		case <-ctx.Done():
@@ -105,7 +105,8 @@ func (c *cluster) watch(ctx context.Context, p pair, changed func()) bool {
 	}
 }
 
-// begin opens a watch from now on. The list is only for what "now" is, so it is as short as can be.
+// begin opens a watch from now on. The list is only for the current resource version, so it is
+// limited to one object.
 func (c *cluster) begin(ctx context.Context, cl *client, p pair) (watch.Interface, error) {
 	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()

@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// rule is for a kind whose objects are not ready as soon as they exist: what the agent is to report, and what that means.
+// rule is for a kind with objects that are not ready as soon as they exist. It has the fields that
+// the agent must report, and a function that judges them.
 type rule struct {
 	group, kind, resource string
 	clustered             bool
@@ -68,7 +69,7 @@ func DefaultConfig(o appcontext.Object) *workv1.ManifestConfigOption {
 	}
 	namespace := o.Namespace
 	if namespace == "" && !r.clustered {
-		namespace = metav1.NamespaceDefault // where agents put it, and then look for its configuration
+		namespace = metav1.NamespaceDefault // agents put the object there, and look for its configuration there
 	}
 	return &workv1.ManifestConfigOption{
 		ResourceIdentifier: workv1.ResourceIdentifier{Group: r.group, Resource: r.resource, Namespace: namespace, Name: o.Name},
@@ -76,7 +77,7 @@ func DefaultConfig(o appcontext.Object) *workv1.ManifestConfigOption {
 	}
 }
 
-// asked reports whether a configuration has the agent report all that a rule needs.
+// asked reports whether a configuration requests all fields of a rule from the agent.
 func asked(config *workv1.ManifestConfigOption, r *rule) bool {
 	if config == nil {
 		return false
@@ -90,7 +91,7 @@ func asked(config *workv1.ManifestConfigOption, r *rule) bool {
 	return !slices.ContainsFunc(r.paths, func(p workv1.JsonPath) bool { return !names[p.Name] })
 }
 
-// values are what an agent reported of an object.
+// values are the fields of an object that an agent has reported.
 type values map[string]workv1.FieldValue
 
 func valuesOf(c *workv1.ManifestCondition) values {
@@ -108,7 +109,7 @@ func (v values) text(name string) string {
 	return ""
 }
 
-// number is 0 where there is none: the API leaves zeros out.
+// number returns a number, or 0 if it is missing: the API omits zeros.
 func (v values) number(name string) int64 {
 	if n := v[name].Integer; n != nil {
 		return *n

@@ -25,17 +25,18 @@ type conn struct {
 	namespace string
 
 	mu sync.Mutex
-	// holders remembers which work an object was last seen in, or was taken out of. It saves lists; what it says is checked.
+	// holders has the work in which an object was last seen, or from which it was removed. It
+	// avoids lists. Its entries are checked.
 	holders map[appcontext.Object]string
-	// read has works as they were read last, with so many places of objects in all.
+	// read has the works as they were last read. places is the number of objects in them.
 	read   map[string]*readWork
 	places int
 }
 
-// maxAttempts bounds how often a call reads and writes anew because others were faster.
+// maxAttempts limits the attempts of a call after conflicts with other writers.
 const maxAttempts = 10
 
-// begin is what comes before each call.
+// begin runs before each call. It returns the error of Options.Reachable, with a class.
 func (c *conn) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -56,7 +57,8 @@ func (c *conn) begin(ctx context.Context) error {
 	return &connector.Error{Class: connector.ErrUnreachable, Err: err}
 }
 
-// Apply puts the objects into works: each into the one that holds it, new ones into that of their app.
+// Apply puts the objects into works: an object that is in a work into that work, and a new object
+// into the work of its app.
 func (c *conn) Apply(ctx context.Context, batch connector.Batch) error {
 	if err := c.begin(ctx); err != nil {
 		return err
@@ -69,7 +71,7 @@ func (c *conn) Apply(ctx context.Context, batch connector.Batch) error {
 	return c.retried(ctx, own, func() error { return c.apply(ctx, batch, own, entries) })
 }
 
-// retried calls until others did not interfere.
+// retried repeats a round while it conflicts with other writers, up to maxAttempts times.
 func (c *conn) retried(ctx context.Context, own string, round func() error) error {
 	for range maxAttempts {
 		if err := round(); !moved(err) {
@@ -125,7 +127,8 @@ func (c *conn) apply(ctx context.Context, batch connector.Batch, own string, ent
 	return nil
 }
 
-// interfered lets through what a new round may mend: the work was written, deleted or created meanwhile.
+// interfered returns an error unchanged if a new round may succeed: the work was written, deleted
+// or created meanwhile. Other errors get a class.
 func (c *conn) interfered(ctx context.Context, doing, name string, err error) error {
 	if moved(err) && ctx.Err() == nil {
 		return err
@@ -133,7 +136,7 @@ func (c *conn) interfered(ctx context.Context, doing, name string, err error) er
 	return c.failed(ctx, doing, name, err)
 }
 
-// Delete takes the objects out of all works that hold them. A work without any is deleted.
+// Delete removes the objects from all works that have them. A work without objects is deleted.
 func (c *conn) Delete(ctx context.Context, batch connector.Batch) error {
 	if err := c.begin(ctx); err != nil {
 		return err
@@ -187,7 +190,7 @@ func (c *conn) delete(ctx context.Context, own string, objects []appcontext.Obje
 	return nil
 }
 
-// Get returns what the agents have reported.
+// Get returns the states that the agents have reported.
 func (c *conn) Get(ctx context.Context, batch connector.Batch) ([]connector.State, error) {
 	if err := c.begin(ctx); err != nil {
 		return nil, err
@@ -204,7 +207,8 @@ func (c *conn) Get(ctx context.Context, batch connector.Batch) ([]connector.Stat
 	return states, nil
 }
 
-// Probe asks the hub for the first work. A hub that refuses, for now or for good, has answered: why, the next call says.
+// Probe lists one work. It also returns nil if the hub rejects the request: the next call returns
+// the error.
 func (c *conn) Probe(ctx context.Context) error {
 	if err := c.begin(ctx); err != nil {
 		return err
@@ -217,10 +221,10 @@ func (c *conn) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Close has nothing to free: the clientset is its owner's.
+// Close does nothing: the clientset belongs to the caller.
 func (c *conn) Close() error { return nil }
 
-// WatchStatus watches our works of the cluster.
+// WatchStatus watches the connector's works for the cluster.
 func (c *conn) WatchStatus(ctx context.Context, changed func()) error {
 	first, err := c.works.List(ctx, c.listOptions(1))
 	if err != nil {
@@ -233,7 +237,7 @@ func (c *conn) WatchStatus(ctx context.Context, changed func()) error {
 		return c.failed(ctx, "watch", "", err)
 	}
 	defer w.Stop()
-	changed() // what has changed before the watch began
+	changed() // for changes before the watch
 	for {
 		select {
 		case <-ctx.Done():

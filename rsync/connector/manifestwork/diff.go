@@ -14,8 +14,9 @@ import (
 
 var _ connector.Differ = &conn{}
 
-// Diff compares manifests with those in the works. Agents do not report objects as a whole, so what others have changed on the
-// cluster is not known. A message names unchanged objects whose work the agent has not applied.
+// Diff compares manifests with the manifests in the works. Agents do not report whole objects, so
+// changes by other writers on the cluster are not visible. An unchanged object has a message if the
+// agent has not applied its work.
 func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
 	if err := c.begin(ctx); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func refusal(err error) string {
 	return err.Error()
 }
 
-// fieldsOf reads a manifest; nil for one that is no object.
+// fieldsOf decodes a manifest. It returns nil for a manifest that is not an object.
 func fieldsOf(raw []byte) map[string]any {
 	content, err := contentOf(raw)
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// workName is the name of the work for the new objects of an app: readable, a DNS label, and another one for each pair.
+// workName returns the name of the work for the new objects of an app. It is a readable DNS label,
+// and differs for each pair of context and app.
 func workName(manager, contextID, app string) string {
 	const longest, hashed = 63, 10
 	sum := sha256.Sum256([]byte(manager + "\x00" + contextID + "\x00" + app))
@@ -43,8 +44,8 @@ func workName(manager, contextID, app string) string {
 	return readable + "-" + hash
 }
 
-// Name returns the name of the work that takes the new objects of an app, with the Manager of the options. Objects that a work
-// of another app or context holds stay there.
+// Name returns the name of the work for the new objects of an app, with the Manager of the options.
+// Objects that are in a work of another app or context stay there.
 func (c *Connectors) Name(appContextID, app string) string {
 	return workName(c.options.Manager, appContextID, app)
 }
@@ -78,7 +79,8 @@ func entriesOf(resources []appcontext.Resource) ([]entry, error) {
 	return out, nil
 }
 
-// objectsOf returns the objects in a work, in the order of its manifests; what is not one of ours has no kind.
+// objectsOf returns the objects in a work, in the order of its manifests. For a manifest that
+// cannot be parsed, the object has no kind.
 func objectsOf(w *workv1.ManifestWork) []appcontext.Object {
 	out := make([]appcontext.Object, len(w.Spec.Workload.Manifests))
 	for i := range out {
@@ -89,8 +91,8 @@ func objectsOf(w *workv1.ManifestWork) []appcontext.Object {
 	return out
 }
 
-// put returns a work with the entries in it: in place of those of the same objects, or at the end. It returns w itself
-// when that changes nothing.
+// put returns a work with the entries. An entry replaces the manifest of the same object, or is
+// added at the end. put returns w itself if nothing changes.
 func put(w *workv1.ManifestWork, entries []entry, o *Options) *workv1.ManifestWork {
 	next := w.DeepCopy()
 	at := map[appcontext.Object]int{}
@@ -121,7 +123,7 @@ func put(w *workv1.ManifestWork, entries []entry, o *Options) *workv1.ManifestWo
 	return finish(next, w, removed, o)
 }
 
-// take returns a work without the objects, or w itself when it has none of them.
+// take returns a work without the objects, or w itself if w does not have them.
 func take(w *workv1.ManifestWork, objects map[appcontext.Object]bool, o *Options) *workv1.ManifestWork {
 	next := w.DeepCopy()
 	kept := next.Spec.Workload.Manifests[:0]
@@ -140,7 +142,7 @@ func take(w *workv1.ManifestWork, objects map[appcontext.Object]bool, o *Options
 	return finish(next, w, removed, o)
 }
 
-// finish sets all of a work that follows from its manifests and the options.
+// finish sets the fields of a work that follow from its manifests and the options.
 func finish(next, before *workv1.ManifestWork, removed []string, o *Options) *workv1.ManifestWork {
 	if next.Labels == nil {
 		next.Labels = map[string]string{}
@@ -151,7 +153,7 @@ func finish(next, before *workv1.ManifestWork, removed []string, o *Options) *wo
 	maps.Copy(next.Labels, o.Labels)
 	maps.Copy(next.Annotations, o.Annotations)
 	next.Labels[LabelManager] = o.Manager
-	if reported(before) == nil { // it is done with all that was removed until then
+	if reported(before) == nil { // the agent has processed all earlier removals
 		was := removedOf(before)
 		removed = slices.DeleteFunc(removed, func(hash string) bool { return slices.Contains(was, hash) })
 	}
@@ -170,12 +172,12 @@ func finish(next, before *workv1.ManifestWork, removed []string, o *Options) *wo
 }
 
 const (
-	// maxRemoved bounds the annotation: beyond it, the work counts as having had any object.
+	// maxRemoved limits the annotation. Above it, any object counts as removed from the work.
 	maxRemoved = 512
 	anyObject  = "any"
 )
 
-// removedOf returns the hashes of what was taken out of a work.
+// removedOf returns the hashes of the objects that were removed from a work.
 func removedOf(w *workv1.ManifestWork) []string {
 	return strings.FieldsFunc(w.Annotations[AnnotationRemoved], func(r rune) bool { return r == ',' })
 }
@@ -193,7 +195,7 @@ func setRemoved(w *workv1.ManifestWork, hashes []string) {
 	w.Annotations[AnnotationRemoved] = strings.Join(hashes, ",")
 }
 
-// wasRemoved reports whether an object is among what was taken out of a work.
+// wasRemoved reports whether an object was removed from a work.
 func wasRemoved(w *workv1.ManifestWork, object appcontext.Object) bool {
 	if w.Annotations[AnnotationRemoved] == "" {
 		return false
@@ -202,14 +204,16 @@ func wasRemoved(w *workv1.ManifestWork, object appcontext.Object) bool {
 	return slices.ContainsFunc(removedOf(w), func(h string) bool { return h == hash || h == anyObject })
 }
 
-// hashOf is short: where two were the same, one would be waited for a little longer.
+// hashOf returns a short hash. If two objects had the same hash, the engine would wait a little
+// longer for one of them.
 func hashOf(o appcontext.Object) string {
 	const size = 6
 	sum := sha256.Sum256([]byte(o.Group + "\x00" + o.Kind + "\x00" + o.Namespace + "\x00" + o.Name))
 	return hex.EncodeToString(sum[:size])
 }
 
-// sameJSON compares content: a hub may give manifests back with other spaces and another order of members.
+// sameJSON compares content: a hub may return manifests with other spaces and another order of
+// members.
 func sameJSON(a, b []byte) bool {
 	if string(a) == string(b) {
 		return true
@@ -221,7 +225,7 @@ func sameJSON(a, b []byte) bool {
 
 func contentOf(data []byte) (v any, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber() // large integers are not to become the same floating number
+	decoder.UseNumber() // different large integers must not become the same float
 	err = decoder.Decode(&v)
 	return v, err
 }

@@ -22,18 +22,18 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// errRivals is what a call ends with that others were always faster than.
+// errRivals is the error of a call after too many conflicts with other writers.
 var errRivals = errors.New("others write the same works faster than we can")
 
-// namespaceTerminating is corev1's cause, without all of corev1.
+// namespaceTerminating is the cause of package corev1, without an import of corev1.
 const namespaceTerminating metav1.CauseType = "NamespaceTerminating"
 
-// fault makes an error of a class about an object.
+// fault returns an error with a class and an object.
 func fault(class error, object appcontext.Object, format string, args ...any) error {
 	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf(format, args...)}
 }
 
-// failed gives an error its class, and says what was being done to which work.
+// failed returns an error with a class, the operation, and the name of the work.
 func (c *conn) failed(ctx context.Context, doing, name string, err error) error {
 	var known *connector.Error
 	if err == nil || errors.As(err, &known) {
@@ -53,13 +53,15 @@ func (c *conn) failed(ctx context.Context, doing, name string, err error) error 
 	return &connector.Error{Class: ofHub{class}, Err: fmt.Errorf("%s %s in the namespace %s: %s", doing, what, c.namespace, clean(text))}
 }
 
-// ofHub is a class in the words of the hub, which answers in the place of the cluster: nobody has asked that.
+// ofHub is a class with a text about the hub. The hub has answered instead of the cluster, which
+// received no request.
 type ofHub struct{ class error }
 
 func (o ofHub) Error() string { return strings.Replace(o.class.Error(), "the cluster", "the hub", 1) }
 func (o ofHub) Unwrap() error { return o.class }
 
-// explain tells what an error of a hub, a source or the network means, without what it quotes of manifests.
+// explain returns the text and the class for an error of a hub, a source or the network. It omits
+// quotes of manifests.
 func explain(err error) (text string, class error) {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -76,20 +78,20 @@ func explain(err error) (text string, class error) {
 	case utilnet.IsProbableEOF(err), strings.Contains(err.Error(), "http2: "), strings.Contains(err.Error(), "when reading response body"):
 		return "the connection broke while the hub answered", connector.ErrUnreachable // net/http and client-go have no types for these
 	}
-	return "the hub's answer cannot be understood", connector.ErrRetryable // it may quote what it read
+	return "the hub's answer cannot be understood", connector.ErrRetryable // the error may quote the answer
 }
 
 func explainStatus(err error, s *metav1.Status) (text string, class error) {
 	switch {
-	case apierrors.IsRequestEntityTooLargeError(err), strings.Contains(s.Message, "request is too large"), // etcd's, by way of an API server
-		strings.Contains(s.Message, "larger than max"): // gRPC's, likewise
+	case apierrors.IsRequestEntityTooLargeError(err), strings.Contains(s.Message, "request is too large"), // of etcd, through an API server
+		strings.Contains(s.Message, "larger than max"): // of gRPC, likewise
 		return "the hub or its broker takes no work that large, divide the app into several: " + s.Message, connector.ErrTerminal
 	case apierrors.IsInvalid(err):
 		return "it is invalid: " + fields(s), connector.ErrTerminal
 	case apierrors.HasStatusCause(err, namespaceTerminating):
 		return "the namespace is being deleted", connector.ErrRetryable
 	case strings.Contains(s.Message, "admission webhook"):
-		rule, _, _ := strings.Cut(s.Message, "denied the request") // what follows is prose
+		rule, _, _ := strings.Cut(s.Message, "denied the request") // free text follows
 		class := connector.ErrTerminal
 		if apierrors.IsInternalError(err) {
 			rule, class = "an admission webhook of the hub does not work", connector.ErrRetryable
@@ -114,7 +116,8 @@ func explainStatus(err error, s *metav1.Status) (text string, class error) {
 	return fmt.Sprintf("the hub answered %d %s", s.Code, s.Reason), connector.ErrRetryable
 }
 
-// fields names what is wrong and why, without the values that the hub's message quotes.
+// fields returns the invalid fields and the reasons, without the values that the hub's message
+// quotes.
 func fields(s *metav1.Status) string {
 	var all []string
 	if s.Details != nil {
@@ -128,7 +131,8 @@ func fields(s *metav1.Status) string {
 	return strings.Join(all, ", ")
 }
 
-// detail returns what the message of a cause says after the value that it quotes. It is "" where that value cannot be told from the rest, or is in it again.
+// detail returns the text after the quoted value in the message of a cause. It returns "" if that
+// value cannot be separated from the text, or occurs in it again.
 func detail(message string) string {
 	_, rest, _ := strings.Cut(message, ": ")
 	quoted, err := strconv.QuotedPrefix(rest)
@@ -143,7 +147,8 @@ func detail(message string) string {
 	return text
 }
 
-// moved reports whether a write failed because the work is not any more as it was read: changed, made or gone.
+// moved reports whether a write failed because the work was changed, created or deleted since it
+// was read.
 func moved(err error) bool {
 	if apierrors.IsNotFound(err) {
 		var status apierrors.APIStatus
@@ -152,5 +157,5 @@ func moved(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)
 }
 
-// ofNamespace reports whether what was not found is the namespace.
+// ofNamespace reports whether the missing object is the namespace.
 func ofNamespace(s metav1.Status) bool { return s.Details != nil && s.Details.Kind == "namespaces" }

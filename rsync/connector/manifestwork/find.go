@@ -19,12 +19,13 @@ import (
 // holder is a work as it was read.
 type holder struct {
 	work   *workv1.ManifestWork
-	at     map[appcontext.Object]int // the places of objects among its manifests
-	absent bool                      // it is not there: what it would be when it is made
+	at     map[appcontext.Object]int // the indexes of objects in its manifests
+	absent bool                      // the work does not exist; work is its initial value
 }
 
-// readWork has the places of the objects in a version of a work. Any change on a cluster has the engine
-// look at all works there that it waits for: to parse thousands of manifests each time takes seconds.
+// readWork has the indexes of the objects in a version of a work. After any change on a cluster,
+// the engine reads all works there that it waits for. To parse thousands of manifests each time
+// would take seconds.
 type readWork struct {
 	uid     types.UID
 	version string
@@ -51,8 +52,8 @@ func (c *conn) holder(w *workv1.ManifestWork) *holder {
 	return h
 }
 
-// mayHave reports whether an object that is not in a work's manifests may be on the cluster because of it: it was taken out, and
-// the agent has not confirmed that it is gone.
+// mayHave reports whether an object that is not in a work's manifests may be on the cluster because
+// of the work. It was removed from the work, and the agent has not confirmed that it is gone.
 func (h *holder) mayHave(o appcontext.Object) bool {
 	if h.absent {
 		return false
@@ -65,8 +66,8 @@ func (h *holder) mayHave(o appcontext.Object) bool {
 	return wasRemoved(h.work, o) && reported(h.work) != nil
 }
 
-// aliased reports whether a work has an object that an agent reports under the same name: without a namespace, or in the
-// default one.
+// aliased reports whether a work has an object that an agent reports under the same name: without a
+// namespace, or in the default namespace.
 func (h *holder) aliased(o appcontext.Object) bool {
 	switch o.Namespace {
 	case "":
@@ -80,25 +81,27 @@ func (h *holder) aliased(o appcontext.Object) bool {
 	return there
 }
 
-// found says when an object need not be looked for any further.
+// found reports whether a work ends the search for an object.
 type found func(h *holder, o appcontext.Object) bool
 
-// held: the work has it.
+// held reports whether the work has the object.
 func held(h *holder, o appcontext.Object) bool {
 	_, ok := h.at[o]
 	return ok
 }
 
-// known: it has it, or may have it still on the cluster.
+// known reports whether the work has the object, or may still have it on the cluster.
 func known(h *holder, o appcontext.Object) bool { return held(h, o) || h.mayHave(o) }
 
-// had: it was taken out, or is reported without being in it. Which objects a work with very many removals had is not known.
+// had reports whether the object was removed from the work, or is reported without being in it. For
+// a work with very many removals, the removed objects are unknown, and had returns false.
 func had(h *holder, o appcontext.Object) bool {
 	return h.mayHave(o) && !slices.Contains(removedOf(h.work), anyObject)
 }
 
-// holderOf returns the work that has an object, or else one that it was taken out of and whose agent has not confirmed that:
-// there it can come back without being deleted first. It is nil where it is new.
+// holderOf returns the work that has an object. Otherwise it returns a work from which the object
+// was removed, if the agent has not confirmed that: the object can return to that work without a
+// deletion. It returns nil for a new object.
 func holderOf(works []*holder, o appcontext.Object) *holder {
 	for _, is := range []found{held, had} {
 		if i := slices.IndexFunc(works, func(h *holder) bool { return is(h, o) }); i >= 0 {
@@ -108,8 +111,9 @@ func holderOf(works []*holder, o appcontext.Object) *holder {
 	return nil
 }
 
-// find reads the app's own work, which comes first whether it is there or not, and those of ours that have the other objects. It
-// lists all only for what it finds in no work that it remembers.
+// find reads the app's own work, which is first in the result even if it does not exist, and the
+// connector's works that have the other objects. It lists all works only for objects without a
+// remembered work.
 func (c *conn) find(ctx context.Context, own string, objects []appcontext.Object, enough found) ([]*holder, error) {
 	mine, err := c.get(ctx, own)
 	if err != nil {
@@ -125,7 +129,7 @@ func (c *conn) find(ctx context.Context, own string, objects []appcontext.Object
 	}
 	names := c.remembered(objects, missing)
 	delete(names, own)
-	const fewer = 4 // than that, and a list is cheaper
+	const fewer = 4 // single reads; for more works a list is cheaper
 	if len(names) <= fewer {
 		for name := range names {
 			h, err := c.get(ctx, name)
@@ -158,7 +162,7 @@ func (c *conn) find(ctx context.Context, own string, objects []appcontext.Object
 	return works, nil
 }
 
-// get reads one work of ours, nil where there is none.
+// get reads one work of the connector. It returns nil if the work does not exist.
 func (c *conn) get(ctx context.Context, name string) (*holder, error) {
 	w, err := c.works.Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -176,7 +180,7 @@ func (c *conn) get(ctx context.Context, name string) (*holder, error) {
 	return c.holder(w), nil
 }
 
-// list reads all works of ours, in pages of one version.
+// list reads all works of the connector, in pages of one version.
 func (c *conn) list(ctx context.Context) ([]*holder, error) {
 	const page, attempts = 500, 3
 	var expired error
@@ -187,7 +191,7 @@ func (c *conn) list(ctx context.Context) ([]*holder, error) {
 			list, err := c.works.List(ctx, options)
 			if apierrors.IsResourceExpired(err) && options.Continue != "" {
 				expired = err
-				break // they took too long: begin anew
+				break // the pages took too long: start again
 			}
 			if err != nil {
 				return nil, c.failed(ctx, "list", "", err)
@@ -204,7 +208,7 @@ func (c *conn) list(ctx context.Context) ([]*holder, error) {
 	return nil, c.failed(ctx, "list", "", expired)
 }
 
-// remembered returns the names of the works that some objects were last seen in.
+// remembered returns the names of the works in which some objects were last seen.
 func (c *conn) remembered(objects []appcontext.Object, which func(appcontext.Object) bool) map[string]bool {
 	names := map[string]bool{}
 	c.mu.Lock()
@@ -217,7 +221,7 @@ func (c *conn) remembered(objects []appcontext.Object, which func(appcontext.Obj
 	return names
 }
 
-// note remembers which of the objects a work has.
+// note records which of the objects a work has.
 func (c *conn) note(h *holder, objects []appcontext.Object) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,7 +242,7 @@ func (c *conn) remember(name string, entries []entry) {
 	c.boundLocked()
 }
 
-// boundLocked forgets all when it is much.
+// boundLocked clears the caches when they are too large.
 func (c *conn) boundLocked() {
 	const most = 100_000
 	if len(c.holders) > most {
@@ -250,7 +254,7 @@ func (c *conn) boundLocked() {
 	}
 }
 
-// forgetLocked forgets a work as it was read.
+// forgetLocked removes a work from the cache.
 func (c *conn) forgetLocked(name string) {
 	if w := c.read[name]; w != nil {
 		c.places -= len(w.at)

@@ -24,11 +24,12 @@ var (
 	errUnapplied   = errors.New("the agent could not apply all of the work")
 )
 
-// statusFeedbackSynced is the type of the condition with which an agent says of which generation
-// the values are that it reports.
+// statusFeedbackSynced is the type of the condition with the generation of the values that an agent
+// reports.
 const statusFeedbackSynced = "StatusFeedbackSynced"
 
-// reported returns nil when the agent has applied a work as it is now, and else what is known.
+// reported returns nil if the agent has applied the current version of a work, and otherwise the
+// reason.
 func reported(w *workv1.ManifestWork) error {
 	applied := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied)
 	switch {
@@ -44,7 +45,7 @@ func reported(w *workv1.ManifestWork) error {
 	return nil
 }
 
-// stateOf returns what works, as they were read, say of an object.
+// stateOf returns the state of an object according to the works that were read.
 func stateOf(object appcontext.Object, works []*holder, o *Options) connector.State {
 	for _, w := range works {
 		if i, held := w.at[object]; held {
@@ -74,7 +75,7 @@ func removing(w *workv1.ManifestWork) string {
 	return "the agent still lists it"
 }
 
-// heldState is the state of an object that is in a work, at a place of its manifests.
+// heldState returns the state of an object in a work, at an index of its manifests.
 func heldState(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.ManifestCondition, o *Options) connector.State {
 	state := connector.State{Object: object}
 	if w.DeletionTimestamp != nil {
@@ -104,21 +105,21 @@ func heldState(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv
 	return state
 }
 
-// recent reports whether a condition of a manifest is not of an earlier generation; agents need not
-// say of which it is, then that of the work counts.
+// recent reports whether a condition of a manifest is not of an earlier generation. Agents may omit
+// its generation. Then the generation of the work's condition counts.
 func recent(c *metav1.Condition, w *workv1.ManifestWork) bool {
 	return c.ObservedGeneration == 0 || c.ObservedGeneration >= w.Generation
 }
 
-// availableKnown is for agents that set Available apart from Applied, and say of which generation
-// it is on the work only.
+// availableKnown is for agents that set Available separately from Applied, and report its
+// generation on the work only.
 func availableKnown(c *metav1.Condition, w *workv1.ManifestWork) bool {
 	whole := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkAvailable)
 	return c.ObservedGeneration != 0 || whole == nil || whole.ObservedGeneration == 0 || whole.ObservedGeneration >= w.Generation
 }
 
-// judged says of an object that is there whether it does what it is for. That it never will comes
-// first: an agent may report of what has failed that it still progresses.
+// judged returns whether an existing object is ready or has failed. A failure takes precedence: an
+// agent may report that a failed object still progresses.
 func judged(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.ManifestCondition, o *Options) (ready, failed bool, message string) {
 	ready = true
 	if rule := ruleOf(object); rule != nil && asked(o.Config(object), rule) {
@@ -146,8 +147,8 @@ func judged(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.M
 	return ready, failed, message
 }
 
-// conditionOf finds what an agent says of an object at a place of the manifests. An agent may
-// report the namespace that it put an object into that names none.
+// conditionOf returns the agent's report of an object at an index of the manifests. For an object
+// without a namespace, an agent may report the namespace in which it put the object.
 func conditionOf(w *workv1.ManifestWork, object appcontext.Object, i int) workv1.ManifestCondition {
 	var found *workv1.ManifestCondition
 	for j := range w.Status.ResourceStatus.Manifests {
@@ -168,13 +169,14 @@ func conditionOf(w *workv1.ManifestWork, object appcontext.Object, i int) workv1
 	return *found
 }
 
-// names reports whether an agent means an object, which may be in the default namespace without saying so.
+// names reports whether an agent's report is about an object, which may be in the default namespace
+// without naming it.
 func names(m *workv1.ManifestResourceMeta, o appcontext.Object) bool {
 	return m.Group == o.Group && m.Kind == o.Kind && m.Name == o.Name &&
 		(m.Namespace == o.Namespace || o.Namespace == "" && m.Namespace == metav1.NamespaceDefault)
 }
 
-// clean makes a line of bounded length of what an agent says.
+// clean returns a text of an agent as one line of limited length.
 func clean(text string) string {
 	const limit = 300
 	text = strings.Map(func(r rune) rune {

@@ -3,9 +3,10 @@
 
 // Package emcopb is the generated code of EMCO's services: installapp, updateapp and readyNotify.
 //
-// EMCO's files have no package, so their messages have names like InstallAppRequest, of which there can be one each in the
-// registry of a process. A program that links EMCO's own generated code, or another copy of it, would end at its start
-// with a conflict. Therefore these messages are in [Registry], and nowhere else: whoever looks for them by name looks there.
+// EMCO's files have no package, so their messages have names like InstallAppRequest. The registry
+// of a process can contain each name only once. A program that links EMCO's own generated code, or
+// another copy of it, would fail at its start with a conflict. Therefore these messages are only in
+// [Registry]. Look for them by name there.
 package emcopb
 
 import "google.golang.org/protobuf/reflect/protoregistry"

@@ -97,7 +97,8 @@ func (s *Store) limited(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeoutCause(ctx, s.options.Timeout, fmt.Errorf("etcd did not answer in %s", s.options.Timeout))
 }
 
-// failure names the errors that have a name in package store.
+// failure returns an error with a description. It translates the errors that have a name in package
+// store.
 func failure(ctx context.Context, what string, err error) error {
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
@@ -141,7 +142,8 @@ func (s *Store) Range(ctx context.Context, prefix string) (store.RangeResult, er
 	return out, nil
 }
 
-// Txn implements [store.Data]. A transaction that fails reads the keys of its conditions in the same request.
+// Txn implements [store.Data]. If a condition is not met, the same request reads the keys of all
+// conditions.
 func (s *Store) Txn(ctx context.Context, compares []store.Compare, ops []store.Op) (store.TxnResult, error) {
 	if err := store.CheckSize(compares, ops, s.options.MaxTxnBytes, s.options.MaxTxnOps); err != nil {
 		return store.TxnResult{}, err

@@ -32,7 +32,8 @@ func (s *Store) Watch(ctx context.Context, prefix string, fromRevision int64) <-
 		if fromRevision > 0 {
 			options = append(options, clientv3.WithRev(fromRevision))
 		}
-		// A server that has lost its quorum knows nothing new, and would not say so without a leader required.
+		// A server that has lost its quorum receives no changes. It reports that only with
+		// RequireLeader.
 		for response := range s.watcher.Watch(clientv3.WithRequireLeader(ctx), prefix, options...) {
 			message := watched(ctx, response)
 			if message.Err == nil && len(message.Events) == 0 {

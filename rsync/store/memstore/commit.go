@@ -14,10 +14,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// errTwice is what etcd says too.
+// errTwice is returned for a transaction that etcd also rejects.
 var errTwice = errors.New("two operations of a transaction are about the same key")
 
-// checkKeys refuses puts of a key that another op is about.
+// checkKeys rejects a put or a delete of a key that an earlier op names.
 func checkKeys(ops []store.Op) error {
 	keys := map[string]bool{}
 	for _, op := range ops {
@@ -29,7 +29,7 @@ func checkKeys(ops []store.Op) error {
 	return nil
 }
 
-// commit does the ops at a new revision and tells watches. With s.mu held.
+// commit executes the ops at a new revision and notifies the watches. The caller must lock s.mu.
 func (s *Store) commit(ops []store.Op) {
 	s.revision++
 	var events []store.Event
@@ -87,7 +87,8 @@ func (s *Store) remember(events []store.Event) {
 	for _, e := range events {
 		s.log = append(s.log, logged{s.revision, e})
 	}
-	// Half of it at a time, so that each event is moved once; a revision is dropped as a whole.
+	// The log drops half of its events at a time, so each event is copied once. It drops whole
+	// revisions.
 	if len(s.log) > 2*s.options.History {
 		cut := len(s.log) - s.options.History
 		for cut < len(s.log) && s.log[cut].revision == s.log[cut-1].revision {
@@ -98,11 +99,11 @@ func (s *Store) remember(events []store.Event) {
 	}
 }
 
-// Compact removes all past events, as a compaction of etcd does, and frees the memory of deleted keys.
+// Compact removes all past events, like a compaction of etcd, and frees the memory of deleted keys.
 // Watches that begin earlier return ErrCompacted.
 func (s *Store) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dropped, s.log = s.revision, nil
-	s.data, s.keys = maps.Collect(maps.All(s.data)), append([]string(nil), s.keys...) // what was large gets small
+	s.data, s.keys = maps.Collect(maps.All(s.data)), append([]string(nil), s.keys...) // copies free the memory
 }

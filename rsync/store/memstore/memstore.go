@@ -106,7 +106,7 @@ func (s *Store) Counts() Counts {
 	return s.counts
 }
 
-// Len returns how many keys there are.
+// Len returns the number of keys.
 func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

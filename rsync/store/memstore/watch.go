@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// watch has a queue without a bound: a slow reader must hold up nobody.
+// watch has an unbounded queue, so a slow reader does not delay others.
 type watch struct {
 	prefix string
 	wake   wait.Signal

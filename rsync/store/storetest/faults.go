@@ -17,7 +17,8 @@ import (
 var (
 	// ErrInjected is returned by a failing call.
 	ErrInjected = errors.New("injected failure of the store")
-	// ErrCrashed is returned by every call after a crash, which ends the process of the caller.
+	// ErrCrashed is returned by every call after a crash. A crash simulates the end of the caller's
+	// process.
 	ErrCrashed = errors.New("injected crash")
 )
 
@@ -27,10 +28,10 @@ type Verdict int
 // The verdicts.
 const (
 	Pass        Verdict = iota
-	FailBefore          // not done, and an error
-	FailAfter           // done, and an error
-	CrashBefore         // not done, and nothing after it
-	CrashAfter          // done, and nothing after it
+	FailBefore          // not executed, and an error
+	FailAfter           // executed, and an error
+	CrashBefore         // not executed, and all later calls fail
+	CrashAfter          // executed, and all later calls fail
 )
 
 // Faults is one process's view of a store. Writes (Txn with ops) are numbered from 1.
@@ -83,7 +84,7 @@ type Write struct {
 	Result   store.TxnResult
 	// Held is true if the write was sent before or during Hold and reached the store after Release.
 	Held bool
-	// At is when it was done.
+	// At is the time at which the store returned.
 	At time.Time
 }
 
@@ -171,7 +172,7 @@ func (f *Faults) Release() {
 	}
 }
 
-// pass waits until calls may go on; it reports whether this one had to wait.
+// pass waits until calls may continue. It reports whether this call had to wait.
 func (f *Faults) pass(ctx context.Context) (bool, error) {
 	f.mu.Lock()
 	held := f.held
@@ -230,7 +231,7 @@ func (f *Faults) Txn(ctx context.Context, compares []store.Compare, ops []store.
 	}
 	late := make(chan store.TxnResult, 1)
 	failed := make(chan error, 1)
-	go func() { // it goes on by itself where the caller does not wait any more
+	go func() { // it continues if the caller stops waiting
 		result, err := f.txn(context.WithoutCancel(ctx), compares, ops)
 		if err != nil {
 			failed <- err
@@ -288,7 +289,7 @@ func (f *Faults) txn(ctx context.Context, compares []store.Compare, ops []store.
 	return result, err
 }
 
-// Watch implements [store.Data]. While calls are held, so are messages.
+// Watch implements [store.Data]. Hold also delays its messages.
 func (f *Faults) Watch(ctx context.Context, prefix string, fromRevision int64) <-chan store.Watched {
 	out := make(chan store.Watched)
 	go func() {

@@ -7,7 +7,7 @@
 //		storetest.Run(t, func(t *testing.T) store.Store { return mystore.New(…) })
 //	}
 //
-// [Faults] is a store around a store that fails, "crashes" or holds calls back where a test wants it to.
+// [Faults] wraps a store. It fails, "crashes" or delays calls as a test requires.
 package storetest
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// patience is how long something that must happen may take.
+// patience limits the time until an expected result.
 const patience = 20 * time.Second
 
 // Run tests a store against the contract of package store. Each test calls newStore for an empty
@@ -184,7 +184,7 @@ func testCancelled(t *testing.T, s store.Store) {
 	}
 }
 
-// testConcurrentAdds has several goroutines add to a number: each addition is counted once.
+// testConcurrentAdds lets several goroutines add to a number. Each addition must count once.
 func testConcurrentAdds(t *testing.T, s store.Store) {
 	const workers, each = 4, 10
 	var all sync.WaitGroup

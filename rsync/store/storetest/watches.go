@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// follow returns the next n events of a watch as words, those of one message in brackets.
+// follow returns the next n events of a watch as words. The events of one message are in brackets.
 func follow(t *testing.T, watch <-chan store.Watched, n int) string {
 	t.Helper()
 	out := ""
@@ -59,7 +59,7 @@ func testWatchPast(t *testing.T, s store.Store) {
 	}
 }
 
-// joined leaves out where messages end: several transactions may come in one.
+// joined removes the brackets, because one message may have several transactions.
 func joined(s string) string {
 	out := ""
 	for _, r := range s {
