@@ -3,8 +3,7 @@
 
 package appliedwork
 
-// Adoption decides what Apply does with an object that exists and that the AppliedWork does not
-// own.
+// Adoption decides whether Apply adopts an existing object that the AppliedWork does not own.
 type Adoption string
 
 const (

@@ -32,8 +32,8 @@ func NewApplier(tracker *Tracker) *Applier {
 
 // ApplyOptions are the options of [Applier.Apply]. The zero value is useful.
 type ApplyOptions struct {
-	// Adoption decides what happens to an object that exists and that the AppliedWork does not own.
-	// An adoption removes the annotations and the field managers of AppliedWorks that were deleted.
+	// Adoption decides whether an existing object that the AppliedWork does not own is adopted. An
+	// adoption removes the annotations and the field managers of AppliedWorks that were deleted.
 	// Defaults to AdoptNever.
 	Adoption Adoption
 	// FieldManager is the prefix of the field manager's name. The UID of the AppliedWork follows,
@@ -44,15 +44,15 @@ type ApplyOptions struct {
 	// Policies decide which objects stay when the work drops them. Use the same in Prune and
 	// Teardown. An object that stays gets no owner reference.
 	Policies Policies
-	// Force takes over fields of other field managers. Without it, such fields are an
-	// [*OwnershipConflictError], and the other fields of the object are applied, unless the
-	// conflict is about a field of another version of the kind. An object that is not adopted yet
-	// is then not written at all. Fields without a manager, for example after a release, need no
-	// Force.
+	// Force overwrites conflicting fields of other field managers, and becomes their manager.
+	// Without Force, such fields are an [*OwnershipConflictError]. The other fields of the object
+	// are then applied, unless the conflict is about a field of another version of the kind. An
+	// object that is not adopted yet is not written at all. Fields without a manager, for example
+	// after a release, need no Force.
 	Force bool
 	// MigrateManagers are field managers of earlier tools, such as "kubectl-client-side-apply".
-	// Their fields move to FieldManager, as with csaupgrade of client-go. Those of their fields
-	// that the manifest does not have are removed.
+	// Their fields move to FieldManager, as with csaupgrade of client-go. Fields of theirs that
+	// are not in the manifest are removed.
 	MigrateManagers []string
 	// Recreate deletes an object and creates it again if the API server refuses a change only
 	// because of immutable fields. A dry run of the create must succeed first. The work must have
@@ -63,11 +63,12 @@ type ApplyOptions struct {
 	// exist only for single objects. A namespace in the key of a cluster-scoped object is ignored,
 	// as is a key without an object.
 	ByKey map[Key]ObjectOptions
-	// Executor is the user whose rights limit what is written. The error of an object that the user
-	// may not write is Forbidden, and the other objects are applied. Requires [Options].Reviews.
-	// Nil means no check.
+	// Executor is a user that limits the writes of Apply. The error of an object that the user may
+	// not write is Forbidden, and the other objects are applied. Requires [Options].Reviews. Nil
+	// means no check.
 	Executor *Executor
-	// Concurrency is how many objects are applied at a time, from 1 to 256. Defaults to 16.
+	// Concurrency is the number of objects that are applied at a time, from 1 to 256. Defaults to
+	// 16.
 	Concurrency int
 }
 
@@ -83,8 +84,8 @@ type ObjectOptions struct {
 	// Partial marks a manifest with only some of the work's fields of the object. Fields that the
 	// AppliedWork has applied with another FieldManager stay.
 	Partial bool
-	// ResourceVersion is the version of the live object from which the values of the manifest come.
-	// If the object has changed since, it is not written, and the error is [ErrChanged].
+	// ResourceVersion is the version of the live object on which the manifest is based. If the
+	// object has changed since, it is not written, and the error is [ErrChanged].
 	ResourceVersion string
 	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas. Apply
 	// sends these fields when it creates the object, and keeps their live values later. It does not
@@ -119,7 +120,8 @@ const (
 
 const (
 	defaultFieldManager = "appliedwork"
-	// maxFieldManager leaves room for the UID in the 128 characters that the API server takes.
+	// maxFieldManager leaves room for the UID within the 128 characters that the API server
+	// accepts.
 	maxFieldManager = 90
 )
 
@@ -173,12 +175,14 @@ func (o ApplyOptions) of(key Key) ObjectOptions {
 // that was certainly not written. An object with an unknown outcome keeps its entry, so that it is
 // found again.
 //
-// An object that matches its manifest causes no write. Namespaces and CRDs come first, webhooks and
-// API services last. An object that fails does not stop the others. An object is pending while it,
-// or its namespace, is being deleted. Apply does not change the given objects, and does not send
-// their owner references to AppliedWorks, their status, also if the kind has no such subresource, or
-// metadata that only the API server sets. A nil element stands for a manifest that could not be
-// decoded.
+// An object that matches its manifest causes no write. Namespaces and CRDs are applied first,
+// webhooks and API services last. An object that fails does not stop the others. An object is
+// pending while it, or its namespace, is being deleted. A nil element stands for a manifest that
+// could not be decoded.
+//
+// Apply does not change the given objects. It does not send their owner references to AppliedWorks,
+// their status, or metadata that only the API server sets. This includes the status of kinds
+// without a status subresource.
 //
 // After [ErrTerminating], [ErrDuplicate], [ErrInvalidInput] or an [*InventoryTooLargeError],
 // nothing is applied. Otherwise the error joins those of the change set: [ErrGenerateName],
@@ -188,14 +192,15 @@ func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects
 	return a.apply(ctx, work, objects, opts, false)
 }
 
-// Plan returns what Apply would do, and changes nothing. It makes the requests of Apply as dry
-// runs, which need the same rights. Each change has the action that Apply would take and the object
-// as it would be. For an existing object it also has Fields; without any, the object is unchanged.
+// Plan returns the changes that Apply would make, and changes nothing. It makes the requests of
+// Apply as dry runs, which need the same rights. Each change has the action that Apply would take
+// and the resulting object. For an existing object it also has Fields; without any, the object is
+// unchanged.
 //
 // An object is pending if the same call would create its kind or its namespace, because the API
 // server cannot check the object before. An object that Recreate would delete and create again is
-// created, and has the UID of the existing one. The errors are those of Apply. The AppliedWork must
-// exist: use the result of [Tracker.Ensure], which has its UID.
+// reported as created, with the UID of the existing object. The errors are those of Apply. The
+// AppliedWork must exist: use the result of [Tracker.Ensure], which has its UID.
 func (a *Applier) Plan(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions) (*ChangeSet, error) {
 	return a.apply(ctx, work, objects, opts, true)
 }
@@ -236,8 +241,8 @@ type applyRun struct {
 	items     []*applyItem
 	announced map[schema.GroupVersionKind]announced
 	inventory *inventory
-	keepers   map[Key]bool       // Namespaces and CRDs with an object that stays: by a policy, or not of the call
-	gone      map[types.UID]bool // of the AppliedWorks with traces on objects to adopt, those that are gone
+	keepers   map[Key]bool       // Namespaces and CRDs with an object that stays: by a policy, or not part of the call
+	gone      map[types.UID]bool // deleted AppliedWorks with traces on objects to adopt
 }
 
 // applyItem is one object of a call.
@@ -248,19 +253,19 @@ type applyItem struct {
 	mapped   bool // whether mapping can be used
 	unmapped error
 	live     *unstructured.Unstructured
-	gone     []types.UID // AppliedWorks that are gone, whose traces live does not have any more
+	gone     []types.UID // deleted AppliedWorks; their traces were removed from live
 	manager  string
 	options  ObjectOptions
-	ignored  *ignored // nil for none
+	ignored  *ignored // nil if no field is ignored
 	change   Change
 	done     bool
 
 	isNew   bool // its entry is from this call
 	ours    bool // the object as it was read is ours
 	adopted bool // it is, or would be, adopted
-	moved   bool // it comes from another AppliedWork
-	refused bool // nothing came of this call for certain
-	applied bool // the object has been written, or is as it should be
+	moved   bool // it moves from another AppliedWork
+	refused bool // this call certainly wrote nothing
+	applied bool // the object was written, or was up to date
 }
 
 func (i *applyItem) finish(action Action, err error) {
@@ -277,7 +282,7 @@ func (i *applyItem) fail(err error) {
 	i.finish(ActionFailed, err)
 }
 
-// identify says what the objects are and how to reach them.
+// identify determines the identity of each object, and how to reach it.
 func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstructured) error {
 	seen := make(map[Key]int, len(objects))
 	r.announced = announcedKinds(objects)
@@ -298,7 +303,7 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 		item.mapping, item.unmapped = r.kinds.resolveExactly(ctx, gvk)
 		item.mapped = item.unmapped == nil
 		if a, ok := r.announced[gvk]; ok && !item.mapped {
-			item.mapping = a.mapping // it will be served when its CRD is applied
+			item.mapping = a.mapping // served after its CRD is applied
 		} else if !item.mapped {
 			item.finish(ActionFailed, fmt.Errorf("manifest %d, %s: %w", ordinal, key, item.unmapped))
 			continue
@@ -321,7 +326,7 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 	return nil
 }
 
-// place sets the entry of an item: with a namespace when its kind has one, and else without.
+// place sets the entry of an item. A namespaced kind requires a namespace; other kinds lose it.
 func (i *applyItem) place(ordinal int, gvk schema.GroupVersionKind) error {
 	key := &i.change.Key
 	if i.mapping.namespaced && key.Namespace == "" {
@@ -337,10 +342,10 @@ func (i *applyItem) place(ordinal int, gvk schema.GroupVersionKind) error {
 	return nil
 }
 
-// announced is a kind that is served when a CRD of the work is applied.
+// announced is a kind that is served after a CRD of the work is applied.
 type announced struct {
 	mapping mapping
-	crd     int // the place of the CRD among the objects
+	crd     int // index of the CRD among the objects
 }
 
 // announcedKinds returns the kinds that CRDs among the objects define.

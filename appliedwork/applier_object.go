@@ -21,7 +21,7 @@ import (
 // causeNamespaceTerminating is corev1.NamespaceTerminatingCause.
 const causeNamespaceTerminating metav1.CauseType = "NamespaceTerminating"
 
-// applyOne writes one object, and again when somebody else was faster.
+// applyOne writes one object. It starts again if the object has changed since it was read.
 func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 	for attempt := 0; ; attempt++ {
 		err := r.step(ctx, item)
@@ -47,14 +47,15 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 		switch {
 		case moved:
 		case f.err != nil:
-			item.finish(ActionFailed, errors.Join(failed, f.err)) // whether it was written is not known
+			item.finish(ActionFailed, errors.Join(failed, f.err)) // it is unknown whether the object was written
 			return
 		case !isWritten(f.obj, r.work.UID):
 			item.fail(failed)
 			return
 		}
 		if f.err != nil {
-			// What was there when a write found it to be another is not known, so it is no refusal.
+			// The write failed because the object had changed, and its new state is unknown. So
+			// this is no refusal.
 			item.finish(ActionFailed, fmt.Errorf("read %s: %w", item.change.Key, r.precisely(ctx, item, f.err)))
 			return
 		}
@@ -62,9 +63,10 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 	}
 }
 
-// mayBeRepeat reports whether an error may be the answer to the second try of a request. client-go
-// repeats a request that is answered with Retry-After, as by a proxy that lost the first answer. The
-// API server may refuse the second try because of the first: a quota is used up, a port is taken.
+// mayBeRepeat reports whether an error may be the answer to a repeated request. client-go repeats a
+// request that is answered with Retry-After, for example by a proxy that lost the first answer. The
+// API server may refuse the second request because of the first: a quota is used up, or a port is
+// taken.
 func (r *applyRun) mayBeRepeat(item *applyItem, err error) bool {
 	var status apierrors.APIStatus
 	return !r.dry && !item.ours && isRefusal(err) && errors.As(err, &status) && !IsTypeNotServed(err)
@@ -75,11 +77,12 @@ func isWritten(obj *unstructured.Unstructured, uid types.UID) bool {
 	return obj != nil && (IsOwnedBy(obj, uid) || isWrittenFor(obj, uid))
 }
 
-// inspect finds out whose an object is. It fails an item whose object may not be applied, before any request.
+// inspect determines whether an object is ours, adopted or moved. It fails an item that may not be
+// applied, before any write.
 func (r *applyRun) inspect(item *applyItem, entry v1alpha1.AppliedResourceMeta) {
 	live, key := item.live, item.change.Key
 	same := live != nil && entry.UID != "" && entry.UID == live.GetUID()
-	// The entry of an object that is left may be of one that others have by now.
+	// An object with owners may belong to others by now, even if the entry has its UID.
 	unowned := live != nil && len(live.GetOwnerReferences()) == 0
 	item.ours = same && unowned || isWritten(live, r.work.UID)
 	switch {
@@ -90,7 +93,7 @@ func (r *applyRun) inspect(item *applyItem, entry v1alpha1.AppliedResourceMeta) 
 	case item.ours:
 		item.adopted = same && entry.Adopted || isAdopted(live, r.work.UID)
 	case live.GetDeletionTimestamp() == nil:
-		// One that was another work's when it was read first has moved, though that may have released it since.
+		// An object of another work has moved, even if that work has released it since.
 		item.moved = item.moved || wasOfWork(live)
 		item.adopted = !item.moved
 		if err := mayAdopt(key, live, r.opts.Adoption); err != nil {
@@ -99,7 +102,8 @@ func (r *applyRun) inspect(item *applyItem, entry v1alpha1.AppliedResourceMeta) 
 	}
 }
 
-// step does what the object as it was read needs. The error is errMoved when it is another by now.
+// step makes the requests that the object as it was read needs. It returns errMoved if the object
+// has changed since.
 func (r *applyRun) step(ctx context.Context, item *applyItem) error {
 	live := item.live
 	if r.inspect(item, r.inventory.entry(item.change.Key)); item.done {
@@ -145,7 +149,7 @@ func (r *applyRun) step(ctx context.Context, item *applyItem) error {
 	return err
 }
 
-// own brings the owner reference of an object, and the mark of adopted ones, to what they should be, and changes nothing else.
+// own sets only the owner reference and our annotations of an object.
 func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) error {
 	live := item.live
 	owned := live.DeepCopy()
@@ -188,8 +192,8 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 	return nil
 }
 
-// mayRecreate reports whether an object may be deleted and created again: it is owned by us alone,
-// and does not stay.
+// mayRecreate reports whether an object may be deleted and created again. It must be owned by us
+// alone, and must not be kept.
 func (r *applyRun) mayRecreate(item *applyItem) bool {
 	if !item.options.Recreate || !IsOwnedBy(item.live, r.work.UID) || item.adopted || isContainer(item.change.Key) {
 		return false
@@ -200,8 +204,9 @@ func (r *applyRun) mayRecreate(item *applyItem) bool {
 	return !slices.ContainsFunc(item.live.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID != r.work.UID })
 }
 
-// remove deletes the object that was read, to create it again. The error is errMoved: it is looked at again. An object that the
-// API server would not create is not deleted.
+// remove deletes the object that was read, to create it again. After the deletion it returns
+// errMoved, so the object is read again. An object that the API server would not create is not
+// deleted.
 func (r *applyRun) remove(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
 	trial := metav1.CreateOptions{FieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll}}
 	if _, err := r.resource(item.mapping, item.id.Namespace).Create(ctx, manifest, trial); !apierrors.IsAlreadyExists(err) {
@@ -226,14 +231,15 @@ func (r *applyRun) remove(ctx context.Context, item *applyItem, manifest *unstru
 	return fmt.Errorf("delete it to create it again: %w", err)
 }
 
-// migrates reports whether field managers have fields that are to become ours.
+// migrates reports whether fields of MigrateManagers must become ours.
 func (r *applyRun) migrates(live *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource == "" && slices.Contains(r.opts.MigrateManagers, e.Manager)
 	})
 }
 
-// isUnowned reports whether an object gets no owner reference: it stays, or it is the Namespace or the CRD of an object that stays.
+// isUnowned reports whether an object gets no owner reference: the object stays, or it is the
+// Namespace or the CRD of an object that stays.
 func (r *applyRun) isUnowned(item *applyItem) bool {
 	if stays := r.stays(item); stays || !isContainer(item.change.Key) {
 		return stays
@@ -242,14 +248,14 @@ func (r *applyRun) isUnowned(item *applyItem) bool {
 		slices.ContainsFunc(r.items, func(other *applyItem) bool { return item.contains(other.id) && r.stays(other) })
 }
 
-// isContainer reports whether Kubernetes deletes other objects with an object.
+// isContainer reports whether Kubernetes deletes other objects together with an object.
 func isContainer(key Key) bool {
 	kind := key.GroupKind()
 	return kind == namespaceKind || kind == crdKind
 }
 
-// contains reports whether an object is deleted with the one of the item, which is its Namespace or its CRD. An
-// identifier may lack the kind or the resource.
+// contains reports whether an object is deleted together with the object of the item, its Namespace
+// or its CRD. The identifier may lack the kind or the resource.
 func (i *applyItem) contains(id v1alpha1.ResourceIdentifier) bool {
 	switch i.change.Key.GroupKind() {
 	case namespaceKind:
@@ -263,16 +269,16 @@ func (i *applyItem) contains(id v1alpha1.ResourceIdentifier) bool {
 	return false
 }
 
-// stays reports whether an object stays when the AppliedWork goes.
+// stays reports whether an object stays when the AppliedWork is deleted.
 func (r *applyRun) stays(item *applyItem) bool {
 	kept := isKept(item.source) || item.live != nil && isKeptFrom(item.live, r.work.UID)
 	return kept || r.isProtected(item.change.Key) || r.opts.Policies.of(item.id, item.adopted) == PolicyOrphan
 }
 
-// isLeft reports whether the policy leaves an object, which is not because it was adopted.
+// isLeft reports whether the policy keeps an object, regardless of its adoption.
 func (r *applyRun) isLeft(item *applyItem) bool { return r.opts.Policies.For(item.id) == PolicyOrphan }
 
-// manifest returns what is sent for an item.
+// manifest returns the manifest to send for an item.
 func (r *applyRun) manifest(item *applyItem) (*unstructured.Unstructured, error) {
 	f := form{
 		adopted: item.adopted, unowned: r.isUnowned(item), kept: r.isLeft(item),
@@ -293,11 +299,13 @@ func mayAdopt(key Key, live *unstructured.Unstructured, adoption Adoption) error
 	return &AdoptionError{Key: key, UID: live.GetUID(), Owners: owners, Adoption: adoption}
 }
 
-// create makes the object with a create, not an apply, which would silently take over what somebody else has made since. It
-// accepts only what an apply accepts, or every later apply would fail.
+// create creates the object with a create request. An apply would silently change an object that
+// others have created meanwhile. It sends only manifests that an apply accepts, because otherwise
+// every later apply would fail.
 func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
 	if uid := r.inventory.entry(item.change.Key).UID; uid != "" && !r.dry {
-		// It was there when the intent was recorded, and is gone. What is made now is another object.
+		// The object existed when the intent was recorded, and is gone. The new object has another
+		// UID.
 		if err := r.tracker.intendAnew(ctx, r.work, item.id); err != nil {
 			return err
 		}
@@ -335,7 +343,8 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 	return r.explain(ctx, item, err)
 }
 
-// patch applies the manifest to the object that was read, and to no other of its name: its UID is part of what is sent.
+// patch applies the manifest to the object that was read. The manifest has its UID, so it is not
+// applied to another object of the same name.
 func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action) error {
 	client, live := r.resource(item.mapping, item.id.Namespace), item.live
 	rv := live.GetResourceVersion()
@@ -344,14 +353,15 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 		managed = orNone(live.GetManagedFields())
 	}
 	if managed != nil && !r.dry {
-		// What we have created, or applied under another name, counts as applied by this one from now on.
+		// Fields that we have created, or applied under another name, now count as applied by this
+		// manager.
 		if action == ActionAdopted {
 			if err := r.mayTake(ctx, item, manifest); err != nil || item.done {
 				return err
 			}
 		}
 		annotations := removedTraces(item.gone)
-		if item.adopted { // in the same request: the field manager says from now on that it is ours
+		if item.adopted { // in the same request, because the field manager makes the object ours
 			annotations[adoptedAnnotation(r.work.UID)] = "true"
 		}
 		metadata := map[string]any{
@@ -366,13 +376,13 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	body := manifest.DeepCopy()
 	body.SetUID(live.GetUID())
 	if action == ActionAdopted || item.options.ResourceVersion != "" || item.ignored != nil {
-		body.SetResourceVersion(rv) // who owns it, or what it has, was looked at
+		body.SetResourceVersion(rv) // the decision depends on the object as it was read
 	}
 	options := metav1.ApplyOptions{FieldManager: item.manager, Force: item.options.Force, DryRun: r.dryRun()}
 	applied, err := client.Apply(ctx, item.id.Name, body, options)
 	conflict := conflictOf(item.change.Key, err)
 	if conflict != nil && managed != nil && r.dry {
-		options.Force = true // over our other managers, whose fields Apply would take before
+		options.Force = true // over our other managers: Apply would move their fields first
 		taken := func(manager string) bool { return r.isOurs(item)(manager) || isManagerOfAny(manager, item.gone) }
 		if conflict = conflict.withOthers(taken); conflict == nil || withoutConflicts(body, conflict, live, r.isOurs(item)) {
 			applied, err = client.Apply(ctx, item.id.Name, body, options)
@@ -381,7 +391,7 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	switch {
 	case err == nil:
 	case conflict.isWithNobody():
-		body.SetResourceVersion(rv) // nobody else takes them meanwhile
+		body.SetResourceVersion(rv) // so no other manager gets the fields meanwhile
 		options.Force, conflict = true, nil
 		applied, err = client.Apply(ctx, item.id.Name, body, options)
 	case conflict != nil && action == ActionConfigured && withoutConflicts(body, conflict, live, r.isOurs(item)):
@@ -398,7 +408,7 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	if err != nil {
 		return r.explain(ctx, item, err)
 	}
-	if action == ActionConfigured && applied.GetResourceVersion() == rv && !r.dry { // there it never changes
+	if action == ActionConfigured && applied.GetResourceVersion() == rv && !r.dry { // a dry run never changes it
 		action = ActionUnchanged
 	}
 	item.change.UID, item.change.Live = applied.GetUID(), applied
@@ -411,8 +421,8 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	return nil
 }
 
-// disown takes out the owner references that an object without an owner must not have: ours, and those of all
-// AppliedWorks if the policy leaves the object. It reports whether there were any.
+// disown removes the owner references that an unowned object must not have: ours, and those of all
+// AppliedWorks if the policy keeps the object. It reports whether there were any.
 func (r *applyRun) disown(item *applyItem, obj *unstructured.Unstructured) bool {
 	changed := false
 	for _, owner := range obj.GetOwnerReferences() {
@@ -428,7 +438,8 @@ func (r *applyRun) hasSurplus(item *applyItem, obj *unstructured.Unstructured) b
 	return r.isUnowned(item) && r.disown(item, obj.DeepCopy())
 }
 
-// removeSurplus takes owner references out of an object that other field managers have given it.
+// removeSurplus removes owner references that an object must not have, and that other field
+// managers have set.
 func (r *applyRun) removeSurplus(
 	ctx context.Context, item *applyItem, applied *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -441,7 +452,8 @@ func (r *applyRun) removeSurplus(
 	}, item.manager)
 }
 
-// mayTake fails an item whose object may be adopted and whose apply would be refused: its record of managed fields stays as it is.
+// mayTake fails an item if the apply that adopts its object would be refused. Then the managed
+// fields of the object do not change.
 func (r *applyRun) mayTake(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
 	trial := &applyRun{
 		Applier: r.Applier, work: r.work, opts: r.opts, inventory: r.inventory, items: r.items, keepers: r.keepers, dry: true,
@@ -454,7 +466,9 @@ func (r *applyRun) mayTake(ctx context.Context, item *applyItem, manifest *unstr
 	return err
 }
 
-// isOurs tells the field managers whose fields are those of an item: all of the AppliedWork, or its own only.
+// isOurs returns a function that reports whether the fields of a manager are those of an item.
+// These are all managers of the AppliedWork, or only the manager of the item if it is Partial, and
+// MigrateManagers.
 func (r *applyRun) isOurs(item *applyItem) func(manager string) bool {
 	return func(manager string) bool {
 		return manager == item.manager || !item.options.Partial && isManagerOf(manager, r.work.UID) ||
@@ -462,7 +476,8 @@ func (r *applyRun) isOurs(item *applyItem) func(manager string) bool {
 	}
 }
 
-// explain returns errMoved when the object is another than was read, and a typed error where there is one.
+// explain returns errMoved if an error shows that the object has changed since it was read. It
+// replaces other errors with a typed error if there is one.
 func (r *applyRun) explain(ctx context.Context, item *applyItem, err error) error {
 	switch {
 	case IsTypeNotServed(err):
@@ -475,13 +490,14 @@ func (r *applyRun) explain(ctx context.Context, item *applyItem, err error) erro
 		return errMoved
 	case apierrors.IsNotFound(err) && item.live != nil:
 		return errMoved
-	case isInvalid(err, "metadata.uid"): // deleted, and made again, since it was read
+	case isInvalid(err, "metadata.uid"): // deleted and created again since it was read
 		return errMoved
 	}
 	return err
 }
 
-// precisely returns an error that names the version that is served, where only the version of the manifest is not.
+// precisely returns an error with a served version of the kind, if only the version of the manifest
+// is not served. Otherwise it returns err.
 func (r *applyRun) precisely(ctx context.Context, item *applyItem, err error) error {
 	if !IsTypeNotServed(err) {
 		return err

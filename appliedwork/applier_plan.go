@@ -38,7 +38,7 @@ type FieldChange struct {
 // String returns the change on one line.
 func (c FieldChange) String() string { return fmt.Sprintf("%s: %v -> %v", c.Path, c.Before, c.After) }
 
-// dryRun is for the options of a request.
+// dryRun returns the DryRun option of a request.
 func (r *applyRun) dryRun() []string {
 	if r.dry {
 		return []string{metav1.DryRunAll}
@@ -46,7 +46,8 @@ func (r *applyRun) dryRun() []string {
 	return nil
 }
 
-// awaits reports whether an object cannot be checked because its namespace is created by the same call.
+// awaits reports whether an object cannot be checked because its namespace is created by the same
+// call.
 func (r *applyRun) awaits(item *applyItem, err error) bool {
 	if !r.dry || !apierrors.IsNotFound(err) || item.live != nil {
 		return false
@@ -57,8 +58,10 @@ func (r *applyRun) awaits(item *applyItem, err error) bool {
 	})
 }
 
-// reduced returns what an apply would leave of an object, given what the dry run of the apply has left: Apply would first make
-// all our fields those of the manager's last apply, so that those go which the manifest lacks. The API server sets their defaults.
+// reduced returns the object that an apply would leave, given the result of its dry run. Apply
+// would first move all our fields to the entry of the manager's last apply, which removes fields
+// that the manifest lacks. A dry run of a patch lets the API server set the defaults of these
+// fields.
 func (r *applyRun) reduced(ctx context.Context, item *applyItem, applied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	ours, reduced := r.isOurs(item), applied.DeepCopy()
 	removeUnkept(reduced.Object, fieldsOf(item.live, ours), keptFields(applied, item.manager, ours))
@@ -96,7 +99,7 @@ func mergePatch(from, to map[string]any) map[string]any {
 	return patch
 }
 
-// compare notes which fields of an object a dry run would change.
+// compare records the fields of an object that a dry run would change.
 func (r *applyRun) compare(item *applyItem) {
 	before, after := item.live, item.change.Live
 	if before == nil || after == nil || before == after {
@@ -114,7 +117,7 @@ func (r *applyRun) compare(item *applyItem) {
 	}
 }
 
-// content returns an object without what each write changes.
+// content returns an object without the fields that change with each write.
 func content(obj *unstructured.Unstructured, uid types.UID) map[string]any {
 	obj = obj.DeepCopy()
 	for _, field := range serverFields {
@@ -127,7 +130,8 @@ func content(obj *unstructured.Unstructured, uid types.UID) map[string]any {
 	return obj.Object
 }
 
-// keptFields returns the fields of the last apply of a manager, and those of the managers that are not ours.
+// keptFields returns the fields of the last apply of a manager, and those of all managers that are
+// not ours.
 func keptFields(obj *unstructured.Unstructured, manager string, ours func(manager string) bool) map[string]any {
 	fields := map[string]any{}
 	for _, e := range obj.GetManagedFields() {
@@ -140,7 +144,7 @@ func keptFields(obj *unstructured.Unstructured, manager string, ours func(manage
 	return fields
 }
 
-// removeUnkept removes from a value the fields of one set that are not in another.
+// removeUnkept removes the fields from a value that are in fields and not in kept.
 func removeUnkept(value any, fields, kept map[string]any) {
 	for name, node := range fields {
 		below, _ := node.(map[string]any)

@@ -12,7 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// record reads what is there and records what is about to be applied. No object is written before it has returned nil.
+// record reads the live objects, and records the objects that are about to be applied. No object is
+// written before record has returned nil.
 func (r *applyRun) record(ctx context.Context) error {
 	inv, err := r.tracker.load(ctx, r.work)
 	if err != nil {
@@ -31,7 +32,7 @@ func (r *applyRun) record(ctx context.Context) error {
 		case item.options.Strategy == StrategyReadOnly:
 			item.change.Live = item.live
 			item.finish(ActionRetained, nil)
-		case item.mapped: // what may not be applied is not recorded: others take an intent for a claim
+		case item.mapped: // refused objects are not recorded: an entry is a claim for others
 			r.inspect(item, inv.entry(item.change.Key))
 		}
 	}
@@ -61,9 +62,9 @@ func (r *applyRun) record(ctx context.Context) error {
 	return err
 }
 
-// findKeepers looks for objects that the policies name, or that the work has dropped, and that stay
-// in a Namespace or under a CRD of the call. Where an object cannot be read, the owner references
-// of its Namespace and its CRD stay as they are.
+// findKeepers finds the Namespaces and CRDs of the call with an object that stays: an object that
+// the policies list, or one that the work has dropped. If an object cannot be read, the owner
+// references of its Namespace and its CRD do not change.
 func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 	desired := map[Key]bool{}
 	var containers []*applyItem
@@ -112,8 +113,9 @@ func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 	}
 }
 
-// intent is the entry of an object that is about to be applied. One that does not exist is about to get another UID: the
-// recorded one goes, so that a client that still knows the old object does not take this for it and forget the entry.
+// intent returns the entry of an object that is about to be applied. An object that does not exist
+// will get another UID, so its entry has no UID. Otherwise, a client with the old UID could remove
+// the entry of the new object.
 func (i *applyItem) intent(inv *inventory) v1alpha1.AppliedResourceMeta {
 	e := v1alpha1.AppliedResourceMeta{ResourceIdentifier: i.id}
 	if i.live != nil {
@@ -122,7 +124,7 @@ func (i *applyItem) intent(inv *inventory) v1alpha1.AppliedResourceMeta {
 	return e
 }
 
-// read reads those of the objects that can be reached by now.
+// read reads the objects with a known mapping.
 func (r *applyRun) read(ctx context.Context, all []*applyItem) {
 	var targets []target
 	var items []*applyItem
@@ -141,11 +143,11 @@ func (r *applyRun) read(ctx context.Context, all []*applyItem) {
 	}
 }
 
-// confirmLimit is how long an apply whose context has ended may take to record what it has done.
+// confirmLimit is the time that an apply has to record its results after its context has ended.
 const confirmLimit = 2 * time.Second
 
-// confirm records the UIDs of what was applied, and the condition, and takes out the intents of which nothing came. It changes
-// the inventory as it is by then: another client may have written it.
+// confirm records the UIDs of applied objects and the condition. It removes the entries of objects
+// that were refused. It changes the latest inventory, which another client may have written.
 func (r *applyRun) confirm(ctx context.Context, changes *ChangeSet) error {
 	var applied, refused []v1alpha1.AppliedResourceMeta
 	for _, item := range r.items {
@@ -166,7 +168,7 @@ func (r *applyRun) confirm(ctx context.Context, changes *ChangeSet) error {
 			r.intents.forget(r.work.UID, key)
 		}
 	}
-	if ctx.Err() != nil { // what was done is recorded all the same
+	if ctx.Err() != nil { // record the results anyway
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), confirmLimit)
 		defer cancel()

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// establishLimit is how long Apply waits for a CRD of the work to be served before its objects fail.
+	// establishLimit is the time that Apply waits for the CRDs of a work to be served. After that,
+	// their objects fail.
 	establishLimit  = 15 * time.Second
 	establishPeriod = 50 * time.Millisecond
 )
@@ -31,7 +32,8 @@ func (r *applyRun) apply(ctx context.Context) {
 	}
 }
 
-// resolveLate finds the resources of kinds whose CRDs were applied in an earlier wave, and reads what is there of them.
+// resolveLate finds the resources of kinds with CRDs that were applied in an earlier wave, and
+// reads their objects.
 func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
 	var late []*applyItem
 	errs := map[schema.GroupVersionKind]error{}
@@ -63,8 +65,8 @@ func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
 	r.read(ctx, late)
 }
 
-// awaitKind waits until the kind of a CRD that was applied is served: discovery says so, and a request for an object of it is
-// answered, which may be later.
+// awaitKind waits until the kind of an applied CRD is served: discovery reports it, and a request
+// for an object succeeds, which may happen later.
 func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, item *applyItem, limit time.Time) error {
 	if crd := r.items[r.announced[gvk].crd].change; crd.Action == ActionFailed || crd.Action == ActionPending {
 		return fmt.Errorf("%w (%s is in the work and %s)", &TypeNotServedError{Kind: gvk.GroupKind()}, crd.Key, crd.Action)

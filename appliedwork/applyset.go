@@ -24,7 +24,8 @@ const (
 	annotationKinds      = "applyset.kubernetes.io/contains-group-kinds"
 	annotationNamespaces = "applyset.kubernetes.io/additional-namespaces"
 
-	// maxSetAnnotation leaves room for others in the 256 KiB that all annotations of an object may have.
+	// maxSetAnnotation leaves room for other annotations. All annotations of an object may have 256
+	// KiB.
 	maxSetAnnotation = 64 << 10
 	// tooling keeps kubectl apply --prune from working on the set.
 	tooling = "appliedwork/v1alpha1"
@@ -38,7 +39,8 @@ func ApplySetID(name string) string {
 	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
 }
 
-// isOtherSet reports whether an object is part of another ApplySet: an object can be part of one only.
+// isOtherSet reports whether an object is part of another ApplySet. An object can be part of only
+// one.
 func isOtherSet(live *unstructured.Unstructured, id string) bool {
 	if live == nil {
 		return false
@@ -47,7 +49,7 @@ func isOtherSet(live *unstructured.Unstructured, id string) bool {
 	return of != "" && of != id
 }
 
-// joinSet gives a manifest the label of the objects of an ApplySet.
+// joinSet adds the label of an ApplySet to a manifest.
 func joinSet(manifest *unstructured.Unstructured, id string) {
 	labels := manifest.GetLabels()
 	if labels == nil {
@@ -57,8 +59,8 @@ func joinSet(manifest *unstructured.Unstructured, id string) {
 	manifest.SetLabels(labels)
 }
 
-// describeSet writes into the AppliedWork which kinds and namespaces its ApplySet has. It comes before the objects, so that they are
-// never more than it says.
+// describeSet records the kinds and namespaces of the ApplySet in the AppliedWork. This happens
+// before the objects are written, so the annotations always cover them.
 func (t *Tracker) describeSet(ctx context.Context, inv *inventory) error {
 	if !t.opts.ApplySet {
 		return nil

@@ -26,19 +26,19 @@ type AuditOptions struct {
 	Record bool
 	// Policies are the same as in Apply.
 	Policies Policies
-	// Concurrency is how many kinds are listed at a time, from 1 to 256. Defaults to 16.
+	// Concurrency is the number of kinds that are listed at a time, from 1 to 256. Defaults to 16.
 	Concurrency int
 }
 
 // AuditReport is the difference between an inventory and the cluster.
 type AuditReport struct {
 	// Untracked objects have our owner reference and are not in the inventory. A late request of an
-	// earlier process has created them, or somebody has changed the inventory.
+	// earlier process has created them, or others have changed the inventory.
 	Untracked []v1alpha1.AppliedResourceMeta
-	// Missing are entries whose object does not exist.
+	// Missing are entries without an existing object.
 	Missing []v1alpha1.AppliedResourceMeta
-	// Foreign are entries whose object does not have our owner reference, although the policies do
-	// not keep the object.
+	// Foreign are entries of objects without our owner reference, although the policies do not keep
+	// these objects.
 	Foreign []v1alpha1.AppliedResourceMeta
 	// Unread are group versions that could not be discovered, kinds that could not be listed and
 	// objects that could not be read, with the reasons. Their state is unknown.
@@ -57,7 +57,8 @@ func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 		return nil, err
 	}
 	report := &AuditReport{Unread: unread}
-	// The inventory is read after the objects: what is recorded since is not untracked.
+	// The inventory is read after the objects, so objects that were recorded meanwhile are not
+	// untracked.
 	inv, err := c.tracker.load(ctx, work)
 	if err != nil {
 		return nil, err
@@ -78,7 +79,7 @@ func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 
 // SurveyOptions are the options of [Collector.Survey].
 type SurveyOptions struct {
-	// Concurrency is how many kinds are listed at a time, from 1 to 256. Defaults to 16.
+	// Concurrency is the number of kinds that are listed at a time, from 1 to 256. Defaults to 16.
 	Concurrency int
 }
 
@@ -131,8 +132,9 @@ func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, er
 	return survey, nil
 }
 
-// ownedBy lists all objects of the cluster with an owner that is asked for: by its UID, and by theirs, as some are served as two
-// kinds.
+// ownedBy lists all objects of the cluster that have an owner for which asked returns true. The
+// result is by the UID of the owner, and then by the UID of the object, because some objects are
+// served as two kinds.
 func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(metav1.OwnerReference) bool) (map[types.UID]map[types.UID]v1alpha1.AppliedResourceMeta, map[string]error, error) {
 	kinds, unread, err := c.kinds.all(ctx)
 	if err != nil {
@@ -168,7 +170,8 @@ func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(met
 	return owned, unread, ctx.Err()
 }
 
-// eachOf is each for a kind, and tries another version if the one that discovery had is not served any more.
+// eachOf is each for a kind. If the version that discovery reported is not served any more, it
+// tries another version.
 func (c *Collector) eachOf(ctx context.Context, m mapping, visit func(metav1.Object)) error {
 	err := c.each(ctx, m.resource, visit)
 	for attempt := 0; IsTypeNotServed(err) && attempt < attempts; attempt++ {
@@ -202,7 +205,7 @@ func entryOf(m mapping, obj metav1.Object) v1alpha1.AppliedResourceMeta {
 	}
 }
 
-// auditEntries looks for the objects of entries.
+// auditEntries reads the objects of entries, and reports those that are missing, foreign or unread.
 func (c *Collector) auditEntries(ctx context.Context, work *v1alpha1.AppliedWork, entries []v1alpha1.AppliedResourceMeta, policies Policies, concurrency int, report *AuditReport) {
 	var targets []target
 	var of []v1alpha1.AppliedResourceMeta

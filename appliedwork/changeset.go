@@ -12,31 +12,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Action is what was done with an object.
+// Action is the result of a call for one object.
 type Action string
 
 const (
-	// ActionCreated: it did not exist.
+	// ActionCreated: the object was created.
 	ActionCreated Action = "created"
-	// ActionConfigured: it was ours and was changed.
+	// ActionConfigured: the object was ours and was changed.
 	ActionConfigured Action = "configured"
-	// ActionUnchanged: it matches its manifest; nothing was written.
+	// ActionUnchanged: the object matches its manifest, and was not written.
 	ActionUnchanged Action = "unchanged"
-	// ActionAdopted: it existed and is ours now.
+	// ActionAdopted: the object existed, and was adopted.
 	ActionAdopted Action = "adopted"
-	// ActionDeleted: it was deleted, or was gone already.
+	// ActionDeleted: the object was deleted, or was gone already.
 	ActionDeleted Action = "deleted"
 	// ActionReleased: our owner reference was removed, and the object stays.
 	ActionReleased Action = "released"
-	// ActionRetained: nothing was written. The object is not ours, an earlier pass has released it,
+	// ActionRetained: the object was not written. It is not ours, an earlier pass has released it,
 	// or it has StrategyReadOnly.
 	ActionRetained Action = "retained"
-	// ActionPending: it is being deleted, or the outcome is not known yet. Try again later. In a
-	// plan: the API server cannot check it yet.
+	// ActionPending: the object is being deleted, or the outcome is not known yet. Try again later.
+	// In a plan: the API server cannot check it yet.
 	ActionPending Action = "pending"
 	// ActionBlocked: a guard prevented the deletion. Err is a [*PruneBlockedError].
 	ActionBlocked Action = "blocked"
-	// ActionFailed: the API server or this package refused it, see Err. After an
+	// ActionFailed: the API server or this package refused the object, see Err. After an
 	// [*OwnershipConflictError], its other fields may be applied.
 	ActionFailed Action = "failed"
 )

@@ -15,16 +15,16 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// claims are the entries of other AppliedWorks for some objects, all as of one list.
+// claims are the entries of other AppliedWorks for some objects, from one list.
 type claims struct {
 	t          *Tracker
 	listed     map[Key][]Owner
-	namespaces map[string][]Owner // the AppliedWorks with objects in a namespace
+	namespaces map[string][]Owner // AppliedWorks with objects in a namespace
 	ending     map[types.UID]bool // AppliedWorks by their UID; true for those that are terminating
 }
 
-// claims returns the entries that AppliedWorks other than self have for objects. For a Namespace, these are also the entries of
-// the objects in it.
+// claims returns the entries that AppliedWorks other than self have for objects. For a Namespace,
+// these also include the entries of the objects in it.
 func (t *Tracker) claims(ctx context.Context, self types.UID, keys map[Key]bool) (*claims, error) {
 	works, entries, err := t.entriesOf(ctx, self, keys)
 	if err != nil {
@@ -40,7 +40,7 @@ func (t *Tracker) claims(ctx context.Context, self types.UID, keys map[Key]bool)
 	for _, w := range works {
 		name, ok := names[w.of]
 		if !ok {
-			continue // a shard of an AppliedWork that is gone: the collector deletes it
+			continue // its AppliedWork is gone: the garbage collector deletes the shard
 		}
 		owner := Owner{Name: name, UID: w.of, Terminating: c.ending[w.of]}
 		for _, e := range entries[w.uid] {
@@ -55,8 +55,9 @@ func (t *Tracker) claims(ctx context.Context, self types.UID, keys map[Key]bool)
 	return c, nil
 }
 
-// entriesOf returns all AppliedWorks, and by their UID the entries of claims. Without a metadata client, it reads all AppliedWorks
-// whole. With one, it reads those that the index does not have in the listed version, and those that may have such an entry.
+// entriesOf returns all AppliedWorks, and the entries of claims by the UID of the AppliedWork.
+// Without a metadata client, it reads all AppliedWorks whole. Otherwise, it reads those that the
+// index does not have in the listed version, and those that may have such an entry.
 func (t *Tracker) entriesOf(
 	ctx context.Context, self types.UID, keys map[Key]bool,
 ) (works []*listedWork, entries map[types.UID][]v1alpha1.AppliedResourceMeta, err error) {
@@ -89,8 +90,8 @@ func (t *Tracker) entriesOf(
 	return works, entries, err
 }
 
-// among returns the entries of claims that an AppliedWork has, with one entry for each Namespace. The others are not kept, so that
-// no more than a page of inventories is in memory at once.
+// among returns the entries of claims in an AppliedWork, with one entry for each Namespace. The
+// others are dropped, so at most one page of inventories is in memory.
 func among(keys map[Key]bool, work *v1alpha1.AppliedWork) (entries []v1alpha1.AppliedResourceMeta) {
 	seen := map[string]bool{}
 	for _, e := range work.Status.AppliedResources {
@@ -103,8 +104,9 @@ func among(keys map[Key]bool, work *v1alpha1.AppliedWork) (entries []v1alpha1.Ap
 	return entries
 }
 
-// owners returns the possible owners of an object. An owner that the list does not have may be newer than the list, so it is looked
-// up: its reference counts.
+// owners returns the possible owners of an object. An owner that is missing in the list may be
+// newer than the list, so owners reads it. Its reference counts unless the AppliedWork is gone or
+// ending.
 func (c *claims) owners(ctx context.Context, self types.UID, key Key, live *unstructured.Unstructured) (Owners, error) {
 	o := Owners{Self: self, Listed: c.listed[key]}
 	dead := map[types.UID]bool{}

@@ -22,19 +22,20 @@ import (
 )
 
 const (
-	// listFrom is how many objects of a kind in a namespace are read with one list in place of a get each.
+	// listFrom is the number of objects of a kind in a namespace from which one list replaces
+	// single gets.
 	listFrom = 50
-	// listFactor bounds what a list may read that nobody asked for, as a multiple of what was asked for.
+	// listFactor limits how many unrelated objects a list may read, as a multiple of the requested
+	// ones.
 	listFactor = 2
-	// maxOthers is how many objects that nobody asked for are in memory at a time: each of them may
-	// have 1.5 MiB.
+	// maxOthers is the number of unrelated objects in memory at a time: each may have 1.5 MiB.
 	maxOthers = 10
 	pageSize  = 500
-	// blindPage is the size of a page of whole objects of others.
+	// blindPage is the size of a page when it is unknown how many unrelated objects it has.
 	blindPage = 50
 )
 
-// cluster is what Tracker, Applier, Pruner and Collector share: how to reach the API server.
+// cluster is the access to the API server that Tracker, Applier, Pruner and Collector share.
 type cluster struct {
 	opts    Options
 	kinds   *kinds
@@ -42,7 +43,8 @@ type cluster struct {
 	access  *access
 }
 
-// resource returns the client for the objects of a kind in a namespace, which counts for namespaced kinds only.
+// resource returns the client for the objects of a kind in a namespace. For cluster-scoped kinds,
+// the namespace is ignored.
 func (c *cluster) resource(m mapping, namespace string) dynamic.ResourceInterface {
 	if m.namespaced {
 		return c.opts.Client.Resource(m.resource).Namespace(namespace)
@@ -56,7 +58,8 @@ type target struct {
 	namespace, name string
 }
 
-// found is the object as it is: nil when it does not exist, unless err says that this is not known.
+// found is the result of a read: the object, or nil if it does not exist. If err is set, that is
+// unknown.
 type found struct {
 	obj *unstructured.Unstructured
 	err error
@@ -76,8 +79,8 @@ func (c *cluster) get(ctx context.Context, t target) found {
 	return found{err: err}
 }
 
-// read reads objects as they are now, at the same place in the result. Where many are of one kind and namespace they are
-// listed.
+// read returns the current objects in the order of targets. If many targets have the same kind and
+// namespace, they are listed.
 func (c *cluster) read(ctx context.Context, targets []target, concurrency int) []found {
 	result := make([]found, len(targets))
 	type place struct {
@@ -108,11 +111,11 @@ func (c *cluster) read(ctx context.Context, targets []target, concurrency int) [
 	return result
 }
 
-// list fills in what it finds and returns the others, to be read one by one: all, when the list fails or has too many
-// objects of others in it.
+// list reads objects with a list, and stores them in result. It returns the indices that must be
+// read one by one: all of them if the list fails or would have too many unrelated objects.
 func (c *cluster) list(ctx context.Context, targets []target, indices []int, result []found) (rest []int) {
 	t := targets[indices[0]]
-	exists := make(map[string]bool, len(indices)) // false: it does not, or is not asked for
+	exists := make(map[string]bool, len(indices)) // false: it does not exist, or was not requested
 	for _, i := range indices {
 		exists[targets[i].name] = true
 	}
@@ -130,7 +133,7 @@ func (c *cluster) list(ctx context.Context, targets []target, indices []int, res
 		if err != nil {
 			return indices
 		}
-		for _, item := range page.Items { // a copy: a pointer to the item would keep the page
+		for _, item := range page.Items { // item is a copy: a pointer into the page would keep the page in memory
 			if exists[item.GetName()] {
 				byName[item.GetName()] = &item
 			}
@@ -143,7 +146,7 @@ func (c *cluster) list(ctx context.Context, targets []target, indices []int, res
 	for _, i := range indices {
 		obj, ok := byName[targets[i].name]
 		if ok {
-			// An item of a list may lack what the list says once.
+			// Items of a list may lack apiVersion and kind, which the list has once.
 			obj.SetAPIVersion(targets[i].mapping.resource.GroupVersion().String())
 			obj.SetKind(targets[i].mapping.kind)
 		}
@@ -154,9 +157,9 @@ func (c *cluster) list(ctx context.Context, targets []target, indices []int, res
 	return rest
 }
 
-// pages returns the sizes of pages, up to the last object that is asked for, each with few
-// objects of others. It is nil when that would be too many pages. What does not exist it takes out
-// of asked.
+// pages returns the sizes of pages up to the last requested object. Each page has few unrelated
+// objects. The result is nil if there would be too many unrelated objects, or after an error.
+// Objects that do not exist are removed from asked.
 func (c *cluster) pages(ctx context.Context, t target, asked map[string]bool) []int64 {
 	namespace := t.namespace
 	if !t.mapping.namespaced {
@@ -164,7 +167,7 @@ func (c *cluster) pages(ctx context.Context, t target, asked map[string]bool) []
 	}
 	there := make(map[string]bool, len(asked))
 	limits, size, others, total := []int64{}, int64(0), 0, 0
-	last, end := 0, int64(0) // of the object that was asked for last: its page, and its place there
+	last, end := 0, int64(0) // page and position of the last requested object
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, next, err := c.metadataPage(ctx, t.mapping, namespace, options)
@@ -197,7 +200,8 @@ func (c *cluster) pages(ctx context.Context, t target, asked map[string]bool) []
 	}
 }
 
-// parallel calls f with 0 to n-1, at most limit at a time, until ctx ends, and returns when all calls have.
+// parallel calls f with 0 to n-1, at most limit calls at a time, until ctx ends. It returns after
+// all calls have returned.
 func parallel(ctx context.Context, n, limit int, f func(int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -215,10 +219,11 @@ func parallel(ctx context.Context, n, limit int, f func(int)) {
 	workers.Wait()
 }
 
-// attempts is how often a write is tried that others were faster than.
+// attempts is the number of retries of a request that failed because of a concurrent change.
 const attempts = 12
 
-// pause waits a little, longer with each attempt, so that writers who collided do not do so again.
+// pause waits for a short random time that grows with each attempt, so that conflicting writers do
+// not collide again.
 func pause(ctx context.Context, attempt int) error {
 	return wait.Sleep(ctx, clock.RealClock{}, rand.N(10*time.Millisecond<<min(attempt, 5)))
 }

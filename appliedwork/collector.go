@@ -16,11 +16,11 @@ import (
 
 // Collector ends AppliedWorks. Deleting an AppliedWork is enough to delete its objects, sooner or
 // later and in no order. A Collector deletes in order, respects policies and guards, and reports
-// what prevents a deletion. It is also faster if the limits of the client are higher than those of
-// Kubernetes' garbage collector: see [Options].Client.
+// the reasons that prevent a deletion. It is also faster if the limits of the client are higher
+// than those of Kubernetes' garbage collector: see [Options].Client.
 //
 // Its methods may be called concurrently, but only one call at a time for one AppliedWork. Use one
-// Collector for the whole process, because it remembers what a [Pruner] remembers.
+// Collector for the whole process, because it has the state of a [Pruner].
 type Collector struct {
 	*cluster
 	tracker *Tracker
@@ -34,14 +34,14 @@ func NewCollector(tracker *Tracker) *Collector {
 
 // TeardownOptions are the options of [Collector.Teardown]. The zero value is useful.
 type TeardownOptions struct {
-	// Propagation decides what happens to the dependents of the objects. Defaults to Background.
+	// Propagation is the deletion policy for the dependents of the objects. Defaults to Background.
 	Propagation metav1.DeletionPropagation
 	// Policies decide which objects are deleted and which stay. By default, adopted objects stay
-	// and all others are deleted.
-	// An object that Policies.For keeps stays also if another AppliedWork has it: it gets the
-	// annotation multicluster.x-k8s.io/prune: disabled.
+	// and all others are deleted. An object that Policies.For keeps stays also if another
+	// AppliedWork has it: it gets the annotation multicluster.x-k8s.io/prune: disabled.
 	Policies Policies
-	// Concurrency is how many objects are deleted at a time, from 1 to 256. Defaults to 16.
+	// Concurrency is the number of objects that are deleted at a time, from 1 to 256. Defaults to
+	// 16.
 	Concurrency int
 }
 
@@ -51,13 +51,14 @@ func (o TeardownOptions) prune() (PruneOptions, error) {
 
 // ReleaseOptions are the options of [Collector.Release].
 type ReleaseOptions struct {
-	// Concurrency is how many objects are released at a time, from 1 to 256. Defaults to 16.
+	// Concurrency is the number of objects that are released at a time, from 1 to 256. Defaults to
+	// 16.
 	Concurrency int
 }
 
 // Teardown deletes the objects of an AppliedWork as [Pruner.Prune] does, and then the AppliedWork.
-// Kubernetes' garbage collector deletes objects that were created late. Once Teardown has begun,
-// Apply refuses the AppliedWork, also in other processes.
+// Kubernetes' garbage collector deletes objects that were created late. After the start of
+// Teardown, Apply refuses the AppliedWork, also in other processes.
 //
 // Teardown is one pass and does not wait. Call it again while the change set is not Done, after a
 // delay or after [Collector.WaitGone]. If the AppliedWork is gone, the change set is empty.
@@ -65,8 +66,8 @@ type ReleaseOptions struct {
 // Teardown makes a request for each object, as fast as the limits of [Options].Client allow.
 //
 // The guards are those of Prune, but a protected object loses our owner reference and stays. The
-// error joins those of the change set, or is an [ErrInvalidInput] or that of the API server. The
-// change set is never nil.
+// error joins those of the change set, or is an [ErrInvalidInput] or an error of the API server.
+// The change set is never nil.
 func (c *Collector) Teardown(ctx context.Context, work *v1alpha1.AppliedWork, opts TeardownOptions) (*ChangeSet, error) {
 	prune, err := opts.prune()
 	if err != nil {
@@ -83,11 +84,12 @@ func (c *Collector) Release(ctx context.Context, work *v1alpha1.AppliedWork, opt
 	if err != nil {
 		return &ChangeSet{}, err
 	}
-	// Orphan: should an object have our reference that the inventory does not know, it stays too.
+	// With Orphan, an object with our reference that is missing in the inventory stays too.
 	return c.end(ctx, work, byRelease, prune, metav1.DeletePropagationOrphan)
 }
 
-// end marks the AppliedWork, deals with all that it has, and deletes it. What is recorded meanwhile makes it begin anew.
+// end marks the AppliedWork, deletes or releases its objects, and deletes it. If entries are
+// recorded meanwhile, it starts again.
 func (c *Collector) end(ctx context.Context, work *v1alpha1.AppliedWork, how string, opts PruneOptions, propagation metav1.DeletionPropagation) (*ChangeSet, error) {
 	for attempt := 0; ; attempt++ {
 		inv, err := c.mark(ctx, work, how, opts.Policies)
@@ -120,7 +122,8 @@ func (c *Collector) end(ctx context.Context, work *v1alpha1.AppliedWork, how str
 	}
 }
 
-// mark says in the AppliedWork that it ends, so that nothing is applied any more, and returns its inventory as it is then.
+// mark records in the AppliedWork that it ends, so that no object is applied for it any more. It
+// returns the inventory after that write.
 func (c *Collector) mark(
 	ctx context.Context, work *v1alpha1.AppliedWork, how string, policies Policies,
 ) (*inventory, error) {
@@ -154,7 +157,8 @@ func (c *Collector) mark(
 	}
 }
 
-// remove deletes the AppliedWorks of an inventory, if they are as they were read, the main one last.
+// remove deletes the AppliedWorks of an inventory, the main AppliedWork last. It returns errMoved
+// if one of them has changed since it was read.
 func (c *Collector) remove(ctx context.Context, inv *inventory, propagation metav1.DeletionPropagation) error {
 	for i := len(inv.shards) - 1; i >= 0; i-- {
 		s := inv.shards[i]

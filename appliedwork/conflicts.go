@@ -35,8 +35,8 @@ func isRefusal(err error) bool {
 		isTooLarge(status.Status().Message)
 }
 
-// isTooLarge reports whether etcd, or the API server's client of etcd, has refused an object because
-// of its size. The API server returns that as an internal error.
+// isTooLarge reports whether etcd, or the API server's client of etcd, has refused an object
+// because of its size. The API server returns that as an internal error.
 func isTooLarge(message string) bool {
 	return strings.Contains(message, "etcdserver: request is too large") ||
 		strings.Contains(message, "trying to send message larger than max")
@@ -56,7 +56,7 @@ func isDryRunRefused(err error) bool {
 	return strings.Contains(err.Error(), "does not support dry run")
 }
 
-// conflictOf returns the error for fields that others manage; nil for any other error.
+// conflictOf returns the error for fields that others manage, or nil for any other error.
 func conflictOf(key Key, err error) *OwnershipConflictError {
 	var status apierrors.APIStatus
 	if !apierrors.IsConflict(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) || !errors.As(err, &status) {
@@ -70,15 +70,16 @@ func conflictOf(key Key, err error) *OwnershipConflictError {
 	return conflict
 }
 
-// isWithNobody reports whether all fields of a conflict lost their manager, as by a release. The API server names a manager for
-// them all the same.
+// isWithNobody reports whether all fields of a conflict have no manager any more, for example after
+// a release. The API server reports the manager "before-first-apply" for them.
 func (e *OwnershipConflictError) isWithNobody() bool {
 	return e != nil && !slices.ContainsFunc(e.Fields, func(field string) bool {
 		return !strings.Contains(field, `conflict with "before-first-apply"`)
 	})
 }
 
-// withOthers returns the conflict with managers that are not ours; nil for none.
+// withOthers returns the part of the conflict with managers that are not ours, or nil without such
+// a part.
 func (e *OwnershipConflictError) withOthers(ours func(manager string) bool) *OwnershipConflictError {
 	others := &OwnershipConflictError{Key: e.Key, Err: e.Err}
 	for i, field := range e.Fields {
@@ -93,7 +94,8 @@ func (e *OwnershipConflictError) withOthers(ours func(manager string) bool) *Own
 	return others
 }
 
-// withoutConflicts removes the fields of a conflict from a manifest, and reports whether it found them all.
+// withoutConflicts removes the fields of a conflict from a manifest, and reports whether it found
+// them all.
 func withoutConflicts(manifest *unstructured.Unstructured, conflict *OwnershipConflictError, live *unstructured.Unstructured, ours func(manager string) bool) bool {
 	theirs := map[string]any{}
 	for _, e := range live.GetManagedFields() {
@@ -110,8 +112,8 @@ func withoutConflicts(manifest *unstructured.Unstructured, conflict *OwnershipCo
 	return len(left) == 0
 }
 
-// removeFields removes the fields with one of the paths from a value, and their paths. A path is written as the API server
-// writes it: .spec.containers[name="a"].image.
+// removeFields removes the fields with one of the paths from a value, and these paths from paths. A
+// path has the form of the API server: .spec.containers[name="a"].image.
 func removeFields(value any, fields map[string]any, path string, paths map[string]bool) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -146,13 +148,14 @@ func removeFields(value any, fields map[string]any, path string, paths map[strin
 	}
 }
 
-// mergeKeys are the fields by which the lists of Kubernetes' own kinds are merged.
+// mergeKeys are the merge keys of lists in the built-in kinds of Kubernetes.
 var mergeKeys = []string{
 	"name", "key", "type", "ip", "uid", "port", "containerPort", "mountPath", "devicePath", "topologyKey", "resourceName", "request",
 }
 
-// mayRepeatKeys reports whether a list may have two items with the same key, or a set the same item twice. A create accepts
-// that for some kinds, and an apply does not. Which field is the key is not known here, so it may report too many.
+// mayRepeatKeys reports whether a list may have two items with the same key, or a set the same item
+// twice. A create accepts that for some kinds, and an apply does not. The key of a list is not
+// known here, so the result may be true without need.
 func mayRepeatKeys(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:

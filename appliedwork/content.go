@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// maxUnmanaged is how many unmanaged objects of a Namespace an error names.
+	// maxUnmanaged is the number of unmanaged objects of a Namespace in an error.
 	maxUnmanaged = 3
 	// firstPage is the size of the first page of a list that usually ends at its first object.
 	firstPage = 10
 )
 
-// unmanagedError lists what a Namespace contains that no AppliedWork has applied. It is nil when the Namespace contains no such
-// object, or when the policies delete these objects.
+// unmanagedError returns an error with the unmanaged objects of a Namespace. It is nil if there are
+// no such objects, or if the policies delete them.
 func (r *pruneRun) unmanagedError(ctx context.Context, namespace Key) (*PruneBlockedError, error) {
 	if r.opts.Policies.Unmanaged == PolicyDelete {
 		return nil, nil
@@ -64,13 +64,13 @@ func (r *pruneRun) unmanagedError(ctx context.Context, namespace Key) (*PruneBlo
 	return blocked, failed
 }
 
-// contentKinds are the kinds of objects that go with a Namespace.
+// contentKinds are the kinds of objects that are deleted with a Namespace.
 type contentKinds struct {
 	kinds  []mapping
 	unread []string // groups and versions that could not be discovered
 }
 
-// contentKinds asks discovery, once for each call of Prune.
+// contentKinds returns the kinds from discovery, which it asks once for each call of Prune.
 func (r *pruneRun) contentKinds(ctx context.Context) (contentKinds, error) {
 	r.contentMu.Lock()
 	defer r.contentMu.Unlock()
@@ -96,7 +96,8 @@ func (r *pruneRun) contentKinds(ctx context.Context) (contentKinds, error) {
 	return found, nil
 }
 
-// isDisposable reports whether the objects of a kind are records of the cluster about other objects.
+// isDisposable reports whether objects of a kind only describe other objects, and may be deleted
+// with a Namespace.
 func isDisposable(gk schema.GroupKind) bool {
 	switch gk.Group {
 	case "", "events.k8s.io":
@@ -107,8 +108,8 @@ func isDisposable(gk schema.GroupKind) bool {
 	return false
 }
 
-// unmanagedOf returns why a Namespace is blocked by objects of a kind. It reads metadata only, up to the first page that has an
-// unmanaged object.
+// unmanagedOf returns an error if objects of a kind block the deletion of a Namespace. It reads
+// only metadata, up to the first page that has an unmanaged object.
 func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*PruneBlockedError, error) {
 	unreadable := func(err error) (*PruneBlockedError, error) {
 		return &PruneBlockedError{Key: namespace, Reason: NamespaceUnreadable, Detail: fmt.Sprintf("list %s in the namespace: %v: "+
@@ -123,7 +124,8 @@ func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*
 		page, next, err := r.metadataPage(ctx, m, namespace.Name, options)
 		switch {
 		case IsTypeNotServed(err):
-			// A kind that is not served now has no objects that the Namespace could take with it; another version of it might.
+			// A kind that is not served any more has no objects that would be deleted with the
+			// Namespace. Another version of it may be served.
 			r.kinds.forget(m.resource.Group)
 			now, unresolved := r.kinds.resolve(ctx, m.groupKind(), "")
 			if IsTypeNotServed(unresolved) {
@@ -164,7 +166,7 @@ func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*
 		strings.Join(names, ", "))}, nil
 }
 
-// selectorOf leaves out the Secrets that a ServiceAccount has for its tokens.
+// selectorOf returns a field selector that excludes the token Secrets of ServiceAccounts.
 func selectorOf(m mapping) string {
 	if m.groupKind() == (schema.GroupKind{Kind: "Secret"}) {
 		return "type!=kubernetes.io/service-account-token"
@@ -194,9 +196,9 @@ func (c *cluster) metadataPage(ctx context.Context, m mapping, namespace string,
 	return page, list.GetContinue(), nil
 }
 
-// isUnmanaged reports whether an object would be lost with its Namespace although no AppliedWork and no controller of the
-// cluster answers for it. An object with an owner in its Namespace is not, if the owner counts: the garbage collector deletes
-// the object after the owner.
+// isUnmanaged reports whether an object would be lost with its Namespace although no AppliedWork
+// and no controller of the cluster manages it. An object with an owner in its Namespace does not
+// count, if the owner counts: the garbage collector deletes the object after the owner.
 func (r *pruneRun) isUnmanaged(ctx context.Context, m mapping, obj metav1.Object) (bool, error) {
 	key := KeyOf(entryOf(m, obj).ResourceIdentifier)
 	if obj.GetDeletionTimestamp() != nil || isOfEveryNamespace(key) {
@@ -223,8 +225,8 @@ func (r *pruneRun) isUnmanaged(ctx context.Context, m mapping, obj metav1.Object
 	return alive, nil
 }
 
-// isOtherOwner reports whether an owner keeps an object after the objects of the AppliedWork, and does not count itself in the
-// object's Namespace.
+// isOtherOwner reports whether an owner keeps an object when the objects of the AppliedWork are
+// gone. It returns false for an owner in the Namespace of the object that counts as content itself.
 func (r *pruneRun) isOtherOwner(ctx context.Context, key Key, owner metav1.OwnerReference) (bool, error) {
 	if owner.UID == r.work.UID || slices.ContainsFunc(r.items, func(i *pruneItem) bool { return i.entry.UID == owner.UID && !i.left }) {
 		return false, nil
@@ -248,7 +250,7 @@ func (r *pruneRun) isOtherOwner(ctx context.Context, key Key, owner metav1.Owner
 	}
 	if m.namespaced {
 		ofKubernetes := isOfEveryNamespace(Key{Group: gv.Group, Kind: owner.Kind, Namespace: key.Namespace, Name: owner.Name})
-		return ofKubernetes || isDisposable(m.groupKind()), nil // they do not count
+		return ofKubernetes || isDisposable(m.groupKind()), nil // these owners do not count as content
 	}
 	live := r.get(ctx, target{m, "", owner.Name})
 	if apierrors.IsForbidden(live.err) {

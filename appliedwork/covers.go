@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// covers reports whether each field of value is in a set of fields. A node without children is a value that is managed as
-// a whole, or a map of which we manage none of the fields any more: the set does not tell, so live does.
+// covers reports whether each field of value is in a set of fields. A node without children is
+// either a value that is managed as a whole, or a map in which we manage no field any more. The set
+// does not distinguish them, so covers compares value with live.
 func covers(fields map[string]any, value, live any) bool {
 	switch value := value.(type) {
 	case map[string]any:
 		object, _ := live.(map[string]any)
 		for name, sub := range value {
 			if sub == nil {
-				continue // a null is no field
+				continue // a null is not a field
 			}
 			if node, ok := fields["f:"+name].(map[string]any); ok {
 				if !coversNode(node, sub, object[name]) {
@@ -41,11 +42,12 @@ func coversNode(node map[string]any, value, live any) bool {
 		}
 		return covers(node, value, live)
 	}
-	return true // whoever changes it takes it over
+	return true // another writer of it would own it
 }
 
-// contains reports whether a value has all of another, which it does when the server only added defaults. What the server
-// writes in another way, as a quantity, counts as different; then an apply finds out.
+// contains reports whether live has all fields of value. Defaults that the server added do not
+// matter. A value that the server formats differently, such as a quantity, counts as different; an
+// apply then decides.
 func contains(live, value any) bool {
 	switch value := value.(type) {
 	case nil:
@@ -88,7 +90,8 @@ func isEmpty(value any) bool {
 	return value == nil
 }
 
-// coversList looks for each item of a list among those that are ours: by its keys (k:), or by its value (v:).
+// coversList reports whether each item of a list is in a set of fields: by its keys (k:), or by its
+// value (v:).
 func coversList(fields map[string]any, list []any, live any) bool {
 	for _, item := range list {
 		object, ok := item.(map[string]any)
@@ -126,7 +129,8 @@ func coversItem(fields map[string]any, item map[string]any, live any) bool {
 	return false
 }
 
-// itemsWith returns the items of a list with the values of a key: more than one where a create had the key twice.
+// itemsWith returns the items of a list with the values of a key. There may be several, if a create
+// sent the key twice.
 func itemsWith(live any, keys map[string]any) (items []any) {
 	list, _ := live.([]any)
 	for _, item := range list {
@@ -137,7 +141,8 @@ func itemsWith(live any, keys map[string]any) (items []any) {
 	return items
 }
 
-// hasKeys reports whether an item has the values of a key; the item may lack what has a default.
+// hasKeys reports whether an item has the values of a key. The item may lack some of the fields,
+// because they may have defaults.
 func hasKeys(item, keys map[string]any) bool {
 	any := false
 	for name, want := range keys {

@@ -13,21 +13,22 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Decision is what to do with an object that is not desired any more, and with its inventory entry.
+// Decision is the action for an object that is not desired any more, and for its inventory entry.
 type Decision string
 
 const (
-	// Delete the object, with its UID and resourceVersion as preconditions. The entry stays until it is gone.
+	// Delete the object, with its UID and resourceVersion as preconditions. The entry stays until
+	// the object is gone.
 	Delete Decision = "Delete"
-	// Release it: remove our owner reference, if it has one, keep the object and remove the entry.
-	// If another AppliedWork is about to apply the object and the object has no other owner, the
-	// reference of that AppliedWork replaces ours.
+	// Release the object: remove our owner reference, if it has one, keep the object and remove the
+	// entry. If another AppliedWork is about to apply the object and the object has no other owner,
+	// the reference of that AppliedWork replaces ours.
 	Release Decision = "Release"
-	// Retain it: it is not ours. Keep the object as it is and remove the entry.
+	// Retain the object: it is not ours. Do not change the object, and remove the entry.
 	Retain Decision = "Retain"
 	// Gone: the object does not exist. Remove the entry.
 	Gone Decision = "Gone"
-	// Wait: it is being deleted and still exists. Keep the entry.
+	// Wait: the object is being deleted and still exists. Keep the entry.
 	Wait Decision = "Wait"
 )
 
@@ -36,11 +37,11 @@ type Owner struct {
 	// Name and UID are those of the AppliedWork.
 	Name string
 	UID  types.UID
-	// Applied reports whether it has applied the object. False means that it is about to apply the
-	// object.
+	// Applied reports whether the AppliedWork has applied the object. False means that it is about
+	// to apply the object.
 	Applied bool
-	// Object is the UID of the object that it has applied. That may be an earlier object of the
-	// same name.
+	// Object is the UID of the object that the AppliedWork has applied. It may be the UID of an
+	// earlier object of the same name.
 	Object types.UID
 	// Terminating reports whether the AppliedWork or all its objects are being deleted. It has no
 	// claim then. It is false if the policies of the Teardown keep objects.
@@ -51,15 +52,16 @@ type Owner struct {
 type Owners struct {
 	// Self is the UID of our AppliedWork.
 	Self types.UID
-	// Listed are the AppliedWorks that have the object in their inventories; ours may be among them.
+	// Listed are the AppliedWorks that have the object in their inventories; ours may be among
+	// them.
 	Listed []Owner
 	// Dead reports whether the AppliedWork with a UID is gone or terminating. A reference to it is
-	// no claim then. Nil means that no AppliedWork is known to be.
+	// no claim then. Nil means that no AppliedWork is known to be gone or terminating.
 	Dead func(types.UID) bool
 }
 
-// DecideDeletion decides about an object that is not desired any more. Live is the object as it is
-// now, or nil if it does not exist. An object whose type is not served may exist: see
+// DecideDeletion decides about an object that is not desired any more. Live is the current object,
+// or nil if it does not exist. An object of a type that is not served may exist: see
 // [IsTypeNotServed]. The rules, in this order:
 //
 //	there is no object                                       Gone
@@ -92,7 +94,7 @@ func DecideDeletion(live *unstructured.Unstructured, entry v1alpha1.AppliedResou
 	}
 }
 
-// claimed reports whether anybody else has the object.
+// claimed reports whether another owner has a claim on the object.
 func (o Owners) claimed(live *unstructured.Unstructured) bool {
 	return o.owned(live) || slices.ContainsFunc(o.Listed, func(listed Owner) bool {
 		return listed.UID != o.Self && !listed.Terminating && !listed.letGo(live)
@@ -117,14 +119,16 @@ func (o Owners) shared(live *unstructured.Unstructured) bool {
 		})
 }
 
-// letGo reports whether an AppliedWork has released the object and only not forgotten it yet. One that has applied it and left it
-// without a reference because of its policy has left a trace.
+// letGo reports whether an AppliedWork has released the object but still has its entry. An
+// AppliedWork that applied the object without a reference, because of its policy, has left a trace
+// on it.
 func (o Owner) letGo(live *unstructured.Unstructured) bool {
 	return o.Applied && o.Object == live.GetUID() && !IsOwnedBy(live, o.UID) && !hasTraces(live, o.UID)
 }
 
-// heir returns the AppliedWork that gets an object when ours loses it: one that is about to apply the object, where nobody has it.
-// Without an owner, the object would be a leak if that AppliedWork never came to apply it.
+// heir returns the AppliedWork that gets the object after ours: an AppliedWork that is about to
+// apply it, if the object has no other owner. Without an owner, the object would stay for ever if
+// that AppliedWork never applied it.
 func (o Owners) heir(live *unstructured.Unstructured) *Owner {
 	if o.owned(live) {
 		return nil
@@ -134,7 +138,7 @@ func (o Owners) heir(live *unstructured.Unstructured) *Owner {
 		switch {
 		case listed.UID == o.Self || listed.Terminating || listed.letGo(live):
 		case listed.Applied && listed.Object == live.GetUID():
-			return nil // its policy leaves the object without a reference
+			return nil // its policy keeps the object without a reference
 		case heir == nil:
 			heir = &o.Listed[i]
 		}

@@ -18,7 +18,7 @@ type Plan struct {
 
 // Diff compares recorded and desired objects by group, kind, namespace and name. Version and
 // ordinal do not count: another apiVersion or another order makes no object stale. An entry without
-// a kind, as older implementations wrote it, is matched by its resource. Duplicates count once; of
+// a kind, from an older implementation, is matched by its resource. Duplicates count once. Of
 // recorded duplicates, the one with a UID counts. Diff takes linear time.
 func Diff(recorded []v1alpha1.AppliedResourceMeta, desired []v1alpha1.ResourceIdentifier) Plan {
 	d := differ{recorded: recorded, desired: desired, seed: newSeed(), taken: make([]bool, len(recorded)), left: len(recorded)}
@@ -56,7 +56,7 @@ func Diff(recorded []v1alpha1.AppliedResourceMeta, desired []v1alpha1.ResourceId
 	return plan
 }
 
-// differ finds entries of a record by what they name.
+// differ finds the recorded entries of objects.
 type differ struct {
 	recorded   []v1alpha1.AppliedResourceMeta
 	desired    []v1alpha1.ResourceIdentifier
@@ -94,7 +94,8 @@ func (d *differ) index() {
 	}
 }
 
-// take returns the entry of an object, or a negative number when it has none, and whether it is taken for the first time.
+// take returns the index of the entry of an object, or a negative number if it has none. It also
+// reports whether the entry is taken for the first time.
 func (d *differ) take(id *v1alpha1.ResourceIdentifier, hash uint32) (entry int32, first bool) {
 	entry = -1
 	if at, ok := d.byKey.find(hash, func(i int32) bool { return sameObject(&d.recorded[i].ResourceIdentifier, id) }); ok {
@@ -111,11 +112,11 @@ func (d *differ) take(id *v1alpha1.ResourceIdentifier, hash uint32) (entry int32
 	if entry < 0 {
 		return other, d.drop(other)
 	}
-	d.drop(other) // the same object is in the record without a kind too
+	d.drop(other) // the same object is also recorded without a kind
 	return entry, d.drop(entry)
 }
 
-// drop takes an entry, and reports whether it was still there.
+// drop marks an entry as taken, and reports whether it was not taken before.
 func (d *differ) drop(i int32) bool {
 	if d.taken[i] {
 		return false

@@ -46,8 +46,8 @@
 //   - A Namespace stays while it contains objects that no AppliedWork has applied, unless
 //     [Policies].Unmanaged is PolicyDelete. A CRD stays while it has objects that the
 //     AppliedWork does not own alone.
-//   - An object that the policies keep has no owner reference. Its Namespace and its CRD have
-//     none either. All of them stay when somebody deletes the AppliedWork.
+//   - An object that the policies keep has no owner reference, nor does its Namespace or its
+//     CRD. All of them stay when the AppliedWork is deleted.
 //   - A Teardown keeps an object for all its AppliedWorks. Until it is complete, other
 //     AppliedWorks delete neither the object nor its Namespace.
 //   - The objects of [Options].Protected are never deleted. The default is the cluster's own
@@ -72,8 +72,8 @@
 //
 // Kubernetes deletes a Namespace with its content, and a CRD with its objects. Prune and Teardown
 // check for objects that must stay before they delete either. An object that is created between the
-// check and the deletion is lost. Kubernetes' garbage collector makes no such check when somebody
-// deletes the AppliedWork itself.
+// check and the deletion is lost. Kubernetes' garbage collector makes no such check when the
+// AppliedWork itself is deleted.
 //
 // The AppliedWork has no finalizer, so an admin can delete it after the agent was removed. Then
 // Kubernetes' garbage collector deletes the objects, some 20 a second, in no order.
@@ -84,7 +84,7 @@
 //
 // # Limits
 //
-// Each object takes at least one request, so the client's limits bound the speed. client-go's
+// Each object needs at least one request, so the client's limits bound the speed. client-go's
 // default QPS of 5 is slower than Kubernetes' garbage collector, which deletes some 20 objects a
 // second. Set QPS and Burst of the rest.Config higher. A QPS of -1 removes the limit. Use it if the
 // priority and fairness of the API server limit clients.
@@ -95,8 +95,8 @@
 // object. An entry without a UID is recorded before its object is applied. Group, kind, namespace
 // and name identify an object.
 //
-// An AppliedWork takes some 5,000 entries. Further entries are in shards: AppliedWorks with the
-// name <name>-shard-1-<uid> and so on, and the label multicluster.x-k8s.io/shard-of. The first
+// An AppliedWork has room for some 5,000 entries. Further entries are in shards: AppliedWorks with
+// the name <name>-shard-1-<uid> and so on, and the label multicluster.x-k8s.io/shard-of. The first
 // AppliedWork owns them.
 //
 // The annotation multicluster.x-k8s.io/applied-hash-<uid> of an object is the hash of its manifest.

@@ -46,7 +46,7 @@ type AdoptionError struct {
 	Adoption Adoption
 }
 
-// Error returns the object, its owners and what to do.
+// Error returns the object, its owners and the remedy.
 func (e *AdoptionError) Error() string {
 	if e.Adoption == AdoptIfUnowned {
 		names := make([]string, len(e.Owners))
@@ -68,7 +68,7 @@ type OwnershipConflictError struct {
 	paths  []string
 }
 
-// Error returns the object, the fields and what to do.
+// Error returns the object, the fields and the remedy.
 func (e *OwnershipConflictError) Error() string {
 	return fmt.Sprintf("%s: others manage fields of the manifest (%s): remove the fields from the manifest, or apply with Force", e.Key, strings.Join(e.Fields, "; "))
 }
@@ -86,10 +86,10 @@ type TypeNotServedError struct {
 	// Since is when discovery first reported the kind as not served, in this process. It is zero if
 	// discovery was not asked.
 	Since time.Time
-	Err   error // where there is one
+	Err   error // the cause; may be nil
 }
 
-// Error returns the kind and what to do.
+// Error returns the kind and the remedy.
 func (e *TypeNotServedError) Error() string {
 	if e.Version != "" {
 		return fmt.Sprintf("the API server does not serve version %s of %s, but serves %s: change the apiVersion of the manifest", e.Version, e.Kind, e.Served)
@@ -111,7 +111,8 @@ type PruneBlockedError struct {
 	Reason BlockReason
 	// Detail describes the reason, for example the object that prevents the deletion.
 	Detail string
-	// Objects are the first unmanaged objects of a Namespace, three at most. They are set for NamespaceNotEmpty only.
+	// Objects are the first unmanaged objects of a Namespace, three at most. They are set only for
+	// NamespaceNotEmpty.
 	Objects []v1alpha1.AppliedResourceMeta
 }
 
@@ -122,9 +123,11 @@ const (
 	// NamespaceInUse: a Namespace contains objects that this or another AppliedWork desires, or
 	// that the policies keep.
 	NamespaceInUse BlockReason = "NamespaceInUse"
-	// NamespaceNotEmpty: a Namespace contains objects that no AppliedWork has applied. See [Policies].Unmanaged.
+	// NamespaceNotEmpty: a Namespace contains objects that no AppliedWork has applied. See
+	// [Policies].Unmanaged.
 	NamespaceNotEmpty BlockReason = "NamespaceNotEmpty"
-	// NamespaceUnreadable: a kind cannot be discovered or listed, so a Namespace may contain unmanaged objects of the kind.
+	// NamespaceUnreadable: a kind cannot be discovered or listed, so a Namespace may contain
+	// unmanaged objects of the kind.
 	NamespaceUnreadable BlockReason = "NamespaceUnreadable"
 	// Protected: the object is in [Options].Protected.
 	Protected BlockReason = "Protected"
@@ -143,11 +146,11 @@ func (e *PruneBlockedError) Error() string {
 // InventoryTooLargeError reports that a work has more objects than its inventory can store.
 type InventoryTooLargeError struct {
 	Work            string
-	Entries, Shards int // that it would have
+	Entries, Shards int // that the work needs
 	Limit           int // of shards
 }
 
-// Error returns the sizes and what to do.
+// Error returns the sizes and the remedy.
 func (e *InventoryTooLargeError) Error() string {
 	return fmt.Sprintf("the inventory of AppliedWork %s would have %d entries in %d shards, of which %d are allowed: split the work, or raise Options.MaxShards",
 		e.Work, e.Entries, e.Shards, e.Limit)

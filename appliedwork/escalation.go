@@ -16,12 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// maxGrants is how many rights of a role are asked for one by one.
+// maxGrants is the maximum number of rights of a role that are reviewed one by one.
 const maxGrants = 100
 
-// mayGrant returns an error if an object is a role or a binding that grants rights which the executor may not grant. The
-// API server checks that for the user of the request, which is the agent: without this check, an executor could get the
-// rights of the agent.
+// mayGrant returns an error if an object is a role or a binding that grants rights which the
+// executor may not grant. The API server checks only the user of the request, which is the agent.
+// Without this check, an executor could get the rights of the agent.
 func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 	if item.live != nil && item.options.Strategy == StrategyCreateOnly {
 		return nil // its rights are not written
@@ -74,8 +74,8 @@ func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 	return nil
 }
 
-// rolesOf returns a role as it is on the cluster and as the call has it: a binding grants the first until the second is
-// written.
+// rolesOf returns the live role and the role in the manifests of the call. A binding grants the
+// live role until the other is written.
 func (r *applyRun) rolesOf(ctx context.Context, key Key) (roles []*unstructured.Unstructured, err error) {
 	if i := slices.IndexFunc(r.items, func(item *applyItem) bool { return item.change.Key == key }); i >= 0 {
 		roles = append(roles, r.items[i].source)
@@ -91,8 +91,8 @@ func (r *applyRun) rolesOf(ctx context.Context, key Key) (roles []*unstructured.
 	return roles, f.err
 }
 
-// grantsOf returns the rights that roles grant, one by one. They are not countable if there are too many, if there is no
-// role, or if a role has nonResourceURLs or an aggregationRule.
+// grantsOf returns the rights that roles grant, one by one. They are not countable if there are too
+// many, if there is no role, or if a role has nonResourceURLs or an aggregationRule.
 func grantsOf(
 	roles []*unstructured.Unstructured, namespace string,
 ) (grants []authorizationv1.ResourceAttributes, countable bool) {
@@ -134,7 +134,8 @@ func grantsOf(
 	return grants, len(roles) > 0
 }
 
-// grantOf returns a right as an access review has it: of all versions, and with the subresource of "pods/exec".
+// grantOf returns a right in the form of an access review: for all versions, and with the
+// subresource of "pods/exec" in its own field.
 func grantOf(verb, group, resource, namespace, name string) authorizationv1.ResourceAttributes {
 	resource, subresource, _ := strings.Cut(resource, "/")
 	return authorizationv1.ResourceAttributes{

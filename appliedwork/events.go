@@ -37,7 +37,8 @@ const (
 	maxEventsOfOneChange = 20
 )
 
-// reasonOf returns the reason of an event for a refusal; empty for what is none, as a lost connection.
+// reasonOf returns the reason of an event for a refusal. It is empty for other errors, such as a
+// lost connection.
 func reasonOf(err error) string {
 	var adoption *AdoptionError
 	var conflict *OwnershipConflictError
@@ -76,7 +77,8 @@ func (c *cluster) refused(work *v1alpha1.AppliedWork, err error) {
 	}
 }
 
-// refuse has an event and a condition tell of a call that did nothing, and returns why that was.
+// refuse reports a call that was refused with an event and a condition. It returns err, joined with
+// the error of writing the condition.
 func (t *Tracker) refuse(ctx context.Context, work *v1alpha1.AppliedWork, kind string, err error) error {
 	reason := reasonOf(err)
 	if t.refused(work, err); reason == "" || reason == reasonTerminating {
@@ -91,7 +93,7 @@ func (t *Tracker) refuse(ctx context.Context, work *v1alpha1.AppliedWork, kind s
 	return errors.Join(err, unsaid)
 }
 
-// announceChanges emits an event for each refusal of a change set, for a bounded number of them.
+// announceChanges emits an event for each refusal of a change set, up to maxEventsOfOneChange.
 func (c *cluster) announceChanges(work *v1alpha1.AppliedWork, changes *ChangeSet) {
 	n := 0
 	for _, e := range changes.Entries {
@@ -102,7 +104,7 @@ func (c *cluster) announceChanges(work *v1alpha1.AppliedWork, changes *ChangeSet
 	}
 }
 
-// outcome returns the condition that tells of a change set.
+// outcome returns the condition that reports a change set.
 func outcome(kind string, generation int64, changes *ChangeSet) metav1.Condition {
 	condition := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reasonDone, ObservedGeneration: generation}
 	if changes.Done() {
@@ -112,7 +114,7 @@ func outcome(kind string, generation int64, changes *ChangeSet) metav1.Condition
 	if changes.Count(ActionFailed, ActionBlocked) > 0 {
 		condition.Reason = reasonFailed
 	}
-	// What it says must be the same each time, or every attempt would be a write.
+	// The condition must be the same each time. Otherwise every attempt would write it.
 	for _, e := range changes.Entries {
 		if e.Err != nil && (e.Action == ActionFailed || e.Action == ActionBlocked || condition.Reason == reasonPending) {
 			if reason := reasonOf(e.Err); reason != "" {
@@ -127,13 +129,14 @@ func outcome(kind string, generation int64, changes *ChangeSet) metav1.Condition
 
 func messageOf(err error) string {
 	text := err.Error()
-	if len(text) > maxConditionMessage { // without half a character: that would be read as another
+	if len(text) > maxConditionMessage { // without half a character at the end
 		text = strings.ToValidUTF8(text[:maxConditionMessage], "")
 	}
 	return text
 }
 
-// setCondition has the AppliedWork written if the condition is another than before and the CRD keeps conditions.
+// setCondition marks the AppliedWork as changed if the condition is new or different and the CRD
+// keeps conditions.
 func (t *Tracker) setCondition(inv *inventory, condition metav1.Condition) {
 	condition.LastTransitionTime = metav1.NewTime(t.opts.Clock.Now().Truncate(time.Second))
 	if meta.SetStatusCondition(&inv.main().Status.Conditions, condition) && !t.bare.pruned.Load() {
@@ -141,7 +144,7 @@ func (t *Tracker) setCondition(inv *inventory, condition metav1.Condition) {
 	}
 }
 
-// clearCondition takes a condition away.
+// clearCondition removes a condition.
 func (t *Tracker) clearCondition(inv *inventory, kind string) {
 	if meta.RemoveStatusCondition(&inv.main().Status.Conditions, kind) {
 		inv.shards[0].changed = true

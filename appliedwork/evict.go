@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// defaultEvictionGrace is that of OCM's work agent.
+// defaultEvictionGrace is the default of OCM's work agent.
 const defaultEvictionGrace = time.Hour
 
 // EvictOptions are the options of [Collector.Evict]. The zero value is useful.
@@ -43,16 +43,18 @@ func (o EvictOptions) withDefaults() (EvictOptions, error) {
 	case o.GracePeriod == 0:
 		o.GracePeriod = defaultEvictionGrace
 	}
-	_, err := o.Teardown.prune() // now, and not when the grace period is over
+	_, err := o.Teardown.prune() // report invalid options now, not after the grace period
 	return o, err
 }
 
-// Evict deletes the objects of an AppliedWork after a grace period. Use it when the hub reports that the work does not belong on
-// this cluster any more. Do not call it because the hub is unreachable. Call it again after Remaining.
+// Evict deletes the objects of an AppliedWork after a grace period. Use it when the hub reports
+// that the work does not belong on this cluster any more. Do not call it because the hub is
+// unreachable. Call it again after Remaining.
 //
-// The AppliedWork stores the start of the period, so a restart does not extend it. [Collector.CancelEviction] cancels it. The
-// period depends on the wall clock: a start in the future restarts it, and a clock that was behind at the start shortens it. The
-// error is as for Teardown, or [ErrTerminating] if the AppliedWork is being released.
+// The AppliedWork stores the start of the period, so a restart does not extend it.
+// [Collector.CancelEviction] cancels it. The period depends on the wall clock: a start in the
+// future restarts it, and a clock that was behind at the start shortens it. The error is as for
+// Teardown, or [ErrTerminating] if the AppliedWork is being released.
 func (c *Collector) Evict(ctx context.Context, work *v1alpha1.AppliedWork, opts EvictOptions) (*Eviction, error) {
 	opts, err := opts.withDefaults()
 	if err := errors.Join(err, checkWork(work)); err != nil {
@@ -92,7 +94,8 @@ func (c *Collector) Evict(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 	return &Eviction{Since: since, Changes: changes}, err
 }
 
-// setEvicting has the status tell of an eviction. Nothing depends on it.
+// setEvicting records an eviction in the status. The annotation, not the status, is used to find
+// the start.
 func (t *Tracker) setEvicting(inv *inventory, since time.Time) {
 	start := metav1.NewTime(since.Truncate(time.Second))
 	if old := inv.main().Status.EvictionStartTime; !old.Equal(&start) {

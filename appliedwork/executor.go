@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// answerLife is how long the answer of an access review counts.
+	// answerLife is the time for which the answer of an access review is valid.
 	answerLife = 10 * time.Second
-	// mostAnswers bounds the answers that are kept.
+	// mostAnswers limits the number of stored answers.
 	mostAnswers = 4096
 )
 
-// Executor is a user whose rights limit what [Applier.Apply] writes. Before Apply writes an object,
-// it asks the API server whether the user may create the object, or patch it (update it with
-// StrategyUpdate). If the object gets our owner reference, or has owner references in its manifest,
-// the user must also be allowed to delete it: the garbage collector deletes the object after its
-// owners. A reference with blockOwnerDeletion in the manifest needs the right to update the
-// finalizers of the owner.
+// Executor is a user with rights that limit the writes of [Applier.Apply]. Before Apply writes an
+// object, it asks the API server whether the user may create the object, or patch it (update it
+// with StrategyUpdate). If the object gets our owner reference, or has owner references in its
+// manifest, the user must also be allowed to delete it: the garbage collector deletes the object
+// after its owners. A reference with blockOwnerDeletion in the manifest needs the right to update
+// the finalizers of the owner.
 //
 // For a Role or ClusterRole, the user needs the right escalate. For a RoleBinding or
 // ClusterRoleBinding, the user needs the right bind on its role. Neither is needed if the user has
@@ -39,10 +39,10 @@ const (
 // nonResourceURLs or with an aggregationRule, escalate or bind is always needed.
 //
 // Apply asks for the right on all names of a namespace first, and then on the name of the object.
-// For create it asks only for the namespace. Answers count for 10 seconds, so a change of rights
-// takes effect after that time. An object that matches its manifest is not written, and needs no
-// rights. The requests themselves are those of [Options].Client. If that client impersonates the
-// user, the API server checks them too.
+// For create it asks only for the namespace. Answers are valid for 10 seconds, so a change of
+// rights takes effect after that time. An object that matches its manifest is not written, and
+// needs no rights. The requests themselves are those of [Options].Client. If that client
+// impersonates the user, the API server checks them too.
 type Executor struct {
 	// User is the name of the user, such as system:serviceaccount:shop:deployer. Required.
 	User string
@@ -70,8 +70,8 @@ func (e *Executor) validate(reviews SubjectAccessReviews) error {
 	return nil
 }
 
-// authorize returns an error if the executor may not do one of the verbs with the object of an item; it is Forbidden unless the
-// answer is not known.
+// authorize returns an error if the executor lacks one of the verbs on the object of an item. The
+// error is Forbidden, unless a review has failed.
 func (r *applyRun) authorize(ctx context.Context, item *applyItem, verbs ...string) error {
 	about := authorizationv1.ResourceAttributes{
 		Group: item.mapping.resource.Group, Version: item.mapping.resource.Version,
@@ -94,7 +94,8 @@ func (r *applyRun) authorize(ctx context.Context, item *applyItem, verbs ...stri
 	return nil
 }
 
-// may returns an error if the executor may not do something with the object of a name, for the object of an item.
+// may returns an error if the executor lacks a right on the object of a name. The error names the
+// object of the item, which needs the right.
 func (r *applyRun) may(ctx context.Context, item *applyItem, about authorizationv1.ResourceAttributes, name string) error {
 	a, err := r.access.ask(ctx, r.opts.Executor, about)
 	if err == nil && !a.allowed && about.Verb != "create" {
@@ -110,7 +111,7 @@ func (r *applyRun) may(ctx context.Context, item *applyItem, about authorization
 	return nil
 }
 
-// unasked returns the error of an access review that was not answered.
+// unasked returns the error of an access review that failed, or nil.
 func (r *applyRun) unasked(item *applyItem, about authorizationv1.ResourceAttributes, err error) error {
 	if err == nil {
 		return nil
@@ -118,7 +119,8 @@ func (r *applyRun) unasked(item *applyItem, about authorizationv1.ResourceAttrib
 	return fmt.Errorf("ask whether user %q may %s %s for %s: %w", r.opts.Executor.User, about.Verb, about.Resource, item.change.Key, notForbidden(err))
 }
 
-// foreignOwners returns the owner references of a manifest, without the one to the AppliedWork, if they are written.
+// foreignOwners returns the owner references in a manifest that Apply writes, except the
+// reference to the AppliedWork.
 func (r *applyRun) foreignOwners(item *applyItem) []metav1.OwnerReference {
 	if item.live != nil && item.options.Strategy == StrategyCreateOnly {
 		return nil
@@ -126,8 +128,9 @@ func (r *applyRun) foreignOwners(item *applyItem) []metav1.OwnerReference {
 	return slices.DeleteFunc(item.source.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == r.work.UID })
 }
 
-// mayBlock returns an error if a new reference blocks the deletion of an owner and the executor may not, as the admission plugin
-// OwnerReferencesPermissionEnforcement does.
+// mayBlock returns an error if a new reference blocks the deletion of an owner and the executor
+// lacks the right to do that. The admission plugin OwnerReferencesPermissionEnforcement makes the
+// same check.
 func (r *applyRun) mayBlock(ctx context.Context, item *applyItem, owner metav1.OwnerReference) error {
 	blocks := func(other metav1.OwnerReference) bool {
 		return other.UID == owner.UID && isTrue(other.BlockOwnerDeletion)
@@ -148,7 +151,8 @@ func (r *applyRun) mayBlock(ctx context.Context, item *applyItem, owner metav1.O
 	return r.may(ctx, item, about, owner.Name)
 }
 
-// authorizeNew fails the items that are not ours yet and that the executor may not write, before they are recorded.
+// authorizeNew fails the items that are not ours yet and that the executor may not write. It does
+// so before they are recorded.
 func (r *applyRun) authorizeNew(ctx context.Context) {
 	if r.opts.Executor == nil {
 		return
@@ -160,8 +164,8 @@ func (r *applyRun) authorizeNew(ctx context.Context) {
 	})
 }
 
-// mayWrite reports whether the executor may write the object of an item, and do more with it. It fails an item whose object may not
-// be written.
+// mayWrite reports whether the executor may write the object of an item and has the verbs in more.
+// Otherwise it fails the item.
 func (r *applyRun) mayWrite(ctx context.Context, item *applyItem, more ...string) bool {
 	if r.opts.Executor == nil {
 		return true
@@ -195,7 +199,7 @@ func (r *applyRun) forbidden(item *applyItem, about authorizationv1.ResourceAttr
 	return apierrors.NewForbidden(resource, name, errors.New(text))
 }
 
-// notForbidden hides that the agent may not do something, as it is not the executor who may not.
+// notForbidden hides the status Forbidden of an error: the agent lacks the right, not the executor.
 func notForbidden(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("the agent may not: %s", err.Error())
@@ -203,7 +207,7 @@ func notForbidden(err error) error {
 	return err
 }
 
-// verbs returns what is done to the object of an item when it is written.
+// verbs returns the verbs that the executor needs to write the object of an item.
 func (r *applyRun) verbs(item *applyItem) []string {
 	verb := "create"
 	switch {
@@ -219,7 +223,8 @@ func (r *applyRun) verbs(item *applyItem) []string {
 	return []string{verb, "delete"}
 }
 
-// access asks for access reviews and keeps the answers for a short time. No lock is held during a request.
+// access makes access reviews and stores the answers for a short time. Its mutex is not held during
+// a request.
 type access struct {
 	reviews SubjectAccessReviews
 	clock   clock.PassiveClock
@@ -236,7 +241,7 @@ type question struct {
 type answer struct {
 	done    chan struct{}
 	until   time.Time // of the answer; guarded by access.mu
-	allowed bool      // valid when done is closed, as the following
+	allowed bool      // valid when done is closed, like the following fields
 	reason  string
 	err     error
 	ended   bool // the context of the caller that made the request has ended
@@ -246,7 +251,8 @@ func newAccess(reviews SubjectAccessReviews, c clock.PassiveClock) *access {
 	return &access{reviews: reviews, clock: c, answers: map[question]*answer{}}
 }
 
-// ask returns an answer that is at most 10 seconds old, or waits for the same request of another caller.
+// ask returns an answer that is at most 10 seconds old, or waits for the same request of another
+// caller.
 func (c *access) ask(ctx context.Context, e *Executor, about authorizationv1.ResourceAttributes) (*answer, error) {
 	q := question{e.User, fmt.Sprintf("%q", e.Groups), about}
 	for {
@@ -275,7 +281,7 @@ func (c *access) ask(ctx context.Context, e *Executor, about authorizationv1.Res
 	}
 }
 
-// request fills in an answer. One that failed is not kept.
+// request makes an access review and sets the answer. A failed answer is not stored.
 func (c *access) request(ctx context.Context, e *Executor, q question, a *answer) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: e.User, Groups: e.Groups, ResourceAttributes: &q.about,
@@ -296,7 +302,8 @@ func (c *access) request(ctx context.Context, e *Executor, q question, a *answer
 	close(a.done)
 }
 
-// makeRoomLocked removes old answers when there are many, and all when there are too many new ones.
+// makeRoomLocked removes expired answers if the limit is reached, and all answers if that is not
+// enough.
 func (c *access) makeRoomLocked(now time.Time) {
 	if len(c.answers) < mostAnswers {
 		return

@@ -16,7 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// guard returns why an object that is ours must not be deleted, or not yet.
+// guard returns the reason why an object of ours must not be deleted, or must not be deleted yet.
+// Without a reason, it returns an empty action.
 func (r *pruneRun) guard(ctx context.Context, item *pruneItem) (Action, error) {
 	key := item.change.Key
 	if r.unknown > 0 {
@@ -75,8 +76,8 @@ func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) 
 	return "", nil
 }
 
-// leftIn returns an object of a namespace that the policies name, to be left, and that is there. It may have been released
-// by an earlier call, so that no entry tells of it.
+// leftIn returns an existing object in a namespace that Orphans or ByKey keep. An earlier call may
+// have released the object, so it may have no entry.
 func (r *pruneRun) leftIn(ctx context.Context, namespace string) (*Key, error) {
 	for rule := range r.opts.Policies.orphans {
 		if rule.Namespace != namespace {
@@ -84,7 +85,7 @@ func (r *pruneRun) leftIn(ctx context.Context, namespace string) (*Key, error) {
 		}
 		m, err := r.resolve(ctx, rule)
 		if IsTypeNotServed(err) {
-			continue // as when it was a mistake in the rule
+			continue // there is no object, as with a mistake in the rule
 		}
 		if err != nil {
 			return nil, err
@@ -104,7 +105,8 @@ func (r *pruneRun) leftIn(ctx context.Context, namespace string) (*Key, error) {
 	return nil, nil
 }
 
-// guardCRD looks for objects of the kind that are desired, or not ours.
+// guardCRD returns the reason why a CRD must not be deleted: objects of its kind that are desired
+// or not ours.
 func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Unstructured) (Action, error) {
 	group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind")
@@ -150,7 +152,7 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	return r.waitForContent(key, func(other Key) bool { return other.Group == group && other.Kind == kind })
 }
 
-// outlives reports whether an object would stay if it was decided about by itself.
+// outlives reports whether an object would stay if a prune decided about it alone.
 func (r *pruneRun) outlives(ctx context.Context, key Key, m mapping, live *unstructured.Unstructured) (bool, error) {
 	owners, err := r.claims.owners(ctx, r.work.UID, key, live)
 	if err != nil {
@@ -177,8 +179,9 @@ func servedVersions(crd *unstructured.Unstructured) (names []string) {
 	return names
 }
 
-// waitForContent holds what contains others back until those are gone: a custom resource that waits for its controller
-// needs its CRD, and what is denied its deletion must not lose its namespace. All others were dealt with in earlier waves.
+// waitForContent delays the deletion of a Namespace or CRD until its objects in this prune are
+// gone. A custom resource with a finalizer of its controller needs its CRD. An object that may not
+// be deleted must not lose its Namespace. All other objects were pruned in earlier waves.
 func (r *pruneRun) waitForContent(key Key, contains func(Key) bool) (Action, error) {
 	if r.dry {
 		return "", nil
@@ -191,19 +194,20 @@ func (r *pruneRun) waitForContent(key Key, contains func(Key) bool) (Action, err
 	return "", nil
 }
 
-// absence is how long and how often a type was seen not to be served.
+// absence records since when, and how often, discovery reported a type as not served.
 type absence struct {
 	since time.Time
 	last  time.Time
 	times int
 }
 
-// enoughTimes is how many answers of discovery prove that a type is not served; each is at least staleAfter younger than
-// the one before.
+// enoughTimes is the number of answers of discovery that prove that a type is not served.
+// Successive answers are at least staleAfter apart.
 const enoughTimes = 3
 
-// unreadable deals with an entry whose object cannot be read. It goes when its type has not been served for long, and its
-// CRD, whose end deletes all objects, does not exist either.
+// unreadable handles an entry with an object that cannot be read. The entry is removed after its
+// type has not been served for UnservedGrace, if the CRD does not exist either. The end of a CRD
+// deletes all its objects.
 func (r *pruneRun) unreadable(ctx context.Context, item *pruneItem, err error) {
 	key := item.change.Key
 	if !IsTypeNotServed(err) {
@@ -226,8 +230,8 @@ func (r *pruneRun) unreadable(ctx context.Context, item *pruneItem, err error) {
 	}
 }
 
-// absent counts that a type is not served, and reports since when, and whether that is long enough. A type that is served
-// again begins anew.
+// absent records that a type is not served. It returns the first such time, and whether that is
+// long enough. If the type is served again, present resets this.
 func (p *Pruner) absent(gk schema.GroupKind) (time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -242,14 +246,15 @@ func (p *Pruner) absent(gk schema.GroupKind) (time.Time, bool) {
 	return a.since, now.Sub(a.since) >= p.cluster.opts.UnservedGrace && a.times >= enoughTimes
 }
 
-// present notes that a type is served.
+// present records that a type is served.
 func (p *Pruner) present(gk schema.GroupKind) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.unserved, gk)
 }
 
-// crdExists looks for the CRD of a resource. Who may not read CRDs has only discovery to believe.
+// crdExists reports whether the CRD of a resource exists. It returns false if reading CRDs is
+// forbidden: then only discovery counts.
 func (r *pruneRun) crdExists(ctx context.Context, id v1alpha1.ResourceIdentifier) (bool, error) {
 	if id.Resource == "" || id.Group == "" {
 		return false, nil

@@ -37,7 +37,7 @@ func CheckIgnoreFields(manifest *unstructured.Unstructured, pointers ...string) 
 	return nil
 }
 
-// parsePointer returns the tokens of a JSON pointer (RFC 6901) to a field that can be left out.
+// parsePointer returns the tokens of a JSON pointer (RFC 6901) to a field that may be ignored.
 func parsePointer(text string) ([]string, error) {
 	if text == "" {
 		return nil, errors.New("it is the whole object: use the strategy CreateOnly or ReadOnly for that")
@@ -63,7 +63,7 @@ func parsePointer(text string) ([]string, error) {
 	return tokens, nil
 }
 
-// fits returns an error where a list needs a number.
+// fits returns an error if a token for a list is not a number.
 func fits(at any, tokens []string) error {
 	for _, token := range tokens {
 		switch value := at.(type) {
@@ -85,20 +85,20 @@ func fits(at any, tokens []string) error {
 	return nil
 }
 
-// ignored are the fields of a manifest that are left to others.
+// ignored is the set of fields of a manifest that Apply leaves to other field managers.
 type ignored struct {
 	root ignoredField
 	text []byte // of all pointers
 }
 
-// ignoredField is a field that is ignored, or one above such fields.
+// ignoredField is an ignored field, or a parent of ignored fields.
 type ignoredField struct {
-	always    bool // whoever has it
-	ifChanged bool // when others have it
+	always    bool // regardless of its manager
+	ifChanged bool // if others manage it
 	below     map[string]*ignoredField
 }
 
-// ignoredOf returns the ignored fields of a manifest; nil for none.
+// ignoredOf returns the ignored fields of a manifest, or nil if no field is ignored.
 func ignoredOf(manifest *unstructured.Unstructured, options ObjectOptions) (*ignored, error) {
 	if len(options.IgnoreFields) == 0 && len(options.IgnoreChangedFields) == 0 {
 		return nil, nil
@@ -125,7 +125,7 @@ func ignoredOf(manifest *unstructured.Unstructured, options ObjectOptions) (*ign
 	return result, err
 }
 
-// asStored returns the fields of data for those of stringData of a Secret.
+// asStored replaces fields in stringData of a Secret with the fields in data that store them.
 func asStored(manifest *unstructured.Unstructured, tokens []string) [][]string {
 	if gvk := manifest.GroupVersionKind(); gvk.Group != "" || gvk.Kind != "Secret" || tokens[0] != "stringData" {
 		return [][]string{tokens}
@@ -159,8 +159,9 @@ func (i *ignored) without(manifest *unstructured.Unstructured) {
 	i.root.leave(manifest.Object, livePart{})
 }
 
-// leaveTo has a manifest be what is applied to an object: the API server removes a field that its manager does not send any more, so
-// fields that are ours are sent as they are on the cluster.
+// leaveTo changes a manifest so that it can be applied to an existing object. The API server
+// removes a field when its manager does not send it any more. So ignored fields of ours are sent
+// with their live values.
 func (i *ignored) leaveTo(manifest, live *unstructured.Unstructured, ours func(manager string) bool) {
 	fields := fieldsOf(live, ours)
 	if len(fields) == 0 {
@@ -169,7 +170,8 @@ func (i *ignored) leaveTo(manifest, live *unstructured.Unstructured, ours func(m
 	i.root.leave(manifest.Object, livePart{value: live.Object, exists: true, fields: fields})
 }
 
-// leave returns what is sent of a value, and whether anything is. It changes the value.
+// leave returns the part of a value that is sent, and false if nothing is sent. It changes the
+// value.
 func (f *ignoredField) leave(value any, live livePart) (any, bool) {
 	switch {
 	case f.always && live.isOurs():
@@ -210,8 +212,8 @@ func (f *ignoredField) leave(value any, live livePart) (any, bool) {
 	return value, true
 }
 
-// keep returns what is sent of a field that was removed from the manifest: a user who leaves it to others wants it to stay. It
-// does not look into lists, whose items may be at other places on the cluster.
+// keep returns the value to send for a field that was removed from the manifest, because an ignored
+// field must stay. It does not look into lists: their items may have other indices on the cluster.
 func (f *ignoredField) keep(live livePart) (any, bool) {
 	if !live.isOurs() {
 		return nil, false
@@ -228,11 +230,12 @@ func (f *ignoredField) keep(live livePart) (any, bool) {
 	return kept, len(kept) > 0
 }
 
-// livePart is a part of the object on the cluster.
+// livePart is a part of the live object.
 type livePart struct {
 	value  any
 	exists bool
-	// fields are those that are ours, in the form of FieldsV1: none for nil, all for an empty map.
+	// fields are the fields of ours, in the form of FieldsV1. Nil means no field, an empty map
+	// means all fields.
 	fields map[string]any
 }
 
@@ -258,13 +261,13 @@ func (l livePart) below(name string) map[string]any {
 	return map[string]any{}
 }
 
-// liveItems are the items of a list on the cluster, where they may be at other places than in the manifest.
+// liveItems are the items of a live list. They may have other indices than in the manifest.
 type liveItems struct {
 	of    livePart
 	list  []any
-	keys  [][]string                // the names of the keys by which items are ours
-	ours  map[string]map[string]any // the names of fields, by the values of their keys
-	byKey map[string]map[string]any // the items, by the values of their keys
+	keys  [][]string                // key names of items of ours, from managed fields
+	ours  map[string]map[string]any // managed fields of items of ours, by key values
+	byKey map[string]map[string]any // items, by key values
 }
 
 func (l livePart) items() liveItems {
@@ -298,7 +301,8 @@ func (l livePart) items() liveItems {
 	return items
 }
 
-// keyOf returns the values of the keys of an item as text; empty where it lacks one. A port may lack its protocol.
+// keyOf returns the key values of an item as text. It is empty if the item lacks a key, except
+// protocol, which defaults to TCP.
 func keyOf(item map[string]any, names []string) string {
 	values := make([]any, 0, 2*len(names))
 	for _, name := range names {
@@ -318,8 +322,8 @@ func keyOf(item map[string]any, names []string) string {
 	return string(text)
 }
 
-// find returns what the list has of an item of the manifest: by its keys or its value in the record of managed fields, or by its
-// name, or by its place.
+// find returns the live item for an item of the manifest. It looks for the keys and then the value
+// in the managed fields, then for the name, and then for the index.
 func (l liveItems) find(index int, item any) livePart {
 	object, _ := item.(map[string]any)
 	for _, names := range l.keys {
@@ -346,7 +350,7 @@ func (l liveItems) find(index int, item any) livePart {
 	return found
 }
 
-// part returns what is ours of a value.
+// part returns the part of a value that is ours.
 func part(fields map[string]any, value any) any {
 	_, itself := fields["."]
 	object, isObject := value.(map[string]any)
@@ -374,7 +378,7 @@ func part(fields map[string]any, value any) any {
 	return result
 }
 
-// part returns what is ours of an item, with its keys.
+// part returns the part of an item that is ours, with its keys.
 func (l liveItems) part(item any, fields map[string]any) any {
 	result := part(fields, item)
 	object, _ := item.(map[string]any)

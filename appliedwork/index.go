@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// maxIndexed is the size of an index in hashes: 64 MiB. AppliedWorks beyond it are read for each answer.
+	// maxIndexed is the maximum size of an index in hashes: 64 MiB. An AppliedWork that does not
+	// fit is read for each query.
 	maxIndexed = 8 << 20
-	// indexedWork is what an AppliedWork takes besides its hashes, in hashes.
+	// indexedWork is the overhead of an AppliedWork, in hashes.
 	indexedWork = 32
 )
 
@@ -41,7 +42,8 @@ func NewIndex() *Index {
 	return &Index{seed: maphash.MakeSeed(), works: map[types.UID]indexed{}, limit: maxIndexed}
 }
 
-// identity is what is hashed. It has no kind, because an entry may lack it until discovery knows it.
+// identity is the hashed part of a key. It has no kind, because an entry may lack the kind until
+// discovery provides it.
 type identity struct{ group, namespace, name string }
 
 func (x *Index) hash(id identity) uint64 { return maphash.Comparable(x.seed, id) }
@@ -54,7 +56,8 @@ func (x *Index) hashes(keys map[Key]bool) map[uint64]bool {
 	return hashes
 }
 
-// put replaces what is known of an AppliedWork. For each namespace with an object, it has the hash of the Namespace.
+// put replaces the hashes of an AppliedWork. For each namespace with an object, it adds the hash of
+// the Namespace.
 func (x *Index) put(work *v1alpha1.AppliedWork) {
 	entries := work.Status.AppliedResources
 	hashes := make([]uint64, 0, len(entries)+1)
@@ -83,7 +86,7 @@ func (x *Index) removeLocked(uid types.UID) {
 	}
 }
 
-// retain removes AppliedWorks that a list does not have.
+// retain removes the AppliedWorks that are not in a list.
 func (x *Index) retain(works []*listedWork) {
 	there := make(map[types.UID]bool, len(works))
 	for _, w := range works {
@@ -98,7 +101,8 @@ func (x *Index) retain(works []*listedWork) {
 	}
 }
 
-// mayHave reports whether an AppliedWork has one of the hashes, or is not known in its version.
+// mayHave reports whether an AppliedWork may have one of the hashes. It returns true if the index
+// does not have the version of w.
 func (x *Index) mayHave(w *listedWork, wanted map[uint64]bool) bool {
 	x.mu.Lock()
 	known, ok := x.works[w.uid]

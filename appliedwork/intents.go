@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// intents remembers since when the intents of inventories look as if nothing came of them. An earlier process may have sent a
-// request that arrives late, so an intent counts for a grace period.
+// intents stores since when the entries without a UID have no object. An earlier process may have
+// sent a request that arrives late, so such an entry stays for a grace period.
 type intents struct {
 	clock clock.PassiveClock
 	grace time.Duration
@@ -33,7 +33,8 @@ func newIntents(c clock.PassiveClock, grace time.Duration) *intents {
 	return &intents{clock: c, grace: grace, since: map[intent]time.Time{}}
 }
 
-// settled reports whether the grace period of an intent is over. It begins with the first call, unless that is a dry run.
+// settled reports whether the grace period of an intent is over. It begins with the first call,
+// unless that is a dry run.
 func (s *intents) settled(work types.UID, key Key, dry bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +53,7 @@ func (s *intents) settled(work types.UID, key Key, dry bool) bool {
 	return true
 }
 
-// forget ends the grace period of an intent: there is an object.
+// forget ends the grace period of an intent because its object exists.
 func (s *intents) forget(work types.UID, key Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

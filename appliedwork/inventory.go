@@ -16,20 +16,21 @@ import (
 
 // shard is one AppliedWork of an inventory.
 type shard struct {
-	raw     *unstructured.Unstructured // as it was read, with fields that we do not know; nil when it does not exist yet
-	work    *v1alpha1.AppliedWork      // raw's status is written from here
-	size    int                        // of the entries in JSON, at most
+	raw     *unstructured.Unstructured // as it was read, with unknown fields; nil if it does not exist yet
+	work    *v1alpha1.AppliedWork      // decoded from raw; source of the next write of the status
+	size    int                        // upper limit of the size of the entries in JSON
 	changed bool
 }
 
-// place is where an entry is.
+// place is the position of an entry.
 type place struct{ shard, entry int }
 
-// inventory is what an AppliedWork and its shards record, as of one read. The first shard is the AppliedWork itself. An
-// entry stays in the shard that it was written to: moving it would take two writes, and a crash between them.
+// inventory has the entries of an AppliedWork and its shards, from one read. The first shard is the
+// AppliedWork itself. An entry stays in its shard: moving it would need two writes, with a possible
+// crash between them.
 type inventory struct {
 	shards    []*shard
-	places    map[Key][]place // more than one where two clients recorded the same object at once
+	places    map[Key][]place // several if two clients recorded an object at once
 	shardSize int
 }
 
@@ -48,14 +49,14 @@ func newInventory(shardSize int, shards ...*shard) *inventory {
 
 func (inv *inventory) main() *v1alpha1.AppliedWork { return inv.shards[0].work }
 
-// terminating reports whether nothing may be applied any more.
+// terminating reports whether no object may be applied any more.
 func (inv *inventory) terminating() bool { return isTerminating(inv.main()) }
 
 func isTerminating(work metav1.Object) bool {
 	return work.GetDeletionTimestamp() != nil || work.GetAnnotations()[v1alpha1.AnnotationTerminating] != ""
 }
 
-// Values of the annotation that ends an AppliedWork.
+// Values of the annotation of an AppliedWork that ends.
 const (
 	byTeardown        = "Teardown"
 	byPartialTeardown = "PartialTeardown" // a Teardown with policies that keep objects
@@ -64,21 +65,21 @@ const (
 
 // isEnding reports whether an AppliedWork has no claim on its objects any more, because all of them
 // are about to be deleted. An AppliedWork that keeps or releases objects has a claim until it is
-// gone: other AppliedWorks do not know these objects.
+// gone. Other AppliedWorks cannot see which objects it keeps.
 func isEnding(work metav1.Object) bool {
 	how := work.GetAnnotations()[v1alpha1.AnnotationTerminating]
 	return isTerminating(work) && (how == "" || how == byTeardown) &&
 		!slices.Contains(work.GetFinalizers(), metav1.FinalizerOrphanDependents)
 }
 
-// keeps reports whether policies keep a recorded object.
+// keeps reports whether policies keep any recorded object.
 func (inv *inventory) keeps(policies Policies) bool {
 	return slices.ContainsFunc(inv.entries(), func(e v1alpha1.AppliedResourceMeta) bool {
 		return policies.of(e.ResourceIdentifier, e.Adopted) == PolicyOrphan
 	})
 }
 
-// entries returns each recorded object once; of duplicates the one with a UID.
+// entries returns each recorded object once. Of duplicates, it returns the entry with a UID.
 func (inv *inventory) entries() []v1alpha1.AppliedResourceMeta {
 	entries := make([]v1alpha1.AppliedResourceMeta, 0, len(inv.places))
 	for i, s := range inv.shards {
@@ -92,7 +93,7 @@ func (inv *inventory) entries() []v1alpha1.AppliedResourceMeta {
 	return entries
 }
 
-// find returns the entry of an object, of several the first with a UID.
+// find returns the place of the entry of an object. Of duplicates, it returns the first with a UID.
 func (inv *inventory) find(key Key) (place, bool) {
 	places := inv.places[key]
 	for _, p := range places {
@@ -110,7 +111,7 @@ func (inv *inventory) at(p place) *v1alpha1.AppliedResourceMeta {
 	return &inv.shards[p.shard].work.Status.AppliedResources[p.entry]
 }
 
-// entry returns what is recorded of an object; of one that is not recorded, an empty entry.
+// entry returns the entry of an object, or an empty entry if the object is not recorded.
 func (inv *inventory) entry(key Key) v1alpha1.AppliedResourceMeta {
 	if p, ok := inv.find(key); ok {
 		return *inv.at(p)
@@ -118,8 +119,8 @@ func (inv *inventory) entry(key Key) v1alpha1.AppliedResourceMeta {
 	return v1alpha1.AppliedResourceMeta{}
 }
 
-// put records an object with the UID, in its place or, when it is new, in the first shard that has room. Entries of the
-// same object elsewhere get the UID too.
+// put records an entry. It replaces all entries of the same object. A new entry is added to the
+// first shard with room.
 func (inv *inventory) put(e v1alpha1.AppliedResourceMeta) {
 	key := KeyOf(e.ResourceIdentifier)
 	for _, p := range inv.places[key] {
@@ -141,7 +142,7 @@ func (inv *inventory) put(e v1alpha1.AppliedResourceMeta) {
 	inv.places[key] = []place{{i, len(s.work.Status.AppliedResources) - 1}}
 }
 
-// room returns a shard with room, which may be a new one.
+// room returns the index of a shard with room. It adds a shard if necessary.
 func (inv *inventory) room(size int) int {
 	for i, s := range inv.shards {
 		if s.size+size <= inv.shardSize {
@@ -152,18 +153,18 @@ func (inv *inventory) room(size int) int {
 	return len(inv.shards) - 1
 }
 
-// newShard returns the n-th further AppliedWork of main, to be created.
+// newShard returns the n-th shard of main, which does not exist yet.
 func newShard(main *v1alpha1.AppliedWork, n int) *shard {
 	work := &v1alpha1.AppliedWork{Spec: main.Spec}
 	work.SetGroupVersionKind(v1alpha1.GroupVersionKind)
 	work.Name = shardName(main, n)
 	work.Labels = map[string]string{v1alpha1.LabelShardOf: string(main.UID)}
-	SetOwnerReference(work, main) // deleted with it, also when no agent is left
+	SetOwnerReference(work, main) // deleted with main, also without an agent
 	return &shard{work: work}
 }
 
-// remove forgets entries that still say what was decided about: another UID by now is another object. Places are not
-// valid afterwards.
+// remove removes entries if they still have the given UID. An entry with another UID is of another
+// object. Places are invalid afterwards.
 func (inv *inventory) remove(entries []v1alpha1.AppliedResourceMeta) {
 	gone := make(map[Key]types.UID, len(entries))
 	for _, e := range entries {
@@ -191,8 +192,8 @@ func (inv *inventory) count() int {
 	return n
 }
 
-// shardsOf returns how many further AppliedWorks there should be. The annotation is written before the first of them; the
-// status is for when somebody takes the annotation away.
+// shardsOf returns the number of shards that should exist. The annotation is written before the
+// first shard. The status is a fallback for a removed annotation.
 func shardsOf(work *v1alpha1.AppliedWork) int {
 	n, err := strconv.Atoi(work.Annotations[v1alpha1.AnnotationShards])
 	if err != nil {
@@ -201,7 +202,8 @@ func shardsOf(work *v1alpha1.AppliedWork) int {
 	return max(n, int(work.Status.Shards))
 }
 
-// Entries in JSON have these names, quotes and commas, and a UID even when it is not known yet.
+// entryFrame is the size of the names, quotes and commas of an entry in JSON, and of a UID even if
+// it is not known yet.
 const entryFrame = len(`{"ordinal":,"group":"","version":"","kind":"","resource":"","namespace":"","name":"","uid":""},`) + 36
 
 func entrySize(e *v1alpha1.AppliedResourceMeta) int {

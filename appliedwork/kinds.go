@@ -19,11 +19,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// staleAfter is how old an answer of discovery may be when it says that something is not there. What is there is believed
-// until a request for it fails.
+// staleAfter is the maximum age of an answer of discovery that a kind does not exist. An answer
+// that a kind exists is valid until a request for it fails.
 const staleAfter = time.Second
 
-// mapping is how a kind is reached.
+// mapping has the resource of a kind, and its properties.
 type mapping struct {
 	resource   schema.GroupVersionResource
 	kind       string
@@ -35,8 +35,8 @@ func (m mapping) groupKind() schema.GroupKind {
 	return schema.GroupKind{Group: m.resource.Group, Kind: m.kind}
 }
 
-// kinds finds the resources of kinds by discovery. No lock is held during a request: a group whose server is slow holds up
-// only those who ask for that group.
+// kinds finds the resources of kinds by discovery. Its mutex is not held during a request. A slow
+// server of a group delays only the callers that need that group.
 type kinds struct {
 	discovery Discovery
 	clock     clock.PassiveClock
@@ -44,21 +44,21 @@ type kinds struct {
 	mu       sync.Mutex
 	versions map[schema.GroupVersion]versionAnswer
 	groups   groupsAnswer
-	calls    map[schema.GroupVersion]*call // the requests under way; the one for all groups has no version
+	calls    map[schema.GroupVersion]*call // requests in progress; the request for all groups has no version
 }
 
 type versionAnswer struct {
-	resources []metav1.APIResource // none when the version is not served
+	resources []metav1.APIResource // empty if the version is not served
 	at        time.Time
 }
 
 type groupsAnswer struct {
 	groups map[string]metav1.APIGroup
-	away   []schema.GroupVersion // no server answers for them; without a version, the whole group
+	away   []schema.GroupVersion // versions without a server; without a version, the whole group
 	at     time.Time
 }
 
-// errAway: a server that does not answer is no proof of anything.
+// errAway: the server of a group version does not answer, so it is unknown what the version has.
 var errAway = errors.New("no server answers for a version of this group of the API")
 
 // call is a request that several callers wait for.
@@ -69,7 +69,7 @@ type call struct {
 	forgotten bool  // the answer may be from before the last forget; guarded by kinds.mu
 }
 
-// allGroups stands for the list of all groups among the calls.
+// allGroups is the key of the request for all groups among the calls.
 var allGroups schema.GroupVersion
 
 func newKinds(discovery Discovery, c clock.PassiveClock) *kinds {
@@ -79,8 +79,8 @@ func newKinds(discovery Discovery, c clock.PassiveClock) *kinds {
 	}
 }
 
-// ask makes a request, or waits for the same request of another caller. The function request returns a function that stores
-// the answer, which is called with the lock held.
+// ask makes a request, or waits for the same request of another caller. The function request
+// returns a function that stores the answer. ask calls it with mu locked.
 func (k *kinds) ask(ctx context.Context, what schema.GroupVersion, request func() (store func(), err error)) error {
 	for {
 		k.mu.Lock()
@@ -119,13 +119,14 @@ func (k *kinds) lead(ctx context.Context, what schema.GroupVersion, c *call, req
 	return err
 }
 
-// resolve returns how to reach a kind: in the version if that is served, else in the version that the server prefers, else
-// in any. The error is a *TypeNotServedError when a fresh answer has it in none, and else that of discovery.
+// resolve returns the mapping of a kind. It prefers the given version, then the preferred version
+// of the server, and then any other. The error is a *TypeNotServedError if a fresh answer has the
+// kind in no version. Otherwise, it is an error of discovery.
 func (k *kinds) resolve(ctx context.Context, gk schema.GroupKind, version string) (mapping, error) {
 	return k.find(ctx, gk, version, func(r metav1.APIResource) bool { return r.Kind == gk.Kind })
 }
 
-// resolveExactly is resolve for what is sent, which has to be of the version that it is sent as.
+// resolveExactly is resolve for objects to send: the given version must be served.
 func (k *kinds) resolveExactly(ctx context.Context, gvk schema.GroupVersionKind) (mapping, error) {
 	m, err := k.resolve(ctx, gvk.GroupKind(), gvk.Version)
 	if err == nil && m.resource.Version != gvk.Version {
@@ -134,7 +135,7 @@ func (k *kinds) resolveExactly(ctx context.Context, gvk schema.GroupVersionKind)
 	return m, err
 }
 
-// resolveResource is resolve for what is known by its resource only.
+// resolveResource is resolve for a resource without a known kind.
 func (k *kinds) resolveResource(ctx context.Context, gr schema.GroupResource, version string) (mapping, error) {
 	return k.find(ctx, schema.GroupKind{Group: gr.Group, Kind: gr.Resource}, version, func(r metav1.APIResource) bool { return r.Name == gr.Resource })
 }
@@ -190,7 +191,7 @@ func (k *kinds) inVersion(ctx context.Context, gv schema.GroupVersion, is func(m
 	}
 }
 
-// askVersion asks the server what it serves of a version.
+// askVersion requests the resources of a version.
 func (k *kinds) askVersion(ctx context.Context, gv schema.GroupVersion) error {
 	return k.ask(ctx, gv, func() (func(), error) {
 		answer := versionAnswer{at: k.clock.Now()}
@@ -203,14 +204,14 @@ func (k *kinds) askVersion(ctx context.Context, gv schema.GroupVersion) error {
 		}
 		return func() {
 			maps.DeleteFunc(k.versions, func(_ schema.GroupVersion, a versionAnswer) bool {
-				return len(a.resources) == 0 && answer.at.Sub(a.at) >= staleAfter // names come from manifests: they have no bound
+				return len(a.resources) == 0 && answer.at.Sub(a.at) >= staleAfter // unlimited: from manifests
 			})
 			k.versions[gv] = answer
 		}, nil
 	})
 }
 
-// resourcesOf returns the last answer about a version, whatever its age.
+// resourcesOf returns the last answer about a version, of any age.
 func (k *kinds) resourcesOf(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error) {
 	for {
 		k.mu.Lock()
@@ -243,18 +244,17 @@ func (k *kinds) groupsNow(ctx context.Context) (groupsAnswer, error) {
 
 type resourceLists = map[schema.GroupVersion]*metav1.APIResourceList
 
-// aggregated is the rest of client-go's DiscoveryClient: most servers report all that
-// they serve in two answers, where there is one for each version of each group otherwise. Only this
-// reports the versions for which no server answers.
+// aggregated is the part of client-go's DiscoveryClient for aggregated discovery. Most servers
+// report all resources in two answers. Otherwise, each version of each group needs an answer. Only
+// aggregated discovery reports the versions without a server.
 type aggregated interface {
 	GroupsAndMaybeResourcesWithContext(ctx context.Context) (
 		*metav1.APIGroupList, resourceLists, map[schema.GroupVersion]error, error,
 	)
 }
 
-// askGroups asks the server for all groups. It returns the resources that came with them, of some
-// versions or of none, and keeps them if wanted. That something is not among these is no proof that
-// it is not served.
+// askGroups requests all groups. If keep is set, it stores and returns the resources in the same
+// answer, which may lack some or all versions. A resource that is missing there may be served.
 func (k *kinds) askGroups(ctx context.Context, keep bool) (resources resourceLists, err error) {
 	err = k.ask(ctx, allGroups, func() (func(), error) {
 		answer := groupsAnswer{groups: map[string]metav1.APIGroup{}, at: k.clock.Now()}
@@ -282,7 +282,7 @@ func (k *kinds) askGroups(ctx context.Context, keep bool) (resources resourceLis
 			k.groups = answer
 			if keep {
 				resources = came
-				for gv, r := range came { // of no time: too old to prove that a version is absent
+				for gv, r := range came { // without a time: too old to prove that a resource is missing
 					k.versions[gv] = versionAnswer{resources: r.APIResources}
 				}
 			}
@@ -291,8 +291,9 @@ func (k *kinds) askGroups(ctx context.Context, keep bool) (resources resourceLis
 	return resources, err
 }
 
-// forget makes the next resolve of a kind of the group ask the server, after a request showed that something is not served. An
-// answer that is under way may be older than that, and is not stored.
+// forget makes the next resolve of a kind of the group ask the server. Call it after a request
+// showed that a type is not served. The answer to a request in progress may be older than that, so
+// it is not stored.
 func (k *kinds) forget(group string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -310,8 +311,9 @@ func (k *kinds) forget(group string) {
 	k.groups = groupsAnswer{}
 }
 
-// all returns every resource once, in the preferred version of its group, and why nothing is known of some versions, as of an
-// aggregated API whose server is away. The error is for when nothing is known at all.
+// all returns every resource once, in the preferred version of its group. It also returns the
+// reasons why some versions are unknown, for example an aggregated API with an unreachable server.
+// The error is set if all versions are unknown.
 func (k *kinds) all(ctx context.Context) (found []mapping, unread map[string]error, err error) {
 	known, err := k.askGroups(ctx, true)
 	if err != nil {

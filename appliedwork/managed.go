@@ -20,15 +20,16 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// How "unchanged" is known without a write. The object carries the hash of the manifest that was applied last, which says
-// that the manifest is the same; and the API server's record of who manages which field says that nobody has changed
-// one of ours since: whoever changes a field takes it over.
+// An object is known to be unchanged without a write as follows. It has the hash of the last
+// applied manifest, which shows that the manifest is the same. The managed fields of the API server
+// show that our fields were not changed since: a manager that changes a field becomes its owner.
 
-// managerFor returns the field manager of an AppliedWork. It has the UID in it: two works that share a manager drop each
-// other's owner references, as each apply takes out what the same manager does not list any more.
+// managerFor returns the field manager of an AppliedWork, which has its UID. Two works with the
+// same manager would remove each other's owner references: an apply removes the fields that its
+// manager does not send any more.
 func managerFor(prefix string, uid types.UID) string { return prefix + "-" + string(uid) }
 
-// isManagerOf reports whether a field manager is one of an AppliedWork, whatever its first part.
+// isManagerOf reports whether a field manager belongs to an AppliedWork, with any prefix.
 func isManagerOf(manager string, uid types.UID) bool {
 	return strings.HasSuffix(manager, managerFor("", uid))
 }
@@ -39,32 +40,36 @@ func adoptedAnnotation(uid types.UID) string { return v1alpha1.AnnotationAdopted
 
 func keptAnnotation(uid types.UID) string { return v1alpha1.AnnotationKeptPrefix + string(uid) }
 
-// isAdopted reports whether an object carries the mark of one that an AppliedWork has adopted.
+// isAdopted reports whether an object has the annotation of objects that an AppliedWork has
+// adopted.
 func isAdopted(obj metav1.Object, uid types.UID) bool {
 	return obj.GetAnnotations()[adoptedAnnotation(uid)] != ""
 }
 
-// wasOfWork reports whether an object is another AppliedWork's, which has not adopted it: it moves from work to work.
+// wasOfWork reports whether another AppliedWork owns an object and has not adopted it. Such an
+// object moves from work to work.
 func wasOfWork(obj metav1.Object) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		return isAppliedWork(r) && !isAdopted(obj, r.UID)
 	})
 }
 
-// isKept reports whether a user wants an object to stay: with our annotation, or with one that kpt, Config Sync and cli-utils have.
+// isKept reports whether a user has marked an object to stay: with our annotation, or with an
+// annotation of kpt, Config Sync or cli-utils.
 func isKept(obj metav1.Object) bool {
 	annotations := obj.GetAnnotations()
 	return annotations[v1alpha1.AnnotationPrune] == "disabled" || annotations["client.lifecycle.config.k8s.io/deletion"] == "detach" ||
 		annotations["cli-utils.sigs.k8s.io/on-remove"] == "keep"
 }
 
-// isMarkedKept reports whether an object carries the mark of one that the policy of an AppliedWork leaves.
+// isMarkedKept reports whether an object has the annotation of objects that the policy of an
+// AppliedWork keeps.
 func isMarkedKept(obj metav1.Object, uid types.UID) bool {
 	return obj.GetAnnotations()[keptAnnotation(uid)] != ""
 }
 
-// isKeptFrom reports whether an object has to stay whatever the policies of an AppliedWork: a user wants that, or the
-// policy of another AppliedWork.
+// isKeptFrom reports whether an object must stay regardless of the policies of an AppliedWork:
+// because of a user, or of the policy of another AppliedWork.
 func isKeptFrom(obj metav1.Object, uid types.UID) bool {
 	return isKept(obj) || hasAnnotationOfOthers(obj, v1alpha1.AnnotationKeptPrefix, uid)
 }
@@ -78,7 +83,8 @@ func hasAnnotationOfOthers(obj metav1.Object, prefix string, uid types.UID) bool
 	return false
 }
 
-// hasTraces reports whether an object was written for an AppliedWork: a field manager or an annotation tells.
+// hasTraces reports whether an object was written for an AppliedWork. Its field manager or an
+// annotation shows that.
 func hasTraces(obj metav1.Object, uid types.UID) bool {
 	return obj.GetAnnotations()[hashAnnotation(uid)] != "" || isAdopted(obj, uid) || isMarkedKept(obj, uid) ||
 		isWrittenFor(obj, uid)
@@ -91,42 +97,43 @@ func hasTracesOfOthers(obj metav1.Object, uid types.UID) bool {
 	})
 }
 
-// workPrefixes begin the annotations that an AppliedWork has on an object.
+// workPrefixes are the prefixes of the annotations of an AppliedWork on an object.
 var workPrefixes = []string{
 	v1alpha1.AnnotationAppliedHashPrefix, v1alpha1.AnnotationAdoptedPrefix, v1alpha1.AnnotationKeptPrefix,
 }
 
-// isWrittenFor reports whether the API server has recorded a field manager of an AppliedWork for an object.
+// isWrittenFor reports whether the API server has recorded a field manager of an AppliedWork for an
+// object.
 func isWrittenFor(obj metav1.Object, uid types.UID) bool {
 	return slices.ContainsFunc(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return isManagerOf(e.Manager, uid) })
 }
 
-// serverFields are of the server, not of a manifest.
+// serverFields are the metadata fields that only the API server sets.
 var serverFields = []string{
 	"managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
 }
 
-// form is what depends on the object as it is, in what is sent for it.
+// form has the properties of the manifest to send that depend on the live object.
 type form struct {
 	unowned  bool   // it gets no owner reference
-	adopted  bool   // it gets the mark of adopted objects
-	kept     bool   // it gets the mark of objects that the policy leaves
+	adopted  bool   // it gets the annotation of adopted objects
+	kept     bool   // it gets the annotation of objects that the policy keeps
 	unhashed bool   // there is no room for the hash
 	set      string // the ID of the ApplySet that it is part of, or empty
 
-	ignored *ignored                   // nil for none
-	live    *unstructured.Unstructured // nil for an object that is created, which gets the ignored fields too
+	ignored *ignored                   // nil if no field is ignored
+	live    *unstructured.Unstructured // nil for a new object, which also gets the ignored fields
 	ours    func(manager string) bool
 }
 
-// manifestOf returns what is sent for an object: without what is the server's, with the namespace that its kind wants, the
-// owner reference, and our annotations.
+// manifestOf returns the manifest to send for an object: without the fields of the server, with the
+// given namespace, the owner reference and our annotations.
 func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork, f form) (*unstructured.Unstructured, error) {
 	m, err := copyOf(obj)
 	if err != nil {
 		return nil, err
 	}
-	for _, field := range []string{"annotations", "labels"} { // or it would be replaced by ours
+	for _, field := range []string{"annotations", "labels"} { // otherwise ours would replace it
 		if _, _, err := unstructured.NestedStringMap(m.Object, "metadata", field); err != nil {
 			return nil, fmt.Errorf("%w: metadata.%s is no map of strings", ErrInvalidObject, field)
 		}
@@ -143,7 +150,7 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 	}
 	hashed, suffix := m, []byte(nil)
 	if f.ignored != nil {
-		// The hash does not change when others change the fields that are left to them.
+		// The hash does not depend on ignored fields, which others may change.
 		hashed, suffix = m.DeepCopy(), f.ignored.text
 		f.ignored.without(hashed)
 		f.mark(hashed, namespace, work)
@@ -164,8 +171,8 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 	return m, nil
 }
 
-// hasReferences reports whether the owner references of a manifest are a list of objects, or there
-// are none.
+// hasReferences reports whether the owner references of a manifest are a list of objects, or
+// missing.
 func hasReferences(m *unstructured.Unstructured) bool {
 	value, ok, _ := unstructured.NestedFieldNoCopy(m.Object, "metadata", "ownerReferences")
 	list, isList := value.([]any)
@@ -173,9 +180,10 @@ func hasReferences(m *unstructured.Unstructured) bool {
 	return !ok || isList && !slices.ContainsFunc(list, isOther)
 }
 
-// mark sets what says whose an object is.
+// mark sets the namespace, the label, the owner reference and the annotations of an AppliedWork.
 func (f form) mark(m *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork) {
-	// In what was read from the cluster: a hash of the hash would be another each time.
+	// A manifest that was read from the cluster may have our annotations. With them, the hash would
+	// change each time.
 	for name := range m.GetAnnotations() {
 		prefix, ours := strings.CutSuffix(name, string(work.UID))
 		if ours && slices.Contains(workPrefixes, prefix) || strings.HasPrefix(name, v1alpha1.AnnotationKeptPrefix) {
@@ -212,11 +220,13 @@ func annotate(m *unstructured.Unstructured, name, value string) {
 	m.SetAnnotations(annotations)
 }
 
-// maxAnnotations is how many bytes the API server takes for all annotations of an object.
+// maxAnnotations is the number of bytes that the API server accepts for all annotations of an
+// object.
 const maxAnnotations = 256 << 10
 
-// hasRoom reports whether the hash has room in the annotations of an object, with those of the manifest and of others.
-// Ours count whether the object has them or not: otherwise the answer would change with each write.
+// hasRoom reports whether the hash fits into the annotations of an object, with the annotations of
+// the manifest and of others. Our annotations always count, even if the object does not have them.
+// Otherwise the result would change with each write.
 func hasRoom(manifest, live *unstructured.Unstructured, uid types.UID) bool {
 	all := map[string]string{}
 	if live != nil {
@@ -234,8 +244,8 @@ func hasRoom(manifest, live *unstructured.Unstructured, uid types.UID) bool {
 	return size <= maxAnnotations
 }
 
-// copyOf copies an object by way of JSON: DeepCopy panics at values that no decoder makes, as an int in an object that was
-// written by hand.
+// copyOf copies an object by encoding it as JSON. DeepCopy panics at values that no decoder makes,
+// such as an int in an object from Go code.
 func copyOf(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(obj.Object)
 	if err != nil {
@@ -248,8 +258,9 @@ func copyOf(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) 
 	return m, nil
 }
 
-// encodeStringData moves stringData of a Secret to data, as the API server does. Sent as it is, a key that is taken out later
-// would stay in data, and what is unchanged would not look so, as no Secret that is read has a stringData.
+// encodeStringData moves stringData of a Secret to data, as the API server does. If stringData was
+// sent, a key that is removed later would stay in data. The object would also never look unchanged,
+// because a Secret is read without stringData.
 func encodeStringData(m *unstructured.Unstructured) error {
 	if gvk := m.GroupVersionKind(); gvk.Group != "" || gvk.Kind != "Secret" || m.Object["stringData"] == nil {
 		return nil
@@ -273,7 +284,7 @@ func encodeStringData(m *unstructured.Unstructured) error {
 	return nil
 }
 
-// isUnchanged reports whether live is what an apply of manifest would make of it.
+// isUnchanged reports whether an apply of manifest would not change live.
 func isUnchanged(live, manifest *unstructured.Unstructured, uid types.UID, manager string) bool {
 	hash := manifest.GetAnnotations()[hashAnnotation(uid)]
 	if hash == "" || hash != live.GetAnnotations()[hashAnnotation(uid)] {
@@ -304,8 +315,8 @@ func isUnchanged(live, manifest *unstructured.Unstructured, uid types.UID, manag
 	return covers(fieldsOf(live, func(m string) bool { return m == manager }), content, live.Object)
 }
 
-// fieldsOf returns the fields that managers have, whether they have created, updated or applied them, in the form of
-// FieldsV1.
+// fieldsOf returns the fields that the given managers own, in the form of FieldsV1. The operation
+// does not matter.
 func fieldsOf(obj *unstructured.Unstructured, is func(manager string) bool) map[string]any {
 	fields := map[string]any{}
 	for _, e := range obj.GetManagedFields() {
@@ -332,9 +343,9 @@ func merge(into, from map[string]any) {
 	}
 }
 
-// asApplied returns managedFields in which all that our managers have is the manager's, as applied, so that the next apply can
-// take fields out: an entry of an Update would keep them, and so would that of a manager that is not used any more, which
-// would be in conflict with us besides. The result is nil when that is so already.
+// asApplied returns managedFields with all fields of our managers in one Apply entry of manager, so
+// the next apply can remove fields. An Update entry would keep them. So would the entry of an
+// earlier manager, which would also cause a conflict. The result is nil if no change is needed.
 func asApplied(entries []metav1.ManagedFieldsEntry, manager string, ours func(manager string) bool) []metav1.ManagedFieldsEntry {
 	var result, own []metav1.ManagedFieldsEntry
 	isApplied := func(e metav1.ManagedFieldsEntry) bool {
@@ -359,22 +370,23 @@ func asApplied(entries []metav1.ManagedFieldsEntry, manager string, ours func(ma
 	}
 	text, err := json.Marshal(fields)
 	if err != nil {
-		return nil // which what was decoded does not give
+		return nil // does not happen: fields were decoded from JSON
 	}
 	joined := own[max(slices.IndexFunc(own, isApplied), 0)]
 	joined.Manager, joined.Operation, joined.FieldsV1 = manager, metav1.ManagedFieldsOperationApply, metav1.NewFieldsV1(string(text))
 	return append(result, joined)
 }
 
-// withoutUs returns managedFields without those of the managers of an AppliedWork: others may change the fields then.
+// withoutUs returns managedFields without the managers of an AppliedWork. Others may then change
+// the fields.
 func withoutUs(entries []metav1.ManagedFieldsEntry, uid types.UID) []metav1.ManagedFieldsEntry {
 	return orNone(slices.DeleteFunc(slices.Clone(entries), func(e metav1.ManagedFieldsEntry) bool {
 		return isManagerOf(e.Manager, uid)
 	}))
 }
 
-// orNone returns managedFields for a patch. The API server ignores an empty list; one empty entry
-// removes all.
+// orNone returns managedFields for a patch. The API server ignores an empty list. One empty entry
+// removes all entries.
 func orNone(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	if len(entries) == 0 {
 		return []metav1.ManagedFieldsEntry{{}}

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// readablePart is how much of a work's name its AppliedWork's name shows.
+	// readablePart is the number of characters of a work's name in the name of its AppliedWork.
 	readablePart = 100
-	// hashBytes of SHA-256 make collisions something that does not happen: 160 bits, 32 characters.
+	// hashBytes is the length of a hash: 160 bits of SHA-256, 32 characters. That rules out
+	// collisions in practice.
 	hashBytes = 20
 )
 
@@ -28,7 +29,7 @@ var nameEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPa
 func NameFor(hub, namespace, name string) string {
 	h := sha256.New()
 	for _, part := range []string{hub, namespace, name} {
-		// With its length before it, no part can look like the end of another.
+		// The length before each part keeps different parts from having the same concatenation.
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
 		h.Write(size[:])
@@ -41,13 +42,14 @@ func NameFor(hub, namespace, name string) string {
 	return hash
 }
 
-// shardName is the name of the n-th further AppliedWork, from 1, that holds entries of work. With the UID in it, it never
-// means a shard of another AppliedWork that had the same name.
+// shardName returns the name of the n-th shard of work, counted from 1. The UID in it distinguishes
+// it from shards of another AppliedWork that had the same name.
 func shardName(work *v1alpha1.AppliedWork, n int) string {
 	return fmt.Sprintf("%s-shard-%d-%s", sanitize(work.Name), n, work.UID)
 }
 
-// isInventoryOf reports whether an object with a key and labels is, or would be taken for, a part of the inventory of work.
+// isInventoryOf reports whether an object with a key and labels is part of the inventory of work,
+// or would be mistaken for a part.
 func isInventoryOf(work *v1alpha1.AppliedWork, key Key, labels map[string]string) bool {
 	if key.GroupKind() != v1alpha1.GroupVersionKind.GroupKind() {
 		return false
@@ -56,7 +58,8 @@ func isInventoryOf(work *v1alpha1.AppliedWork, key Key, labels map[string]string
 	return key.Name == work.Name || labels[v1alpha1.LabelShardOf] == uid || strings.HasSuffix(key.Name, "-"+uid)
 }
 
-// sanitize returns the beginning of s in characters that a name may have, without a separator at its ends.
+// sanitize returns the first readablePart characters of s. It replaces characters that a name may
+// not have, and trims separators.
 func sanitize(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

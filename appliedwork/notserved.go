@@ -14,8 +14,8 @@ import (
 // IsTypeNotServed reports whether an error means that the API server does not serve a type. It
 // returns false for an object that does not exist, although the status of both errors is 404. It
 // returns true for a [*TypeNotServedError], for the no-match errors of RESTMappers, and for a 404
-// that names no object. An existing object can give this error while its CRD is being deleted or an
-// API server starts.
+// without the name of an object. An existing object can cause this error while its CRD is being
+// deleted or an API server starts.
 func IsTypeNotServed(err error) bool {
 	var notServed *TypeNotServedError
 	if errors.As(err, &notServed) || meta.IsNoMatchError(err) {
@@ -30,9 +30,9 @@ func IsTypeNotServed(err error) bool {
 	}
 	details := status.Status().Details
 	if details == nil {
-		return true // not from a registry: those name what they did not find
+		return true // not from a registry, which always names the object
 	}
-	// client-go makes this of an answer that is no Status: "404 page not found".
+	// client-go reports this cause for a response that is no Status, such as "404 page not found".
 	for _, cause := range details.Causes {
 		if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
 			return true

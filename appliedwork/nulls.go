@@ -10,8 +10,8 @@ import (
 )
 
 // withoutNulls returns a manifest without the nulls that templates write into fields that Apply
-// reads. They mean what they mean to the API server: a field that is null is no field, and a text
-// that is null is empty. The manifest that is given stays as it is.
+// reads. It handles them as the API server does: a null field is removed, and a null string is
+// empty. The given manifest is not changed.
 func withoutNulls(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	if obj == nil || obj.Object == nil {
 		return obj

@@ -18,11 +18,11 @@ import (
 const (
 	defaultUnservedGrace = 5 * time.Minute
 	defaultIntentGrace   = 90 * time.Second
-	// defaultShardBytes leaves room below 1 MiB for metadata and for conditions; etcd takes 1.5 MiB.
+	// defaultShardBytes leaves room below 1 MiB for metadata and conditions. etcd accepts 1.5 MiB.
 	defaultShardBytes = 900 << 10
 	defaultMaxShards  = 64
 	minShardBytes     = 1 << 10
-	// defaultConcurrency is how many objects are read or written at a time.
+	// defaultConcurrency is the number of objects that are read or written at a time.
 	defaultConcurrency = 16
 	maxConcurrency     = 256
 )
@@ -34,13 +34,14 @@ type Options struct {
 	// requests a second and 10 at once, Teardown is slower than Kubernetes' garbage collector. Set
 	// them higher.
 	Client dynamic.Interface
-	// Inventory reads and writes the AppliedWorks. Set it if Client has no rights on AppliedWorks, for example because it
-	// impersonates a user. Defaults to Client.
+	// Inventory reads and writes the AppliedWorks. Set it if Client has no rights on AppliedWorks,
+	// for example because it impersonates a user. Defaults to Client.
 	Inventory dynamic.Interface
-	// Metadata reads the metadata of objects: of all objects of the cluster for Audit and Survey,
-	// of the content of a Namespace for Prune and Teardown, and of a kind in a namespace if a work
-	// has many objects there. It needs the rights of Client. Without Metadata, Client reads whole
-	// objects, also those of others, which takes several times the memory and bandwidth.
+	// Metadata reads the metadata of objects. Audit and Survey read all objects of the cluster.
+	// Prune and Teardown read the content of a Namespace. If a work has many objects of a kind in a
+	// namespace, the kind is listed there. Metadata needs the rights of Client. Without Metadata,
+	// Client reads whole objects, also those of others, which needs several times the memory and
+	// bandwidth.
 	Metadata metadata.Interface
 	// InventoryMetadata lists the AppliedWorks for Prune, Plan, Teardown, Release and Owners, which
 	// look for AppliedWorks with the same objects. It needs the rights of Inventory. Each call
@@ -48,9 +49,9 @@ type Options struct {
 	// object. Defaults to Metadata if Inventory is not set. Without a metadata client, each call
 	// reads all inventories.
 	InventoryMetadata metadata.Interface
-	// Index remembers which inventories may have an object, so that InventoryMetadata reads few of
-	// them. It takes 8 bytes for each recorded object of the cluster, at most 64 MiB. Several
-	// Trackers of a cluster may share an Index. Defaults to a new Index.
+	// Index stores which inventories may have an object, so InventoryMetadata reads few of them. It
+	// needs 8 bytes for each recorded object of the cluster, at most 64 MiB. Several Trackers of a
+	// cluster may share an Index. Defaults to a new Index.
 	Index *Index
 	// Discovery reports what the API server serves. Use a discovery.DiscoveryClient, not one that
 	// caches.
@@ -60,8 +61,8 @@ type Options struct {
 	// protect more objects, append them to its result.
 	Protected []Key
 	// ApplySet makes the objects of an AppliedWork an ApplySet (KEP-3659) with the AppliedWork as
-	// its parent. kubectl lists the objects by the label applyset.kubernetes.io/part-of, whose
-	// value is [ApplySetID]. kubectl apply --prune refuses to change the set. An object of another
+	// its parent. kubectl lists the objects by the label applyset.kubernetes.io/part-of with the
+	// value [ApplySetID]. kubectl apply --prune refuses to change the set. An object of another
 	// ApplySet stays in that ApplySet. The CRD of the parent needs the label that
 	// [v1alpha1.EnsureCRD] sets.
 	// The annotation with the kinds or the namespaces of the set is empty if it would be longer
@@ -74,19 +75,19 @@ type Options struct {
 	// events.
 	Events EventRecorder
 
-	// UnservedGrace is how long discovery must report a type as not served before its objects count
-	// as gone. Defaults to 5 minutes.
+	// UnservedGrace is the time for which discovery must report a type as not served before its
+	// objects count as gone. Defaults to 5 minutes.
 	UnservedGrace time.Duration
-	// IntentGrace is how long Prune keeps an entry whose apply was not confirmed and whose object
-	// does not exist, because the request may arrive late. It should be longer than the API
-	// server's request timeout, 60 seconds. Defaults to 90 seconds.
+	// IntentGrace is the time for which Prune keeps an entry that was not confirmed and has no
+	// object, because the request may arrive late. It should be longer than the API server's
+	// request timeout, 60 seconds. Defaults to 90 seconds.
 	IntentGrace time.Duration
 	// MaxShardBytes is the size in bytes at which an inventory continues in another AppliedWork,
 	// from 1 KiB to 1 MiB. Defaults to 900 KiB.
 	MaxShardBytes int
 	// MaxShards limits the number of AppliedWorks of one inventory. An inventory that has more of
-	// them keeps them. If more than that are missing, reading the inventory is an error. Defaults to
-	// 64, for some 300,000 entries.
+	// them keeps them. If more than that are missing, reading the inventory is an error. Defaults
+	// to 64, for some 300,000 entries.
 	MaxShards int
 	// Clock is the source of time. Defaults to the real clock.
 	Clock clock.PassiveClock
@@ -154,7 +155,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// concurrencyOf returns the default for 0, and an error for what cannot be meant.
+// concurrencyOf returns the default for 0, and an error for a number out of range.
 func concurrencyOf(n int) (int, error) {
 	switch {
 	case n == 0:

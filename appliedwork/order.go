@@ -11,12 +11,12 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Ranks say in which order kinds are applied; pruning goes the other way.
+// Ranks are the order in which kinds are applied. Prune uses the reverse order.
 const (
-	rankFoundation = iota // what others live in or are instances of
-	rankSettings          // what others refer to
-	rankContent           // everything else
-	rankGates             // what can refuse requests for all of the above: last to come, first to go
+	rankFoundation = iota // Namespaces and CRDs
+	rankSettings          // objects that others refer to
+	rankContent           // all other kinds
+	rankGates             // kinds that can refuse requests for the others: applied last, deleted first
 	ranks
 )
 
@@ -75,8 +75,8 @@ func DefaultProtected() []Key {
 	}
 }
 
-// isProtected reports whether Options.Protected has an object. The key of a cluster-scoped object has no namespace; the
-// one in the options may have one, from a manifest.
+// isProtected reports whether Options.Protected has an object. The key of a cluster-scoped object
+// has no namespace. A key in the options may have one, from a manifest.
 func (c *cluster) isProtected(key Key) bool {
 	return slices.ContainsFunc(c.opts.Protected, func(p Key) bool {
 		if key.Namespace == "" {
@@ -86,7 +86,7 @@ func (c *cluster) isProtected(key Key) bool {
 	})
 }
 
-// byRank returns the indices of n objects in their order of application.
+// byRank groups the indices of n objects by rank, in the order of application.
 func byRank(n int, kind func(int) schema.GroupKind) [ranks][]int {
 	var waves [ranks][]int
 	for i := range n {

@@ -25,8 +25,8 @@ func OwnerReference(work *v1alpha1.AppliedWork) metav1.OwnerReference {
 	}
 }
 
-// IsOwnedBy reports whether an object has an owner reference with the UID. Only that proves
-// ownership.
+// IsOwnedBy reports whether an object has an owner reference with the UID. Only such a reference
+// proves ownership.
 func IsOwnedBy(obj metav1.Object, uid types.UID) bool {
 	return uid != "" && slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == uid })
 }
@@ -73,7 +73,7 @@ func sameReference(a, b metav1.OwnerReference) bool {
 
 func isTrue(p *bool) bool { return p != nil && *p }
 
-// isAppliedWork reports whether a reference is to an AppliedWork, of whatever version.
+// isAppliedWork reports whether a reference is to an AppliedWork, in any version.
 func isAppliedWork(r metav1.OwnerReference) bool {
 	gv, err := schema.ParseGroupVersion(r.APIVersion)
 	return err == nil && gv.Group == v1alpha1.GroupName && r.Kind == v1alpha1.Kind

@@ -10,8 +10,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Policy decides what happens to an object when it is not desired any more. The values are those of
-// ManifestWork's delete option. Empty means the default of the field.
+// Policy decides whether an object is deleted or stays when it is not desired any more. The values
+// are those of ManifestWork's delete option. Empty means the default of the field.
 type Policy string
 
 const (
@@ -56,7 +56,8 @@ type Policies struct {
 	ByKey map[Key]Policy
 }
 
-// of returns For, or what holds for adopted objects.
+// of returns the policy of an object. For an adopted object it is PolicyOrphan, unless ByKey has
+// the object or Adopted is PolicyDelete. Otherwise it is that of For.
 func (p Policies) of(id v1alpha1.ResourceIdentifier, adopted bool) Policy {
 	if _, ok := byKey(p.ByKey, KeyOf(id)); adopted && !ok && p.Adopted != PolicyDelete {
 		return PolicyOrphan
@@ -80,7 +81,8 @@ func (p Policies) For(id v1alpha1.ResourceIdentifier) Policy {
 	return PolicyDelete
 }
 
-// byKey returns what a map has for an object. [Identify] gives a cluster-scoped object the namespace of its manifest.
+// byKey returns the value of an object in a map. It ignores the namespaces of the map if key has
+// none: [Identify] gives a cluster-scoped object the namespace of its manifest.
 func byKey[V any](m map[Key]V, key Key) (value V, ok bool) {
 	if value, ok = m[key]; ok || key.Namespace != "" {
 		return value, ok
@@ -93,7 +95,7 @@ func byKey[V any](m map[Key]V, key Key) (value V, ok bool) {
 	return value, false
 }
 
-// orphans yields the objects that are named one by one to be left: each with a resource or a kind.
+// orphans yields the objects that Orphans and ByKey keep, each with a resource or a kind.
 func (p Policies) orphans(yield func(v1alpha1.ResourceIdentifier) bool) {
 	for _, rule := range p.Orphans {
 		if !yield(v1alpha1.ResourceIdentifier{

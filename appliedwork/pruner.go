@@ -20,7 +20,7 @@ import (
 
 // Pruner deletes objects that were applied for a work and are not desired any more. Its methods may
 // be called concurrently, but only one call at a time for one AppliedWork. Use one Pruner for the
-// whole process, because it remembers since when a type has not been served.
+// whole process, because it stores since when a type has not been served.
 type Pruner struct {
 	*cluster
 	tracker *Tracker
@@ -36,7 +36,7 @@ func NewPruner(tracker *Tracker) *Pruner {
 
 // PruneOptions are the options of [Pruner.Prune]. The zero value is useful.
 type PruneOptions struct {
-	// Propagation decides what happens to the dependents of the objects. Defaults to Background.
+	// Propagation is the deletion policy for the dependents of the objects. Defaults to Background.
 	Propagation metav1.DeletionPropagation
 	// Policies decide which objects are deleted and which stay. By default, adopted objects stay
 	// and all others are deleted.
@@ -44,10 +44,11 @@ type PruneOptions struct {
 	// ByKey are the options of [ApplyOptions].ByKey. A desired object with [StrategyReadOnly] is
 	// released if the work applied it before. The other strategies change nothing in Prune.
 	ByKey map[Key]ObjectOptions
-	// AllowEmpty allows an empty list of desired objects, which deletes all objects. Without it
-	// that is an [ErrEmptyDesired], because it is usually a mistake.
+	// AllowEmpty allows an empty list of desired objects, which deletes all objects. Without
+	// AllowEmpty, an empty list is an [ErrEmptyDesired], because it is usually a mistake.
 	AllowEmpty bool
-	// Concurrency is how many objects are deleted at a time, from 1 to 256. Defaults to 16.
+	// Concurrency is the number of objects that are deleted at a time, from 1 to 256. Defaults to
+	// 16.
 	Concurrency int
 }
 
@@ -66,8 +67,8 @@ func (o PruneOptions) withDefaults() (PruneOptions, error) {
 	return o, o.Policies.validate()
 }
 
-// Plan returns what Prune would do, and changes nothing. The AppliedWork must exist: use the result
-// of [Tracker.Ensure], which has its UID.
+// Plan returns the changes that Prune would make, and changes nothing. The AppliedWork must exist:
+// use the result of [Tracker.Ensure], which has its UID.
 func (p *Pruner) Plan(ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions) (*ChangeSet, error) {
 	return p.prune(ctx, work, desired, opts, true)
 }
@@ -78,9 +79,9 @@ func (p *Pruner) Plan(ctx context.Context, work *v1alpha1.AppliedWork, desired [
 // another owner, loses our reference and stays. An object that could not be deleted keeps its
 // entry. It delays only the deletion of its Namespace and its CRD.
 //
-// Prune a work only after an Apply that is Done: Prune does not look at the result of Apply.
-// Package reconciler does. There, an [*OwnershipConflictError] delays the prune until Force or the
-// other field manager resolves the conflict.
+// Prune a work only after an Apply that is Done: Prune does not check the result of Apply. Package
+// reconciler does. There, an [*OwnershipConflictError] delays the prune until Force or the other
+// field manager resolves the conflict.
 //
 // A nil element stands for a manifest that could not be decoded, and may describe any recorded
 // object. Prune therefore deletes nothing while there is a nil element, an object that [Identify]
@@ -146,17 +147,17 @@ type pruneRun struct {
 	work      *v1alpha1.AppliedWork
 	opts      PruneOptions
 	dry       bool
-	ending    bool // the AppliedWork goes too: what comes late goes with it
-	releasing bool // the AppliedWork goes and leaves its objects to others
+	ending    bool // the AppliedWork is deleted too, and late objects with it
+	releasing bool // the AppliedWork is deleted, and its objects stay
 	inventory *inventory
 	claims    *claims
-	unknown   int            // manifests of which is not known what they are
-	used      map[string]Key // namespaces of desired objects, with one of them
+	unknown   int            // number of manifests that cannot be identified
+	used      map[string]Key // namespaces of desired objects, each with one object
 	usedKinds map[schema.GroupKind]Key
-	keptUIDs  map[types.UID]bool // of desired objects, which may be known by another kind too
+	keptUIDs  map[types.UID]bool // of desired objects, which may be served as another kind too
 	items     []*pruneItem
 
-	contentMu sync.Mutex // held during discovery: all Namespaces of a wave need the same answer
+	contentMu sync.Mutex // locked during discovery: all Namespaces of a wave need the same answer
 	content   *contentKinds
 }
 
@@ -168,8 +169,8 @@ type pruneItem struct {
 	change  Change
 	done    bool
 	forget  bool
-	pinned  bool // the policy has kept it, and another AppliedWork has it
-	left    bool // released for good: the policy, or who removed our reference, wants it to stay
+	pinned  bool // the policy keeps it, and another AppliedWork has it
+	left    bool // it stays: by a policy, or because our reference was removed
 }
 
 func (i *pruneItem) finish(action Action, err error) {
@@ -177,8 +178,8 @@ func (i *pruneItem) finish(action Action, err error) {
 	i.forget = action == ActionDeleted || action == ActionReleased || action == ActionRetained
 }
 
-// desire returns the identities of the desired. A kind that is not served may or may not have namespaces: both are
-// desired.
+// desire returns the identities of the desired objects. A kind that is not served may be namespaced
+// or not, so both identities are desired.
 func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructured) []v1alpha1.ResourceIdentifier {
 	r.used, r.usedKinds, r.keptUIDs = map[string]Key{}, map[schema.GroupKind]Key{}, map[types.UID]bool{}
 	policies := maps.Clone(r.opts.Policies.ByKey)
@@ -207,7 +208,7 @@ func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructu
 		m, err := r.kinds.resolve(ctx, gvk.GroupKind(), gvk.Version)
 		if err == nil && m.namespaced && key.Namespace == "" {
 			r.usedKinds[gvk.GroupKind()] = key
-			r.unknown++ // Apply refuses it, so it may be any object of its name
+			r.unknown++ // Apply refuses it, so it may be any object with its name
 			continue
 		}
 		if err != nil || m.namespaced {
@@ -245,8 +246,8 @@ func (r *pruneRun) changes(ctx context.Context) []Change {
 	return changes
 }
 
-// forget takes out of the inventory what is done with. An object that is left keeps its entry while its Namespace or its
-// CRD is in the inventory: nothing else knows later that an object has to stay.
+// forget removes finished entries from the inventory. An object that stays keeps its entry while
+// its Namespace or its CRD is in the inventory. Only the entry records that the object must stay.
 func (r *pruneRun) forget(ctx context.Context, condition string, changes *ChangeSet) error {
 	_, err := r.tracker.update(ctx, r.work, r.inventory, func(inv *inventory) error {
 		containers := map[Key]bool{}
@@ -266,7 +267,7 @@ func (r *pruneRun) forget(ctx context.Context, condition string, changes *Change
 			}
 		}
 		for _, e := range left {
-			delete(containers, KeyOf(e.ResourceIdentifier)) // it is not ours any more
+			delete(containers, KeyOf(e.ResourceIdentifier)) // the container is not ours any more
 		}
 		for _, e := range left {
 			namespace := Key{Kind: namespaceKind.Kind, Name: e.Namespace}

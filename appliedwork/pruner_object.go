@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// run deals with entries that are not desired, in the reverse order of apply.
+// run handles entries that are not desired, in the reverse order of apply.
 func (r *pruneRun) run(ctx context.Context, stale []v1alpha1.AppliedResourceMeta) error {
 	if !r.dry {
 		r.intents.keepOnly(r.work.UID, r.inventory.entries())
@@ -46,7 +46,8 @@ func (r *pruneRun) run(ctx context.Context, stale []v1alpha1.AppliedResourceMeta
 	return nil
 }
 
-// read reads the objects of a wave, as they are after those before it. Those of types that are not served are done.
+// read reads the objects of a wave, after earlier waves were pruned. It finishes or fails items
+// that cannot be read, and returns the others.
 func (r *pruneRun) read(ctx context.Context, wave []int) []*pruneItem {
 	var items []*pruneItem
 	var targets []target
@@ -84,8 +85,9 @@ func (c *cluster) resolve(ctx context.Context, id v1alpha1.ResourceIdentifier) (
 	return c.kinds.resolve(ctx, schema.GroupKind{Group: id.Group, Kind: id.Kind}, id.Version)
 }
 
-// keyOf returns the key that the API server has for an object. An entry of another implementation may lack the kind, or
-// have a namespace for a cluster-scoped object: then no guard would know the object.
+// keyOf returns the key of an object as the API server has it. An entry of another implementation
+// may lack the kind, or have a namespace for a cluster-scoped object. Then the guards would not
+// recognize the object.
 func (c *cluster) keyOf(ctx context.Context, id v1alpha1.ResourceIdentifier) Key {
 	key := KeyOf(id)
 	if key.Kind != "" && key.Namespace == "" {
@@ -106,7 +108,7 @@ func (m mapping) keyOf(id v1alpha1.ResourceIdentifier) Key {
 	return key
 }
 
-// one deals with one object, and again when it is another than was decided about.
+// one handles one object. It starts again if the object has changed since it was read.
 func (r *pruneRun) one(ctx context.Context, item *pruneItem) {
 	for attempt := 0; ; attempt++ {
 		err := r.step(ctx, item)
@@ -135,7 +137,8 @@ func (r *pruneRun) one(ctx context.Context, item *pruneItem) {
 	}
 }
 
-// step decides about the object as it was read, and does it. The error is errMoved when it is another by now.
+// step decides about the object as it was read, and acts on the decision. It returns errMoved if
+// the object has changed since.
 func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 	live := item.live
 	if live != nil {
@@ -151,13 +154,13 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 		return err
 	}
 	id := item.entry.ResourceIdentifier
-	if item.mapping.kind != "" { // an entry may lack either, and rules go by one or the other
+	if item.mapping.kind != "" { // an entry may lack either, and rules may use either
 		id.Kind, id.Resource = item.mapping.kind, item.mapping.resource.Resource
 	}
 	policy := r.opts.Policies.of(id, item.entry.Adopted || live != nil && isAdopted(live, r.work.UID))
 	if r.ending && r.isProtected(item.change.Key) || live != nil && isKeptFrom(live, r.work.UID) ||
 		isInventoryOf(r.work, item.change.Key, nil) {
-		policy = PolicyOrphan // with a reference, Kubernetes' collector would try to delete it
+		policy = PolicyOrphan // with a reference, Kubernetes' garbage collector would try to delete it
 	}
 	switch DecideDeletion(live, item.entry, owners, policy) {
 	case Gone:
@@ -188,7 +191,8 @@ func heldBy(live *unstructured.Unstructured) string {
 	return ""
 }
 
-// gone: there is no object. Where none was ever confirmed, the request for it may be under way still.
+// gone finishes an item without an object. If the object was never confirmed, a request to create
+// it may still be in progress.
 func (r *pruneRun) gone(item *pruneItem) {
 	if item.entry.UID == "" && !r.ending && !r.intents.settled(r.work.UID, item.change.Key, r.dry) {
 		item.finish(ActionPending, fmt.Errorf("%s was about to be applied, and a request may be under way", item.change.Key))
@@ -197,8 +201,8 @@ func (r *pruneRun) gone(item *pruneItem) {
 	item.finish(ActionDeleted, nil)
 }
 
-// release takes our reference out of the object that was read, with what says that we manage its fields, and gives it to the
-// heir, if there is one.
+// release removes our owner reference and our traces from the object that was read. If there is an
+// heir, it becomes the owner.
 func (r *pruneRun) release(ctx context.Context, item *pruneItem, heir *Owner) error {
 	live := item.live
 	if !IsOwnedBy(live, r.work.UID) && !hasTraces(live, r.work.UID) {
@@ -219,8 +223,9 @@ func (r *pruneRun) release(ctx context.Context, item *pruneItem, heir *Owner) er
 	return r.bequeath(ctx, item, heir)
 }
 
-// bequeath gives an object to an AppliedWork that is about to apply it. The inventory of the heir has the object before and after
-// that: the heir may have changed its mind, and would not look for the object.
+// bequeath makes an AppliedWork that is about to apply an object its owner. It records the object
+// in the inventory of the heir before and after that. The heir may have dropped its intent
+// meanwhile, and would not find the object.
 func (r *pruneRun) bequeath(ctx context.Context, item *pruneItem, heir *Owner) error {
 	work := &v1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: heir.Name, UID: heir.UID}}
 	entry := v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.entry.ResourceIdentifier, UID: item.live.GetUID()}
@@ -241,8 +246,9 @@ func (r *pruneRun) bequeath(ctx context.Context, item *pruneItem, heir *Owner) e
 	return err
 }
 
-// detach takes the reference to an AppliedWork out of an object, with what says that we manage its fields, if it is as it was
-// read. A pinned object stays whatever other AppliedWorks do.
+// detach removes the owner reference to an AppliedWork and its traces from an object. It returns
+// errMoved if the object has changed since it was read. A pinned object gets an annotation that
+// keeps it regardless of other AppliedWorks.
 func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unstructured, work, heir *v1alpha1.AppliedWork, pinned bool) error {
 	uid := work.UID
 	rest := live.DeepCopy()
@@ -271,8 +277,9 @@ func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unst
 	return err
 }
 
-// patchMetadata changes the metadata of the object that was read. A merge patch, in which lists are replaced as a whole, never
-// fails for what somebody else has taken out: then the resourceVersion is another, and the error is errMoved.
+// patchMetadata changes the metadata of the object that was read. It uses a merge patch, which
+// replaces whole lists, so it does not fail if others have removed an item. It returns errMoved if
+// the object has changed since it was read.
 func (c *cluster) patchMetadata(ctx context.Context, m mapping, live *unstructured.Unstructured, metadata map[string]any, manager string, dryRun ...string) (*unstructured.Unstructured, error) {
 	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
@@ -285,7 +292,7 @@ func (c *cluster) patchMetadata(ctx context.Context, m mapping, live *unstructur
 	return patched, err
 }
 
-// delete deletes the object that was read, and no other, unless a guard is against it.
+// delete deletes the object that was read, and no other, unless a guard prevents it.
 func (r *pruneRun) delete(ctx context.Context, item *pruneItem) error {
 	if action, err := r.guard(ctx, item); err != nil {
 		item.finish(action, err)
@@ -309,10 +316,11 @@ func (r *pruneRun) delete(ctx context.Context, item *pruneItem) error {
 		item.finish(ActionDeleted, nil)
 		return nil
 	}
-	return errMoved // look what has become of it
+	return errMoved // read it again
 }
 
-// goesAtOnce reports whether an object that was deleted as it was read is gone when the server answers: nothing holds it.
+// goesAtOnce reports whether a deleted object is gone when the server answers, because no finalizer
+// or grace period delays that.
 func goesAtOnce(key Key, live *unstructured.Unstructured) bool {
 	core := key.Group == "" && (key.Kind == "Namespace" || key.Kind == "Pod")
 	return len(live.GetFinalizers()) == 0 && !core && key.GroupKind() != crdKind

@@ -15,12 +15,12 @@ import (
 )
 
 // Resource returns a client for the objects of a kind. It uses the version of kind if the API
-// server serves that, and another version of the kind otherwise. A namespaced kind needs a
-// namespace; for other kinds the namespace is ignored. If a get, list or watch of the client fails
-// because the kind is not served, the next call of Resource asks discovery again.
+// server serves it, and another version of the kind otherwise. A namespaced kind needs a namespace;
+// for other kinds the namespace is ignored. If a get, list or watch of the client fails because the
+// kind is not served, the next call of Resource asks discovery again.
 //
-// The error is an [ErrInvalidObject] for a missing namespace, a [*TypeNotServedError], or that of
-// discovery.
+// The error is an [ErrInvalidObject] for a missing namespace, a [*TypeNotServedError], or an error
+// of discovery.
 func (t *Tracker) Resource(ctx context.Context, kind schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
 	m, err := t.kinds.resolve(ctx, kind.GroupKind(), kind.Version)
 	if err != nil {

@@ -10,20 +10,21 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// table is a hash table of indices into a slice, with linear probing. A Go map with a Key of four strings in it takes
-// several times the time and memory, which with 100,000 entries is more than the rest of Diff.
+// table is a hash table of indices into a slice, with linear probing. A Go map with a Key of four
+// strings needs several times the time and memory. With 100,000 entries that is more than the rest
+// of Diff.
 type table struct {
 	slots []slot
 	mask  uint32
 }
 
-// slot is empty when index is 0; else it means the element before.
+// slot is a place in a table. Its index is that of the element plus one, or 0 if it is empty.
 type slot struct {
 	hash  uint32
 	index int32
 }
 
-// newTable has room for n indices.
+// newTable returns a table with room for n indices.
 func newTable(n int) table {
 	if n == 0 {
 		return table{}
@@ -32,7 +33,7 @@ func newTable(n int) table {
 	return table{slots: make([]slot, size), mask: size - 1}
 }
 
-// find returns the place of the element that same accepts, or the empty one where it belongs.
+// find returns the slot of the element that same accepts, or the empty slot for a new element.
 func (t *table) find(hash uint32, same func(int32) bool) (at uint32, ok bool) {
 	if t.slots == nil {
 		return 0, false
@@ -49,7 +50,7 @@ func (t *table) find(hash uint32, same func(int32) bool) (at uint32, ok bool) {
 
 func (t *table) put(at, hash uint32, i int32) { t.slots[at] = slot{hash: hash, index: i + 1} }
 
-// seed makes hashes that nobody can foresee, so that no work can be made of names that all collide.
+// seed makes hashes that cannot be predicted. So a work cannot have names chosen to collide.
 type seed struct{ maphash.Seed }
 
 func newSeed() seed { return seed{maphash.MakeSeed()} }

@@ -16,12 +16,13 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// An AppliedWork that is deleted, and not ended, leaves its annotations and its field manager on the
-// objects that its policies keep. An AppliedWork that adopts such an object removes them, as a
-// release would have done. Otherwise the mark of the policy would hold for ever, and Apply would
-// report a conflict with a field manager that does not exist any more.
+// An AppliedWork that is deleted without a Teardown leaves its annotations and its field manager on
+// the objects that its policies keep. An AppliedWork that adopts such an object removes them, as a
+// release would have done. Otherwise the mark of the policy would stay in effect for ever, and
+// Apply would report a conflict with a field manager of a deleted AppliedWork.
 
-// writers returns the other AppliedWorks whose annotations an object has, without its owners.
+// writers returns the UIDs of other AppliedWorks in the annotations of an object. Owners of the
+// object are not included.
 func writers(obj metav1.Object, self types.UID) (uids []types.UID) {
 	for name := range obj.GetAnnotations() {
 		for _, prefix := range workPrefixes {
@@ -34,8 +35,8 @@ func writers(obj metav1.Object, self types.UID) (uids []types.UID) {
 	return uids
 }
 
-// findGone finds the AppliedWorks that are gone and have left traces on objects to adopt. It lists
-// the AppliedWorks after the objects were read: an AppliedWork with traces is in the list or gone.
+// findGone finds the deleted AppliedWorks with traces on objects to adopt. It lists the
+// AppliedWorks after the objects were read, so an AppliedWork that is not in the list was deleted.
 func (r *applyRun) findGone(ctx context.Context) {
 	seen := map[types.UID]bool{}
 	var items []*applyItem
@@ -83,8 +84,8 @@ func (t *Tracker) uids(ctx context.Context) (map[types.UID]bool, error) {
 	return uids, err
 }
 
-// see sets the object of an item as it was read. The traces of AppliedWorks that are gone do not
-// count in an object that is adopted.
+// see sets the live object of an item. If the work has not written the object yet, traces of
+// deleted AppliedWorks are removed from it.
 func (r *applyRun) see(item *applyItem, live *unstructured.Unstructured) {
 	item.live, item.gone = live, nil
 	if live == nil || isWritten(live, r.work.UID) {
@@ -116,7 +117,7 @@ func withoutTraces(obj *unstructured.Unstructured, uids []types.UID) *unstructur
 	return rest
 }
 
-// removedTraces are the annotations of a merge patch that removes those of AppliedWorks.
+// removedTraces returns the annotations of a merge patch that removes the traces of AppliedWorks.
 func removedTraces(uids []types.UID) map[string]any {
 	annotations := map[string]any{}
 	for _, uid := range uids {

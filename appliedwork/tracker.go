@@ -14,19 +14,19 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Tracker stores the inventories: which objects were applied, or are about to be applied, for which
-// AppliedWork. An inventory that is too large for one AppliedWork continues in further
+// Tracker stores the inventories: the objects that were applied, or are about to be applied, for
+// each AppliedWork. An inventory that is too large for one AppliedWork continues in further
 // AppliedWorks, its shards. The first AppliedWork owns them. Several clients may write an inventory
 // at the same time: after a conflict it is read again and merged. All methods may be called
 // concurrently. Use one Tracker for the whole process, because it remembers since when an
 // unconfirmed object has been absent.
 //
-// Methods that take an AppliedWork use only its name and UID. Without them, or for a shard, the
-// error is an [ErrInvalidInput]. If no AppliedWork with the UID exists any more, the error is an
-// [ErrTerminating]. Teardown, Release, Evict and WaitGone succeed then.
+// Methods that accept an AppliedWork use only its name and UID. If either is missing, or the
+// AppliedWork is a shard, the error is an [ErrInvalidInput]. If no AppliedWork with the UID exists
+// any more, the error is an [ErrTerminating]. Teardown, Release, Evict and WaitGone succeed then.
 type Tracker struct {
 	*cluster
-	// bare is whether the CRD prunes what work-api's does not have; see extras.
+	// bare records whether the CRD prunes the fields that work-api's CRD does not have.
 	bare extrasKnown
 }
 
@@ -44,7 +44,7 @@ func NewTracker(opts Options) (*Tracker, error) {
 
 // Ensure returns the AppliedWork of a name, and creates it if it does not exist. The error is
 // [ErrNameCollision] if the AppliedWork has another spec, [ErrTerminating] if it is terminating, or
-// that of the API server. Without the CRD, it is a [*TypeNotServedError].
+// an error of the API server. Without the CRD, it is a [*TypeNotServedError].
 func (t *Tracker) Ensure(ctx context.Context, name string, spec v1alpha1.AppliedWorkSpec) (*v1alpha1.AppliedWork, error) {
 	work := &v1alpha1.AppliedWork{Spec: spec}
 	work.SetGroupVersionKind(v1alpha1.GroupVersionKind)
@@ -54,7 +54,7 @@ func (t *Tracker) Ensure(ctx context.Context, name string, spec v1alpha1.Applied
 		if err == nil && s == nil {
 			s, err = t.create(ctx, work)
 			if apierrors.IsAlreadyExists(err) {
-				continue // somebody else was faster: see whether it is the same
+				continue // created meanwhile: compare its spec
 			}
 		}
 		switch {
@@ -72,8 +72,8 @@ func (t *Tracker) Ensure(ctx context.Context, name string, spec v1alpha1.Applied
 }
 
 // RecordIntent records objects that are about to be applied. Applier calls it. An object that was
-// recorded before keeps its UID. The error is [ErrTerminating], an [*InventoryTooLargeError], or
-// that of the API server. After an error, apply none of the objects; some of them may be recorded.
+// recorded before keeps its UID. The error is [ErrTerminating], an [*InventoryTooLargeError], or an
+// error of the API server. After an error, do not apply the objects; some of them may be recorded.
 func (t *Tracker) RecordIntent(ctx context.Context, work *v1alpha1.AppliedWork, objects ...v1alpha1.ResourceIdentifier) error {
 	_, err := t.update(ctx, work, nil, func(inv *inventory) error {
 		if inv.terminating() {
@@ -89,7 +89,8 @@ func (t *Tracker) RecordIntent(ctx context.Context, work *v1alpha1.AppliedWork, 
 	return err
 }
 
-// intendAnew records that an object is about to be made again: the UID that was recorded is of one that is gone.
+// intendAnew records that an object is about to be created again. The recorded UID is of a deleted
+// object, so it is removed.
 func (t *Tracker) intendAnew(ctx context.Context, work *v1alpha1.AppliedWork, id v1alpha1.ResourceIdentifier) error {
 	_, err := t.update(ctx, work, nil, func(inv *inventory) error {
 		if inv.terminating() {
@@ -102,8 +103,8 @@ func (t *Tracker) intendAnew(ctx context.Context, work *v1alpha1.AppliedWork, id
 }
 
 // RecordApplied records objects that were applied, each with its UID. Applier calls it. Entries
-// that others have recorded meanwhile stay. RecordApplied accepts an AppliedWork that is
-// terminating, so that the objects are deleted with it.
+// that others have recorded meanwhile stay. RecordApplied also accepts an AppliedWork that is
+// terminating, because the objects must be deleted with it.
 func (t *Tracker) RecordApplied(ctx context.Context, work *v1alpha1.AppliedWork, objects ...v1alpha1.AppliedResourceMeta) error {
 	_, err := t.update(ctx, work, nil, func(inv *inventory) error {
 		for _, e := range objects {
@@ -114,8 +115,8 @@ func (t *Tracker) RecordApplied(ctx context.Context, work *v1alpha1.AppliedWork,
 	return err
 }
 
-// Forget removes entries from the inventory. Pruner calls it. An entry that has another UID by now
-// stays, because the object was applied again.
+// Forget removes entries from the inventory. Pruner calls it. An entry with another UID stays,
+// because the object was applied again.
 func (t *Tracker) Forget(ctx context.Context, work *v1alpha1.AppliedWork, entries ...v1alpha1.AppliedResourceMeta) error {
 	_, err := t.update(ctx, work, nil, func(inv *inventory) error {
 		inv.remove(entries)
@@ -143,7 +144,7 @@ func (t *Tracker) Owners(ctx context.Context, key Key) ([]Owner, error) {
 	return c.listed[key], nil
 }
 
-// fetch reads one AppliedWork; nil when there is none.
+// fetch reads one AppliedWork. It returns nil if the AppliedWork does not exist.
 func (t *Tracker) fetch(ctx context.Context, name string) (*shard, error) {
 	raw, err := t.works().Get(ctx, name, metav1.GetOptions{})
 	if IsTypeNotServed(err) {

@@ -23,13 +23,15 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// inventoryManager is the field manager of what is written to AppliedWorks.
+// inventoryManager is the field manager of writes to AppliedWorks.
 const inventoryManager = "appliedwork-inventory"
 
-// errMoved: what was read is another by now. It is read and decided about again, a limited number of times.
+// errMoved: an AppliedWork has changed since it was read. The change is made again with the latest
+// inventory, for a limited number of times.
 var errMoved = errors.New("others were faster each time: try again")
 
-// extrasKnown remembers that the CRD prunes our additions to the status: then they are no reason to write.
+// extrasKnown records that the CRD prunes the fields that we add to the status. Then a difference
+// in these fields is no reason to write.
 type extrasKnown struct{ pruned atomic.Bool }
 
 func (t *Tracker) works() dynamic.ResourceInterface {
@@ -48,8 +50,8 @@ func decodeShard(raw *unstructured.Unstructured) (*shard, error) {
 	return &shard{raw: raw, work: work}, nil
 }
 
-// checkWork refuses what is no AppliedWork as Ensure returns it. Without a UID it would look like one that is gone, of which
-// nothing is left to do.
+// checkWork returns an error for an AppliedWork without a name or a UID. Without a UID it would be
+// mistaken for a deleted AppliedWork, for which there is nothing to do.
 func checkWork(work *v1alpha1.AppliedWork) error {
 	switch {
 	case work == nil:
@@ -60,10 +62,10 @@ func checkWork(work *v1alpha1.AppliedWork) error {
 	return nil
 }
 
-// load reads an inventory. Shards have numbers from 1 and names that follow from the AppliedWork,
-// so that they are found whatever was lost: at least the announced number is read, and
-// on until one does not exist. Of the announced ones, no more may be missing than a crash can
-// leave.
+// load reads an inventory. Shards have numbers from 1, and names that follow from the AppliedWork,
+// so they are found without other data. At least the announced number of shards is read, and
+// further ones until one does not exist. If more than MaxShards announced shards are missing, load
+// returns an error.
 func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*inventory, error) {
 	if err := checkWork(work); err != nil {
 		return nil, err
@@ -87,7 +89,7 @@ func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*invent
 		if s == nil && n > shardsOf(main.work) {
 			break
 		}
-		if s == nil { // announced, and not written before a crash, or deleted by somebody
+		if s == nil { // announced, but not written before a crash, or deleted by others
 			if missing++; missing > t.opts.MaxShards {
 				return nil, fmt.Errorf("AppliedWork %s announces %d shards, and more than %d of them do not exist: "+
 					"correct the annotation %s and status.shards",
@@ -105,7 +107,7 @@ func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*invent
 	return newInventory(t.opts.MaxShardBytes, shards...), nil
 }
 
-// addKinds fills in the kinds that older implementations did not record, where the server serves them.
+// addKinds adds the kinds that older implementations did not record, if the server serves them.
 func (t *Tracker) addKinds(ctx context.Context, entries []v1alpha1.AppliedResourceMeta) {
 	for i := range entries {
 		if e := &entries[i]; e.Kind == "" && e.Resource != "" {
@@ -116,8 +118,9 @@ func (t *Tracker) addKinds(ctx context.Context, entries []v1alpha1.AppliedResour
 	}
 }
 
-// update changes an inventory and writes what has changed. From is one that was read before, or nil. When somebody else
-// was faster it is read and changed again: change must not depend on what it did before.
+// update changes an inventory and writes the changes. from is an inventory that was read before, or
+// nil. After a conflict, the inventory is read again and change is called again, so change must not
+// depend on an earlier call.
 func (t *Tracker) update(ctx context.Context, work *v1alpha1.AppliedWork, from *inventory, change func(*inventory) error) (*inventory, error) {
 	for attempt := 0; ; attempt++ {
 		inv := from
@@ -147,10 +150,10 @@ func (t *Tracker) update(ctx context.Context, work *v1alpha1.AppliedWork, from *
 	}
 }
 
-// save writes the shards that have changed, and the AppliedWork itself last. A crash on the way leaves some entries
-// written and others not, each of which is right by itself.
+// save writes the shards that have changed, and then the AppliedWork itself. After a crash, only
+// some of the entries may be written, but each of them is correct.
 func (t *Tracker) save(ctx context.Context, inv *inventory) error {
-	// One that had more shards before the limit was lowered must still be able to shrink and to end.
+	// An inventory that had more shards before the limit was lowered can still shrink and end.
 	if n := len(inv.shards); n > t.opts.MaxShards && slices.ContainsFunc(inv.shards, func(s *shard) bool { return s.raw == nil && s.changed }) {
 		return &InventoryTooLargeError{Work: inv.main().Name, Entries: inv.count(), Shards: n, Limit: t.opts.MaxShards}
 	}
@@ -178,7 +181,8 @@ func (t *Tracker) save(ctx context.Context, inv *inventory) error {
 	return t.saveMain(ctx, inv)
 }
 
-// saveMain writes the AppliedWork itself, if its entries have changed or, where the CRD keeps that, what it tells of them.
+// saveMain writes the AppliedWork itself if its entries have changed. If the CRD keeps the counts
+// in the status, it also writes after a change of these.
 func (t *Tracker) saveMain(ctx context.Context, inv *inventory) error {
 	main, status := inv.shards[0], &inv.main().Status
 	count, shards := int32(inv.count()), int32(len(inv.shards)-1)
@@ -197,7 +201,7 @@ func (t *Tracker) saveMain(ctx context.Context, inv *inventory) error {
 	return nil
 }
 
-// announce writes how many shards there will be before the first of them exists.
+// announce records the future number of shards before the first of them is created.
 func (t *Tracker) announce(ctx context.Context, inv *inventory) error {
 	main := inv.shards[0]
 	n := len(inv.shards) - 1
@@ -207,12 +211,14 @@ func (t *Tracker) announce(ctx context.Context, inv *inventory) error {
 	return t.annotate(ctx, main, v1alpha1.AnnotationShards, strconv.Itoa(n))
 }
 
-// annotate sets an annotation, or takes it away when the value is nil, if the AppliedWork is what was read.
+// annotate sets an annotation, or removes it if value is nil. It returns errMoved if the
+// AppliedWork has changed since it was read.
 func (t *Tracker) annotate(ctx context.Context, s *shard, name string, value any) error {
 	return t.patchMain(ctx, s, map[string]any{"annotations": map[string]any{name: value}})
 }
 
-// patchMain merges metadata into an AppliedWork, if that is what was read.
+// patchMain merges metadata into an AppliedWork. It returns errMoved if the AppliedWork has changed
+// since it was read.
 func (t *Tracker) patchMain(ctx context.Context, s *shard, metadata map[string]any) error {
 	metadata["uid"], metadata["resourceVersion"] = s.work.UID, s.raw.GetResourceVersion()
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
@@ -230,11 +236,12 @@ func (t *Tracker) patchMain(ctx context.Context, s *shard, metadata map[string]a
 	if err != nil {
 		return err
 	}
-	s.raw, s.work.ObjectMeta = raw, read.work.ObjectMeta // the status is what we are about to write
+	s.raw, s.work.ObjectMeta = raw, read.work.ObjectMeta // the status of s.work stays: it is about to be written
 	return nil
 }
 
-// writeStatus writes the status of a shard, if the shard is what was read.
+// writeStatus writes the status of a shard. It returns errMoved if the shard has changed since it
+// was read.
 func (t *Tracker) writeStatus(ctx context.Context, s *shard) error {
 	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s.work.Status)
 	if err != nil {
@@ -243,7 +250,7 @@ func (t *Tracker) writeStatus(ctx context.Context, s *shard) error {
 	raw := asUnstructured(runtime.DeepCopyJSON(map[string]any{"metadata": s.raw.Object["metadata"], "spec": s.raw.Object["spec"]}))
 	raw.SetGroupVersionKind(v1alpha1.GroupVersionKind)
 	if old, ok := s.raw.Object["status"].(map[string]any); ok {
-		for field, value := range old { // those of newer versions stay
+		for field, value := range old { // fields of newer versions stay
 			if _, known := status[field]; !known && !statusFields[field] {
 				status[field] = value
 			}

@@ -27,10 +27,10 @@ import (
 //
 // Kubernetes' garbage collector deletes the objects after the AppliedWork. If the AppliedWork is
 // gone, WaitGone waits for the objects in the status of the given AppliedWork. If the status is
-// empty or there are shards, WaitGone lists all kinds of the cluster to find the objects. A kind
-// that cannot be listed is then an error.
+// empty or there are shards, WaitGone lists all kinds of the cluster to find the objects. Then a
+// kind that cannot be listed is an error.
 //
-// The error is that of ctx, an [ErrInvalidInput], a [*TypeNotServedError], or that of the API
+// The error is that of ctx, an [ErrInvalidInput], a [*TypeNotServedError], or an error of the API
 // server. A kind that is not served is no error if its CRD belonged to the work and is gone.
 func (c *Collector) WaitGone(ctx context.Context, work *v1alpha1.AppliedWork) error {
 	if err := checkWork(work); err != nil {
@@ -52,7 +52,7 @@ func (c *Collector) WaitGone(ctx context.Context, work *v1alpha1.AppliedWork) er
 	if err := wait.group(ctx); err != nil {
 		return err
 	}
-	// One after the other: what is gone does not come back with this owner.
+	// One location after the other: an object that is gone is not created again with this owner.
 	for p, names := range wait.names {
 		err := waitGone(ctx, c.opts.Client.Resource(p.resource).Namespace(p.namespace), names, wait.counts)
 		if IsTypeNotServed(err) {
@@ -76,17 +76,18 @@ type goneWait struct {
 	*Collector
 	work    *v1alpha1.AppliedWork
 	entries []v1alpha1.AppliedResourceMeta
-	names   map[location]map[string]bool // of the objects, by where they are
-	passes  bool                         // whether the AppliedWork ends pass by pass
+	names   map[location]map[string]bool // names of the objects, by location
+	passes  bool                         // a Teardown or Release is in progress
 }
 
-// location is where objects are.
+// location is the resource and namespace of objects.
 type location struct {
 	resource        schema.GroupVersionResource
 	kind, namespace string
 }
 
-// survey finds the objects that have an owner reference to the AppliedWork. It begins again while kinds come and go.
+// survey finds the objects that have an owner reference to the AppliedWork. It starts again if a
+// kind stops being served meanwhile.
 func (w *goneWait) survey(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		owned, unread, err := w.ownedBy(ctx, defaultConcurrency, func(r metav1.OwnerReference) bool { return r.UID == w.work.UID })
@@ -111,7 +112,7 @@ func (w *goneWait) counts(obj *unstructured.Unstructured) bool {
 	return IsOwnedBy(obj, w.work.UID) && (!w.passes || obj.GetDeletionTimestamp() != nil)
 }
 
-// group finds out where the objects are.
+// group groups the objects by location.
 func (w *goneWait) group(ctx context.Context) error {
 	gone := map[schema.GroupKind]bool{}
 	for _, e := range w.entries {
@@ -141,8 +142,9 @@ func (w *goneWait) group(ctx context.Context) error {
 	return nil
 }
 
-// withoutType returns nil when a kind is not served because its CRD is gone, which takes all objects with it before it goes.
-// Who does not know that a kind has a CRD knows nothing of its objects.
+// withoutType returns nil if a kind is not served because its CRD is gone: the API server deletes
+// all objects of a CRD before the CRD. This is known only of CRDs that belong to the work.
+// Otherwise, the objects may exist, and withoutType returns an error.
 func (w *goneWait) withoutType(ctx context.Context, gk schema.GroupKind, resource string, err error) error {
 	w.kinds.forget(gk.Group)
 	notServed := &TypeNotServedError{Kind: gk, Err: err}
@@ -162,7 +164,7 @@ func (w *goneWait) withoutType(ctx context.Context, gk schema.GroupKind, resourc
 	return err
 }
 
-// waitGone waits until none of the objects with these names is there for which counts holds.
+// waitGone waits until each object with one of the names is gone or counts returns false for it.
 func waitGone(ctx context.Context, client dynamic.ResourceInterface, names map[string]bool, counts func(*unstructured.Unstructured) bool) error {
 	present := maps.Clone(names)
 	see := func(name string, obj *unstructured.Unstructured) {
@@ -181,7 +183,7 @@ func waitGone(ctx context.Context, client dynamic.ResourceInterface, names map[s
 		if gone() {
 			return nil
 		}
-		if err := pause(ctx, attempts); err != nil { // the watch ended, or what was listed is too old: list again
+		if err := pause(ctx, attempts); err != nil { // list again: the watch ended, or the list has expired
 			return err
 		}
 	}

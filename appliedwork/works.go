@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// worksPage is how many AppliedWorks are read whole at once: each may be 1 MiB.
+	// worksPage is the number of whole AppliedWorks in one page: each may have 1 MiB.
 	worksPage = 50
-	// worksFactor bounds how many AppliedWorks a list may read that are not asked for, as a multiple of those that are.
+	// worksFactor limits how many AppliedWorks a full list may read, as a multiple of the requested
+	// ones. Above the limit, each AppliedWork is requested by name.
 	worksFactor = 10
 )
 
@@ -29,7 +30,7 @@ type listedWork struct {
 	name    string
 	uid     types.UID
 	version string
-	of      types.UID // that of the AppliedWork, which is not uid for a shard
+	of      types.UID // UID of the AppliedWork; differs from uid for a shard
 	ending  bool
 }
 
@@ -41,8 +42,8 @@ func listed(work metav1.Object) *listedWork {
 	return w
 }
 
-// listWorks returns all AppliedWorks, shards too, and the resourceVersion of the list. The list is consistent: it has each write that
-// was acknowledged before, through any API server.
+// listWorks returns all AppliedWorks, including shards, and the resourceVersion of the list. The
+// list is consistent: it has each write that was acknowledged before, through any API server.
 func (t *Tracker) listWorks(ctx context.Context) (works []*listedWork, version string, err error) {
 	version, err = eachMetadata(ctx, t.opts.InventoryMetadata.Resource(v1alpha1.GroupVersionResource), func(work metav1.Object) {
 		works = append(works, listed(work))
@@ -50,7 +51,8 @@ func (t *Tracker) listWorks(ctx context.Context) (works []*listedWork, version s
 	return works, version, err
 }
 
-// eachMetadata calls visit with the metadata of each object, and returns the resourceVersion of the list.
+// eachMetadata calls visit with the metadata of each object, and returns the resourceVersion of the
+// list.
 func eachMetadata(ctx context.Context, client metadata.ResourceInterface, visit func(metav1.Object)) (version string, err error) {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
@@ -67,8 +69,9 @@ func eachMetadata(ctx context.Context, client metadata.ResourceInterface, visit 
 	}
 }
 
-// readAt reads some of the AppliedWorks of a list, which has a number of all, as they were at the resourceVersion of the list. A
-// later version could lack an entry that has moved to another AppliedWork of the list since.
+// readAt reads some AppliedWorks of a list at the resourceVersion of the list. all is the number of
+// AppliedWorks in the list. A later version could lack an entry that has moved to another
+// AppliedWork of the list since.
 func (t *Tracker) readAt(ctx context.Context, version string, works []*listedWork, all int, visit func(*v1alpha1.AppliedWork)) error {
 	asked := make(map[types.UID]*listedWork, len(works))
 	for _, w := range works {
@@ -102,7 +105,7 @@ func (t *Tracker) readAt(ctx context.Context, version string, works []*listedWor
 	return err
 }
 
-// eachWork calls visit with AppliedWorks, shards too.
+// eachWork calls visit with each AppliedWork, including shards.
 func (t *Tracker) eachWork(ctx context.Context, options metav1.ListOptions, visit func(*v1alpha1.AppliedWork)) error {
 	options.Limit = worksPage
 	for {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health reports the status of objects on a cluster, and waits until applied objects are current. The status is computed by
-// kstatus, the library that kpt, Flux and cli-utils use.
+// Package health reports the status of objects on a cluster, and waits until applied objects are
+// current. The status is computed by kstatus, the library that kpt, Flux and cli-utils use.
 //
 //	changes, err := appliedwork.NewApplier(tracker).Apply(ctx, work, objects, appliedwork.ApplyOptions{})
 //	if err == nil {
@@ -24,22 +24,25 @@
 //
 // # Differences from kstatus
 //
-// A Job is InProgress until it is complete. For kstatus, a running Job is Current. A Pod in the phase Failed is Failed. For kstatus,
-// that Pod is Current. Flux and kapp treat Jobs in the same way.
+// A Job is InProgress until it is complete. For kstatus, a running Job is Current. A Pod in the
+// phase Failed is Failed. For kstatus, that Pod is Current. Flux and kapp treat Jobs in the same
+// way.
 //
 // # Custom resources
 //
-// The conditions Ready, Reconciling and Stalled decide about a custom resource, and so does status.observedGeneration. Without any of
-// them, the object is Current as soon as it exists. A controller should therefore set a condition from the start, for instance by a
-// default in the schema of its CRD.
+// The status of a custom resource follows from the conditions Ready, Reconciling and Stalled, and
+// from status.observedGeneration. If all of these are missing, the object is Current as soon as it
+// exists. So a controller should set a condition from the start, for example by a default in the
+// schema of its CRD.
 //
 // # Requests
 //
-// Wait makes a list and a watch for each kind and namespace. A single object is selected by its name; otherwise the API server sends
-// all objects of the kind in the namespace. Wait keeps the status of each object only. A broken or expired watch starts again with a
-// list. The pauses between attempts grow from 0.1 to 10 seconds.
+// Wait makes a list and a watch for each kind and namespace. A single object is selected by its
+// name. Otherwise, the API server sends all objects of the kind in the namespace. Wait keeps only
+// the status of each object. A broken or expired watch starts again with a list. The pauses between
+// attempts grow from 0.1 to 10 seconds.
 //
-// Wait needs the rights get, list and watch. Where list or watch is forbidden or not supported, Wait reads each object with get, with
-// the same pauses. An object that cannot be read is Unknown, and Wait tries again until its context ends: the missing right or the
-// missing CRD may follow.
+// Wait needs the rights get, list and watch. If list or watch is forbidden or not supported, Wait
+// reads each object with get, with the same pauses. An object that cannot be read is Unknown. Wait
+// tries again until its context ends, because the missing right or CRD may still be added.
 package health

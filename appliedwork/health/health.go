@@ -38,7 +38,7 @@ const maxMessage = 1024
 // Result is the status of an object and the reason for it.
 type Result struct {
 	Status Status
-	// Message is at most 1024 bytes. It may quote what a controller has written into a condition.
+	// Message has at most 1024 bytes. It may quote a condition of the object.
 	Message string
 }
 
@@ -47,9 +47,9 @@ var (
 	podKind = schema.GroupKind{Kind: "Pod"}
 )
 
-// Of computes the status of an object as it was read from an API server. The status is never [NotFound]. With an error, it is
-// [Unknown]. The error is an [appliedwork.ErrInvalidObject] for an object without a kind or a name, or that of a status which cannot
-// be read.
+// Of computes the status of an object as it was read from an API server. The status is never
+// [NotFound]. With an error, it is [Unknown]. The error is an [appliedwork.ErrInvalidObject] for an
+// object without a kind or a name. Otherwise it reports a status that cannot be read.
 func Of(obj *unstructured.Unstructured) (Result, error) {
 	key, err := appliedwork.Identify(obj)
 	if err != nil {
@@ -99,7 +99,7 @@ func isComplete(job *unstructured.Unstructured) bool {
 
 func unknown(err error) Result { return Result{Unknown, limit(err.Error())} }
 
-// limit cuts a message, without half a character at its end.
+// limit truncates a message to maxMessage, without half a character at its end.
 func limit(message string) string {
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "")

@@ -40,12 +40,13 @@ func NewWaiter(tracker *appliedwork.Tracker) *Waiter { return &Waiter{tracker} }
 type Options struct {
 	// Timeout limits the wait in addition to the context. Defaults to no limit.
 	Timeout time.Duration
-	// ContinueOnFailure keeps waiting when an object is [Failed], as it may recover. By default, Wait returns at once.
+	// ContinueOnFailure keeps waiting when an object is [Failed], because it may recover. By
+	// default, Wait returns at once.
 	ContinueOnFailure bool
 	// OnChange is called with the first result of each object, and whenever its status or message
-	// changes. The calls come one at a time, for each object in the order of its changes, and not
-	// after Wait has returned. A call that blocks delays the return of Wait, also when the context
-	// ends.
+	// changes. The calls are made one at a time, for each object in the order of its changes, and
+	// not after Wait has returned. A call that blocks delays the return of Wait, also when the
+	// context ends.
 	OnChange func(Event)
 }
 
@@ -74,7 +75,7 @@ func (e *NotReadyError) Unwrap() error { return e.Err }
 
 // Wait returns nil when all objects are [Current] at the same time. Each object is identified by
 // its kind, namespace and name. A deleted object is [NotFound]; after it is created again, Wait
-// goes on with the new object.
+// continues with the new object.
 //
 // When the context ends or Options.Timeout is over, the error joins that of the context and a
 // [*NotReadyError] for each object that is not current: first those that are [Failed], then the
@@ -136,7 +137,7 @@ type group struct {
 	get       bool // list or watch cannot be used
 }
 
-// group returns the objects by kind and namespace. An object that is given twice counts once.
+// group groups the objects by kind and namespace. Duplicates count once.
 func (r *run) group(tracker *appliedwork.Tracker, objects []*unstructured.Unstructured) (map[appliedwork.Key]*group, error) {
 	groups := map[appliedwork.Key]*group{}
 	for i, obj := range objects {
@@ -161,7 +162,8 @@ func (r *run) group(tracker *appliedwork.Tracker, objects []*unstructured.Unstru
 	return groups, nil
 }
 
-// set records the result of an object. It ends the wait when that is decided; later results do not count.
+// set records the result of an object. It ends the wait when all objects are current or one has
+// failed. Later results are ignored.
 func (r *run) set(o *object, result Result, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,7 +213,7 @@ func (r *run) with(statuses ...Status) []*object {
 	return slices.DeleteFunc(slices.Clone(r.objects), func(o *object) bool { return !slices.Contains(statuses, o.result.Status) })
 }
 
-// watch follows the objects of a group until ctx ends.
+// watch observes the objects of a group until ctx ends.
 func (g *group) watch(ctx context.Context) {
 	for attempt := 0; ; attempt++ {
 		began := time.Now()
@@ -229,7 +231,8 @@ func (g *group) watch(ctx context.Context) {
 	}
 }
 
-// round observes the objects until the watch ends, or reads them once. The error is the reason why none of them is known.
+// round observes the objects until the watch ends, or reads them once. An error means that the
+// status of all of them is unknown.
 func (g *group) round(ctx context.Context) error {
 	client, err := g.tracker.Resource(ctx, g.kind, g.namespace)
 	if err != nil {
@@ -266,7 +269,7 @@ func (g *group) round(ctx context.Context) error {
 	return nil
 }
 
-// see records the result of an object as it was read; nil if it does not exist.
+// see records the result of an object, which is nil if it does not exist.
 func (g *group) see(name string, obj *unstructured.Unstructured) {
 	if obj == nil {
 		g.set(g.byName[name], Result{NotFound, "the object does not exist"}, nil)
@@ -276,7 +279,7 @@ func (g *group) see(name string, obj *unstructured.Unstructured) {
 	g.set(g.byName[name], result, err)
 }
 
-// pause waits for a time that doubles with each attempt, or returns false when ctx ends.
+// pause waits for a time that doubles with each attempt. It returns false if ctx ends.
 func pause(ctx context.Context, attempt int) bool {
 	return wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(minPause, maxPause, attempt)) == nil
 }

@@ -17,16 +17,17 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// earlier is what an earlier process has left untracked.
+// earlier has the untracked objects of earlier processes.
 type earlier struct {
-	mu        sync.Mutex // held for these fields, never for a request
+	mu        sync.Mutex // guards the fields; not held during requests
 	surveying bool       // a caller lists the cluster now
 	surveyed  bool
 	untracked map[types.UID][]v1alpha1.AppliedResourceMeta // by AppliedWork
 }
 
-// audit records what an earlier process has left untracked of a work, once for each AppliedWork that there was when this process
-// began. It returns false while another caller still looks for that: the work goes on without, and is audited later.
+// audit records the untracked objects of a work that an earlier process has created. The first call
+// surveys the cluster for all works. While it does, other calls return false: their works are
+// reconciled without the audit, and audited later.
 func (r *Reconciler) audit(ctx context.Context, work *v1alpha1.AppliedWork) (done bool, err error) {
 	if r.opts.NoAudit {
 		return true, nil

@@ -44,11 +44,12 @@
 //   - Objects that were adopted stay when the work ends, unless [Options].Policies decide
 //     otherwise.
 //   - A Namespace stays while it contains objects that no AppliedWork has applied, unless
-//     [Options].Policies say otherwise. It is checked again after [Options].Resync, or when the
+//     [Options].Policies decide otherwise. It is checked again after [Options].Resync, or when the
 //     [Options].Watcher reports a change of the unmanaged objects that the error names.
 //   - Changes by others are repaired after [Options].Resync, or at once with an [Options].Watcher.
-//     Without [appliedwork.ApplyOptions].Force, a field that another manager has changed stays as it
-//     is. The condition Applied reports the conflict, and the work is tried again with backoff.
+//     Without [appliedwork.ApplyOptions].Force, a field that another manager has changed keeps
+//     its value. The condition Applied reports the conflict, and the work is tried again with
+//     backoff.
 //
 // A change on the hub must become a request with the name of the AppliedWork. For that, add the
 // [Reconciler] to a builder of your own, with your own sources, in place of SetupWithManager. A

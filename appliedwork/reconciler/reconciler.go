@@ -106,11 +106,12 @@ type Options struct {
 	ControllerName string
 	// Desired returns the desired state of works.
 	Desired Desired
-	// Hub is the name of the hub. The Reconciler serves the AppliedWorks with the names that
-	// [appliedwork.NameFor] returns for the hub, and no others.
+	// Hub is the name of the hub. The Reconciler serves only the AppliedWorks with the names that
+	// [appliedwork.NameFor] returns for the hub.
 	Hub string
-	// Owns selects AppliedWorks with other names, in place of Hub. An AppliedWork that it selects by mistake is pruned or torn
-	// down if Desired does not know it. It may be called concurrently.
+	// Owns selects AppliedWorks with other names, in place of Hub. An AppliedWork that is selected
+	// by mistake is pruned or torn down, as the Want of Desired requires. Owns may be called
+	// concurrently.
 	Owns func(work *v1alpha1.AppliedWork) bool
 	// Policies decide which objects stay when the work drops them. Apply, Prune, Evict and Teardown
 	// use them: do not set the Policies of those.
@@ -129,9 +130,9 @@ type Options struct {
 	Teardown appliedwork.TeardownOptions
 	// RetryAfter is the delay before pending objects are checked again. Defaults to 10 seconds.
 	RetryAfter time.Duration
-	// Resync is how often each AppliedWork is reconciled without a change, which repairs changes by
-	// others. Each delay is up to a tenth longer, so that AppliedWorks spread. Defaults to 10
-	// minutes. A negative value disables it.
+	// Resync is the period after which each AppliedWork is reconciled without a change, which
+	// repairs changes by others. Each delay is up to a tenth longer, so that AppliedWorks spread.
+	// Defaults to 10 minutes. A negative value disables it.
 	Resync time.Duration
 	// Watcher watches the applied objects, so that a change by others is repaired at once. With a
 	// builder of your own, add it as a source too: see [Watcher]. Defaults to no Watcher.
@@ -175,7 +176,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// use sets the policies of all that is done for a work.
+// use sets the policies of all calls for a work.
 func (o *Options) use(p appliedwork.Policies) {
 	o.Apply.Policies, o.Prune.Policies, o.Teardown.Policies, o.Evict.Teardown.Policies = p, p, p, p
 }
@@ -210,7 +211,8 @@ func New(opts Options) (*Reconciler, error) {
 	}, nil
 }
 
-// notInNames is what controller-runtime does not want in names of controllers, since metrics have them.
+// notInNames reports whether controller-runtime forbids a character in names of controllers, which
+// are labels of metrics.
 func notInNames(r rune) bool {
 	return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
@@ -222,9 +224,9 @@ func (r *Reconciler) Tracker() *appliedwork.Tracker { return r.tracker }
 // before the manager starts: see [v1alpha1.EnsureCRD]. The scheme of the manager needs no types of
 // this module. It returns an error if the process has a controller of that name.
 func (r *Reconciler) SetupWithManager(m manager.Manager) error {
-	watched := &unstructured.Unstructured{} // no type of ours has to be in the manager's scheme
+	watched := &unstructured.Unstructured{} // the manager's scheme needs no types of this module
 	watched.SetGroupVersionKind(v1alpha1.GroupVersionKind)
-	// The status is what we write: it is no reason to reconcile.
+	// A change of the status is no reason to reconcile: only we write it.
 	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	b := builder.ControllerManagedBy(m).Named(r.opts.ControllerName).For(watched, builder.WithPredicates(changed))
 	if r.opts.Watcher != nil {
@@ -246,17 +248,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, work); err != nil {
 		return reconcile.Result{}, reconcile.TerminalError(err)
 	}
-	opts := r.opts // as they are for this work
+	opts := r.opts // of this work
 	switch {
 	case work.Labels[v1alpha1.LabelShardOf] != "":
-		return reconcile.Result{}, nil // it is part of another
+		return reconcile.Result{}, nil // its AppliedWork has its own requests
 	case !r.opts.Owns(work):
 		return reconcile.Result{}, nil
 	case work.Annotations[v1alpha1.AnnotationTerminating] == "Release":
 		changes, err := r.collector.Release(ctx, work, appliedwork.ReleaseOptions{})
 		return r.end(ctx, work, changes, err)
 	case work.DeletionTimestamp != nil && work.Annotations[v1alpha1.AnnotationTerminating] == "":
-		return reconcile.Result{}, r.watch(work, nil) // Kubernetes' collector deletes the objects
+		return reconcile.Result{}, r.watch(work, nil) // Kubernetes' garbage collector deletes the objects
 	}
 	want, err := r.opts.Desired.Desired(ctx, work)
 	if err != nil {
@@ -265,7 +267,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if want.Policies != nil {
 		opts.use(*want.Policies)
 	}
-	switch { // what was begun is finished, with the policies of the work
+	switch { // a teardown that has begun is finished, with the policies of the work
 	case work.Annotations[v1alpha1.AnnotationTerminating] != "" && work.Annotations[v1alpha1.AnnotationEvictionStart] != "":
 		return r.teardown(ctx, work, opts.Evict.Teardown)
 	case work.Annotations[v1alpha1.AnnotationTerminating] != "":
@@ -318,7 +320,8 @@ func (r *Reconciler) teardown(ctx context.Context, work *v1alpha1.AppliedWork, o
 	return r.end(ctx, work, changes, err)
 }
 
-// end is result for a work that ends. Its objects are not repaired: only the objects that block a Namespace are watched.
+// end is result for a work that ends. Its objects are not repaired, so only the objects that block
+// a Namespace are watched.
 func (r *Reconciler) end(ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, err error) (reconcile.Result, error) {
 	if watchErr := r.watch(work, unmanaged(changes)); watchErr != nil {
 		err = errors.Join(err, watchErr)
@@ -340,7 +343,7 @@ func (r *Reconciler) watch(work *v1alpha1.AppliedWork, entries []v1alpha1.Applie
 	return nil
 }
 
-// unmanaged returns the objects of users that the change set reports in Namespaces.
+// unmanaged returns the unmanaged objects that the change set reports in Namespaces.
 func unmanaged(changes *appliedwork.ChangeSet) (objects []v1alpha1.AppliedResourceMeta) {
 	for _, c := range changes.Entries {
 		var blocked *appliedwork.PruneBlockedError
@@ -351,7 +354,8 @@ func unmanaged(changes *appliedwork.ChangeSet) (objects []v1alpha1.AppliedResour
 	return objects
 }
 
-// onlyContent reports whether an error is only about the content of Namespaces. Then nothing can be done before that changes.
+// onlyContent reports whether an error is only about the content of Namespaces. Then a retry helps
+// only after that content has changed.
 func onlyContent(err error) bool {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(many.Unwrap(), func(err error) bool { return !onlyContent(err) })
@@ -360,8 +364,9 @@ func onlyContent(err error) bool {
 	return errors.As(err, &blocked) && (blocked.Reason == appliedwork.NamespaceNotEmpty || blocked.Reason == appliedwork.NamespaceUnreadable)
 }
 
-// result retries errors with the controller's backoff, and pending objects after RetryAfter. Everything else waits for a change or
-// for the next resync, also a Namespace with content of users.
+// result retries errors with the controller's backoff, and pending objects after RetryAfter.
+// Otherwise, the work is reconciled at the next change or resync. This includes a Namespace with
+// unmanaged objects.
 func (r *Reconciler) result(
 	ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, audited bool, err error,
 ) (reconcile.Result, error) {

@@ -24,8 +24,8 @@ var crdYAML []byte
 const (
 	// CRDName is the name of the CustomResourceDefinition.
 	CRDName = "appliedworks." + GroupName
-	// schemaRevision grows with each change of the schema in a release, so that an older program does not take fields
-	// away that a newer one has added.
+	// schemaRevision increases with each change of the schema in a release. So an older program
+	// does not remove fields that a newer one has added.
 	schemaRevision         = 2
 	annotationSchema       = GroupName + "/schema-revision"
 	establishedCheckPeriod = 50 * time.Millisecond
@@ -49,16 +49,16 @@ type CRDClient interface {
 func CRD() *unstructured.Unstructured {
 	crd := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(crdYAML, &crd.Object); err != nil {
-		panic(fmt.Sprintf("the embedded CRD: %v", err)) // a test reads it
+		panic(fmt.Sprintf("the embedded CRD: %v", err)) // a test decodes it
 	}
 	setSchemaRevision(crd, schemaRevision)
 	return crd
 }
 
 // EnsureCRD installs the CRD or updates it, and returns when the API server has established it or
-// ctx ends. It never downgrades: it keeps a CRD of a newer schema revision, a version v1alpha1 with
-// more fields than ours, and all other versions of the CRD, served or stored. A CRD that is being
-// deleted is installed again when it is gone.
+// ctx ends. It never downgrades. It keeps a CRD of a newer schema revision, and a version v1alpha1
+// with more fields than ours. It also keeps all other versions of the CRD, served or stored. A CRD
+// that is being deleted is installed again after it is gone.
 //
 // The error is that of the API server, that of ctx with the reason for the delay, or [ErrOtherCRD].
 func EnsureCRD(ctx context.Context, client CRDClient) error {
@@ -81,7 +81,7 @@ func EnsureCRD(ctx context.Context, client CRDClient) error {
 		}
 		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 			holdsUp = "others change it all the time"
-			return false, nil // look at what they did
+			return false, nil // read it again
 		}
 		if err != nil {
 			return false, err
@@ -101,7 +101,7 @@ func EnsureCRD(ctx context.Context, client CRDClient) error {
 // ErrOtherCRD reports that the cluster has another CRD with the name of our CRD.
 var ErrOtherCRD = errors.New("the CRD that is there is of another kind or scope, or does not serve v1alpha1")
 
-// checkCRD refuses what no change of ours makes right.
+// checkCRD returns an error for a CRD that an update cannot correct.
 func checkCRD(live *unstructured.Unstructured) error {
 	kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind")
 	scope, _, _ := unstructured.NestedString(live.Object, "spec", "scope")
@@ -109,7 +109,7 @@ func checkCRD(live *unstructured.Unstructured) error {
 		return fmt.Errorf("%w: it has kind %s and scope %s", ErrOtherCRD, kind, scope)
 	}
 	if revisionOf(live) < schemaRevision {
-		return nil // it gets our version
+		return nil // mergeCRD adds our version
 	}
 	for _, v := range versionsOf(live) {
 		if v["name"] == GroupVersion.Version && v["served"] == true {
@@ -119,7 +119,8 @@ func checkCRD(live *unstructured.Unstructured) error {
 	return fmt.Errorf("%w: it has schema revision %d", ErrOtherCRD, revisionOf(live))
 }
 
-// unestablished returns what the API server says of a CRD that it does not serve, and nothing of one that it does.
+// unestablished returns the reason why the API server does not serve a CRD, or an empty string if
+// it does.
 func unestablished(crd *unstructured.Unstructured) string {
 	what := "the API server has not established it"
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// mergeCRD returns what live becomes: our v1alpha1 in the place of an older one, and each other version as it is. What
-// it says about names, conversion and storage is left alone.
+// mergeCRD returns live with our v1alpha1 in place of an older one. Other versions, names,
+// conversion and storage do not change.
 func mergeCRD(live *unstructured.Unstructured) (merged *unstructured.Unstructured, changed bool) {
 	if revisionOf(live) >= schemaRevision {
 		return live, false
@@ -29,7 +29,7 @@ func mergeCRD(live *unstructured.Unstructured) (merged *unstructured.Unstructure
 		if knowsMore(schemaOf(v), schemaOf(wanted)) {
 			return live, false
 		}
-		// Which version is stored is a decision of whoever installed it.
+		// The stored version is the decision of the installer of the CRD.
 		replacement := unstructured.Unstructured{Object: wanted}
 		next := replacement.DeepCopy().Object
 		next["storage"], next["served"] = v["storage"], true
@@ -37,7 +37,7 @@ func mergeCRD(live *unstructured.Unstructured) (merged *unstructured.Unstructure
 	}
 	if !found {
 		next := (&unstructured.Unstructured{Object: wanted}).DeepCopy().Object
-		next["storage"] = false // the version that objects are stored in is there already
+		next["storage"] = false // the CRD already has a version for storage
 		versions = append(versions, next)
 	}
 	list := make([]any, len(versions))
@@ -57,7 +57,7 @@ func mergeCRD(live *unstructured.Unstructured) (merged *unstructured.Unstructure
 	return merged, true
 }
 
-// knowsMore reports whether a has a property somewhere that b does not have.
+// knowsMore reports whether a has any property that b does not have.
 func knowsMore(a, b map[string]any) bool {
 	for name, value := range a {
 		sub, ok := value.(map[string]any)

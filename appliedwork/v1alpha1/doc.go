@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 is the API of AppliedWork (group multicluster.x-k8s.io): the anchor on a managed cluster that
-// records what a work has put there. Its types have the JSON of kubernetes-sigs/work-api; what is added is optional, and a
-// CRD that does not know it may prune it without harm.
+// Package v1alpha1 is the API of AppliedWork (group multicluster.x-k8s.io), which records the
+// objects of a work on a managed cluster and owns them. Its types have the JSON of
+// kubernetes-sigs/work-api. Additional fields are optional: a CRD without them may prune them
+// without harm.
 //
 //	apiVersion: multicluster.x-k8s.io/v1alpha1
 //	kind: AppliedWork
@@ -28,8 +29,8 @@
 //	    resource: clusterroles
 //	    name: reader
 //
-// [EnsureCRD] installs the CRD, [AddToScheme] registers the types, and package applyconfiguration/appliedwork/v1alpha1
-// below has the configurations for server-side apply.
+// [EnsureCRD] installs the CRD, and [AddToScheme] registers the types. Package
+// applyconfiguration/appliedwork/v1alpha1 has the configurations for server-side apply.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true

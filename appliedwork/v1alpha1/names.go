@@ -7,29 +7,32 @@ package v1alpha1
 const (
 	// ConditionApplied: the last apply has applied all objects.
 	ConditionApplied = "Applied"
-	// ConditionPruned: the last prune has left no object that is not desired.
+	// ConditionPruned: the last prune has deleted or released all objects that are not desired.
 	ConditionPruned = "Pruned"
-	// ConditionTerminating: the objects are being deleted or released, and nothing is applied any more.
+	// ConditionTerminating: the objects are being deleted or released, and no object is applied any
+	// more.
 	ConditionTerminating = "Terminating"
-	// ConditionEvicting: the objects are deleted when a grace period has passed.
+	// ConditionEvicting: the objects are deleted after a grace period.
 	ConditionEvicting = "Evicting"
 )
 
-// Annotations and labels of an AppliedWork and of the objects that it owns. They are in the metadata because the API server prunes
-// status fields that an older CRD does not have.
+// Annotations and labels of an AppliedWork and of the objects that it owns. They are in the
+// metadata because the API server prunes status fields that an older CRD does not have.
 const (
-	// AnnotationTerminating is on an AppliedWork that ends. Its objects are being deleted ("Teardown"),
-	// deleted except those that the policies keep ("PartialTeardown"), or released ("Release").
+	// AnnotationTerminating is on an AppliedWork that ends. Its objects are being deleted
+	// ("Teardown"), deleted except those that the policies keep ("PartialTeardown"), or released
+	// ("Release").
 	AnnotationTerminating = GroupName + "/terminating"
 	// AnnotationEvictionStart is the time (RFC 3339) at which an eviction began.
 	AnnotationEvictionStart = GroupName + "/eviction-start-time"
 	// AnnotationShards is the number of shards: further AppliedWorks with entries of this one.
 	AnnotationShards = GroupName + "/shards"
-	// LabelShardOf is the label of a shard. Its value is the UID of the AppliedWork that the shard belongs to.
+	// LabelShardOf is the label of a shard. Its value is the UID of the AppliedWork to which the
+	// shard belongs.
 	LabelShardOf = GroupName + "/shard-of"
 	// AnnotationAppliedHashPrefix is the prefix of an annotation of an object, followed by the UID
-	// of the AppliedWork, as an object may have several. The value is the hash of the manifest that
-	// was applied last.
+	// of the AppliedWork, because an object may have several AppliedWorks. The value is the hash of
+	// the last applied manifest.
 	AnnotationAppliedHashPrefix = GroupName + "/applied-hash-"
 	// AnnotationAdoptedPrefix is the prefix of an annotation of an adopted object, followed by the
 	// UID of the AppliedWork. It is for CRDs without the field of [AppliedResourceMeta].
@@ -41,6 +44,6 @@ const (
 	// AnnotationPrune is for users, on a manifest or on the object of a cluster. With the value
 	// "disabled", the object stays when the work drops it or ends. Its Namespace and its CRD stay
 	// too. The next apply removes the owner reference of the object. Before that, the garbage
-	// collector deletes the object if somebody deletes the AppliedWork.
+	// collector deletes the object if the AppliedWork is deleted.
 	AnnotationPrune = GroupName + "/prune"
 )

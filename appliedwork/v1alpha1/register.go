@@ -17,16 +17,16 @@ const (
 )
 
 var (
-	// GroupVersion is the group and version of the types here.
+	// GroupVersion is the group and version of the types in this package.
 	GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 	// GroupVersionKind is the full kind of an AppliedWork.
 	GroupVersionKind = GroupVersion.WithKind(Kind)
-	// GroupVersionResource is what AppliedWorks are called in requests.
+	// GroupVersionResource is the resource of AppliedWorks.
 	GroupVersionResource = GroupVersion.WithResource("appliedworks")
 
-	// SchemeGroupVersion is GroupVersion, by the name that generated code expects.
+	// SchemeGroupVersion is GroupVersion, under the name that generated code expects.
 	SchemeGroupVersion = GroupVersion
-	// SchemeBuilder collects what registers the types.
+	// SchemeBuilder collects the functions that register the types.
 	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 	// AddToScheme registers the types with a scheme.
 	AddToScheme = SchemeBuilder.AddToScheme

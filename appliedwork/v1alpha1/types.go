@@ -72,7 +72,7 @@ type AppliedWorkStatus struct {
 	Shards int32 `json:"shards,omitempty"`
 }
 
-// AppliedtWorkStatus is the name that the enhancement has.
+// AppliedtWorkStatus is the name of AppliedWorkStatus in the enhancement.
 //
 // Deprecated: it is misspelt; use [AppliedWorkStatus].
 type AppliedtWorkStatus = AppliedWorkStatus

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package applyconfiguration knows which kinds of the group have configurations for server-side apply. They are in package
-// appliedwork/v1alpha1 below.
+// Package applyconfiguration returns the configurations for server-side apply by kind. Their types
+// are in the subpackage appliedwork/v1alpha1.
 package applyconfiguration

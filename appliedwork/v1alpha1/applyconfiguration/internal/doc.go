@@ -1,5 +1,5 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package internal has the schema of AppliedWork as managed fields are read with it.
+// Package internal has the schema of AppliedWork for reading managed fields.
 package internal
