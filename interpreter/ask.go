@@ -18,7 +18,7 @@ import (
 )
 
 // Interpreter answers queries about objects. Packages customization, customization/kinds, lua, native
-// and caller have implementations, and [FromHandler] makes one of a handler in the same process.
+// and caller have implementations, and [FromHandler] wraps a handler in the same process.
 //
 // Interpret may be called from any goroutine. It never changes the values of the query. Its error is
 // [ErrNotInterpreted] if it has no answer for the kind of the object and the operation.
@@ -125,8 +125,8 @@ func (q *Query) Answer(p Protocol, r *Response) (Answer, error) {
 	return a, nil
 }
 
-// FromHandler returns a handler of the same process as an [Interpreter]. A response with the code 501
-// becomes [ErrNotInterpreted].
+// FromHandler returns an [Interpreter] that calls a handler in the same process. A response with
+// the code 501 becomes [ErrNotInterpreted].
 func FromHandler(h Handler) Interpreter { return inProcess{h} }
 
 type inProcess struct{ handler Handler }
@@ -152,7 +152,8 @@ type Ask struct {
 	Interpreter
 }
 
-// Replicas returns the replicas that an object declares, and what each of them requires, which may be nil.
+// Replicas returns the replicas that an object declares, and the requirements of each, which may be
+// nil.
 func (a Ask) Replicas(ctx context.Context, object *unstructured.Unstructured) (int32, *ReplicaRequirements, error) {
 	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretReplica, Object: object})
 	return answer.Replicas, answer.Requirements, err
@@ -170,19 +171,20 @@ func (a Ask) Revise(ctx context.Context, object *unstructured.Unstructured, repl
 	return answer.Object, err
 }
 
-// Retain returns the desired object with what controllers of the cluster have set in the observed one.
+// Retain returns the desired object with the fields that controllers of the cluster have set in the
+// observed one.
 func (a Ask) Retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.Retain, Object: desired, Observed: observed})
 	return answer.Object, err
 }
 
-// AggregateStatus returns the object with one status made of those of the clusters.
+// AggregateStatus returns the object with a status that combines those of the clusters.
 func (a Ask) AggregateStatus(ctx context.Context, object *unstructured.Unstructured, statuses []AggregatedStatusItem) (*unstructured.Unstructured, error) {
 	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.AggregateStatus, Object: object, Statuses: statuses})
 	return answer.Object, err
 }
 
-// Dependencies returns the objects that must go where an object goes.
+// Dependencies returns the objects that must be sent to each cluster of the object.
 func (a Ask) Dependencies(ctx context.Context, object *unstructured.Unstructured) ([]DependentObjectReference, error) {
 	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretDependency, Object: object})
 	return answer.Dependencies, err
@@ -200,7 +202,7 @@ func (a Ask) Health(ctx context.Context, object *unstructured.Unstructured) (boo
 	return answer.Healthy, err
 }
 
-// Prune returns the object as it is packed for a cluster.
+// Prune returns the object without the parts that must not be sent to a cluster.
 func (a Ask) Prune(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.Prune, Object: object})
 	return answer.Object, err

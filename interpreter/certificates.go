@@ -18,9 +18,10 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// certificates reads the server's certificate, and the CA of its clients, when a handshake needs them. Files are compared
-// by their content, so it does not matter how they are replaced. What cannot be used, such as one half of a pair that is
-// being replaced, leaves the one before in place.
+// certificates reads the server's certificate, and the CA of its clients, at each handshake. It
+// compares the content of files, so the way to replace them does not matter. If the files are
+// invalid, for example because only one of a pair is replaced, the previous certificate or CA stays
+// in use.
 type certificates struct {
 	certFile, keyFile, clientCAFile string
 	logger                          klog.Logger
@@ -31,7 +32,7 @@ type certificates struct {
 	certificate         *tls.Certificate
 	clientPEM           []byte // of clients
 	clients             *x509.CertPool
-	badPair, badClients string // what is wrong with the files, as it was told
+	badPair, badClients string // the last logged errors; empty for valid files
 }
 
 func newCertificates(o *ServerOptions) *certificates {
@@ -42,7 +43,7 @@ func newCertificates(o *ServerOptions) *certificates {
 	return c
 }
 
-// load reads everything for the first time: then nothing may be missing.
+// load reads all files for the first time. It returns an error if one is missing or invalid.
 func (c *certificates) load() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +56,7 @@ func (c *certificates) load() error {
 	return c.readClients()
 }
 
-// config is the server's TLS configuration.
+// config returns the server's TLS configuration.
 func (c *certificates) config() *tls.Config {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -65,9 +66,10 @@ func (c *certificates) config() *tls.Config {
 	if c.clientCAFile == "" {
 		return config
 	}
-	// To resume a session is to be known by the certificates of the handshake that began it.
+	// A resumed session would keep the client certificates of its first handshake.
 	config.SessionTicketsDisabled = true
-	// Probes have no certificate, or any: each request to a handler is checked. See checkClient.
+	// Probes need no certificate, so the handshake verifies none. checkClient verifies each request
+	// to a handler.
 	config.ClientAuth = tls.RequestClientCert
 	each := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -98,7 +100,8 @@ func (c *certificates) currentClients() *x509.CertPool {
 	return c.clients
 }
 
-// checkClient returns why a client may not ask. It is for each request, since connections may be older than the CA.
+// checkClient returns an error if a client must not send requests. It is called for each request,
+// since a connection may be older than the CA.
 func (c *certificates) checkClient(state *tls.ConnectionState) error {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return errors.New("a client certificate is required")
@@ -117,7 +120,8 @@ func (c *certificates) checkClient(state *tls.ConnectionState) error {
 	return nil
 }
 
-// news returns an error unless it was told before, and forgets what was told where there is none.
+// news returns an error, or nil if told has its text already. It stores the text in told, or clears
+// told without an error.
 func news(told *string, err error) error {
 	text := ""
 	if err != nil {
@@ -130,7 +134,7 @@ func news(told *string, err error) error {
 	return err
 }
 
-// readPair reads certificate and key where they have changed.
+// readPair reads the certificate and the key if they have changed.
 func (c *certificates) readPair() error {
 	certPEM, err := os.ReadFile(c.certFile)
 	if err != nil {

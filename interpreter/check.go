@@ -12,7 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// check says what is wrong with a response to an operation, before it is sent and after it was received.
+// check returns the first mistake in a response to an operation, or nil. It is called before a
+// response is sent and after one was received.
 func (r *Response) check(p Protocol, operation Operation) *AnswerError {
 	if !r.Successful {
 		if r.Status == nil || r.Status.Message == "" && r.Status.Code == 0 {
@@ -39,7 +40,7 @@ func (r *Response) check(p Protocol, operation Operation) *AnswerError {
 	return nil
 }
 
-// statusField is where a protocol has the status of an object.
+// statusField returns the name of the field that has the status of an object in a protocol.
 func statusField(p Protocol) string {
 	if p == Explore {
 		return "response.status"
@@ -92,7 +93,7 @@ func (r *Response) checkComponents() *AnswerError {
 	return nil
 }
 
-// dependencyKey tells dependencies apart.
+// dependencyKey identifies a dependency.
 type dependencyKey struct{ apiVersion, kind, namespace, name, selector string }
 
 func keyOf(d *DependentObjectReference) dependencyKey {
@@ -141,7 +142,7 @@ func namespacedName(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// checkPatch lets an answer without patch and type pass: it changes nothing.
+// checkPatch accepts an answer without a patch, which changes nothing.
 func (r *Response) checkPatch() *AnswerError {
 	if len(r.Patch) == 0 {
 		return nil

@@ -13,7 +13,7 @@
 //	native               built-in kinds
 //	caller               webhooks, and chains of interpreters
 //
-// This package has the server of a webhook, with a handler for a Go type:
+// This package has a webhook server, and a handler for objects of a Go type:
 //
 //	server, err := interpreter.NewServer(interpreter.ServerOptions{CertDir: "/certs"})
 //	if err != nil {
@@ -24,7 +24,7 @@
 //			return w.Spec.Replicas, nil, nil
 //		},
 //		Revise: func(ctx context.Context, w *Workload, replicas int32) error {
-//			w.Spec.Replicas = replicas // the patch is made of what has changed
+//			w.Spec.Replicas = replicas // the server makes the patch
 //			return nil
 //		},
 //		Health: func(ctx context.Context, w *Workload) (bool, error) {
@@ -39,8 +39,8 @@
 //
 // # Two protocols
 //
-// A server speaks both protocols of package v1alpha1 at every path: Explore, of the proposal, and
-// Interpret, which Karmada ships. A handler does not see a difference: requests have the names of
+// A server accepts both protocols of package v1alpha1 at every path: Explore, of the proposal, and
+// Interpret, which Karmada ships. Handlers are the same for both: requests have the names of
 // Interpret, and the answer is in the protocol of its request.
 //
 //	Interpret              Explore                     function of HandlerFor
@@ -56,7 +56,7 @@
 //
 // # Guarantees
 //
-//   - Fields that a Go type does not know survive every change, also in elements of lists, or the
+//   - Fields that are not in a Go type survive every change, also in elements of lists, or the
 //     request fails: see Unknown fields. The patch has only changes.
 //   - The server rejects an invalid request with 429, 408, 405, 415, 413 or 400 and a reason.
 //     However a handler ends, also by a panic, the caller gets an answer with the UID of its
@@ -69,7 +69,7 @@
 //
 // # Unknown fields
 //
-// A [HandlerFor] keeps the fields of an object that its Go type does not know. In a list they stay
+// A [HandlerFor] keeps the fields of an object that are not in its Go type. In a list they stay
 // with their element, which is never identified by its position:
 //
 //  1. Elements with the same key are the same element, if the key is unique in the list before and
@@ -96,9 +96,9 @@
 // object is at most 2^28.
 //
 // A server answers 100 requests at the same time (MaxConcurrent), and others with 429. A request
-// counts when its body has arrived, so slow callers do not block others. All bodies together take
-// at most 128 MiB, or twice MaxBytes if that is more; a body that finds no memory is answered with
-// 429. A buffer grows with the bytes that have arrived, not with the announced length.
+// counts when its body has arrived, so slow callers do not block others. All bodies together use
+// at most 128 MiB, or twice MaxBytes if that is more. A body is answered with 429 if no memory is
+// left. A buffer grows with the bytes that have arrived, not with the announced length.
 //
 // [Request].Decode returns an error for an object that would take more than 64 MiB in memory, or
 // more than 8 times its text if that is more. Requests that need more than 1 MiB, by an estimate,
@@ -106,8 +106,8 @@
 // quarters of that. A request that waits for longer than its timeout is answered with 429. Each
 // handler of [NewHandler] has limits of its own; those of a [Server] share them.
 //
-// A handler has 30 s, or the timeout in the query of the request (timeout=10s) if that is less;
-// then its context ends and the request is answered with 504, even if the handler does not return.
+// A handler has 30 s, or the timeout in the query of the request (timeout=10s) if that is less.
+// Then its context ends and the request is answered with 504, even if the handler does not return.
 // Such a handler counts as one of the 100 until it returns. The time counts from the head of the
 // request. A body that has not arrived by then is answered with 408.
 //

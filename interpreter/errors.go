@@ -16,7 +16,7 @@ import (
 // Errors without details, for errors.Is.
 var (
 	// ErrNotInterpreted: an [Interpreter] has no answer for the kind of the object and the operation.
-	// A chain asks its next interpreter. It is also kube.ErrNotInterpreted of package rsync/connector/kube.
+	// A chain calls its next interpreter. It is also kube.ErrNotInterpreted of package rsync/connector/kube.
 	ErrNotInterpreted = uninterpreted.Err
 	// ErrServerStarted: a [Server] is started, so nothing can be registered and it cannot be started again.
 	ErrServerStarted = errors.New("the server was started already")
@@ -26,7 +26,7 @@ var (
 type RequestError struct {
 	// Code is the HTTP status of the answer.
 	Code int
-	// UID is that of the request, if it could be read.
+	// UID is the UID of the request, if it could be read.
 	UID types.UID
 	// Field is the invalid part of the request, or empty for the request as a whole.
 	Field string
@@ -71,7 +71,8 @@ const (
 	InvalidField AnswerProblem = "InvalidField"
 	// InvalidPatch: the answer's patch has no type, or an unknown one, or cannot be applied.
 	InvalidPatch AnswerProblem = "InvalidPatch"
-	// IdentityChanged: the answer's patch makes another object of the object.
+	// IdentityChanged: the answer's patch changes apiVersion, kind, name, namespace or UID of the
+	// object.
 	IdentityChanged AnswerProblem = "IdentityChanged"
 	// NoStatus: the request failed, and the answer has no reason.
 	NoStatus AnswerProblem = "NoStatus"

@@ -10,7 +10,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// exploreRequest puts a request into the words of the Explore protocol.
+// exploreRequest converts a request to the Explore protocol.
 func exploreRequest(r *v1alpha1.ResourceInterpreterRequest) (*v1alpha1.ExploreRequest, error) {
 	operation, ok := r.Operation.Explore()
 	if !ok {
@@ -23,8 +23,8 @@ func exploreRequest(r *v1alpha1.ResourceInterpreterRequest) (*v1alpha1.ExploreRe
 	}, nil
 }
 
-// interpretRequest takes a request out of the words of the Explore protocol. An operation that is not known keeps its
-// name, so that the answer can tell it.
+// interpretRequest converts a request from the Explore protocol. An unknown operation keeps its
+// name for the error message.
 func interpretRequest(e *v1alpha1.ExploreRequest) v1alpha1.ResourceInterpreterRequest {
 	operation, ok := e.Operation.Interpreter()
 	if !ok {
@@ -36,8 +36,8 @@ func interpretRequest(e *v1alpha1.ExploreRequest) v1alpha1.ResourceInterpreterRe
 	}
 }
 
-// unknownExplore names an operation that Explore does not have. The names of Interpret are no exception: in an
-// ExploreReview they mean nothing.
+// unknownExplore returns an unknown operation for a name that Explore does not have. Names of
+// Interpret get a prefix: they are invalid in an ExploreReview.
 func unknownExplore(o v1alpha1.OperationType) Operation {
 	if Operation(o).Known() {
 		return Operation("Explore:" + o)
@@ -45,7 +45,7 @@ func unknownExplore(o v1alpha1.OperationType) Operation {
 	return Operation(o)
 }
 
-// exploreResponse puts a successful response into the words of the Explore protocol.
+// exploreResponse converts a successful response to the Explore protocol.
 func exploreResponse(r *v1alpha1.ResourceInterpreterResponse) *v1alpha1.ExploreResponse {
 	return &v1alpha1.ExploreResponse{
 		UID: r.UID, Patch: r.Patch, PatchType: r.PatchType, ReplicaRequirements: r.ReplicaRequirements,
@@ -53,7 +53,7 @@ func exploreResponse(r *v1alpha1.ResourceInterpreterResponse) *v1alpha1.ExploreR
 	}
 }
 
-// interpretResponse takes a response out of the words of the Explore protocol, in which there are successful ones only.
+// interpretResponse converts a response from the Explore protocol, which has only successful ones.
 func interpretResponse(e *v1alpha1.ExploreResponse) v1alpha1.ResourceInterpreterResponse {
 	return v1alpha1.ResourceInterpreterResponse{
 		UID: e.UID, Successful: true, Patch: e.Patch, PatchType: e.PatchType, ReplicaRequirements: e.ReplicaRequirements,

@@ -7,14 +7,14 @@ import (
 	"context"
 )
 
-// Handler answers requests. Its method is called from many goroutines at once. The context ends when the caller has gone
-// or waits no longer. A panic is answered with the code 500.
+// Handler answers requests. Handle is called from many goroutines at once. Its context ends when
+// the caller disconnects or the time limit is over. A panic is answered with the code 500.
 type Handler interface {
 	// Handle answers one request.
 	Handle(ctx context.Context, r Request) Response
 }
 
-// HandlerFunc is a function as a [Handler].
+// HandlerFunc implements [Handler] with a function.
 type HandlerFunc func(ctx context.Context, r Request) Response
 
 // Handle calls the function.

@@ -28,36 +28,41 @@ import (
 	"github.com/spokewire/sdk-go/internal/bodies"
 )
 
-// DefaultTimeout is how long a handler has by default. It is the most that a configuration can give it.
+// DefaultTimeout is the default time limit of a handler. It is also the longest timeout that a
+// configuration can set.
 const DefaultTimeout = 30 * time.Second
 
-// DefaultMaxConcurrent is how many requests a server, or a handler of [NewHandler], answers at the same time by default.
+// DefaultMaxConcurrent is the default limit of concurrent requests to a server, or to a handler of
+// [NewHandler].
 const DefaultMaxConcurrent = 100
 
 // HandlerOptions configures [NewHandler]. The zero value is useful.
 type HandlerOptions struct {
-	// Name is the value of the label handler in metrics and logs. Defaults to "default"; [Register] sets the path.
+	// Name is the value of the label handler in metrics and logs. Defaults to "default"; [Register]
+	// uses the path.
 	Name string
-	// MaxBytes is the greatest size of a request's body. Defaults to 8 MiB.
+	// MaxBytes is the maximum size of a request body. Defaults to 8 MiB.
 	//
-	// All bodies together, also those that are still coming, take at most 128 MiB of memory, or
-	// twice MaxBytes if that is more. Each takes at most twice what has arrived of it, at least 4
-	// KiB, or a buffer of up to 256 KiB that was used before. A body for which nothing is left is
-	// answered with 429. Bodies of more than 32 KiB leave a quarter of the memory to smaller ones,
-	// and those of one address half.
+	// All bodies together, including incomplete ones, use at most 128 MiB of memory, or twice
+	// MaxBytes if that is more. Each uses at most twice the bytes that have arrived, at least 4
+	// KiB, or a reused buffer of up to 256 KiB. A body is answered with 429 if no memory is left.
+	// Bodies of more than 32 KiB use at most three quarters of the memory, and those of one address
+	// at most half.
 	MaxBytes int64
-	// MaxConcurrent is how many requests are answered at the same time. More are answered with 429
-	// and Retry-After, before their bodies are read if they can be. A request counts when its body
-	// has arrived. Defaults to [DefaultMaxConcurrent].
+	// MaxConcurrent is the limit of concurrent requests. Further requests are answered with 429 and
+	// Retry-After, before their bodies are read if possible. A request counts when its body has
+	// arrived. Defaults to [DefaultMaxConcurrent].
 	MaxConcurrent int
-	// Timeout is how long the handler has, from when the head of the request was read: a body that
-	// has not arrived until then is answered with 408, and its connection closed. The shortest of
-	// Timeout, the timeout in the query of the request and, for the body, the server's ReadTimeout
-	// applies. A handler that has not returned by then is answered with 504, and keeps its place among
-	// MaxConcurrent until it returns. In a server whose [http.ResponseController] cannot set read deadlines, as below
-	// [http.TimeoutHandler], only ReadTimeout ends a body that does not come. Defaults to 30 s.
+	// Timeout is the time limit of the handler. It starts when the head of the request was read. A
+	// body that has not arrived by then is answered with 408, and its connection is closed. The
+	// shortest of Timeout, the timeout in the query of the request and, for the body, the server's
+	// ReadTimeout applies. If the handler has not returned by then, the request is answered with
+	// 504. The handler counts for MaxConcurrent until it returns. If the [http.ResponseController]
+	// of the server cannot set read deadlines, for example inside an [http.TimeoutHandler], only
+	// ReadTimeout ends an incomplete body. Defaults to 30 s.
 	Timeout time.Duration
-	// MetricsRegisterer takes the metrics; handlers with different names may share one. Nil means none.
+	// MetricsRegisterer registers the metrics. Handlers with different names may share one. Nil
+	// means no metrics.
 	MetricsRegisterer prometheus.Registerer
 }
 
@@ -65,7 +70,7 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 	if o.Name == "" {
 		o.Name = "default"
 	}
-	o.Name = strings.ToValidUTF8(o.Name, "\uFFFD") // labels of metrics take nothing else
+	o.Name = strings.ToValidUTF8(o.Name, "\uFFFD") // labels of metrics must be UTF-8
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = MaxBytes
 	}
@@ -78,18 +83,19 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 	return o
 }
 
-// NewHandler returns an HTTP handler that answers requests of both protocols with h, in the protocol of each request. It
-// goes into any mux, and into controller-runtime's webhook server.
+// NewHandler returns an HTTP handler that answers requests of both protocols with h, in the
+// protocol of each request. It can be used with any mux, and with controller-runtime's webhook
+// server.
 //
 // The answer to an invalid request is a metav1.Status with the reason, and one of these HTTP
 // statuses:
 //
-//	400  the body is no request of either protocol
+//	400  the body is not a request of either protocol
 //	405  the method is not POST
 //	408  the body did not arrive in time
 //	413  the body is over the limit
 //	415  the content is not application/json, or is compressed
-//	429  too many requests are being answered, or their bodies take too much memory
+//	429  too many requests are being answered, or their bodies use too much memory
 //
 // The answer to a request that fails has successful false in the Interpret protocol, and an HTTP
 // status in Explore. Every answer has the UID of its request, if it could be read.
@@ -99,7 +105,7 @@ func NewHandler(h Handler, options HandlerOptions) http.Handler {
 		memory: newMemory(options.MaxBytes)}
 }
 
-// places are taken by requests until their handlers return.
+// places limits concurrent requests. A request uses a place until its handler returns.
 type places struct {
 	taken   chan struct{}
 	overdue atomic.Int64 // places of handlers that run on after their timeout
@@ -122,7 +128,7 @@ func (p *places) leave() { <-p.taken }
 // full reports whether take would fail.
 func (p *places) full() bool { return len(p.taken) == cap(p.taken) }
 
-// none is what to answer then.
+// none returns the error for a request without a place.
 func (p *places) none() error {
 	problem := fmt.Sprintf("%d requests are being answered, which is the limit", cap(p.taken))
 	if overdue := p.overdue.Load(); overdue > 0 {
@@ -147,12 +153,13 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	operation, code = e.serve(w, r)
 }
 
-// serve returns what metrics tell: the operation, empty where there was none, and the code of the answer.
+// serve returns the labels of the metrics: the operation, or empty without a valid operation, and
+// the code of the answer.
 func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int) {
 	ctx, cancel := context.WithTimeout(r.Context(), e.timeout(r.URL))
 	defer cancel()
-	// Of this request only: net/http takes the deadline back for what follows on the connection. Where it is not supported,
-	// the server's own counts.
+	// The deadline is for this request only: net/http resets it for the next request on the
+	// connection. If it is not supported, the server's own deadline applies.
 	_ = http.NewResponseController(w).SetReadDeadline(readUntil(ctx))
 	if e.places.full() {
 		return "", e.refuse(w, r, e.places.none()) // before the body is read
@@ -193,7 +200,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 	return request.Operation, e.write(w, r, request, response)
 }
 
-// held is what a request has taken, to be given back in the reverse order.
+// held has the functions that release the resources of a request. They are called in reverse order.
 type held []func()
 
 func (h *held) add(f func()) { *h = append(*h, f) }
@@ -205,8 +212,9 @@ func (h *held) release() {
 	*h = nil
 }
 
-// answer calls the handler, and returns its response or, when ctx ends first, a failure. A handler that does not return then keeps
-// what the request holds until it does: it still uses the memory of the body, and handlers in progress stay bounded.
+// answer calls the handler, and returns its response, or a failure if ctx ends first. In that case
+// the resources of the request are released when the handler returns: it still uses the memory of
+// the body, and the number of running handlers stays bounded.
 func (e *endpoint) answer(ctx context.Context, request *Request, h *held) Response {
 	answered, all := make(chan Response), *h
 	go func() {
@@ -224,7 +232,7 @@ func (e *endpoint) answer(ctx context.Context, request *Request, h *held) Respon
 	case <-ctx.Done():
 	}
 	e.places.overdue.Add(1)
-	*h = nil // the handler's goroutine gives it back
+	*h = nil // the handler's goroutine releases them
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		klog.FromContext(ctx).Error(nil, "A handler did not return at its timeout", "handler", e.options.Name,
 			"operation", request.Operation, "uid", request.UID)
@@ -232,8 +240,9 @@ func (e *endpoint) answer(ctx context.Context, request *Request, h *held) Respon
 	return Errored(http.StatusGatewayTimeout, errors.New("the handler did not answer in time"))
 }
 
-// guard calls a handler, and turns a panic into a failed response. What panics may have parts of the object in its
-// message, which belong neither into the log nor to the caller; the stack has none.
+// guard calls a handler, and turns a panic into a failed response. The value of a panic may have
+// parts of the object, so only its type is logged, unless it is a runtime error. The stack has no
+// such parts.
 func guard(ctx context.Context, h Handler, r Request) (response Response) {
 	defer func() {
 		problem := recover()
@@ -258,7 +267,8 @@ func guard(ctx context.Context, h Handler, r Request) (response Response) {
 	return response
 }
 
-// timeout is what the caller says in the query, if it is shorter than ours.
+// timeout returns the timeout in the query of the request, or that of the options if it is shorter
+// or the query has no valid one.
 func (e *endpoint) timeout(u *url.URL) time.Duration {
 	if u.RawQuery == "" {
 		return e.options.Timeout
@@ -285,7 +295,7 @@ func (e *endpoint) read(b *bodies.Buffer, w http.ResponseWriter, r *http.Request
 	}
 	tooLarge := &RequestError{Code: http.StatusRequestEntityTooLarge, Problem: fmt.Sprintf("the body is over the limit of %d bytes", e.options.MaxBytes)}
 	if r.ContentLength > e.options.MaxBytes {
-		w.Header().Set("Connection", "close") // nobody is going to read it
+		w.Header().Set("Connection", "close") // the body will not be read
 		return tooLarge
 	}
 	if err := b.Fill(http.MaxBytesReader(w, r.Body, e.options.MaxBytes), r.ContentLength); err != nil {
@@ -338,7 +348,7 @@ func (e *endpoint) write(w http.ResponseWriter, r *http.Request, request *Reques
 	return code
 }
 
-// refuse answers what is no request.
+// refuse answers an invalid or rejected request with an error, and returns the code.
 func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, err error) int {
 	request := &RequestError{Code: http.StatusBadRequest}
 	errors.As(err, &request)
@@ -372,5 +382,5 @@ func send(w http.ResponseWriter, code int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // the caller has gone
+	_, _ = w.Write(body) // an error means that the caller has disconnected
 }

@@ -47,11 +47,11 @@ func (m *memory) turn(ctx context.Context, client string, body []byte) (end func
 	return m.turns.Take(ctx, connlimit.Address(client), work)
 }
 
-// What a value in JSON has before it.
+// Each element and each member in JSON follows one of these.
 var comma, brace, bracket = []byte{','}, []byte{'{'}, []byte{'['}
 
-// readUntil is when a body must be there: when the handler's time ends, or that of the server, if
-// it is shorter.
+// readUntil returns the deadline for the body of a request: the end of the handler's time, or of
+// the server's ReadTimeout if that is earlier.
 func readUntil(ctx context.Context) time.Time {
 	deadline, _ := ctx.Deadline()
 	if server, ok := ctx.Value(http.ServerContextKey).(*http.Server); ok && server.ReadTimeout > 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// handlerMetrics are those of all handlers with one registerer. Each method does nothing on nil.
+// handlerMetrics are the metrics of all handlers with one registerer. The methods do nothing on
+// nil.
 type handlerMetrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -37,8 +38,8 @@ func newHandlerMetrics(registerer prometheus.Registerer) *handlerMetrics {
 	}
 }
 
-// registered registers a collector, or returns the one of another handler that was registered before. One that cannot be
-// registered for another reason counts, and is seen by nobody.
+// registered registers a collector, or returns the one that another handler has registered. If c
+// cannot be registered for another reason, it is returned but not exported.
 func registered[C prometheus.Collector](registerer prometheus.Registerer, c C) C {
 	var already prometheus.AlreadyRegisteredError
 	if err := registerer.Register(c); errors.As(err, &already) {
@@ -49,7 +50,7 @@ func registered[C prometheus.Collector](registerer prometheus.Registerer, c C) C
 	return c
 }
 
-// begin books the beginning of a request, and returns what books its end.
+// begin records the start of a request. The returned function records its end.
 func (m *handlerMetrics) begin(handler string) func(operation Operation, code int) {
 	if m == nil {
 		return func(Operation, int) {}
@@ -67,7 +68,7 @@ func (m *handlerMetrics) begin(handler string) func(operation Operation, code in
 	}
 }
 
-// certificateMetrics tell about the server's certificate.
+// certificateMetrics are the metrics of the server's certificate.
 type certificateMetrics struct {
 	reloads *prometheus.CounterVec
 	expiry  prometheus.Gauge

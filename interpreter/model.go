@@ -14,9 +14,9 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// What both protocols carry, under the names that handlers use.
+// The types of both protocols, by the names that handlers use.
 type (
-	// ReplicaRequirements is what each replica of an object requires.
+	// ReplicaRequirements are the requirements of each replica of an object.
 	ReplicaRequirements = v1alpha1.ReplicaRequirements
 	// Component is one part of an object with several pod templates.
 	Component = v1alpha1.Component
@@ -24,7 +24,7 @@ type (
 	DependentObjectReference = v1alpha1.DependentObjectReference
 	// AggregatedStatusItem is the status of an object on one cluster.
 	AggregatedStatusItem = v1alpha1.AggregatedStatusItem
-	// Operation is an operation, in both protocols by the name in Interpret.
+	// Operation is an operation of either protocol, by its name in Interpret.
 	Operation = v1alpha1.InterpreterOperation
 )
 
@@ -37,15 +37,16 @@ type Request struct {
 	v1alpha1.ResourceInterpreterRequest
 }
 
-// Decode decodes the object of the query. Fields of the JSON text are compared exactly with those of
-// the type, and unknown fields are ignored. It fails if there is no
-// object, if the object does not fit the type, or if it would take more than 64 MiB of memory, or 8
-// times its text if that is more. The error is a [*RequestError].
+// Decode decodes the object of the query. Field names are case-sensitive, and unknown fields are
+// ignored. It fails if there is no object, or if the object does not fit the type. It also fails if
+// the object would take more than 64 MiB of memory, or 8 times its text if that is more. The error
+// is a [*RequestError].
 func (r *Request) Decode(object any) error {
 	return decodeObject("request.object", r.Object.Raw, object)
 }
 
-// DecodeObserved decodes the object on the cluster, which a Retain request has. Its errors are those of Decode.
+// DecodeObserved decodes the object on the cluster, which a Retain request has. Its errors are
+// those of Decode.
 func (r *Request) DecodeObserved(object any) error {
 	if r.ObservedObject == nil {
 		return &RequestError{Code: http.StatusBadRequest, Field: "request.observedObject",
@@ -59,7 +60,7 @@ func decodeObject(field string, raw []byte, object any) error {
 		return err
 	}
 	if _, ok := object.(*unstructured.Unstructured); ok && kindOf(raw) == "" {
-		// The error of Unstructured quotes the object.
+		// The error of Unstructured would contain the object.
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "has no kind"}
 	}
 	if err := rawjson.Decode(raw, object); err != nil {
@@ -86,13 +87,14 @@ func kindOf(raw []byte) string {
 	return kind
 }
 
-// Response is the answer of a handler. Its fields are those of the Interpret protocol; the server sets UID.
+// Response is the answer of a handler. Its fields are those of the Interpret protocol. The server
+// sets UID.
 type Response struct {
 	v1alpha1.ResourceInterpreterResponse
 }
 
 // Succeeded returns a successful response, without the fields that the operation requires. The
-// reason is for people, and may be empty.
+// reason is a message for users, and may be empty.
 func Succeeded(reason string) Response {
 	r := Response{}
 	r.Successful = true
@@ -122,14 +124,16 @@ func Errored(code int32, err error) Response {
 	return r
 }
 
-// PatchResponse returns a response with the JSON Patch that makes current of original, both JSON text. It is for
-// untyped handlers; a [HandlerFor] makes it by itself, and keeps what the type does not know.
+// PatchResponse returns a response with the JSON Patch that turns original into current, both JSON
+// text. It is for untyped handlers: a [HandlerFor] makes the patch itself, and keeps fields that
+// are not in the type.
 func PatchResponse(original, current []byte) Response {
 	if !rawjson.Valid(original) || !rawjson.Valid(current) {
 		return Errored(http.StatusInternalServerError, errors.New("no patch can be made: one of the objects is not JSON"))
 	}
 	r := Succeeded("")
-	// A patch without operations goes out too: callers differ in what they make of none at all.
+	// A patch without operations is sent too: callers differ in how they read an answer without
+	// one.
 	r.Patch, r.PatchType = rawjson.Patch(original, current), new(v1alpha1.PatchTypeJSONPatch)
 	return r
 }

@@ -15,32 +15,35 @@ import (
 
 // ServerOptions configures a [Server]. Only CertDir is required.
 type ServerOptions struct {
-	// Addr is where the server listens, host:port. Defaults to ":9443". Port 0 takes any free one: see [Server].Addr.
+	// Addr is the address to listen at, host:port. Defaults to ":9443". Port 0 selects a free port:
+	// see [Server].Addr.
 	Addr string
 
-	// CertDir is the folder of the certificate and its key. Required. Both files are read again when they change, at the
-	// next handshake; where they do not fit together yet, the pair before is served.
+	// CertDir is the folder of the certificate and its key. Required. Both files are read again
+	// when they change, at the next handshake. If they do not match yet, the previous pair stays in
+	// use.
 	CertDir string
 	// CertName and KeyName are the names of the files. Default to "tls.crt" and "tls.key".
 	CertName, KeyName string
-	// ClientCAFile, if it is set, holds the CAs of clients in PEM. Requests without a certificate of theirs are then
-	// answered with 401, but for /healthz and /readyz. It is read again when it changes, at the next handshake, and then
-	// counts for open connections too.
+	// ClientCAFile is a PEM file with the CAs of clients. If it is set, requests without a
+	// certificate of one of them are answered with 401, except at /healthz and /readyz. The file is
+	// read again when it changes, at the next handshake, and then applies to open connections too.
 	ClientCAFile string
 
-	// MaxBytes is the greatest size of a request's body, and decides how much memory the bodies of
-	// all handlers take together, as in [HandlerOptions]. Defaults to 8 MiB.
+	// MaxBytes is the maximum size of a request body. It also sets the memory limit for the bodies
+	// of all handlers together, as in [HandlerOptions]. Defaults to 8 MiB.
 	MaxBytes int64
-	// MaxConcurrent is how many requests all handlers together answer at the same time. Defaults to
+	// MaxConcurrent is the limit of concurrent requests to all handlers together. Defaults to
 	// [DefaultMaxConcurrent].
 	MaxConcurrent int
 	// Timeout is as in [HandlerOptions]. Defaults to 30 s.
 	Timeout time.Duration
-	// ShutdownTimeout is how long the end of Start waits for requests that are being answered. Defaults to 10 s.
+	// ShutdownTimeout limits how long Start waits for requests in progress at its end. Defaults to
+	// 10 s.
 	ShutdownTimeout time.Duration
 
-	// MetricsRegisterer takes the metrics, with the prefix spokewire_interpreter_server_. Nil means
-	// none.
+	// MetricsRegisterer registers the metrics, with the prefix spokewire_interpreter_server_. Nil
+	// means no metrics.
 	//
 	//	requests_total{handler,operation,code}  counter    requests; the operation is "none" for
 	//	                                                   invalid, rejected (429) and late (408) ones

@@ -14,12 +14,14 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// MaxBytes is the default limit of requests and answers, and the limit of the object that a patch makes.
+// MaxBytes is the default limit of requests and answers, and the limit of the object that a patch
+// makes.
 const MaxBytes = 8 << 20
 
-// apply returns what a JSON Patch makes of an object. The result has the identity of the object, or it is an error.
+// apply applies a JSON Patch to a copy of an object. It returns an error if the patch changes the
+// identity of the object.
 func apply(operation Operation, object *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
-	patched, err := object.MarshalJSON() // and not DeepCopy, which panics where a number is an int
+	patched, err := object.MarshalJSON() // not DeepCopy, which panics if a number is an int
 	if err != nil {
 		return nil, fmt.Errorf("the object cannot be encoded: %w", err)
 	}
@@ -29,7 +31,7 @@ func apply(operation Operation, object *unstructured.Unstructured, patch []byte)
 		}
 	}
 	if rawjson.KindOf(patched) == rawjson.Object && kindOf(patched) == "" {
-		// Its own error would repeat the object, with all that is in it.
+		// The error of Unstructured would contain the object.
 		return nil, changed("kind", object.GetKind(), "")
 	}
 	out := &unstructured.Unstructured{}
@@ -70,8 +72,8 @@ func applyText(original, patch []byte) ([]byte, error) {
 	return out, nil
 }
 
-// sameIdentity is an error where a patch has made another object of an object. What is packed for a cluster has no UID
-// yet, so Prune may remove it.
+// sameIdentity returns an error if a patch has changed the identity of an object. Prune may remove
+// the UID: an object that is packed for a cluster has no UID yet.
 func sameIdentity(operation Operation, before, after *unstructured.Unstructured) error {
 	for _, f := range []struct{ field, before, after string }{
 		{"apiVersion", before.GetAPIVersion(), after.GetAPIVersion()},

@@ -15,18 +15,18 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// Protocol is one of the two forms that requests and answers have.
+// Protocol is one of the two formats of requests and answers.
 type Protocol string
 
 // The protocols.
 const (
-	// Explore is the proposal's: ExploreReview.
+	// Explore is the protocol of the proposal, with ExploreReview.
 	Explore Protocol = "Explore"
-	// Interpret is what Karmada ships: ResourceInterpreterContext.
+	// Interpret is the protocol that Karmada ships, with ResourceInterpreterContext.
 	Interpret Protocol = "Interpret"
 )
 
-// Kind is the kind of the protocol's reviews.
+// Kind returns the kind of the protocol's reviews.
 func (p Protocol) Kind() string {
 	if p == Explore {
 		return v1alpha1.KindExploreReview
@@ -38,8 +38,8 @@ func (p Protocol) typeMeta() metav1.TypeMeta {
 	return metav1.TypeMeta{Kind: p.Kind(), APIVersion: v1alpha1.GroupVersion.String()}
 }
 
-// EncodeRequest returns a request as the body of an HTTP request in the request's protocol. It fails with a
-// [*RequestError] where the protocol has no such operation.
+// EncodeRequest returns a request as the body of an HTTP request in the request's protocol. It
+// returns a [*RequestError] if the protocol does not have the operation.
 func EncodeRequest(r *Request) ([]byte, error) {
 	var review any
 	switch r.Protocol {
@@ -61,8 +61,8 @@ func EncodeRequest(r *Request) ([]byte, error) {
 	return body, nil
 }
 
-// DecodeRequest reads the body of an HTTP request in either protocol. Every error is a [*RequestError], with the UID of
-// the request where it could be read.
+// DecodeRequest reads the body of an HTTP request in either protocol. Every error is a
+// [*RequestError], with the UID of the request if it could be read.
 func DecodeRequest(body []byte) (*Request, error) {
 	envelope, err := readEnvelope(body, "")
 	if err != nil {
@@ -95,8 +95,8 @@ func DecodeRequest(body []byte) (*Request, error) {
 	return r, nil
 }
 
-// EncodeResponse returns a response as the body of an HTTP response. The Explore protocol has no form for one that is
-// not successful: that is an error, and an HTTP status has to say it.
+// EncodeResponse returns a response as the body of an HTTP response. It returns an error for a
+// failed response in the Explore protocol, which reports failures as an HTTP status.
 func EncodeResponse(p Protocol, r *Response) ([]byte, error) {
 	if p == Interpret {
 		return json.Marshal(v1alpha1.ResourceInterpreterContext{TypeMeta: p.typeMeta(), Response: &r.ResourceInterpreterResponse})
@@ -149,7 +149,7 @@ func DecodeResponse(request *Request, body []byte) (*Response, error) {
 	return r, nil
 }
 
-// envelope is a review whose parts are not decoded yet.
+// envelope is a review with parts that are not decoded yet.
 type envelope struct {
 	protocol          Protocol
 	request, response []byte
@@ -165,8 +165,8 @@ func (e envelope) uid(part string) types.UID {
 	return types.UID(uid)
 }
 
-// readEnvelope also returns the parts that it found if it returns an error. Kind and apiVersion may
-// be missing if a protocol is expected.
+// readEnvelope splits a review into its parts. With an error, it returns the parts that it has
+// found. Kind and apiVersion may be missing if a protocol is expected.
 func readEnvelope(body []byte, expected Protocol) (envelope, error) {
 	var e envelope
 	if len(body) == 0 {

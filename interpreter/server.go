@@ -45,7 +45,7 @@ type Server struct {
 	addr    net.Addr
 }
 
-// NewServer returns a server that does nothing yet. Its error says which option is wrong.
+// NewServer returns a server that is not started. The error names the invalid option.
 func NewServer(options ServerOptions) (*Server, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
@@ -103,7 +103,8 @@ func Register(s *Server, path string, h Handler) error {
 	return nil
 }
 
-// checkPath lets paths pass that requests can have. They are names in metrics and logs, too.
+// checkPath returns an error for a path that requests cannot have. Paths are also names in metrics
+// and logs.
 func checkPath(p string) error {
 	switch {
 	case !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "{}%?# ") || strings.ContainsFunc(p, unicode.IsControl) || !utf8.ValidString(p):
@@ -114,7 +115,7 @@ func checkPath(p string) error {
 	return nil
 }
 
-// authenticated lets only clients with a verified certificate pass, where the options want one.
+// authenticated rejects requests without a verified client certificate, if the options require one.
 func (s *Server) authenticated(e *endpoint) http.Handler {
 	if s.options.ClientCAFile == "" {
 		return e
@@ -129,19 +130,20 @@ func (s *Server) authenticated(e *endpoint) http.Handler {
 	})
 }
 
-// Ready is closed when the server accepts connections.
+// Ready returns a channel that is closed when the server accepts connections.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Addr is where the server listens, or nil before Ready.
+// Addr returns the address of the listener, or nil before Ready.
 func (s *Server) Addr() net.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addr
 }
 
-// Start serves until ctx ends. It then takes no new connections, lets requests that are being answered end, for
-// [ServerOptions].ShutdownTimeout, and returns nil. It fails at once where a handler could not be registered, the
-// certificate cannot be read, or nothing can listen at the address, and with [ErrServerStarted] the second time.
+// Start serves until ctx ends. Then it accepts no new connections, waits for requests in progress,
+// at most [ServerOptions].ShutdownTimeout, and returns nil. It returns an error at once if a
+// handler could not be registered, the certificate cannot be read, or the server cannot listen at
+// the address. A second call returns [ErrServerStarted].
 func (s *Server) Start(ctx context.Context) error {
 	listener, err := s.begin(ctx)
 	if err != nil {
@@ -170,7 +172,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// begin checks everything that can be checked, and listens.
+// begin checks the registrations and the certificates, and listens.
 func (s *Server) begin(ctx context.Context) (net.Listener, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,18 +21,21 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// HandlerFor is a [Handler] for objects of one Go type, a pointer to a struct such as *appsv1.Deployment, or
-// *unstructured.Unstructured. Each function answers one operation, and a request without one is answered with the code
-// 501. An error becomes a failed response with the code 500; a [*RequestError] has its own.
+// HandlerFor is a [Handler] for objects of one Go type. The type is a pointer to a struct, such as
+// *appsv1.Deployment, or *unstructured.Unstructured. Each function answers one operation. A request
+// for an operation without a function is answered with the code 501. An error becomes a failed
+// response with the code 500; a [*RequestError] has its own code.
 //
-// The functions that change an object (Revise, Retain, Aggregate, Prune) do so in place. The answer is the difference
-// between the object before and after, as a patch of the object as it was sent: fields that the Go type does not know
-// survive, also in elements of lists. Unknown fields in the package documentation has the rule.
+// The functions that change an object (Revise, Retain, Aggregate, Prune) change it in place. The
+// answer is the difference between the object before and after, as a patch of the object as it was
+// sent. Fields that are not in the Go type survive, also in elements of lists: see Unknown fields
+// in the package documentation.
 //
-// Each call has objects of its own. They share memory with nothing but each other, and may be kept.
+// Each call has its own objects. They share memory only with each other, so handlers may keep them.
 type HandlerFor[T metav1.Object] struct {
-	// Kinds are the kinds that the handler takes; others are answered with the code 400. Defaults to each kind that is
-	// called like the Go type, in any group and version, and for unstructured objects to all kinds.
+	// Kinds are the kinds that the handler accepts; others are answered with the code 400. By
+	// default, a handler accepts the kind with the name of the Go type, in any group and version.
+	// For unstructured objects, the default is all kinds.
 	Kinds []schema.GroupVersionKind
 
 	// DropUncertain removes the unknown fields of a list element if a change does not show which
@@ -40,23 +43,27 @@ type HandlerFor[T metav1.Object] struct {
 	// handler that replaces the elements of lists without a unique key.
 	DropUncertain bool
 
-	// Replica returns the replicas that an object declares, and what each of them requires, which may be nil.
+	// Replica returns the replicas that an object declares, and the requirements of each, which may
+	// be nil.
 	Replica func(ctx context.Context, object T) (int32, *ReplicaRequirements, error)
-	// Components returns the parts of an object with several pod templates. Their names differ.
+	// Components returns the parts of an object with several pod templates. Their names must
+	// differ.
 	Components func(ctx context.Context, object T) ([]Component, error)
 	// Revise sets the number of replicas.
 	Revise func(ctx context.Context, object T, replicas int32) error
-	// Retain sets in the desired object what controllers of the cluster have set in the observed one.
+	// Retain copies the fields that controllers of the cluster have set from the observed object to
+	// the desired one.
 	Retain func(ctx context.Context, desired, observed T) error
-	// Aggregate sets the status of the object, made of those of the clusters.
+	// Aggregate sets the status of the object to a combination of those of the clusters.
 	Aggregate func(ctx context.Context, object T, statuses []AggregatedStatusItem) error
-	// Dependencies returns the objects that must go where the object goes. One may be there twice, and is sent once.
+	// Dependencies returns the objects that must be sent to each cluster of the object. Duplicates
+	// are removed.
 	Dependencies func(ctx context.Context, object T) ([]DependentObjectReference, error)
 	// Status returns the status of an object, to be encoded as JSON. Nil is an empty status.
 	Status func(ctx context.Context, object T) (any, error)
 	// Health returns whether an object is healthy.
 	Health func(ctx context.Context, object T) (bool, error)
-	// Prune removes from the object what must not go to a cluster.
+	// Prune removes the parts of the object that must not be sent to a cluster.
 	Prune func(ctx context.Context, object T) error
 }
 
@@ -95,7 +102,7 @@ func (h *HandlerFor[T]) has(o Operation) bool {
 	return false
 }
 
-// valid looks at the type: only a new object behind a pointer can be decoded into.
+// valid checks the type: objects can be decoded only into a pointer.
 func (HandlerFor[T]) valid() error {
 	if t := reflect.TypeFor[T](); t.Kind() != reflect.Pointer {
 		return fmt.Errorf("HandlerFor[%s] needs a pointer to a struct", t)
@@ -130,7 +137,8 @@ func newObject[T metav1.Object]() T {
 	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
 }
 
-// checkKind compares the kind of the request with the handler's, and with what the object says of itself.
+// checkKind compares the kind of the request with the kinds of the handler, and with the kind in
+// the object.
 func (h *HandlerFor[T]) checkKind(kind metav1.GroupVersionKind, field string, raw []byte) error {
 	wrong := func(problem string, args ...any) error {
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: fmt.Sprintf(problem, args...)}
@@ -191,7 +199,7 @@ func (h *HandlerFor[T]) answer(ctx context.Context, r *Request, object T) (Respo
 	return h.change(ctx, r, object)
 }
 
-// unique leaves out what is there twice.
+// unique returns the dependencies without duplicates.
 func unique(dependencies []DependentObjectReference) []DependentObjectReference {
 	seen := make(map[dependencyKey]bool, len(dependencies))
 	out := make([]DependentObjectReference, 0, len(dependencies))
@@ -209,7 +217,7 @@ func encodeStatus(status any) (*runtime.RawExtension, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the status cannot be encoded: %w", err)
 	}
-	if string(raw) == "null" { // callers take null for no answer
+	if string(raw) == "null" { // callers treat null as a missing answer
 		raw = []byte("{}")
 	}
 	return &runtime.RawExtension{Raw: raw}, nil
@@ -251,7 +259,7 @@ func (h *HandlerFor[T]) change(ctx context.Context, r *Request, object T) (Respo
 	return PatchResponse(r.Object.Raw, merged), nil
 }
 
-// changer returns what changes an object, with its inputs checked.
+// changer checks the inputs of a request, and returns the function that changes the object.
 func (h *HandlerFor[T]) changer(r *Request) (func(context.Context, T) error, error) {
 	switch r.Operation {
 	case v1alpha1.ReviseReplica:

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// ErrNotAllowed is the cause of a [*CallError] for a webhook that Options.AllowedHosts, AllowedServices or AllowedAddresses do not
-// allow. No byte was sent.
+// ErrNotAllowed is the cause of a [*CallError] for a webhook that Options.AllowedHosts,
+// AllowedServices or AllowedAddresses do not allow. Nothing was sent.
 var ErrNotAllowed = errors.New("the webhook's target is not allowed")
 
 // allowsService reports whether a service may be called.
@@ -29,7 +29,8 @@ func (o *Options) allowsService(namespace, name string) bool {
 		slices.Contains(o.AllowedServices, namespace+"/"+name) || slices.Contains(o.AllowedServices, namespace+"/*")
 }
 
-// allowsHost reports whether a URL may name a host and port, and whether an entry names exactly that host.
+// allowsHost reports whether a URL may have a host and port, and whether an entry is exactly that
+// host.
 func (o *Options) allowsHost(host, port string) (allowed, exact bool) {
 	for _, entry := range o.AllowedHosts {
 		wantHost, wantPort := splitHost(entry)
@@ -73,8 +74,8 @@ func checkAllowed(hosts, services []string) error {
 	return nil
 }
 
-// refused are addresses of clouds' metadata services that are not link-local, and blocks that are this machine or lead to any
-// address of IPv4.
+// refused has addresses of cloud metadata services that are not link-local. It also has blocks for
+// this machine, and blocks that can lead to any IPv4 address.
 var refused = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),          // this network
 	netip.MustParsePrefix("240.0.0.0/4"),        // reserved
@@ -110,7 +111,7 @@ func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 	return fmt.Errorf("%w: address %s is loopback, link-local, multicast or of a metadata service: see Options.AllowedAddresses", ErrNotAllowed, addr)
 }
 
-// exactAddresses are the addresses that an entry of AllowedHosts for exactly this host allows.
+// exactAddresses returns the addresses that an entry of AllowedHosts for exactly this host allows.
 func exactAddresses(host string) []netip.Prefix {
 	if host == "localhost" {
 		return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
@@ -123,8 +124,8 @@ func exactAddresses(host string) []netip.Prefix {
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialer returns the function that connects. It checks each address after the name was resolved. A name that changes its
-// address between two look-ups gains nothing.
+// dialer returns the function that connects. It checks each address after name resolution, so a
+// name that changes its address between two lookups does not bypass the check.
 func dialer(o *Options, allowed []netip.Prefix) dialFunc {
 	if o.Dial != nil {
 		return o.Dial
@@ -140,7 +141,8 @@ func dialer(o *Options, allowed []netip.Prefix) dialFunc {
 
 const dialTimeout = 10 * time.Second
 
-// unchecked connects to addresses that the program chose: of proxies, and from Options.ResolveService.
+// unchecked returns a function that connects without a check. It is for addresses that the program
+// chose: of proxies, and from Options.ResolveService.
 func unchecked(o *Options) dialFunc {
 	if o.Dial != nil {
 		return o.Dial

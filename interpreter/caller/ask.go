@@ -43,14 +43,14 @@ func (c *Caller) Retain(
 	return c.ask().Retain(ctx, desired, observed)
 }
 
-// AggregateStatus returns the object with one status made of those of the clusters.
+// AggregateStatus returns the object with a status that combines those of the clusters.
 func (c *Caller) AggregateStatus(
 	ctx context.Context, object *unstructured.Unstructured, statuses []interpreter.AggregatedStatusItem,
 ) (*unstructured.Unstructured, error) {
 	return c.ask().AggregateStatus(ctx, object, statuses)
 }
 
-// Dependencies returns the objects that must go where the object goes.
+// Dependencies returns the objects that must be sent to each cluster of the object.
 func (c *Caller) Dependencies(
 	ctx context.Context, object *unstructured.Unstructured,
 ) ([]interpreter.DependentObjectReference, error) {
@@ -67,7 +67,7 @@ func (c *Caller) Health(ctx context.Context, object *unstructured.Unstructured) 
 	return c.ask().Health(ctx, object)
 }
 
-// Prune returns the object without the fields that must not go to a cluster.
+// Prune returns the object without the parts that must not be sent to a cluster.
 func (c *Caller) Prune(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return c.ask().Prune(ctx, object)
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// call asks a webhook. Every error is a [*CallError], unless the query is wrong.
+// call sends a query to a webhook. Every error is a [*CallError], unless the query is invalid.
 func (c *Caller) call(ctx context.Context, w *webhook, q *interpreter.Query) (interpreter.Answer, error) {
 	failed := func(reason Reason, code int, err error) (interpreter.Answer, error) {
 		return interpreter.Answer{}, &CallError{Webhook: w.id, Operation: q.Operation, Reason: reason, Code: code, Err: err}
@@ -68,17 +68,18 @@ func (c *Caller) call(ctx context.Context, w *webhook, q *interpreter.Query) (in
 	return failed(reason, code, err)
 }
 
-// attempt is what became of a request that was sent once.
+// attempt is the result of sending a request once.
 type attempt struct {
 	body   []byte
 	code   int // of HTTP, 0 without an answer
 	reason Reason
 	err    error
-	again  bool          // no part of the request has left for the server, or the server did not look at it
+	again  bool          // nothing was sent, or the server rejected the request unread
 	after  time.Duration // from Retry-After
 }
 
-// exchange sends a request, again if the server has not handled it. It does not wait for longer than ctx allows.
+// exchange sends a request, and retries if the server has not handled it. It does not wait for
+// longer than ctx allows.
 func (c *Caller) exchange(ctx context.Context, w *webhook, body []byte) attempt {
 	delay := c.options.RetryDelay
 	for n := 0; ; n++ {
@@ -118,9 +119,10 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 		}
 		return attempt{reason: Unreachable, err: withoutURL(err), again: true}
 	}
-	defer func() { _ = response.Body.Close() }() // all that was wanted of it was read
+	defer func() { _ = response.Body.Close() }() // the body was read as far as needed
 	if code := response.StatusCode; code < 200 || code > 299 {
-		// The error leaves out the body: the author of a configuration may have chosen a server out of their own reach.
+		// The error omits the body: the author of a configuration may have chosen a server that
+		// they cannot reach themselves.
 		_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // keeps the connection usable
 		after, asked := retryAfter(response.Header)
 		again := code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable && asked
@@ -142,7 +144,8 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 	return attempt{body: answer, code: response.StatusCode}
 }
 
-// retryAfter returns the time that a server asks for, in seconds or as a date. It reports whether the server asks.
+// retryAfter returns the delay in the Retry-After header, in seconds or as a date, and whether
+// there is a valid one.
 func retryAfter(h http.Header) (time.Duration, bool) {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
@@ -181,7 +184,7 @@ func (c *Caller) request(ctx context.Context, w *webhook, body []byte) (*http.Re
 	return r, nil
 }
 
-// token returns the bearer token, or nothing.
+// token returns the bearer token, or an empty string.
 func (c Credentials) token() (string, error) {
 	if c.BearerTokenFile == "" {
 		return c.BearerToken, nil
@@ -197,7 +200,7 @@ func (c Credentials) token() (string, error) {
 	return token, nil
 }
 
-// withoutURL leaves out method and URL, which the name of the webhook stands for.
+// withoutURL removes the method and the URL from an error: the error has the name of the webhook.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

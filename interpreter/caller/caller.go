@@ -20,8 +20,9 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// Caller calls the webhook that is configured for an object and an operation. It is an [interpreter.Interpreter], with a
-// method for each operation. All methods may be called from any goroutine.
+// Caller calls the webhook that is configured for an object and an operation. It is an
+// [interpreter.Interpreter], with a method for each operation. All methods may be called from any
+// goroutine.
 type Caller struct {
 	options Options
 	metrics *metrics
@@ -34,16 +35,16 @@ type Caller struct {
 	known   resourceCache
 }
 
-// resourceCache holds the resources of kinds, as the mapper told them.
+// resourceCache caches the resources that the mapper returned for kinds.
 type resourceCache struct {
 	mu    sync.RWMutex
 	kinds map[schema.GroupVersionKind]string
 }
 
-// maxKinds bounds the cache: objects, and so their kinds, come from users.
+// maxKinds bounds the cache, since users choose the kinds of objects.
 const maxKinds = 4096
 
-// New returns a caller that knows no webhooks yet. Its error says which option is wrong.
+// New returns a caller without webhooks. The error names the invalid option.
 func New(options Options) (*Caller, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
@@ -56,10 +57,10 @@ func New(options Options) (*Caller, error) {
 	return c, nil
 }
 
-// SetConfigurations replaces all configurations. Defaults are set in copies. It fails, and changes
-// nothing, where one is not valid, or two of one protocol have the same name: the error is an
-// aggregate of the first 10 field errors, with the name of each configuration. It fails with
-// [ErrFollows] where Options.Client is set.
+// SetConfigurations replaces all configurations. Defaults are set in copies. If a configuration is
+// invalid, or two of one protocol have the same name, it changes nothing. The error is then an
+// aggregate of the first 10 field errors, with the name of each configuration. It returns
+// [ErrFollows] if Options.Client is set.
 func (c *Caller) SetConfigurations(configurations Configurations) error {
 	if c.options.Client != nil {
 		return ErrFollows
@@ -89,8 +90,8 @@ func (c *Caller) SetConfigurations(configurations Configurations) error {
 	return c.set(configurations, true)
 }
 
-// aggregate joins the first errors and counts the rest. The text of an aggregate takes quadratic
-// time.
+// aggregate joins the first errors and counts the rest, because the text of an aggregate takes
+// quadratic time.
 func aggregate(errs field.ErrorList) utilerrors.Aggregate {
 	const most = 10
 	if len(errs) <= most {
@@ -100,7 +101,8 @@ func aggregate(errs field.ErrorList) utilerrors.Aggregate {
 	return utilerrors.NewAggregate(append(errs[:most].ToAggregate().Errors(), others))
 }
 
-// set makes a new index. Clients of webhooks that are reached as before are kept, with their connections.
+// set replaces the index. It keeps the HTTP clients, and so the connections, of servers that are
+// still used.
 func (c *Caller) set(configurations Configurations, strict bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,16 +163,16 @@ func (c *Caller) rulesets(configurations Configurations, clients func(clientKey,
 	return out
 }
 
-// Interpret implements [interpreter.Interpreter]: it calls the first webhook, by configuration/webhook, that has a rule for
-// the object and the operation. The errors are
+// Interpret implements [interpreter.Interpreter]. It calls the first webhook, by
+// configuration/webhook, that has a rule for the object and the operation. The errors are
 //
 //   - [interpreter.ErrNotInterpreted] if no webhook has such a rule;
 //   - [interpreter.ErrNotInterpreted] and a [*CallError] if the webhook answered with code 501, and
 //     if the call failed and the failure policy is Ignore;
 //   - a [*CallError] if the call failed otherwise;
-//   - an [*interpreter.RequestError] where there is one, and the query is wrong;
-//   - [ErrNotReady] where the configurations are not known yet;
-//   - an error of Options.Mapper, other than that it does not know the kind.
+//   - an [*interpreter.RequestError] if there is such a webhook, and the query is invalid;
+//   - [ErrNotReady] if the configurations are not known yet;
+//   - an error of Options.Mapper, unless it reports that the kind does not exist.
 func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
 	if q.Object == nil {
 		_, err := q.Request(interpreter.Interpret, "")
@@ -199,8 +201,9 @@ func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interprete
 	return interpreter.Answer{}, fmt.Errorf("%w: %w", interpreter.ErrNotInterpreted, err)
 }
 
-// Match returns the name, configuration/webhook, of the webhook that Interpret calls, or "" where there is none. It does
-// not allocate. Namespaced is whether the object has a namespace. Its errors are those of Interpret before a call.
+// Match returns the name, configuration/webhook, of the webhook that Interpret calls, or "" without
+// one. It does not allocate. Namespaced is whether the object has a namespace. Its errors are those
+// of Interpret before a call.
 func (c *Caller) Match(operation interpreter.Operation, kind schema.GroupVersionKind, namespaced bool) (string, error) {
 	w, err := c.find(operation, kind, namespaced)
 	if w == nil || err != nil {
@@ -224,7 +227,7 @@ func (c *Caller) find(operation interpreter.Operation, kind schema.GroupVersionK
 	return x.match(operation, kind, resource, namespaced), nil
 }
 
-// resource returns the resource of a kind, or nothing where the mapper knows none.
+// resource returns the resource of a kind, or an empty string if the mapper finds none.
 func (c *Caller) resource(kind schema.GroupVersionKind) (string, error) {
 	c.known.mu.RLock()
 	resource, ok := c.known.kinds[kind]
@@ -234,7 +237,7 @@ func (c *Caller) resource(kind schema.GroupVersionKind) (string, error) {
 	}
 	mapping, err := c.options.Mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
-		return "", nil // not remembered: it may come
+		return "", nil // not cached: the kind may be added
 	}
 	if err != nil {
 		return "", err
@@ -248,11 +251,12 @@ func (c *Caller) resource(kind schema.GroupVersionKind) (string, error) {
 	return mapping.Resource.Resource, nil
 }
 
-// Ready is closed when Start has read the configurations for the first time.
+// Ready returns a channel that is closed when Start has read the configurations for the first time.
 func (c *Caller) Ready() <-chan struct{} { return c.ready }
 
-// Start keeps the configurations current from Options.Client, if it is set, until ctx ends. Then it closes idle
-// connections, ends its metrics, and returns nil. The second call fails with [ErrStarted].
+// Start keeps the configurations current from Options.Client, if it is set, until ctx ends. Then it
+// closes idle connections, unregisters its metrics, and returns nil. A second call returns
+// [ErrStarted].
 func (c *Caller) Start(ctx context.Context) error {
 	if !c.started.CompareAndSwap(false, true) {
 		return ErrStarted
@@ -266,8 +270,8 @@ func (c *Caller) Start(ctx context.Context) error {
 	return c.follow(ctx)
 }
 
-// Close closes idle connections and ends the metrics, for callers that are used without Start. Later
-// calls connect again.
+// Close closes idle connections and unregisters the metrics. It is for callers that are used
+// without Start. Later calls connect again.
 func (c *Caller) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

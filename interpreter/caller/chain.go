@@ -12,13 +12,13 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// Chained asks several interpreters in order.
+// Chained calls several interpreters in order.
 type Chained struct {
 	interpreter.Ask
 	list []interpreter.Interpreter
 }
 
-// Chain returns an interpreter that asks others in order until one has an answer. Put your own
+// Chain returns an interpreter that calls others in order until one has an answer. Put your own
 // interpreters first, and kinds.New() last, because its default answers every custom resource:
 //
 //	caller.Chain(inCEL, inLua, webhooks, native.New(), kinds.New())
@@ -40,7 +40,7 @@ func (c *Chained) Interpret(ctx context.Context, q interpreter.Query) (interpret
 		if err == nil || !errors.Is(err, interpreter.ErrNotInterpreted) {
 			return answer, err
 		}
-		inner, chained := err.(*noAnswer) //nolint:errorlint // of a chain in this one
+		inner, chained := err.(*noAnswer) //nolint:errorlint // of a nested chain
 		switch {
 		case chained:
 			reasons = append(reasons, inner.reasons...)
@@ -62,7 +62,7 @@ type noAnswer struct {
 	reasons   []error
 }
 
-// Error returns each reason once. They name operation and kind.
+// Error returns each reason once. The reasons have the operation and the kind.
 func (e *noAnswer) Error() string {
 	prefix := interpreter.ErrNotInterpreted.Error() + ": "
 	var texts []string

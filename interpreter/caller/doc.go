@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package caller is the side of a control plane that asks resource interpreter webhooks. It finds
-// the webhook that is configured for an object and an operation, calls it in its protocol, and
-// checks the answer before it is returned.
+// Package caller calls resource interpreter webhooks from a control plane. It finds the webhook
+// that is configured for an object and an operation, calls it in its protocol, and checks the
+// answer before it is returned.
 //
 //	webhooks, err := caller.New(caller.Options{Client: dynamicClient, Mapper: mapper})
 //	if err != nil {
@@ -14,7 +14,7 @@
 //	answers := caller.Chain(own, webhooks, native.New(), kinds.New())
 //	replicas, requirements, err := answers.Replicas(ctx, object)
 //
-// Without an API server, [Caller].SetConfigurations takes configurations from a list. [Chain] asks
+// Without an API server, set the configurations with [Caller].SetConfigurations. [Chain] calls
 // several interpreters in order.
 //
 // # Which webhook
@@ -39,7 +39,7 @@
 //     a configuration would choose where objects are sent. AllowedServices limits services.
 //     Connections to loopback, link-local and metadata addresses are refused when they are made,
 //     unless they are allowed. The error is then [ErrNotAllowed].
-//   - The error of an HTTP status other than 2xx has the status, and nothing of the body.
+//   - The error for an HTTP status other than 2xx has the status, and no part of the body.
 //   - Redirects are not followed. Credentials go only to the servers for which
 //     [Options].Credentials returns some.
 //   - A configuration that becomes invalid does not silently switch a webhook off: calls to it
@@ -48,20 +48,20 @@
 //
 // # When a call fails
 //
-// The error is a [*CallError] with the webhook and the reason. It is also an
-// [interpreter.ErrNotInterpreted], so that a [Chain] asks the next interpreter, in two cases: the
-// failure policy of the webhook is Ignore, or the webhook answered with code 501, because it does
-// not implement the operation for the kind. Karmada has no code for the second case: there any
-// answer without success is an error. Webhooks of the Interpret protocol have no failure policy: a
-// failed call of theirs stops a Chain.
+// The error is a [*CallError] with the webhook and the reason. In two cases it is also an
+// [interpreter.ErrNotInterpreted], and a [Chain] calls the next interpreter. Either the failure
+// policy of the webhook is Ignore, or the webhook answered with code 501: it does not implement the
+// operation for the kind. Karmada has no code for the second case: there any answer without success
+// is an error. Webhooks of the Interpret protocol have no failure policy: a failed call to such a
+// webhook stops a Chain.
 //
 // # Metrics
 //
-// With [Options].MetricsRegisterer there are, with the prefix spokewire_interpreter_caller_:
+// With [Options].MetricsRegisterer, these metrics have the prefix spokewire_interpreter_caller_:
 //
 //	calls_total{webhook,operation,result}    counter    calls; the result is success or a [Reason]
 //	call_seconds{webhook}                    histogram  time that calls took, with retries
-//	retries_total{webhook}                   counter    calls that were tried again
+//	retries_total{webhook}                   counter    retries of calls
 //	webhooks{protocol}                       gauge      webhooks in the configurations
-//	invalid_configurations                   gauge      configurations that are not valid
+//	invalid_configurations                   gauge      invalid configurations
 package caller

@@ -12,22 +12,23 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// Errors of a [Caller] that are no [*CallError], for errors.Is.
+// Errors of a [Caller] other than [*CallError], for errors.Is.
 var (
 	// ErrNotReady: the configurations are not known yet. See [Caller].Ready.
 	ErrNotReady = errors.New("the webhook configurations are not known yet")
 	// ErrStarted: Start was called a second time.
 	ErrStarted = errors.New("the caller was started already")
-	// ErrFollows: configurations cannot be set, since they come from Options.Client.
+	// ErrFollows: configurations cannot be set, since they are read with Options.Client.
 	ErrFollows = errors.New("the configurations come from Options.Client")
 )
 
-// Reason tells apart why a call failed.
+// Reason is the kind of failure of a call.
 type Reason string
 
-// The values of [Reason]. Those of [interpreter.AnswerProblem] are reasons too, where the answer could not be used.
+// The values of [Reason]. The values of [interpreter.AnswerProblem] are reasons too, for an invalid
+// answer.
 const (
-	// Configuration: the webhook cannot be called as it is configured.
+	// Configuration: the webhook cannot be called because of its configuration.
 	Configuration Reason = "Configuration"
 	// Unreachable: the server could not be reached, or its certificate was not accepted.
 	Unreachable Reason = "Unreachable"
@@ -42,14 +43,15 @@ const (
 	// Refused: the webhook answered that the request failed.
 	Refused Reason = "Refused"
 	// NotImplemented: the webhook answered with code 501, since it does not implement the operation
-	// for the kind. The error is interpreter.ErrNotInterpreted too, as that of
+	// for the kind. The error is also interpreter.ErrNotInterpreted, as with
 	// [interpreter.FromHandler].
 	NotImplemented Reason = "NotImplemented"
 	// Request: the operation does not exist in the webhook's protocol.
 	Request Reason = "Request"
 )
 
-// maxText is how much of an error's text a server can put into ours, in bytes: texts of errors go into logs.
+// maxText is the maximum length of a cause in the text of an error, in bytes. Servers choose the
+// text, and it is logged.
 const maxText = 1024
 
 // CallError is a call that failed.
@@ -58,7 +60,7 @@ type CallError struct {
 	Webhook string
 	// Operation is the operation of the query.
 	Operation interpreter.Operation
-	// Reason is why it failed.
+	// Reason is the kind of failure.
 	Reason Reason
 	// Code is the HTTP status, or the code of a failed answer, or 0.
 	Code int
@@ -66,7 +68,7 @@ type CallError struct {
 	Err error
 }
 
-// Error returns webhook, operation, reason and cause, of which it has the first 1,024 bytes.
+// Error returns webhook, operation, reason and the first 1,024 bytes of the cause.
 func (e *CallError) Error() string {
 	cause := fmt.Sprint(e.Err)
 	if len(cause) > maxText {
@@ -78,7 +80,8 @@ func (e *CallError) Error() string {
 // Unwrap returns the cause.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// answerReason returns the reason of an error of [interpreter.DecodeResponse] or [interpreter.Query].Answer.
+// answerReason returns the reason and the code for an error of [interpreter.DecodeResponse] or
+// [interpreter.Query].Answer.
 func answerReason(err error) (Reason, int) {
 	var refused *interpreter.RefusedError
 	if errors.As(err, &refused) {

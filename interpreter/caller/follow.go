@@ -24,10 +24,10 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// missingInterval is how often a CRD that is not there is looked for.
+// missingInterval is the interval between checks for a missing CRD.
 const missingInterval = 10 * time.Second
 
-// follow runs an informer for each protocol, and makes a new index when one of them has news.
+// follow runs an informer for each protocol, and makes a new index after each change.
 func (c *Caller) follow(ctx context.Context) error {
 	news := wait.NewSignal()
 	exploring, interpreting := c.informer(v1alpha1.ExploringWebhookConfigurations), c.informer(v1alpha1.InterpreterWebhookConfigurations)
@@ -39,7 +39,7 @@ func (c *Caller) follow(ctx context.Context) error {
 			AddFunc: func(any) { news.Set() }, UpdateFunc: func(any, any) { news.Set() }, DeleteFunc: func(any) { news.Set() },
 		})
 		if err != nil {
-			return err // the informer has ended before it began, which it has not
+			return err // only after the end of the informer, which has not started
 		}
 		synced = append(synced, handler.HasSynced)
 		group.Go(func() { informer.RunWithContext(ctx) })
@@ -76,7 +76,8 @@ func (c *Caller) informer(resource schema.GroupVersionResource) cache.SharedInde
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			w, err := client.Watch(ctx, options)
-			// A watch that is to begin with a list has to fail, so that the list is asked for, which succeeds.
+			// A watch with an initial list must fail, so that the informer sends a list request
+			// instead, which succeeds.
 			if apierrors.IsNotFound(err) && options.SendInitialEvents == nil {
 				return newPause(missingInterval), nil
 			}
@@ -86,7 +87,7 @@ func (c *Caller) informer(resource schema.GroupVersionResource) cache.SharedInde
 	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, c.options.Client), &unstructured.Unstructured{}, 0, cache.Indexers{})
 }
 
-// pause is a watch in which nothing happens, and which ends after a while.
+// pause is a watch without events that ends after a while.
 type pause struct {
 	events chan watch.Event
 	timer  *time.Timer
@@ -108,17 +109,18 @@ func (p *pause) Stop() {
 	p.once.Do(func() { close(p.events) })
 }
 
-// reader makes configurations of what informers know.
+// reader decodes the configurations in the stores of informers.
 type reader struct {
 	caller       *Caller
-	exploring    map[string]v1alpha1.ResourceExploringWebhookConfiguration // as they were read last, by name
+	exploring    map[string]v1alpha1.ResourceExploringWebhookConfiguration // of the last read, by name
 	interpreting map[string]v1alpha1.ResourceInterpreterWebhookConfiguration
 	logged       map[string]string // configurations with errors, to the version that was logged
 }
 
-// read returns what the informers know. A configuration that is not valid counts too, since a webhook that is left out
-// would be one that is never asked: calls to it may then fail, as its failure policy says. Of one that cannot be decoded
-// the version before counts. Each is logged once.
+// read returns the configurations in the stores. Invalid ones are included: calls to their webhooks
+// may fail, according to the failure policy. Without them, the webhooks would silently not be
+// called. If a configuration cannot be decoded, the previous version stays in effect. Each problem
+// is logged once.
 func (r *reader) read(ctx context.Context, exploring, interpreting cache.Store) Configurations {
 	logged := map[string]string{}
 	bad := func(u *unstructured.Unstructured, err error) {
@@ -135,7 +137,7 @@ func (r *reader) read(ctx context.Context, exploring, interpreting cache.Store) 
 	return Configurations{Exploring: slices.Collect(maps.Values(r.exploring)), Interpreting: slices.Collect(maps.Values(r.interpreting))}
 }
 
-// decode returns configurations by their names, and tells which are not valid.
+// decode returns configurations by their names, and calls bad for invalid ones.
 func decode[C any](list []any, before map[string]C, validate func(*C) field.ErrorList, bad func(*unstructured.Unstructured, error)) map[string]C {
 	out := make(map[string]C, len(list))
 	for _, o := range list {

@@ -15,23 +15,23 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// index finds the first webhook for an object and an operation. It is made once for a set of configurations, and then
-// only read. Groups and names of a rule are entries of a map, so that a match takes the same few lookups however many
-// webhooks there are; operations and versions stand in the entry, since all combinations of a rule's lists may be
-// millions.
+// index finds the first webhook for an object and an operation. It is made for a set of
+// configurations, and does not change. Groups and names of rules are keys of a map, so a match
+// takes a few lookups, independent of the number of webhooks. Operations and versions are part of
+// the entry, since all combinations of the lists of a rule may be millions.
 type index struct {
-	webhooks   []*webhook // in the order in which they count
+	webhooks   []*webhook // in matching order
 	kinds      map[key][]rule
 	resources  map[key][]rule
 	operations map[interpreter.Operation]uint16 // to their bits
-	// named is whether a rule names a resource, so that the resource of a kind has to be looked up.
+	// named is whether a rule names a resource. The resource of a kind must then be looked up.
 	named bool
 }
 
-// key is a group with a kind or a resource. "*" stands for all.
+// key is a group with a kind or a resource. "*" matches all.
 type key struct{ group, name string }
 
-// rule is what else has to hold, for the webhook at a place.
+// rule has the other conditions of an entry, and the index of its webhook.
 type rule struct {
 	place      int32
 	operations uint16  // bits
@@ -49,7 +49,8 @@ type ruleset struct {
 	resources []v1alpha1.RuleWithOperations
 }
 
-// newIndex takes webhooks in any order: as in Karmada, that of configuration/webhook counts.
+// newIndex returns an index of webhooks in any order. As in Karmada, they match in the order of
+// configuration/webhook.
 func newIndex(rulesets []ruleset) *index {
 	slices.SortStableFunc(rulesets, func(a, b ruleset) int {
 		return cmp.Or(strings.Compare(a.webhook.id, b.webhook.id), strings.Compare(string(a.webhook.protocol), string(b.webhook.protocol)))
@@ -81,7 +82,8 @@ func (x *index) addKinds(place int32, r *v1alpha1.KindRuleWithOperations) {
 func (x *index) addResources(place int32, r *v1alpha1.RuleWithOperations) {
 	var names []string
 	for _, resource := range r.Resources {
-		// As in the API server's matcher, "pods/*" and "*/*" hold for the object itself too, and "pods/log" does not.
+		// As in the API server's matcher, "pods/*" and "*/*" match the object itself too, and
+		// "pods/log" does not.
 		name, sub, _ := strings.Cut(resource, "/")
 		if sub != "" && sub != "*" || name == "" {
 			continue
@@ -100,12 +102,12 @@ func (x *index) addResources(place int32, r *v1alpha1.RuleWithOperations) {
 			entry.operations |= x.bits(operation)
 		}
 	}
-	// "*" stands for those that have a form in the protocol.
+	// "*" includes only operations of the protocol.
 	entry.operations &^= x.operations[v1alpha1.InterpretComponent]
 	add(x.resources, r.APIGroups, names, entry)
 }
 
-// bits returns the bit of an operation, and all for "*".
+// bits returns the bit of an operation, or all bits for "*".
 func (x *index) bits(o interpreter.Operation) uint16 {
 	if o == v1alpha1.InterpretAll {
 		return 1<<len(x.operations) - 1
@@ -122,15 +124,15 @@ func add(to map[key][]rule, groups, names []string, entry rule) {
 	}
 }
 
-// match returns the first webhook for an operation, a kind and its resource, or nil. An empty resource is one that
-// is not known: only rules for all resources hold for it.
+// match returns the first webhook for an operation, a kind and its resource, or nil. The resource
+// is empty if it is unknown: then only rules for all resources match.
 func (x *index) match(o interpreter.Operation, gvk schema.GroupVersionKind, resource string, namespaced bool) *webhook {
 	operation, scope := x.operations[o], 0
-	// A namespace is an object of the cluster, though its own name is given as its namespace in some places.
+	// A Namespace is cluster-scoped, though some programs set its own name as its namespace.
 	if namespaced && gvk != (schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}) {
 		scope = 1
 	}
-	// A Secret is for webhooks that name its kind.
+	// Secrets match only rules with their kind or resource.
 	kinds, resources := [...]string{gvk.Kind, "*"}, [...]string{resource, "*"}
 	if gvk.Group == "" && gvk.Kind == "Secret" {
 		kinds[1], resources[1] = gvk.Kind, resource
@@ -150,7 +152,8 @@ func (x *index) match(o interpreter.Operation, gvk schema.GroupVersionKind, reso
 	return x.webhooks[first]
 }
 
-// firstOf returns the place of the first rule that holds and comes before another place, or that place.
+// firstOf returns the place of the first matching rule if it is less than before, and otherwise
+// before.
 func firstOf(rules []rule, before int32, operation uint16, version string, scope int) int32 {
 	for i := range rules { // they are in order
 		r := &rules[i]

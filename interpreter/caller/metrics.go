@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// metrics are a caller's. They count in any case, and are shown where there is a registerer.
+// metrics are the metrics of a caller. They are always recorded, and exported with a registerer.
 type metrics struct {
 	caller     *Caller
 	registerer prometheus.Registerer
@@ -89,7 +89,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(m.refused, prometheus.GaugeValue, float64(m.invalid.Load()))
 }
 
-// begin books the beginning of a call, and returns what books its end.
+// begin starts the measurement of a call. The returned function records its end.
 func (m *metrics) begin(w *webhook, operation interpreter.Operation) func(error) {
 	began := time.Now()
 	return func(err error) {
@@ -108,8 +108,8 @@ func (m *metrics) begin(w *webhook, operation interpreter.Operation) func(error)
 
 func (m *metrics) retried(w *webhook) { m.retries.WithLabelValues(w.id).Inc() }
 
-// forget ends the series of webhooks that are gone: names come and go with configurations. A call that is under way begins
-// its series again.
+// forget deletes the series of removed webhooks, since users choose the names. A call in progress
+// adds its series again.
 func (m *metrics) forget(before, now *index) {
 	if before == nil {
 		return

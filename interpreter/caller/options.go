@@ -22,53 +22,59 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// Options configures a [Caller]. The zero value is useful: configurations are then set with SetConfigurations.
+// Options configures a [Caller]. With the zero value, configurations are set with
+// SetConfigurations.
 type Options struct {
-	// Client, if it is set, is where configurations are read and watched, of both protocols, while Start runs. A CRD that
-	// the API server does not have counts as no configurations, until it is there. Needs the verbs list and watch.
+	// Client reads and watches the configurations of both protocols while Start runs, if it is set.
+	// A missing CRD counts as no configurations until it exists. Requires the verbs list and watch.
 	Client dynamic.Interface
-	// Mapper finds the resource of a kind, for rules of the Explore protocol, which name resources. Required where there
-	// are such rules, other than for all resources.
+	// Mapper finds the resource of a kind, for rules of the Explore protocol, which name resources.
+	// Required for such rules, except those for all resources.
 	Mapper meta.RESTMapper
 
-	// AllowedHosts are the hosts that a webhook's URL may name: "hook.example.com", "hook.example.com:8443", "*.example.com" for all
-	// names below, or "*". Defaults to none, because the author of a configuration would choose where objects are sent.
-	// Services are called without it.
+	// AllowedHosts are the hosts that the URL of a webhook may have: "hook.example.com",
+	// "hook.example.com:8443", "*.example.com" for all subdomains, or "*". Empty by default:
+	// otherwise the author of a configuration could choose where objects are sent. Services do not
+	// need an entry.
 	AllowedHosts []string
-	// AllowedServices are the services that a webhook may name: "namespace/name" or "namespace/*". Nil allows all, an empty list
-	// allows none.
+	// AllowedServices are the services that a webhook may have: "namespace/name" or "namespace/*".
+	// Nil allows all, an empty list allows none.
 	AllowedServices []string
-	// AllowedAddresses are addresses to which connections are made although they are loopback, link-local, multicast or of a cloud's
-	// metadata service. Addresses are checked when a connection is made, after the name was resolved. An entry of AllowedHosts
-	// that is such an address, or "localhost", allows it too. Addresses of proxies and from ResolveService are not checked, nor is
-	// a name that a proxy resolves.
+	// AllowedAddresses are addresses to which connections are allowed although they are loopback,
+	// link-local, multicast or of a cloud's metadata service. Addresses are checked when a
+	// connection is made, after name resolution. An entry of AllowedHosts for exactly such an
+	// address, or "localhost", allows it too. Addresses of proxies and from ResolveService are not
+	// checked, and neither are names that a proxy resolves.
 	AllowedAddresses []netip.Prefix
 
 	// Credentials returns the credentials for a server, host:port in lower case, such as
 	// "hook.prod.svc:443". It is called for each connection and each call. Defaults to anonymous
-	// calls: a token that goes to each server in a configuration is no secret.
+	// calls: a token for every server in a configuration would not be secret.
 	Credentials func(server string) Credentials
-	// RootCAs are trusted where a configuration has no CA bundle. Defaults to those of the system.
+	// RootCAs are the CAs for configurations without a CA bundle. Defaults to those of the system.
 	RootCAs *x509.CertPool
-	// ResolveService returns the address, host:port, at which a service is reached. Defaults to its DNS name in the
-	// cluster. The name in its certificate is name.namespace.svc in any case.
+	// ResolveService returns the address, host:port, of a service. Defaults to its DNS name in the
+	// cluster. The certificate must always be valid for name.namespace.svc.
 	ResolveService func(ctx context.Context, namespace, name string, port int32) (string, error)
-	// Dial, if it is set, makes the connections. It must check addresses itself: AllowedAddresses has no effect then.
+	// Dial, if it is set, makes the connections. It must check addresses itself: AllowedAddresses
+	// has no effect then.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Proxy finds the proxy for webhooks with a URL. Defaults to what the environment says, as for net/http. Services are
-	// called directly.
+	// Proxy returns the proxy for webhooks with a URL. Defaults to the environment variables, as in
+	// net/http. Services are called without a proxy.
 	Proxy func(*http.Request) (*url.URL, error)
 
-	// MaxBytes is the greatest size of an answer. Defaults to 8 MiB.
+	// MaxBytes is the maximum size of an answer. Defaults to 8 MiB.
 	MaxBytes int64
-	// Retries is how often a call that never reached the server, or that the server answered with 429, or with 503 and
-	// Retry-After, is retried. Other calls may have been answered, and are not retried. Defaults to 2; -1 means never.
+	// Retries is the maximum number of retries of a call. A call is retried if it never reached the
+	// server, or the answer was 429, or 503 with Retry-After. Other calls may have been handled,
+	// and are not retried. Defaults to 2; -1 means never.
 	Retries int
-	// RetryDelay is the time before the first retry; it doubles with each. Retry-After can make it longer. There is no retry
-	// if the webhook's timeout ends first. Defaults to 100 ms.
+	// RetryDelay is the time before the first retry. It doubles with each retry, and Retry-After
+	// can make it longer. There is no retry if the timeout of the webhook would end first. Defaults
+	// to 100 ms.
 	RetryDelay time.Duration
 
-	// MetricsRegisterer takes the metrics. Nil means none.
+	// MetricsRegisterer registers the metrics. Nil means no metrics.
 	MetricsRegisterer prometheus.Registerer
 }
 

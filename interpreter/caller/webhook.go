@@ -25,20 +25,20 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// webhook is a webhook as it is called. It is not changed once it is made.
+// webhook is a configured webhook. It does not change.
 type webhook struct {
 	id       string // configuration/webhook
 	protocol interpreter.Protocol
 	timeout  time.Duration
-	ignore   bool  // failed calls
+	ignore   bool  // failurePolicy is Ignore
 	err      error // why it cannot be called
 
 	target *url.URL
-	server string // host and port, for which there are credentials
+	server string // host and port, for Options.Credentials
 	client *http.Client
 }
 
-// clientKey is what clients, and with them connections, are shared by.
+// clientKey identifies an HTTP client. Webhooks with the same key share it, and its connections.
 type clientKey struct {
 	server   string // host and port
 	service  bool
@@ -58,7 +58,7 @@ func interpreting(configuration string, w *v1alpha1.ResourceInterpreterWebhook) 
 	return out
 }
 
-// identify returns the name of a webhook. It is the value of a label in metrics, which takes valid text only.
+// identify returns the name of a webhook. It is also a label in metrics, so it must be valid UTF-8.
 func identify(configuration, name string) string {
 	return strings.ToValidUTF8(configuration+"/"+name, "\uFFFD")
 }
@@ -70,14 +70,15 @@ func timeout(seconds *int32) time.Duration {
 	return time.Duration(*seconds) * time.Second
 }
 
-// negotiate takes the first version in the webhook's list that is known. There is one so far.
+// negotiate sets an error unless the webhook accepts the only supported version.
 func (w *webhook) negotiate(field string, versions []string) {
 	if !slices.Contains(versions, v1alpha1.Version) {
 		w.err = fmt.Errorf("%s are %q: the webhook accepts no version that is known (%s)", field, versions, v1alpha1.Version)
 	}
 }
 
-// connect says where the webhook is and what it is called with, a client of those that there are, if one fits.
+// connect sets the target and the HTTP client of a webhook, or the error. The function clients
+// returns an existing client with the key, or makes one.
 func (w *webhook) connect(o *Options, config admissionregistrationv1.WebhookClientConfig, clients func(clientKey, func() (*http.Client, error)) (*http.Client, error)) {
 	if w.err != nil {
 		return
@@ -162,7 +163,7 @@ func newClient(o *Options, k clientKey, service *admissionregistrationv1.Service
 	}
 	return &http.Client{
 		Transport: transport,
-		// A redirect would take object and token to a server that nobody configured.
+		// A redirect would send the object and the token to a server that is not configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }

@@ -24,19 +24,19 @@ import (
 const (
 	// perCondition and perAggregate are the steps to read a condition and to make one.
 	perCondition, perAggregate = 96, 320
-	// notObserved is the reason of a condition that is not about the newest object.
+	// notObserved is the reason of a condition of an earlier generation.
 	notObserved = "NotObserved"
 )
 
-// good are types of conditions that are good when they are True, in all projects that have them.
-// Those that end in Ready are, too.
+// good are condition types with True as the good value, in all projects that have them. Types with
+// the suffix Ready are good, too.
 var good = map[string]bool{
 	"Accepted": true, "Available": true, "Established": true, "Healthy": true, "Installed": true, "Programmed": true,
 	"ResolvedRefs": true, "Succeeded": true, "Synced": true,
 }
 
-// ruleOf returns the rule of a type that is not in the list of an expression. Whether another type is
-// good when it is True is unknown: clusters have to agree.
+// ruleOf returns the rule of a type that is not in the list of an expression. For a type that is
+// not good, the meaning of True is unknown, so clusters must agree.
 func ruleOf(kind string) aggregate.Rule {
 	if good[kind] || strings.HasSuffix(kind, "Ready") && kind != "NotReady" {
 		return aggregate.OnAll
@@ -50,8 +50,8 @@ type reported struct {
 	fields ref.Val
 }
 
-// conditionsOf returns the conditions in the status of an item or of the object, the first of each
-// type.
+// conditionsOf returns the conditions in the status of an item or of the object, only the first of
+// each type.
 func conditionsOf(steps *bound.Steps, object ref.Val) ([]reported, error) {
 	list := lookup(object, []string{"status", "conditions"})
 	if list == nil {
@@ -120,8 +120,8 @@ func readCondition(element ref.Val) (aggregate.Condition, error) {
 	return c, failed
 }
 
-// reportsOf returns the conditions that a cluster reports of an object. A condition that is about an
-// earlier generation, of the object or on the cluster, is Unknown.
+// reportsOf returns the conditions that a cluster reports for an object. A condition of an earlier
+// generation, of the object or on the cluster, becomes Unknown.
 func reportsOf(steps *bound.Steps, generation int64, item ref.Val) ([]reported, error) {
 	conditions, err := conditionsOf(steps, item)
 	if err != nil {
@@ -195,7 +195,7 @@ func aggregateConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 		}
 		return ruleOf(kind), true
 	})
-	// The schema of most kinds requires a time, which a condition that is not reported has not.
+	// The schema of most kinds requires a time. A condition that was not reported has none.
 	for i := range out {
 		c := &out[i]
 		c.ObservedGeneration = generations[c.Type]
@@ -211,8 +211,8 @@ func aggregateConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 	return generic[[]any](out)
 }
 
-// ofOneCluster returns the conditions of a cluster with all their fields, for the only cluster of an
-// object.
+// ofOneCluster returns the conditions of a cluster with all their fields, if the object is on one
+// cluster only.
 func ofOneCluster(steps *bound.Steps, conditions []reported, merged []aggregate.Condition) (any, error) {
 	byType := make(map[string]aggregate.Condition, len(merged))
 	for _, c := range merged {

@@ -20,17 +20,17 @@ import (
 type File struct {
 	// Name is the file name in errors. Files without a name are "file 1", "file 2" and so on.
 	Name string
-	// Text has documents in YAML or JSON, with 256 KiB each.
+	// Text has documents in YAML or JSON, with at most 256 KiB each.
 	Text []byte
 }
 
-// Interpreter interprets the kinds of customizations, in the process. Its methods may be called
+// Interpreter interprets the kinds of customizations, without a webhook. Its methods may be called
 // from any goroutine.
 type Interpreter struct {
 	interpreter.Ask
 	compiler *compiler
 	table    atomic.Pointer[table]
-	slots    chan struct{} // one for each operation that is evaluated
+	slots    chan struct{} // one for each running evaluation
 }
 
 // New returns an interpreter of the customizations in files. The error is an [*Error].
@@ -47,8 +47,9 @@ func New(files ...File) (*Interpreter, error) {
 	return i, nil
 }
 
-// Set replaces all customizations by those in files. Running evaluations finish with the earlier
-// customizations. The error is an [*Error]: then the earlier customizations stay.
+// Set replaces all customizations by those in files. Evaluations in progress finish with the
+// earlier customizations. The error is an [*Error]. With an error, the earlier customizations stay
+// in effect.
 func (i *Interpreter) Set(files ...File) error {
 	loaded, err := i.compiler.load(files)
 	if err != nil {
@@ -58,8 +59,7 @@ func (i *Interpreter) Set(files ...File) error {
 	return nil
 }
 
-// Kinds returns the targets, sorted and as they are written: groups, versions and kinds may be
-// patterns.
+// Kinds returns the targets, sorted and unchanged: groups, versions and kinds may be patterns.
 func (i *Interpreter) Kinds() []schema.GroupVersionKind { return i.table.Load().kinds() }
 
 // Supports reports whether an operation on a kind is answered.
@@ -67,9 +67,9 @@ func (i *Interpreter) Supports(gvk schema.GroupVersionKind, operation interprete
 	return i.table.Load().find(gvk, operation) != nil
 }
 
-// Interpret implements [interpreter.Interpreter]. Operations without an expression, and those with
-// a result without a value, are [interpreter.ErrNotInterpreted]. The error is an [*Error] for an
-// expression that fails, exceeds its limits or has a result that is no answer.
+// Interpret implements [interpreter.Interpreter]. It returns [interpreter.ErrNotInterpreted] for an
+// operation without an expression, and for a result without a value. It returns an [*Error] if an
+// expression fails, exceeds its limits or has an invalid result.
 func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return interpreter.Answer{}, err
@@ -96,7 +96,7 @@ func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (inter
 	return answer, nil
 }
 
-// Handle implements [interpreter.Handler], so that the kinds can be served as a webhook.
+// Handle implements [interpreter.Handler], to serve the kinds as a webhook.
 func (i *Interpreter) Handle(ctx context.Context, r interpreter.Request) interpreter.Response {
 	var response interpreter.Response
 	o, err := i.find(schema.GroupVersionKind(r.Kind), r.Operation)
@@ -115,8 +115,8 @@ func (i *Interpreter) Handle(ctx context.Context, r interpreter.Request) interpr
 	return response
 }
 
-// respond answers a request when it has a slot. Slots bound the memory of all evaluations. They cost
-// no time, because an evaluation only computes.
+// respond answers a request when it has a slot. Slots bound the memory of all evaluations. They do
+// not reduce the throughput, because an evaluation only computes.
 func (i *Interpreter) respond(ctx context.Context, o *operation, r *interpreter.Request) (interpreter.Response, error) {
 	select {
 	case i.slots <- struct{}{}:

@@ -31,12 +31,12 @@
 //	  dependencies: podDependencies(object, object.spec.template)
 //
 // GUIDE.md explains how to test and serve customizations, results with several fields, and clusters
-// that have not reported. KARMADA.md is for those who have customizations in Lua.
+// that have not reported. KARMADA.md explains how to migrate customizations in Lua.
 //
 // # Operations
 //
 // Each field of spec except targets is an expression in CEL. An operation without an expression is
-// [interpreter.ErrNotInterpreted]: a chain asks its next interpreter.
+// [interpreter.ErrNotInterpreted]: a chain calls its next interpreter.
 //
 //	field         operation            variables         result
 //	replicas      InterpretReplica     object            an int
@@ -85,7 +85,7 @@
 //	list.sumQuantities()                 the sum of quantities, as a text
 //	list.min(), list.max()               an optional: the least or greatest number, text or time
 //	sumFields([object, …])               the sum of the numbers at each field, also in nested objects
-//	pick(object, [path, …])              an object with only these fields, where they exist
+//	pick(object, [path, …])              an object with only these fields, if they exist
 //	merge([object, …])                   the objects merged in depth, as by a merge patch
 //	omitEmpty(object)                    without null, 0, and empty texts, lists and objects in it
 //	condition(object, type)              the condition of object.status; missing texts are empty
@@ -104,19 +104,21 @@
 //	maxRequirements([requirements, …])   the first, each request raised to the greatest in the list
 //	podDependencies(object, template)    the ConfigMaps, Secrets, claims and account of the pods
 //	references(object, apiVersion, kind, dependencies in the namespace of the object; empty names are
-//	  [name, …])                         left out
+//	  [name, …])                         omitted
 //	quantity(value)                      a quantity or number as a double
 //	integer(value, default)              an int, also of a text; the default for null and empty texts
 //
 // # Guarantees and limits
 //
-// Syntax, names, constant paths and static types are checked when a file is loaded. A wrong result
-// is an [*Error] and never an answer, also a result that changes apiVersion, kind, name, namespace
-// or UID. Errors name fields, and never quote values of objects, which may be secret.
+// Syntax, names, constant paths and static types are checked when a file is loaded. An invalid
+// result is an [*Error] and never an answer. This includes a result that changes apiVersion, kind,
+// name, namespace or UID. Errors name fields, and never quote values of objects, which may be
+// secret.
 //
 // A document has at most 256 KiB, an expression 16 KiB and 2,000 parts (nodes of its syntax tree),
 // and all expressions together 100,000 parts. An evaluation has 4,000,000 steps of about 10 ns or
-// 10 bytes, and 3 s. That is enough for four conditions of 1,000 clusters; above, the error is "the
-// expression takes more than 4,000,000 steps". GOMAXPROCS operations are evaluated at a time. The
-// others wait until their context ends, which does not count for the 3 s.
+// 10 bytes, and 3 s. That is enough for four conditions of 1,000 clusters. Above the limit, the
+// error is "the expression takes more than 4,000,000 steps". At most GOMAXPROCS operations are
+// evaluated at a time. The others wait until their context ends. This time does not count for the
+// 3 s.
 package customization

@@ -13,8 +13,8 @@ import (
 // Error is a mistake in a customization: of a document when it is loaded, or of an expression when
 // it is evaluated.
 type Error struct {
-	// File, Line and Column are where the mistake is. Lines and columns count from 1. Column is 0
-	// where it is unknown; inside a folded or escaped text, it is that of the text.
+	// File, Line and Column are the position of the mistake. Lines and columns count from 1. Column
+	// is 0 if it is unknown. Inside a folded or escaped text, it is that of the text.
 	File         string
 	Line, Column int
 	// Name is the metadata.name of the customization.
@@ -29,7 +29,7 @@ type Error struct {
 	Err error
 }
 
-// Error returns all that is known: file:line:column: InterpreterCustomization name: field: mistake.
+// Error returns the known fields: file:line:column: InterpreterCustomization name: field: mistake.
 func (e *Error) Error() string {
 	var s strings.Builder
 	if e.File != "" {

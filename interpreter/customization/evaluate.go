@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// timeLimit is the limit of an evaluation. Package celbound has the others, which do not depend
-	// on the load of the machine: they decide first, unless the machine is overloaded.
+	// timeLimit is the time limit of an evaluation. The limits of package celbound do not depend on
+	// the load of the machine. They are reached first, unless the machine is overloaded.
 	timeLimit = 3 * time.Second
 	// longestMistake is the limit for the text of a mistake, in bytes. The compiler and functions
 	// quote parts of the input.
@@ -52,14 +52,14 @@ func (e *expression) failed(err error) *Error {
 	return &Error{File: e.file, Line: at.Line, Column: at.Column, Name: e.name, Field: "spec." + e.field.name, Err: err}
 }
 
-// evaluate returns the result, nil for an optional without a value.
+// evaluate returns the result, or nil for an optional without a value.
 func (e *expression) evaluate(ctx context.Context, steps *bound.Steps, variables map[string]any) (ref.Val, error) {
 	limited, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	out, err := e.program.Eval(limited, steps, variables)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err() // the caller has gone
+		return nil, ctx.Err() // the caller no longer waits
 	case errors.Is(err, context.DeadlineExceeded):
 		return nil, fmt.Errorf("the expression takes longer than %s: make it simpler", timeLimit)
 	case err != nil:

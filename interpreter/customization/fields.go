@@ -23,8 +23,8 @@ type field struct {
 	result    result
 }
 
-// fields are in the order of the documentation. The expressions of an operation are in the order in
-// which they are evaluated.
+// fields are in the order of the documentation. The expressions of an operation are in evaluation
+// order.
 var fields = []field{
 	{"replicas", v1alpha1.InterpretReplica, ofObject, number},
 	{"requirements", v1alpha1.InterpretReplica, ofObject, object},
@@ -57,7 +57,7 @@ const (
 	environments
 )
 
-// onlyIn maps variables to the only field with them.
+// onlyIn maps variables to the only field that has them.
 var onlyIn = map[string]string{
 	"replicas": "revise", "observed": "retain", "items": "aggregate", "statuses": "aggregate",
 }
@@ -117,7 +117,8 @@ func (r result) mistake(t *cel.Type) error {
 	return mistyped(r, celbound.TypeName(t.String()))
 }
 
-// allows reports whether the result of a static type can be a result. An optional can, too.
+// allows reports whether an expression of a static type can have the result type. The type may be
+// an optional.
 func (r result) allows(t *cel.Type) bool {
 	switch t = withoutOptional(t); t.Kind() {
 	case types.DynKind, types.AnyKind, types.TypeParamKind:
@@ -135,5 +136,5 @@ func (r result) allows(t *cel.Type) bool {
 	return false
 }
 
-// typeOf is the name of the type of a value with its article.
+// typeOf returns the name of the type of a value with its article.
 func typeOf(v ref.Val) string { return celbound.TypeName(v.Type().TypeName()) }

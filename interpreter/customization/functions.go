@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/celbound"
 )
 
-// functions are the functions of expressions, besides those of CEL.
+// functions returns the functions of expressions in addition to those of CEL.
 func functions() []celbound.Function {
 	dyn, text, list, names := cel.DynType, cel.StringType, cel.ListType(cel.DynType), cel.ListType(cel.StringType)
 	fields := cel.MapType(text, dyn)
@@ -89,8 +89,7 @@ func each(steps *bound.Steps, list ref.Val, f func(element ref.Val) error) error
 	return nil
 }
 
-// values returns the values at a path of the elements that have one which is neither null nor an
-// empty string.
+// values returns the values at a path of the elements. It omits null and empty strings.
 func values(steps *bound.Steps, args []ref.Val) (any, error) {
 	path, err := splitPath(string(args[1].(types.String)))
 	if err != nil {
@@ -164,7 +163,8 @@ func sums(steps *bound.Steps, args []ref.Val) (any, error) {
 	return out, nil
 }
 
-// put sets the field at a path, and makes the objects around it. No path may begin with another.
+// put sets the field at a path, and creates the objects around it. It returns an error if one path
+// begins with another.
 func put(object map[string]any, path []string, v any) error {
 	last := len(path) - 1
 	for i, name := range path[:last] {
@@ -192,7 +192,8 @@ func greatest(steps *bound.Steps, args []ref.Val) (any, error) {
 	return extreme(steps, args[0], types.IntOne)
 }
 
-// extreme returns the element of a list that compares as wanted to all others, if there is one.
+// extreme returns an optional with the element of a list that compares as wanted to all others. It
+// has no value for an empty list.
 func extreme(steps *bound.Steps, list ref.Val, wanted types.Int) (any, error) {
 	var found ref.Val
 	err := each(steps, list, func(element ref.Val) error {
@@ -223,7 +224,7 @@ func extreme(steps *bound.Steps, list ref.Val, wanted types.Int) (any, error) {
 	return types.OptionalOf(found), nil
 }
 
-// sumFields adds the numbers of objects field by field. Other values are those of the last object.
+// sumFields adds the numbers of objects by field. Other values are those of the last object.
 func sumFields(steps *bound.Steps, args []ref.Val) (any, error) {
 	out := map[string]any{}
 	err := each(steps, args[0], func(element ref.Val) error {
@@ -267,7 +268,7 @@ func addFields(to, from map[string]any) error {
 	return nil
 }
 
-// plainFields returns an object as JSON has it: an empty one for null and an optional without
+// plainFields returns an object as decoded JSON. It is empty for null and for an optional without a
 // value.
 func plainFields(steps *bound.Steps, v ref.Val) (map[string]any, error) {
 	v = unwrap(v)
@@ -328,7 +329,7 @@ func omitEmpty(steps *bound.Steps, args []ref.Val) (any, error) {
 	return out, nil
 }
 
-// withoutEmpty returns nil for an empty value. Elements of a list stay.
+// withoutEmpty returns nil for an empty value. Elements of a list are kept.
 func withoutEmpty(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -28,14 +28,14 @@ import (
 const Kind = "InterpreterCustomization"
 
 const (
-	// mostBytes is the limit of a document, and mostTargets that of all targets.
+	// mostBytes is the limit of a document, in bytes, and mostTargets the limit of all targets.
 	mostBytes, mostTargets = 256 << 10, 10_000
-	// mostNodes is the limit for the parts of all expressions together. They take about 15 MB, and
-	// at most 10 s to compile.
+	// mostNodes is the limit for the nodes of all expressions together. They use about 15 MB, and
+	// take at most 10 s to compile.
 	mostNodes = 100_000
 )
 
-// document is a customization as it is written.
+// document is a decoded customization.
 type document struct {
 	APIVersion string                     `json:"apiVersion"`
 	Kind       string                     `json:"kind"`
@@ -47,8 +47,8 @@ type document struct {
 type loader struct {
 	*compiler
 	table  table
-	owners map[schema.GroupVersionKind]string // the customizations of the targets, with their places
-	names  map[string]string                  // the places of the customizations
+	owners map[schema.GroupVersionKind]string // the customizations of the targets, with their positions
+	names  map[string]string                  // the positions of the customizations
 	nodes  int
 	file   string
 	name   string // of the customization
@@ -86,7 +86,7 @@ func (l *loader) failAt(at yamldoc.Place, path []string, err error) error {
 	return &Error{File: l.file, Line: at.Line, Column: at.Column, Name: l.name, Field: fieldOf(path), Err: err}
 }
 
-// fieldOf writes a path as spec.targets[0].kind.
+// fieldOf returns a path in the form spec.targets[0].kind.
 func fieldOf(path []string) string {
 	var s strings.Builder
 	for i, part := range path {
@@ -135,7 +135,8 @@ func (l *loader) read(text yamldoc.Document) error {
 	return l.document(&d)
 }
 
-// kind checks kind and apiVersion before all other fields: those of another kind are not mistakes.
+// kind checks kind and apiVersion before all other fields: the fields of another kind are not
+// mistakes.
 func (l *loader) kind(raw []byte) error {
 	var d metav1.TypeMeta
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &d); err != nil {
@@ -155,10 +156,10 @@ func (l *loader) kind(raw []byte) error {
 
 func validName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
-// line is the number of a line in an error of the YAML parser.
+// line matches the line number in an error of the YAML parser.
 var line = regexp.MustCompile(`(?s)^.*?line (\d+): `)
 
-// invalid returns an error for text that is no YAML.
+// invalid returns an error for invalid YAML.
 func (l *loader) invalid(text yamldoc.Document, err error) error {
 	e := &Error{File: l.file, Line: text.Line, Err: err}
 	var limit *yamldoc.LimitError
@@ -174,12 +175,12 @@ func (l *loader) invalid(text yamldoc.Document, err error) error {
 	return e
 }
 
-// mistyped returns an error for a value of another type in a document.
+// mistyped returns an error for a value of a wrong type in a document.
 func (l *loader) mistyped(err error) error {
 	return l.mistypedAt(nil, "an object with apiVersion, kind, metadata and spec", err)
 }
 
-// mistypedAt returns an error for a value of another type at a path, or in that value.
+// mistypedAt returns an error for a value of a wrong type at a path, or inside that value.
 func (l *loader) mistypedAt(path []string, want string, err error) error {
 	var kind *json.UnmarshalTypeError
 	if !errors.As(err, &kind) {

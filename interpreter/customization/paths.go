@@ -19,8 +19,8 @@ import (
 
 const noPath = "has no field: write names with dots between them, such as spec.template"
 
-// splitPath returns the fields of a path. It is an error if no object can have them. The error does
-// not quote the path, which may be a value of an object.
+// splitPath returns the fields of a path. It returns an error if no object can have them. The error
+// does not quote the path, which may be a value of an object.
 func splitPath(path string) ([]string, error) {
 	fields := strings.Split(path, ".")
 	if slices.Contains(fields, "") || strings.ContainsAny(path, "[]/") {
@@ -29,7 +29,7 @@ func splitPath(path string) ([]string, error) {
 	return fields, nil
 }
 
-// paths returns the paths in a list, each of them split.
+// paths returns the split paths of a list.
 func paths(steps *bound.Steps, list ref.Val) ([][]string, error) {
 	var out [][]string
 	err := each(steps, list, func(path ref.Val) error {
@@ -47,10 +47,11 @@ func paths(steps *bound.Steps, list ref.Val) ([][]string, error) {
 	return out, err
 }
 
-// pathArguments are the functions with paths, and the argument with the path or the list of paths.
+// pathArguments maps the functions with paths to the index of the argument with the path or the
+// list of paths.
 var pathArguments = map[string]int{"pick": 1, "reflectStatus": 1, "sums": 0, "values": 0}
 
-// pathValidator finds wrong paths among the constants of an expression when it is compiled.
+// pathValidator reports invalid paths among the constants of an expression when it is compiled.
 type pathValidator struct{}
 
 // Name implements [cel.ASTValidator].

@@ -23,8 +23,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
-// podSpec decodes the spec of a pod template. Fields that it does not have are passed over: a newer
-// Kubernetes may have them.
+// podSpec decodes the spec of a pod template. Unknown fields are ignored: a newer Kubernetes may
+// have them.
 func podSpec(steps *bound.Steps, template ref.Val) (*corev1.PodSpec, error) {
 	fields, err := plainFields(steps, template)
 	if err != nil {
@@ -34,7 +34,7 @@ func podSpec(steps *bound.Steps, template ref.Val) (*corev1.PodSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Decoding takes about 10 times as long as reading.
+	// Decoding takes about 10 times longer than reading.
 	if err := steps.Take("a pod template", 10*len(raw)); err != nil {
 		return nil, err
 	}
@@ -49,9 +49,9 @@ func podSpec(steps *bound.Steps, template ref.Val) (*corev1.PodSpec, error) {
 	return &pod.Spec, nil
 }
 
-// noTemplate returns a field that shows that an object is no pod template, and otherwise "". A
-// template without spec has no other field than metadata, and a spec with other fields than a pod
-// has containers. Parts of a template, and an empty one, are templates.
+// noTemplate returns a field that shows that an object is not a pod template, and otherwise "". A
+// template without spec has no other field than metadata, and a spec with fields that are not of a
+// pod has containers. An empty or partial template is a template.
 func noTemplate(template map[string]any) string {
 	spec, there := template["spec"]
 	if !there {
@@ -67,7 +67,7 @@ func noTemplate(template map[string]any) string {
 	return ""
 }
 
-// unknownField returns the first field of an object that a type does not have.
+// unknownField returns the first field of an object that is neither in a type nor in a list.
 func unknownField(object map[string]any, of any, more ...string) string {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if slices.Contains(more, name) {
@@ -97,7 +97,7 @@ func podDependencies(steps *bound.Steps, args []ref.Val) (any, error) {
 	return generic[[]any](native.Dependencies(spec, text(args[0], "metadata", "namespace")))
 }
 
-// generic returns a value of Go as JSON has it.
+// generic returns a Go value as decoded JSON.
 func generic[T any](v any) (out T, err error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -140,8 +140,8 @@ func quantity(steps *bound.Steps, args []ref.Val) (any, error) {
 	return q.AsApproximateFloat64(), nil
 }
 
-// integerOf reads an integer, which may be written as a text. The second argument is the default
-// for null, an empty text and an optional without a value.
+// integerOf returns an integer, which may be in a string. The second argument is the default for
+// null, an empty string and an optional without a value.
 func integerOf(steps *bound.Steps, args []ref.Val) (any, error) {
 	switch v := unwrap(args[0]).(type) {
 	case nil, types.Null:
@@ -167,7 +167,7 @@ func integerOf(steps *bound.Steps, args []ref.Val) (any, error) {
 	return nil, fmt.Errorf("%s is no integer", typeOf(unwrap(args[0])))
 }
 
-// quantityOf reads a quantity or a number.
+// quantityOf returns a quantity from a string or a number.
 func quantityOf(v any) (*resource.Quantity, error) {
 	switch v.(type) {
 	case string, int64, float64:
@@ -179,7 +179,7 @@ func quantityOf(v any) (*resource.Quantity, error) {
 		return nil, err
 	}
 	q := &resource.Quantity{}
-	if err := rawjson.Decode(raw, q); err != nil { // it bounds the text
+	if err := rawjson.Decode(raw, q); err != nil { // it limits the length
 		return nil, withoutValues(err)
 	}
 	return q, nil
@@ -233,7 +233,7 @@ func maxRequirements(steps *bound.Steps, args []ref.Val) (any, error) {
 	return out, err
 }
 
-// greater sets a request to a quantity, if that is greater.
+// greater sets a request to a quantity if that is greater.
 func greater(requests map[string]any, name string, v any) error {
 	q, err := quantityOf(v)
 	if err != nil {

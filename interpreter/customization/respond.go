@@ -42,8 +42,8 @@ type evaluation struct {
 	steps   bound.Steps
 }
 
-// respond answers a request. The error is an [*Error], a [*interpreter.RequestError] or that of the
-// context, or wraps [interpreter.ErrNotInterpreted].
+// respond answers a request. The error is an [*Error], a [*interpreter.RequestError] or the error
+// of the context, or wraps [interpreter.ErrNotInterpreted].
 func (o *operation) respond(ctx context.Context, r *interpreter.Request) (interpreter.Response, error) {
 	v := &evaluation{request: r, object: &unstructured.Unstructured{}}
 	if err := r.Decode(v.object); err != nil {
@@ -73,7 +73,8 @@ func (o *operation) respond(ctx context.Context, r *interpreter.Request) (interp
 	return response, nil
 }
 
-// failed returns the error for a failed expression, or that of the context if the caller has gone.
+// failed returns the error for a failed expression, or that of the context if the caller no longer
+// waits.
 func (o *operation) failed(ctx context.Context, e *expression, of *unstructured.Unstructured, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -83,7 +84,7 @@ func (o *operation) failed(ctx context.Context, e *expression, of *unstructured.
 	return failed
 }
 
-// objectName is Kind namespace/name.
+// objectName returns the kind, namespace and name of an object: Kind namespace/name.
 func objectName(u *unstructured.Unstructured) string {
 	if u.GetNamespace() == "" {
 		return u.GetKind() + " " + u.GetName()
@@ -116,7 +117,7 @@ func (v *evaluation) variables() (map[string]any, error) {
 	return out, nil
 }
 
-// items returns the items of the request, and the statuses in them.
+// items returns the items of the request, and the reported statuses.
 func (v *evaluation) items() (items, statuses []any, err error) {
 	items, statuses = []any{}, []any{}
 	for i, item := range v.request.AggregatedStatus {
@@ -140,7 +141,7 @@ func (v *evaluation) items() (items, statuses []any, err error) {
 	return items, statuses, nil
 }
 
-// answer puts the result of a field into the response.
+// answer stores the result of a field in the response.
 func (v *evaluation) answer(name string, result ref.Val, to *interpreter.Response) error {
 	switch name {
 	case "health":
@@ -178,7 +179,7 @@ func (v *evaluation) answer(name string, result ref.Val, to *interpreter.Respons
 		raw, err := json.Marshal(out)
 		to.RawStatus = &runtime.RawExtension{Raw: raw}
 		return err
-	case "aggregate": // null removes the earlier status, so that nothing of it is merged
+	case "aggregate": // null removes the earlier status
 		return v.patched(to, map[string]any{"status": nil}, map[string]any{"status": out})
 	case "prune":
 		return v.patched(to, pruning(), out.(map[string]any))
@@ -201,8 +202,8 @@ func fit(err error) error {
 	return nil
 }
 
-// checked returns the error for a result that does not pass the checks of all answers. It names
-// the part of the result, and not that of the response.
+// checked returns the error for a result that does not pass the checks of all answers. It has the
+// path in the result, not the path in the response.
 func checked(err error) error {
 	var answer *interpreter.AnswerError
 	if !errors.As(err, &answer) {
@@ -212,7 +213,7 @@ func checked(err error) error {
 	for _, list := range []string{"components", "dependencies"} {
 		field = strings.TrimPrefix(field, list)
 	}
-	// The cause quotes a value of the result.
+	// The cause is omitted: it quotes a value of the result.
 	return fmt.Errorf("the result: %s %s", field, strings.TrimSuffix(answer.Detail, ": the operation asks for it"))
 }
 
@@ -223,7 +224,7 @@ func replicas(result ref.Val) (int32, error) {
 		n = int64(v)
 	case types.Uint:
 		n = int64(min(v, math.MaxInt64))
-	case types.Double: // numbers of JSON may be written as 1.0
+	case types.Double: // JSON may have 1.0
 		if n = int64(v); types.Double(n) != v {
 			return 0, mistype(number, result)
 		}
@@ -262,7 +263,7 @@ func (v *evaluation) components(out any, to *interpreter.Response) error {
 	return nil
 }
 
-// notNegative is an error if a request is negative. The path is that of the requirements.
+// notNegative returns an error if a request is negative. path is the path of the requirements.
 func notNegative(path string, requests corev1.ResourceList) error {
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		if q := requests[name]; q.Sign() < 0 {
@@ -272,7 +273,7 @@ func notNegative(path string, requests corev1.ResourceList) error {
 	return nil
 }
 
-// dependencies sorts the dependencies, and removes repeated ones.
+// dependencies sorts the dependencies, and removes duplicates.
 func (v *evaluation) dependencies(out any, to *interpreter.Response) error {
 	var found []interpreter.DependentObjectReference
 	if err := fit(decode(out, &found, "apiVersion, kind, namespace, name, labelSelector")); err != nil {
@@ -304,7 +305,7 @@ func (v *evaluation) dependencies(out any, to *interpreter.Response) error {
 	return nil
 }
 
-// pruning is the merge patch that removes status and the fields of the API server.
+// pruning returns the merge patch that removes status and the fields of the API server.
 func pruning() map[string]any {
 	out := map[string]any{}
 	for _, path := range aggregate.ServerFields() {
@@ -336,8 +337,8 @@ func (v *evaluation) patched(to *interpreter.Response, patches ...map[string]any
 	return nil
 }
 
-// sameIdentity is an error if a patch makes another object of the object. What is packed for a
-// cluster has no UID yet, so Prune may remove it.
+// sameIdentity returns an error if a patch changes the identity of the object. Prune may remove the
+// UID: an object that is packed for a cluster has no UID yet.
 func (v *evaluation) sameIdentity(patch map[string]any) error {
 	metadata, named := patch["metadata"]
 	fields, ok := metadata.(map[string]any)

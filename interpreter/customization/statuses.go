@@ -67,7 +67,7 @@ func reflectStatus(steps *bound.Steps, args []ref.Val) (any, error) {
 		}
 	}
 	add("generation", integer(args[0], "metadata", "generation"))
-	// An annotation that is no number is left out.
+	// An invalid annotation is ignored.
 	template, _ := strconv.ParseInt(text(args[0], "metadata", "annotations", native.TemplateGenerationAnnotation), 10, 64)
 	add("resourceTemplateGeneration", template)
 	return out, nil
@@ -91,8 +91,8 @@ func observedGeneration(steps *bound.Steps, args []ref.Val) (any, error) {
 	return aggregate.Observed(integer(args[0], "metadata", "generation"), before, clusters, reported), err
 }
 
-// latestConditions returns the latest condition for each text in a field, sorted by their times. Of
-// conditions with the same time, it is that of the last cluster.
+// latestConditions returns the latest condition for each value of a field, sorted by time. If
+// conditions have the same time, it returns that of the last cluster.
 func latestConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 	type latest struct {
 		condition ref.Val
@@ -177,7 +177,7 @@ func joinConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 
 // add adds the message of a cluster, if there is room for it.
 func (j *joined) add(steps *bound.Steps, message string) error {
-	const separator, end = 2, 32 // the number of more clusters
+	const separator, end = 2, 32 // end is for the number of other clusters
 	if j.bytes += len(message) + separator; j.bytes > longestMessage-end {
 		j.bytes -= len(message) + separator
 		j.more++

@@ -16,10 +16,10 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// wild stands for any group, version or kind.
+// wild matches any group, version or kind.
 const wild = "*"
 
-// target is a pattern of kinds. The group may be *, or begin with it; version and kind may be *.
+// target is a pattern of kinds. The group may be * or begin with *. Version and kind may be *.
 type target struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -94,7 +94,7 @@ type table struct {
 	patterns []*entry // the most specific first
 }
 
-// add adds a target. It returns false if it is there already.
+// add adds a target. It returns false if the table has the target already.
 func (t *table) add(e *entry) bool {
 	if t.exact[e.target] != nil {
 		return false

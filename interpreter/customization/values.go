@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// perValue and perField are the steps for a value of a result and for a field of an object, and
-	// perElement those for an element of a list that a function looks at.
+	// perValue and perField are the steps for a value of a result and for a field of an object.
+	// perElement are the steps for each element of a list that a function reads.
 	perValue, perField, perElement = 8, 32, 32
-	// perByte is how many bytes of text take a step.
+	// perByte is the number of bytes of text for each step.
 	perByte = 4
-	// mostDepth is the limit of values in values.
+	// mostDepth is the limit of nested values.
 	mostDepth = 1_000
 )
 
-// unwrap returns the value in an optional, and nil for none.
+// unwrap returns the value in an optional, or nil if it has no value.
 func unwrap(v ref.Val) ref.Val {
 	for {
 		o, ok := v.(*types.Optional)
@@ -47,8 +47,8 @@ func unwrap(v ref.Val) ref.Val {
 	}
 }
 
-// plain returns a value as JSON has it: nil, bool, int64, float64, string, []any or map[string]any.
-// It takes steps, as a list of CEL may have the same large value many times.
+// plain returns a value as decoded JSON: nil, bool, int64, float64, string, []any or
+// map[string]any. It takes steps, since a list of CEL may have the same large value many times.
 func plain(steps *bound.Steps, v ref.Val) (any, error) { return plainAt(steps, v, 0) }
 
 func plainAt(steps *bound.Steps, v ref.Val, depth int) (any, error) {
@@ -132,10 +132,10 @@ func sizeOf(v traits.Sizer) int {
 	return int(size)
 }
 
-// value returns a value of JSON as one of CEL. Values of CEL may be in it.
+// value converts a JSON value to a CEL value. It may contain CEL values.
 func value(v any) ref.Val { return types.DefaultTypeAdapter.NativeToValue(v) }
 
-// lookup returns the value at a path. It is nil if there is none, or it is null.
+// lookup returns the value at a path, or nil if it is null or does not exist.
 func lookup(v ref.Val, path []string) ref.Val {
 	for _, name := range path {
 		object, ok := unwrap(v).(traits.Mapper)
@@ -152,7 +152,7 @@ func lookup(v ref.Val, path []string) ref.Val {
 	return v
 }
 
-// integer returns the integer at a path, also one in a text, and 0 if there is none.
+// integer returns the integer at a path, which may be in a string, or 0 if it does not exist.
 func integer(v ref.Val, path ...string) int64 {
 	switch v := lookup(v, path).(type) {
 	case types.Int:
@@ -164,20 +164,20 @@ func integer(v ref.Val, path ...string) int64 {
 	return 0
 }
 
-// text returns the string at a path, and an empty one if there is none.
+// text returns the string at a path, or an empty string.
 func text(v ref.Val, path ...string) string {
 	s, _ := lookup(v, path).(types.String)
 	return string(s)
 }
 
-// decode decodes a result into a Go type. Fields that the type does not have are errors. The names
-// are those of the fields of the result, or of the objects in a list.
+// decode decodes a result into a Go type. It returns an error for unknown fields. names are the
+// fields of the result, or of the objects in a list, for the error.
 func decode(v, into any, names string) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if err := rawjson.Decode(raw, into); err != nil { // it bounds quantities, too
+	if err := rawjson.Decode(raw, into); err != nil { // it limits quantities, too
 		return withoutValues(err)
 	}
 	unknown, err := kjson.UnmarshalStrict(raw, into)
@@ -215,7 +215,7 @@ func withoutValues(err error) error {
 	return fmt.Errorf("%s: got %s, expected %s", kind.Field, got, want)
 }
 
-// typesOf returns the types of an error of a decoder, with their articles.
+// typesOf returns the actual and the expected type in an error of a decoder, with their articles.
 func typesOf(err *json.UnmarshalTypeError) (got, want string) {
 	got, _, _ = strings.Cut(err.Value, " ") // a number follows
 	switch err.Type.Kind() {
@@ -238,8 +238,8 @@ func typesOf(err *json.UnmarshalTypeError) (got, want string) {
 	return celbound.TypeName(got), want
 }
 
-// mergeRaw applies a merge patch (RFC 7386) to the text of an object. What the patch does not name
-// stays as it is written.
+// mergeRaw applies a merge patch (RFC 7386) to the text of an object. The text of all other fields
+// does not change.
 func mergeRaw(raw []byte, patch map[string]any) ([]byte, error) {
 	out := []byte{'{'}
 	add := func(key, value []byte) {
@@ -286,7 +286,7 @@ func mergeRaw(raw []byte, patch map[string]any) ([]byte, error) {
 	return appendFields(out, left)
 }
 
-// appendFields adds the fields that an object did not have, and ends it.
+// appendFields adds new fields to the text of an object, and closes it.
 func appendFields(out []byte, fields map[string]any) ([]byte, error) {
 	if len(fields) == 0 {
 		return append(out, '}'), nil

@@ -15,20 +15,21 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// BadAnswer is an answer that a caller must not take.
+// BadAnswer is an answer that a caller must reject.
 type BadAnswer struct {
 	Name string
-	// Operation is the question to which it is the answer.
+	// Operation is the operation of the request.
 	Operation interpreter.Operation
-	// Protocols are those in which there can be such an answer.
+	// Protocols are the protocols in which the answer is possible.
 	Protocols []interpreter.Protocol
-	// Problem is what is wrong with it. It is empty where the answer refuses the request.
+	// Problem is the mistake. It is empty if the answer reports a failed request.
 	Problem interpreter.AnswerProblem
-	// response is the content of the member response, or the whole body if it begins with !. %s stands for the UID.
+	// response is the content of the member response, or the whole body if it begins with !. %s is
+	// replaced by the UID.
 	response string
 }
 
-// BadAnswers returns answers that no caller must take.
+// BadAnswers returns answers that every caller must reject.
 func BadAnswers() []BadAnswer {
 	both := []interpreter.Protocol{interpreter.Explore, interpreter.Interpret}
 	one := both[1:]
@@ -54,7 +55,7 @@ func BadAnswers() []BadAnswer {
 	}
 }
 
-// ServeHTTP gives the answer to any request of either protocol.
+// ServeHTTP sends the answer to any request of either protocol.
 func (b BadAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	var review struct {

@@ -13,8 +13,9 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/caller"
 )
 
-// CheckCaller holds a caller against webhooks that answer as none should: each must be an error, and leave the object as
-// it is. The function returns a caller that has these configurations and no others.
+// CheckCaller tests a caller with webhooks that send invalid answers. The caller must return an
+// error for each, and must not change the object. The function returns a caller with only these
+// configurations.
 func CheckCaller(t *testing.T, newCaller func(t *testing.T, configurations caller.Configurations) interpreter.Interpreter) {
 	t.Helper()
 	for _, bad := range BadAnswers() {

@@ -17,28 +17,28 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// Case is a question and the answer that it must have.
+// Case is a query with the expected answer.
 type Case struct {
-	// Name is that of the subtest, and Reason is printed when it fails.
+	// Name is the name of the subtest. Reason is printed if it fails.
 	Name   string `json:"name"`
 	Reason string `json:"reason,omitempty"`
 
-	// Operation is what is asked, by its name in the Interpret protocol.
+	// Operation is the operation, by its name in the Interpret protocol.
 	Operation interpreter.Operation `json:"operation"`
-	// Object is what it is asked about.
+	// Object is the object of the query.
 	Object map[string]any `json:"object"`
 	// Observed is the object on the cluster, for Retain.
 	Observed map[string]any `json:"observed,omitempty"`
 	// Replicas is the number to set, for ReviseReplica.
 	Replicas int32 `json:"replicas,omitempty"`
-	// Statuses are what to aggregate, for AggregateStatus.
+	// Statuses are the statuses to aggregate, for AggregateStatus.
 	Statuses []interpreter.AggregatedStatusItem `json:"statuses,omitempty"`
 
-	// Want is the answer.
+	// Want is the expected answer.
 	Want Want `json:"want"`
 }
 
-// Want is an answer. One of its fields is set, or Replicas and Requirements.
+// Want is an expected answer. One of its fields is set, or Replicas and Requirements.
 type Want struct {
 	Replicas     *int32                                 `json:"replicas,omitempty"`
 	Requirements *interpreter.ReplicaRequirements       `json:"requirements,omitempty"`
@@ -51,7 +51,8 @@ type Want struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Load reads the cases of a file. An unknown field, or a case without name, operation or object, is an error.
+// Load reads the cases of a file. It returns an error for an unknown field, and for a case without
+// name, operation or object.
 func Load(path string) ([]Case, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -74,7 +75,7 @@ func Load(path string) ([]Case, error) {
 	return cases, nil
 }
 
-// read keeps numbers as they are written: a float64 does not hold all of them.
+// read decodes a case. It keeps numbers as text: not every number fits into a float64.
 func (c *Case) read(document yamldoc.Document) error {
 	text, err := document.StrictJSON()
 	if err != nil {
@@ -86,7 +87,8 @@ func (c *Case) read(document yamldoc.Document) error {
 	return decoder.Decode(c)
 }
 
-// query returns the question. Numbers become what JSON makes of them, as in objects that come from an API server.
+// query returns the query of a case. Its numbers have the types of decoded objects of an API
+// server.
 func (c *Case) query() (interpreter.Query, error) {
 	q := interpreter.Query{Operation: c.Operation, Replicas: c.Replicas, Statuses: c.Statuses}
 	var err error
@@ -109,8 +111,8 @@ func object(content map[string]any) (*unstructured.Unstructured, error) {
 	return u, err
 }
 
-// Check asks a target about a case, for code that is no test. The text says how the answer differs; it is empty for the
-// right one.
+// Check sends the query of a case to a target, for code outside of tests. It returns the difference
+// to the expected answer, or an empty text.
 func Check(ctx context.Context, target interpreter.Interpreter, c Case) string {
 	q, err := c.query()
 	if err != nil {
@@ -124,7 +126,7 @@ func Check(ctx context.Context, target interpreter.Interpreter, c Case) string {
 	return c.compare(answer, err)
 }
 
-// compare says how an answer or an error differs from what is wanted.
+// compare returns the difference between an answer or an error and the expected one.
 func (c *Case) compare(answer interpreter.Answer, err error) string {
 	if c.Want.Error != "" || err != nil {
 		return compareErrors(c.Want.Error, err)

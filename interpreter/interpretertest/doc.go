@@ -34,7 +34,7 @@
 //	}
 //
 // Every [interpreter.Interpreter] is a target, such as customization.New(…), lua.New(…) or a chain.
-// [URL] is a target that asks a webhook over TLS, in one of the protocols.
+// [URL] returns a target that calls a webhook over TLS, in one of the protocols.
 //
 // A test can start the webhook itself, with a certificate for the test:
 //

@@ -46,8 +46,8 @@ func RunFile(t *testing.T, target interpreter.Interpreter, path string) {
 	Run(t, target, cases...)
 }
 
-// URL returns a target that asks the webhook at an https URL about everything, in one of the protocols. The CAs, in PEM, are
-// those of its certificate.
+// URL returns a target that sends all queries to the webhook at an https URL, in one of the
+// protocols. The CA bundle, in PEM, must verify its certificate.
 func URL(t testing.TB, protocol interpreter.Protocol, url string, caBundle []byte) interpreter.Interpreter {
 	t.Helper()
 	secret := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
@@ -62,7 +62,7 @@ func URL(t testing.TB, protocol interpreter.Protocol, url string, caBundle []byt
 	}
 	t.Cleanup(c.Close)
 	configurations := everything(protocol, url, caBundle)
-	// A rule for everything does not hold for Secrets.
+	// A rule for everything does not match Secrets.
 	for i := range configurations.Exploring {
 		rules := &configurations.Exploring[i].Webhooks[0].Rules
 		*rules = append(*rules, v1alpha1.RuleWithOperations{Operations: []v1alpha1.OperationType{v1alpha1.ExploreAll},
@@ -79,7 +79,7 @@ func URL(t testing.TB, protocol interpreter.Protocol, url string, caBundle []byt
 	return c
 }
 
-// everything sends all questions to one webhook.
+// everything returns a configuration that sends all queries to one webhook.
 func everything(protocol interpreter.Protocol, url string, caBundle []byte) caller.Configurations {
 	client := admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: caBundle}
 	all := []string{"*"}

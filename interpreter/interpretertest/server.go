@@ -19,21 +19,22 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// Server is a webhook to be held against the protocols.
+// Server describes a webhook to test.
 type Server struct {
-	// URL is where it is, https://….
+	// URL is the address of the webhook, https://….
 	URL string
-	// Client reaches it: it trusts its certificate.
+	// Client sends the requests. It must trust the certificate of the webhook.
 	Client *http.Client
-	// Protocols are those that it speaks. Defaults to both.
+	// Protocols are the protocols of the webhook. Defaults to both.
 	Protocols []interpreter.Protocol
-	// Cases are questions that it can answer. Their answers are looked at for their form, and compared where the case
-	// says what is wanted.
+	// Cases are queries that the webhook can answer. The form of each answer is checked. The
+	// content is compared if the case has an expected answer.
 	Cases []Case
 }
 
-// CheckServer holds a webhook against the protocols: what is no request must not be answered with 2xx, or be answered as
-// not successful; answers must be in the protocol and kind of the request, with its UID and what the operation asks for.
+// CheckServer tests a webhook against the protocols. An invalid request must be answered with an
+// HTTP status other than 2xx, or as not successful. An answer must have the protocol, the kind and
+// the UID of the request, and the field of the operation.
 func CheckServer(t *testing.T, s Server) {
 	t.Helper()
 	if len(s.Protocols) == 0 {
@@ -52,10 +53,10 @@ func CheckServer(t *testing.T, s Server) {
 	}
 }
 
-// badRequest is an HTTP request that a webhook must refuse.
+// badRequest is an HTTP request that a webhook must reject.
 type badRequest struct {
 	name, method, contentType, body string
-	// success is whether a 2xx with an answer that is not successful will do.
+	// success is whether a 2xx answer that is not successful is allowed.
 	success bool
 }
 

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// forbidden are the basic functions that Karmada does not offer either, and those that write to the
-// output of the process.
+// forbidden are the basic functions that Karmada does not offer either, and the functions that
+// write to the output of the process.
 var forbidden = []string{
 	"collectgarbage", "dofile", "getfenv", "getmetatable", "load", "loadfile", "loadstring", "module", "newproxy",
 	"rawequal", "rawget", "rawset", "setfenv", "setmetatable", "_printregs",
@@ -55,7 +55,7 @@ func (m *meter) set(table *glua.LTable, name string, function glua.LGFunction) {
 	table.RawSetString(name, m.state.NewFunction(function))
 }
 
-// forbid replaces a function by an error.
+// forbid replaces a function by one that raises an error.
 func (m *meter) forbid(table *glua.LTable, name, full string) {
 	m.set(table, name, func(l *glua.LState) int {
 		l.RaiseError("function %s is not available to customizations", full)
@@ -72,14 +72,14 @@ func (m *meter) wrap(table *glua.LTable, name string, bound func(l *glua.LState)
 	})
 }
 
-// check raises an error if the call has to end.
+// check raises an error if the call must end.
 func (m *meter) check(ok bool) {
 	if !ok {
 		m.state.RaiseError("%s", m.err.Error())
 	}
 }
 
-// pcall calls a function and catches its errors, but not the end of the call.
+// pcall calls a function and catches its errors, but not an error that ends the call.
 func (m *meter) pcall(l *glua.LState) int {
 	l.CheckAny(1)
 	if err := l.PCall(l.GetTop()-1, glua.MultRet, nil); err != nil {
@@ -113,7 +113,7 @@ func (m *meter) xpcall(l *glua.LState) int {
 	return 2
 }
 
-// caughtSteps are the steps for an error that is caught: gopher-lua makes a stack trace for it.
+// caughtSteps are the steps for a caught error: gopher-lua makes a stack trace for it.
 const caughtSteps = 256
 
 // caught returns an error as a value of the script.
@@ -141,7 +141,7 @@ func (m *meter) openTable(module *glua.LTable) *glua.LTable {
 			at = glua.LNumber(l.CheckInt(2))
 		}
 		if at <= glua.LNumber(n) && at >= 1 {
-			m.check(m.charge(elementCost) && m.spend(n/64)) // the elements behind it move
+			m.check(m.charge(elementCost) && m.spend(n/64)) // the later elements move
 			return
 		}
 		m.check(m.chargeSet(table, at))
@@ -162,7 +162,8 @@ func (m *meter) openTable(module *glua.LTable) *glua.LTable {
 	return module
 }
 
-// concat is table.concat, which does not put all elements on the stack first.
+// concat implements table.concat. Unlike gopher-lua, it does not put all elements on the stack
+// first.
 func (m *meter) concat(l *glua.LState) int {
 	table, separator := l.CheckTable(1), l.OptString(2, "")
 	n := table.Len()
@@ -191,8 +192,8 @@ func (m *meter) concat(l *glua.LState) int {
 	return 1
 }
 
-// openMath replaces the functions that use a generator of the process. Each call has its own, which
-// starts with the same number: equal questions have equal answers.
+// openMath replaces the functions that use the random numbers of the process. Each call has its own
+// generator with the same seed, so equal queries have equal answers.
 func (m *meter) openMath(module *glua.LTable) *glua.LTable {
 	random := rand.New(rand.NewPCG(1, 1))
 	m.set(module, "randomseed", func(l *glua.LState) int {

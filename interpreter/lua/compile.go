@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// maxScript is the size limit of a script. The compiler calls itself for values in values, so a
-	// script's size bounds its stack.
+	// maxScript is the size limit of a script. The compiler is recursive for nested values, so the
+	// size of a script bounds its stack.
 	maxScript = 64 << 10
-	// maxArithmetic is the limit of arithmetic operators in each other, as in a+1+1. The compiler's
-	// time is quadratic in it. Lua has the same limit for levels of syntax.
+	// maxArithmetic is the limit of nested arithmetic operators, as in a+1+1. The compiler's time
+	// is quadratic in their number. Lua has the same limit for levels of syntax.
 	maxArithmetic = 200
 )
 
@@ -55,12 +55,12 @@ func compileChunk(source string) (proto *glua.FunctionProto, err error) {
 	return glua.Compile(chunk, chunkName)
 }
 
-// checkArithmetic returns an error for a syntax tree with too many arithmetic operators in each
-// other. It does not call itself: a tree can have as many levels as the script has characters.
+// checkArithmetic returns an error for a syntax tree with too many nested arithmetic operators. It
+// is not recursive: a tree can have as many levels as the script has characters.
 func checkArithmetic(chunk []ast.Stmt) error {
 	type part struct {
 		value reflect.Value
-		depth int // operators around it, without others in between
+		depth int // arithmetic operators directly around it
 	}
 	for parts := []part{{value: reflect.ValueOf(chunk)}}; len(parts) > 0; {
 		p := parts[len(parts)-1]
@@ -112,7 +112,7 @@ func (s *script) syntaxError(source string, err error) *Error {
 	return e
 }
 
-// symbol returns the character at a place: the parser does not name tokens of one character.
+// symbol returns the character at a position: the parser does not name tokens of one character.
 func symbol(source string, at ast.Position) string {
 	n := 0
 	for line := range strings.Lines(source) {

@@ -32,15 +32,15 @@ func (m *meter) parse(raw []byte) (any, error) {
 	return value, err
 }
 
-// chargeParsed counts the memory of decoded JSON. The decoder itself refuses values that take much
-// more than their text.
+// chargeParsed counts the memory of decoded JSON. The decoder itself rejects values that take much
+// more memory than their text.
 func (m *meter) chargeParsed(raw []byte) bool {
 	size, err := rawjson.Memory(raw)
 	return err != nil || m.charge(size)
 }
 
-// toLua converts a decoded value. The members of a table are in the order of their names. Members
-// that are null are left out, as in Karmada, because a table cannot have them.
+// toLua converts a decoded value. The members of a table are in the order of their names. Null
+// members are omitted, as in Karmada, because a table cannot have them.
 func (m *meter) toLua(value any) (glua.LValue, error) {
 	switch v := value.(type) {
 	case map[string]any:

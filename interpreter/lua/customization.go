@@ -49,7 +49,7 @@ type rule struct {
 	LuaScript *string `json:"luaScript"`
 }
 
-// list is a List, or the list of the type.
+// list is a List or a ResourceInterpreterCustomizationList.
 type list struct {
 	Kind  string            `json:"kind"`
 	Items []json.RawMessage `json:"items"`
@@ -92,7 +92,7 @@ func (r *reader) fail(name, field string, err error) *Error {
 	return e
 }
 
-// yamlLine is the number of a line in an error of the YAML parser.
+// yamlLine matches the line number in an error of the YAML parser.
 var yamlLine = regexp.MustCompile(`(?s)^.*?line (\d+): `)
 
 // document reads a customization, or a list of them.
@@ -130,7 +130,7 @@ func (r *reader) document(text yamldoc.Document) error {
 // one reads a customization.
 func (r *reader) one(raw []byte) *Error {
 	var typed metav1.PartialObjectMetadata
-	_ = json.Unmarshal(raw, &typed) // which errors below
+	_ = json.Unmarshal(raw, &typed) // errors are returned below
 	switch {
 	case typed.Kind == "InterpreterCustomization":
 		return r.fail(typed.Name, "kind", errors.New(
@@ -183,7 +183,7 @@ func (r *reader) rules(c *customization) *Error {
 		case rule == nil: // null
 		case rule.LuaScript == nil:
 			return r.fail(c.Name, at+".luaScript", errors.New("the script is missing"))
-		case *rule.LuaScript != "": // an empty one is none, as in Karmada
+		case *rule.LuaScript != "": // an empty script is ignored, as in Karmada
 			c.scripts[field] = *rule.LuaScript
 		}
 	}
@@ -193,7 +193,7 @@ func (r *reader) rules(c *customization) *Error {
 	return nil
 }
 
-// mistyped returns an error for a value of another type, at a path in the field around it.
+// mistyped returns an error for a value of a wrong type. around is the path of the outer field.
 func (r *reader) mistyped(name, around string, err error) *Error {
 	var kind *json.UnmarshalTypeError
 	if !errors.As(err, &kind) {
@@ -228,7 +228,7 @@ func (r *reader) unknown(name, around string, err error) *Error {
 	return r.fail(name, around+field.FieldPath(), errors.New(problem))
 }
 
-// check returns an error in a field.
+// check returns the first invalid field and its error.
 func (c *customization) check() (field string, err error) {
 	const target = "spec.target."
 	switch gv, err := schema.ParseGroupVersion(c.Spec.Target.APIVersion); {
@@ -248,7 +248,7 @@ func (c *customization) check() (field string, err error) {
 	return "", nil
 }
 
-// target returns the kind that a customization is for.
+// target returns the kind of the objects that a customization interprets.
 func (c *customization) target() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(c.Spec.Target.APIVersion, c.Spec.Target.Kind)
 }

@@ -40,16 +40,16 @@
 // accuratePodRequirements and getPodDependencies. The last two answer as package native does.
 // Function print has no effect.
 //
-// Each call has a new state, so global variables do not outlive it. The members of an object are
-// visited in the order of their names, and math.random returns the same numbers in each call: equal
-// questions have equal answers, unless the script uses the time.
+// Each call has a new state, so global variables end with it. The members of an object are visited
+// in the order of their names, and math.random returns the same numbers in each call. So equal
+// queries have equal answers, unless the script uses the time.
 //
 // # Values
 //
-// Scripts do not see members that are null. A list with null is an error. Members of an object that
-// a script does not change stay as they are, also null and numbers that Lua rounds.
+// Null members are not visible to scripts. A list with null is an error. Members of an object that
+// a script does not change stay the same, including null and numbers that Lua rounds.
 //
-// An empty table that comes from an argument stays an object or a list. An empty table of the
+// An empty table of an argument stays an object or a list. An empty table of the
 // script becomes the empty object or list at the same path of the arguments. If the arguments have
 // no value there, the table is omitted. In a status all empty tables are omitted, as in Karmada.
 //

@@ -15,7 +15,7 @@ import (
 )
 
 // Error is returned for a customization that cannot be loaded, and for a script that fails. Its
-// text has no values of objects, unless the script puts them into a message.
+// text has no values of objects, unless the script adds them to a message.
 type Error struct {
 	// File is the name of the file.
 	File string
@@ -34,7 +34,7 @@ type Error struct {
 	Err error
 }
 
-// Error returns all that is known:
+// Error returns the known fields:
 //
 //	FILE: ResourceInterpreterCustomization NAME: FIELD:LINE:COLUMN: OPERATION of OBJECT: mistake
 func (e *Error) Error() string {
@@ -102,12 +102,12 @@ func (s *script) runError(m *meter, err error) *Error {
 	}
 	e.Err = errors.New(shorten(message))
 	if m.err != nil {
-		e.Err = m.err // which errors.Is compares with errors of the context
+		e.Err = m.err // unchanged, so errors.Is finds errors of the context
 	}
 	return e
 }
 
-// shorten bounds a message that a script has made.
+// shorten limits the length of a message that a script has made.
 func shorten(message string) string {
 	const longest = 1000
 	if len(message) <= longest {

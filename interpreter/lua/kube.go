@@ -72,7 +72,7 @@ func arguments(l *glua.LState, function string, n int) {
 	}
 }
 
-// quantity returns an argument that is a quantity. Nil is 0.
+// quantity returns an argument as a quantity. Nil is 0.
 func quantity(l *glua.LState, i int) resource.Quantity {
 	v := l.Get(i)
 	if v == glua.LNil {
@@ -82,7 +82,7 @@ func quantity(l *glua.LState, i int) resource.Quantity {
 	text := l.CheckString(i)
 	raw, err := json.Marshal(text)
 	if err == nil {
-		err = rawjson.Decode(raw, &q) // which bounds what a quantity may be
+		err = rawjson.Decode(raw, &q) // which limits the length of a quantity
 	}
 	if err != nil {
 		l.ArgError(i, fmt.Sprintf("%.64q is not a quantity", text))
@@ -100,7 +100,7 @@ func (m *meter) template(l *glua.LState) *corev1.PodTemplateSpec {
 	return template
 }
 
-// push puts a value that can be encoded on the stack.
+// push encodes a value and puts it on the stack.
 func (m *meter) push(l *glua.LState, value any) {
 	raw, err := json.Marshal(value)
 	if err != nil {

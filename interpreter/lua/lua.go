@@ -32,7 +32,7 @@ type Options struct {
 	// Timeout is the limit for the time of one call. Defaults to one second, which is the limit of
 	// Karmada.
 	Timeout time.Duration
-	// Clock is the time that scripts see. Defaults to the clock of the system.
+	// Clock is the clock of scripts. Defaults to the clock of the system.
 	Clock clock.PassiveClock
 }
 
@@ -67,11 +67,11 @@ type Interpreter struct {
 	interpreter.Ask
 	limits limits
 	clock  clock.PassiveClock
-	slots  chan struct{} // one for each call that runs
+	slots  chan struct{} // one for each running call
 	kinds  atomic.Pointer[map[schema.GroupVersionKind]scripts]
 }
 
-// scripts are those of one kind. There are several only for dependencies.
+// scripts are the scripts of one kind. Only InterpretDependency may have several.
 type scripts map[interpreter.Operation][]*script
 
 // New returns an interpreter with the customizations of files, as [Interpreter.Set] loads them.
@@ -96,7 +96,7 @@ func New(options Options, files ...File) (*Interpreter, error) {
 // a call of its function.
 //
 // If a customization cannot be loaded, the error is an [*Error], and the earlier customizations
-// stay in effect. Running calls end with the earlier customizations.
+// stay in effect. Calls in progress continue with the earlier customizations.
 func (i *Interpreter) Set(ctx context.Context, files ...File) error {
 	customizations, err := read(files)
 	if err != nil {
@@ -156,8 +156,8 @@ func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (inter
 	return answer, nil
 }
 
-// Handle implements [interpreter.Handler], so that customizations can be served as a webhook. A
-// kind or an operation without a script is answered with the code 501.
+// Handle implements [interpreter.Handler], to serve customizations as a webhook. A kind or an
+// operation without a script is answered with the code 501.
 func (i *Interpreter) Handle(ctx context.Context, r interpreter.Request) interpreter.Response {
 	gvk := schema.GroupVersionKind(r.Kind)
 	found := i.scripts(gvk, r.Operation)

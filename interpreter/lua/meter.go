@@ -27,7 +27,7 @@ const (
 	callCost      = 2 * stringCost // a result, such as a number or a short text
 	argumentsCost = tableCost + firstMembers + firstElements
 	maxString     = 1_000_000 // as in Karmada
-	checkEvery    = 16        // steps until the context is looked at
+	checkEvery    = 16        // steps between checks of the context
 )
 
 // limits bound one call of a script.
@@ -39,22 +39,22 @@ type limits struct {
 // meter counts the steps and the memory of one call, and ends it at its limits.
 //
 // It is the context of the Lua state. The virtual machine calls Done before each instruction, so
-// that Done can look at the instruction first. Memory only grows: garbage counts, too.
+// Done can inspect the instruction first. Memory never decreases: garbage counts, too.
 type meter struct {
 	ctx       context.Context
 	limits    limits
 	state     *glua.LState
 	sites     []site
-	constants []any // of the script, large numbers
+	constants []any // large numbers of the script
 
 	steps, memory int
-	err           error // why the call has ended; it stays
+	err           error // the first error, which ends the call
 
-	arguments    *glua.LTable // the table arg that was counted last
+	arguments    *glua.LTable // the last counted table arg
 	object, list *glua.LTable // the metatables that mark tables made of JSON
 }
 
-// ended is the channel that Done returns when the call has to end.
+// ended is the channel that Done returns when the call must end.
 var ended = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // Done implements [context.Context].
@@ -84,7 +84,7 @@ func (m *meter) fail(err error) bool {
 	return false
 }
 
-// spend counts steps. It reports whether the call may go on.
+// spend counts steps. It reports whether the call may continue.
 func (m *meter) spend(steps int) bool {
 	before := m.steps
 	m.steps += steps
@@ -100,7 +100,7 @@ func (m *meter) spend(steps int) bool {
 	return true
 }
 
-// charge counts memory. It reports whether the call may go on.
+// charge counts memory. It reports whether the call may continue.
 func (m *meter) charge(bytes int) bool {
 	if m.err != nil {
 		return false
@@ -123,7 +123,7 @@ func (m *meter) text(length int) bool {
 	return m.charge(stringCost + length)
 }
 
-// inspect counts the memory that the next instruction allocates, before it does.
+// inspect counts the memory that the next instruction will allocate.
 func (m *meter) inspect() {
 	frame, ok := m.state.GetStack(0)
 	if !ok {
@@ -200,10 +200,10 @@ func (m *meter) chargeConcat(s *site) {
 // exponent.
 const maxNumberText = 25
 
-// chargeArguments counts the table arg, which a function has that takes variable arguments and does
-// not use "...".
+// chargeArguments counts the table arg. Functions with variable arguments that do not use "..."
+// have it.
 func (m *meter) chargeArguments(s *site) {
-	// A loop can come back to the first instruction.
+	// A loop can return to the first instruction.
 	if table, ok := m.register(s.parameters).(*glua.LTable); ok && table != m.arguments {
 		m.arguments = table
 		m.charge(argumentsCost + elementCost*table.Len())
@@ -250,7 +250,7 @@ func (m *meter) chargeElement(table *glua.LTable, i int) bool {
 	return true
 }
 
-// whole returns a number as an integer, if it stands for one only.
+// whole returns a number as an integer, if no other integer has the same float64.
 func whole(n float64) (int64, bool) {
 	if n != math.Trunc(n) || math.Abs(n) > maxExact {
 		return 0, false
@@ -258,5 +258,5 @@ func whole(n float64) (int64, bool) {
 	return int64(n), true
 }
 
-// maxExact is the largest number up to which a float64 stands for one integer.
+// maxExact is the largest integer up to which each float64 represents one integer.
 const maxExact = 1<<53 - 1

@@ -24,7 +24,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// operation is an operation that a customization can have.
+// operation is an operation of a customization.
 type operation struct {
 	name     interpreter.Operation
 	field    string // of spec.customizations
@@ -47,7 +47,7 @@ var operations = []*operation{
 	{v1alpha1.InterpretDependency, "dependencyInterpretation", "GetDependencies", 1, answerDependencies},
 }
 
-// question is a request with its arguments decoded.
+// question is a request with decoded arguments.
 type question struct {
 	*interpreter.Request
 	arguments []any
@@ -84,7 +84,7 @@ func (q *question) decode(m *meter) error {
 		}
 		q.arguments = append(q.arguments, int64(*q.DesiredReplicas))
 	case v1alpha1.AggregateStatus:
-		raw, err := json.Marshal(q.AggregatedStatus) // null, which is nil to the script, if there are none
+		raw, err := json.Marshal(q.AggregatedStatus) // without statuses null, which is nil in Lua
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (q *question) values(m *meter) ([]glua.LValue, error) {
 	return values, nil
 }
 
-// respond asks the scripts. There are several only for dependencies.
+// respond runs the scripts. Only InterpretDependency may have several.
 func (i *Interpreter) respond(ctx context.Context, request *interpreter.Request, scripts []*script) (
 	interpreter.Response, error,
 ) {
@@ -145,7 +145,7 @@ func typeName(value glua.LValue) string {
 	return "a " + value.Type().String()
 }
 
-// missing is what to do if a result is nil.
+// missing returns advice for a result that is nil.
 func missing(value glua.LValue) string {
 	if value == glua.LNil {
 		return ": each path of the script must return one"
@@ -166,7 +166,7 @@ func answerObject(m *meter, q *question, results []glua.LValue, r *interpreter.R
 	if err != nil {
 		return err
 	}
-	// The patch has only what the script has changed: Lua does not represent all values.
+	// The patch has only the changes of the script: Lua does not represent all values.
 	before, err := json.Marshal(withoutNull(q.arguments[0]))
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func answerObject(m *meter, q *question, results []glua.LValue, r *interpreter.R
 	return nil
 }
 
-// withoutNull returns a decoded value without the members that are null, as a script sees it.
+// withoutNull returns a decoded value without null members, as scripts receive it.
 func withoutNull(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -210,7 +210,7 @@ func withoutNull(value any) any {
 	return value
 }
 
-// sameIdentity returns an error if a script has made another object of an object.
+// sameIdentity returns an error if a script has changed the identity of an object.
 func sameIdentity(before, after []byte) error {
 	for _, path := range [][]string{
 		{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "uid"},
@@ -294,7 +294,8 @@ func selector(d interpreter.DependentObjectReference) string {
 	return metav1.FormatLabelSelector(d.LabelSelector)
 }
 
-// answerDependencies adds the dependencies of one script, each once and in the order of Karmada.
+// answerDependencies adds the dependencies of one script, without duplicates and in the order of
+// Karmada.
 func answerDependencies(m *meter, _ *question, results []glua.LValue, r *interpreter.Response) error {
 	t, err := table(results[0])
 	if err != nil {

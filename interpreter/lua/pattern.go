@@ -9,7 +9,8 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// maxPattern is the size limit of a pattern. A match calls itself at most once for each item.
+// maxPattern is the size limit of a pattern. The recursion of a match has at most one level for
+// each item.
 const maxPattern = 4096
 
 // byteSet has a bit for each byte that it contains.
@@ -58,7 +59,7 @@ type item struct {
 	x, y    byte // of balance
 }
 
-// pattern is a pattern of Lua 5.1 as gopher-lua reads it.
+// pattern is a pattern of Lua 5.1, as interpreted by gopher-lua.
 type pattern struct {
 	items    []item
 	anchored bool
@@ -138,7 +139,7 @@ func (p *parser) next() error {
 	return err
 }
 
-// repeat lets the last item repeat, if it is a byte. Otherwise the character stands for itself.
+// repeat makes the last item repeated if it is a byte. Otherwise the character is literal.
 func (p *parser) repeat(c byte) {
 	if n := len(p.items); n == 0 || p.items[n-1].kind != one {
 		i := item{kind: one}
@@ -208,8 +209,7 @@ func (p *parser) class(set *byteSet, sets bool) error {
 	return nil
 }
 
-// set reads what follows a [. As in gopher-lua, a range that begins or ends with a class contains
-// nothing.
+// set reads the set after a [. As in gopher-lua, a range that begins or ends with a class is empty.
 func (p *parser) set(out *byteSet) error {
 	inverted := p.at < len(p.text) && p.text[p.at] == '^'
 	if inverted {
@@ -263,8 +263,7 @@ func (p *parser) set(out *byteSet) error {
 	return nil
 }
 
-// named adds the class of a letter after %. A character that is not such a letter stands for
-// itself.
+// named adds the class of a letter after %. Any other character is literal.
 func named(set *byteSet, letter byte) {
 	var class byteSet
 	switch letter | 0x20 {
@@ -308,7 +307,7 @@ func named(set *byteSet, letter byte) {
 	set.join(&class)
 }
 
-// matcher matches a pattern with one string, and counts steps.
+// matcher matches a pattern against one string, and counts steps.
 type matcher struct {
 	*pattern
 	meter *meter
@@ -355,14 +354,14 @@ func (r *matcher) tick() {
 	}
 }
 
-// has reports whether the byte at an index is of the item's set.
+// has reports whether the byte at an index is in the set of an item.
 func (r *matcher) has(i *item, at int) bool {
 	r.tick()
 	return at < len(r.text) && i.set.has(r.text[at])
 }
 
-// match matches the items from one on at an index, and returns where the match ends. Each item is
-// passed in order, so a capture that a failed attempt has set is set again.
+// match matches the items from next at an index, and returns the end of the match. Items are
+// matched in order, so captures of a failed attempt are overwritten.
 func (r *matcher) match(next, at int) (int, bool) {
 	for ; next < len(r.items); next++ {
 		i := &r.items[next]

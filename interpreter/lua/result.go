@@ -16,11 +16,11 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// maxDepth is the limit of tables in tables of a result. Package encoding/json reads no deeper
-// text.
+// maxDepth is the limit of nested tables in a result. Package encoding/json has the same limit for
+// decoding.
 const maxDepth = 10_000
 
-// emptyKind has a bit for each kind of the empty values at a path.
+// emptyKind has a bit for each kind of empty values at a path.
 type emptyKind byte
 
 const (
@@ -39,16 +39,16 @@ const (
 
 // encoder converts a result to values that package encoding/json encodes.
 //
-// An empty table can be an object or a list. A table that was made of JSON keeps its kind. For a
+// An empty table can be an object or a list. A table that was made from JSON keeps its kind. For a
 // table that the script has made, the empty values at the same path of the arguments decide, as in
-// Karmada. An element of a list has the path of its list. A table without such a value is left out.
-// In a status all empty tables are left out.
+// Karmada. An element of a list has the path of its list. A table without such a value is omitted.
+// In a status all empty tables are omitted.
 type encoder struct {
 	meter   *meter
 	status  statusPart
 	empties map[string]emptyKind
 	exact   map[float64]any  // large numbers of the arguments and the script, which Lua may not represent exactly
-	unclear map[float64]bool // several of them have the same number
+	unclear map[float64]bool // several numbers have the same float64
 	inside  map[*glua.LTable]bool
 	path    []byte // of the members: a NUL and the name for each
 }
@@ -124,8 +124,8 @@ func (e *encoder) learnNumber(n float64, v any) error {
 	return nil
 }
 
-// encode returns a result as it is decoded from JSON. An omitted value is false. The value that was
-// at the same path before the call tells a large number from others that are the same in Lua.
+// encode returns a result as decoded JSON, and false for an omitted value. was is the value at the
+// same path before the call. It distinguishes a large number from others with the same float64.
 func (e *encoder) encode(value glua.LValue, was any) (out any, there bool, err error) {
 	if !e.meter.spend(1) || !e.meter.charge(stringCost) {
 		return nil, false, e.meter.err
@@ -301,7 +301,7 @@ func (m *meter) decode(t *glua.LTable, into any) error {
 	if err != nil {
 		return err
 	}
-	// A small value of the text can be a large struct, such as a container.
+	// A small JSON value can be a large struct, such as a container.
 	const valueCost = 1 << 10
 	if !m.charge(valueCost * rawjson.Count(raw, m.limits.memory/valueCost+1)) {
 		return m.err
@@ -309,8 +309,8 @@ func (m *meter) decode(t *glua.LTable, into any) error {
 	return rawjson.Decode(raw, into)
 }
 
-// encode returns a table as JSON. The table itself is an object or a list if it is empty. The value
-// that was at the place of the result may be nil.
+// encode returns a table as JSON. object is whether the table itself is an object if it is empty.
+// was is the value at the path of the result before the call, or nil.
 func (m *meter) encode(t *glua.LTable, object bool, status statusPart, was any, arguments ...any) ([]byte, error) {
 	e, err := newEncoder(m, status, arguments...)
 	if err != nil {
@@ -335,7 +335,7 @@ func (m *meter) encode(t *glua.LTable, object bool, status statusPart, was any, 
 	return raw, nil
 }
 
-// integer returns a result that is a number of 32 bits.
+// integer returns a result that is a number from 0 to 2^31-1.
 func integer(value glua.LValue) (int32, error) {
 	n, ok := value.(glua.LNumber)
 	if !ok {

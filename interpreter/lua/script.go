@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// chunkName is the name of a script in its own messages, as in Karmada.
+	// chunkName is the name of a script in the messages of Lua, as in Karmada.
 	chunkName = "<string>"
-	// firstSite is the number of the first instruction, as a line. No script has as many lines.
+	// firstSite is the line number of the first instruction. It is larger than any line of a
+	// script.
 	firstSite = 1 << 28
-	// constantBit is set in an operand that is a constant.
+	// constantBit is set in an operand for a constant.
 	constantBit = 1 << 8
 )
 
-// script is one compiled luaScript of a customization. It is never changed, and any number of
-// states run it.
+// script is one compiled luaScript of a customization. It does not change, and any number of states
+// run it.
 type script struct {
 	file, name string // of the customization
 	operation  *operation
@@ -30,8 +31,8 @@ type script struct {
 	constants  []any // large numbers
 }
 
-// site is an instruction of a script. The compiler's table of lines is replaced by the numbers of
-// sites, so that the state reports which instruction is next.
+// site is an instruction of a script. The numbers of sites replace the compiler's table of lines,
+// so the state reports the next instruction.
 type site struct {
 	op, a, b, c int
 	line        int
@@ -42,7 +43,7 @@ type site struct {
 	arguments   bool // the first instruction of a function with the table arg
 }
 
-// number gives each instruction of a function, and of the functions in it, the number of its site.
+// number sets the site numbers of the instructions of a function and its inner functions.
 func (s *script) number(proto *glua.FunctionProto) {
 	for _, constant := range proto.Constants {
 		if n, ok := constant.(glua.LNumber); ok && math.Abs(float64(n)) > maxExact {
@@ -73,7 +74,7 @@ func (s *script) number(proto *glua.FunctionProto) {
 	}
 }
 
-// lines returns a message with lines in place of the numbers of sites.
+// lines returns a message with the numbers of sites replaced by lines.
 func (m *meter) lines(message string) string {
 	const mark = chunkName + ":"
 	var out strings.Builder

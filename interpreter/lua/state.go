@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// The stacks are at least as large as in Karmada, which has gopher-lua's defaults.
+	// The stacks are at least as large as in Karmada, which uses the defaults of gopher-lua.
 	maxCalls, maxRegisters          = 256, 8192
 	firstRegisters, registersGrowth = 256, 256
 	stackCost                       = maxCalls*96 + 16*maxRegisters
@@ -21,8 +21,8 @@ const (
 
 var errTimeout = errors.New("the script ran longer than Options.Timeout: make it simpler, or raise the timeout")
 
-// run runs a script in a new state and then calls its function. The state, with all that the script
-// has made, ends when use returns.
+// run runs a script in a new state and then calls its function. The state and all its values are
+// invalid after use returns.
 func (i *Interpreter) run(ctx context.Context, s *script, arguments func(*meter) ([]glua.LValue, error),
 	use func(*meter, []glua.LValue) error,
 ) error {
@@ -70,7 +70,7 @@ func newMeter(ctx context.Context, limits limits, s *script, now clock.PassiveCl
 	return m
 }
 
-// load runs the script as a whole, which defines its function.
+// load runs the whole script, and returns the function that it defines.
 func (m *meter) load(s *script) (*glua.LFunction, error) {
 	if err := m.protected(m.state.NewFunctionFromProto(s.proto), 0, nil); err != nil {
 		return nil, s.runError(m, err)
@@ -95,7 +95,7 @@ func (m *meter) call(s *script, function *glua.LFunction, arguments []glua.LValu
 	return results, nil
 }
 
-// protected calls a function. A script can catch errors, but not the end of the call.
+// protected calls a function. A script can catch errors, but not an error that ends the call.
 func (m *meter) protected(function *glua.LFunction, results int, arguments []glua.LValue) (err error) {
 	defer func() {
 		// gopher-lua makes a stack trace when it recovers from an error, which panics if the stack

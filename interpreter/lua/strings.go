@@ -38,7 +38,7 @@ func (m *meter) openString(module *glua.LTable) *glua.LTable {
 	return module
 }
 
-// checkText returns an argument that is a string of at most the size that scripts may make.
+// checkText returns a string argument. It raises an error if the string is longer than maxString.
 func (m *meter) checkText(l *glua.LState, i int) string {
 	s := l.CheckString(i)
 	if len(s) > maxString {
@@ -47,8 +47,7 @@ func (m *meter) checkText(l *glua.LState, i int) string {
 	return s
 }
 
-// start returns the index, from 0, that an argument with an index from 1 or from the end stands
-// for.
+// start returns the index, from 0, for an argument with an index from 1 or from the end.
 func start(l *glua.LState, i int, s string) int {
 	at := l.OptInt(i, 1)
 	if at < 0 {
@@ -121,8 +120,8 @@ func (m *meter) gmatch(l *glua.LState) int {
 	return 1
 }
 
-// format formats values as fmt does, which gopher-lua uses. Other than gopher-lua, it fails where a
-// value does not fit.
+// format formats values as package fmt does, like gopher-lua. Unlike gopher-lua, it raises an error
+// for a value that does not fit.
 func (m *meter) format(l *glua.LState) int {
 	layout := m.checkText(l, 1)
 	var out strings.Builder

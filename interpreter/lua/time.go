@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// forbiddenOS are the functions of the library os other than those of the time.
+// forbiddenOS are the functions of the library os that do not return the time.
 var forbiddenOS = []string{
 	"clock", "difftime", "execute", "exit", "getenv", "remove", "rename", "setenv", "setlocale", "tmpname",
 }
@@ -50,7 +50,7 @@ func (m *meter) openTime(now clock.PassiveClock) *glua.LTable {
 	return module
 }
 
-// timeOf returns the time that a table with year, month and day stands for.
+// timeOf returns the time of a table with year, month and day.
 func timeOf(l *glua.LState, table *glua.LTable) time.Time {
 	field := func(name string, otherwise int) int {
 		n, ok := table.RawGetString(name).(glua.LNumber)
@@ -80,14 +80,14 @@ func (m *meter) fields(at time.Time) *glua.LTable {
 	return table
 }
 
-// layouts are the formats of a time by the letters of C.
+// layouts are the Go layouts of the letters of strftime.
 var layouts = map[byte]string{
 	'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'c': "02 Jan 06 15:04 MST", 'd': "02",
 	'F': time.DateOnly, 'H': "15", 'I': "03", 'm': "01", 'M': "04", 'p': "PM", 'P': "pm", 'S': "05",
 	'T': time.TimeOnly, 'x': "15/04/05", 'X': time.TimeOnly, 'y': "06", 'Y': "2006", 'z': "-0700", 'Z': "MST",
 }
 
-// maxDate is how many bytes a byte of a format can become.
+// maxDate is the maximum length of the output for a byte of a format.
 const maxDate = 32
 
 func date(at time.Time, layout string) string {

@@ -38,10 +38,11 @@ func job() interpreter.HandlerFor[*batchv1.Job] {
 	}
 }
 
-// generated reports whether the API server makes the selector of a job.
+// generated reports whether the API server generates the selector of a job.
 func generated(j *batchv1.Job) bool { return j.Spec.ManualSelector == nil || !*j.Spec.ManualSelector }
 
-// retainJob keeps the selector and the labels that the API server of the cluster made: they cannot be changed.
+// retainJob keeps the selector and the labels that the API server of the cluster generated: they
+// are immutable.
 func retainJob(_ context.Context, desired, observed *batchv1.Job) error {
 	if !generated(desired) {
 		return nil
@@ -65,7 +66,7 @@ func retainJob(_ context.Context, desired, observed *batchv1.Job) error {
 	return nil
 }
 
-// jobCondition returns the condition of a type where it is true.
+// jobCondition returns the condition of a type if it is True, or nil.
 func jobCondition(j []batchv1.JobCondition, kind batchv1.JobConditionType) *batchv1.JobCondition {
 	for i := range j {
 		if j[i].Type == kind && j[i].Status == corev1.ConditionTrue {
@@ -75,7 +76,8 @@ func jobCondition(j []batchv1.JobCondition, kind batchv1.JobConditionType) *batc
 	return nil
 }
 
-// jobHealthy: a job is healthy when it is done, runs, or is not to run, and nothing has failed for good.
+// jobHealthy reports whether a job is healthy: it is complete, running or suspended, and has not
+// failed.
 func jobHealthy(j *batchv1.Job) bool {
 	s := &j.Status
 	switch {
@@ -95,7 +97,7 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-// earlier returns the one of two times that is set, or that comes first.
+// earlier returns the earlier of two times. Nil is later than any time.
 func earlier(a, b *metav1.Time) *metav1.Time {
 	if a == nil || b != nil && b.Before(a) {
 		return b
@@ -127,8 +129,8 @@ func cronJob() interpreter.HandlerFor[*batchv1.CronJob] {
 	}
 }
 
-// cronJobHealthy: nothing says that a run failed but that none has succeeded since it was scheduled, and none is under
-// way.
+// cronJobHealthy reports whether a CronJob is healthy: it is suspended, was never scheduled, has a
+// running job, or its last run has succeeded.
 func cronJobHealthy(c *batchv1.CronJob) bool {
 	s := &c.Status
 	suspended := c.Spec.Suspend != nil && *c.Spec.Suspend

@@ -19,11 +19,12 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 )
 
-// conditionRules are those of the types that controllers of Kubernetes set. Of others nobody knows whether True is good.
+// conditionRules are the rules of the types that controllers of Kubernetes set. For other types,
+// the meaning of True is unknown.
 var conditionRules = map[string]aggregate.Rule{
 	string(appsv1.DeploymentAvailable):      aggregate.OnAll,
 	string(appsv1.DeploymentProgressing):    aggregate.OnAll,
-	string(appsv1.DeploymentReplicaFailure): aggregate.OnOne, // of ReplicaSets too
+	string(appsv1.DeploymentReplicaFailure): aggregate.OnOne, // also of ReplicaSets
 
 	string(batchv1.JobSuspended):          aggregate.OnAll,
 	string(batchv1.JobSuccessCriteriaMet): aggregate.Separate,
@@ -62,10 +63,10 @@ type (
 	report    = aggregate.Report
 )
 
-// conditions makes conditions of those that clusters report, sorted by type. Where all clusters
-// report a status and no condition, they are those before. A type that is not reported any more is
-// gone, but for one that is not known here: it may be the control plane's own. While a cluster has
-// not reported a status, known types are not gone but Unknown.
+// conditions combines the conditions that clusters report, sorted by type. If all clusters report a
+// status and no condition, it returns the earlier conditions. A type without reports is removed if
+// it is known: an unknown type may be the control plane's own. While a cluster has not reported a
+// status, known types are not removed but Unknown.
 func conditions[C any](before []C, items []interpreter.AggregatedStatusItem) ([]C, error) {
 	reports, silent, err := reported(items)
 	if err != nil || len(reports) == 0 && silent == 0 {
@@ -83,13 +84,13 @@ func conditionRuleOf(kind string) (aggregate.Rule, bool) {
 	return rule, known
 }
 
-// conditional is every status with conditions.
+// conditional decodes the conditions of any status.
 type conditional struct {
 	Conditions []condition `json:"conditions"`
 }
 
-// reported returns the conditions on clusters by type, each list by cluster, and the number of
-// clusters that have not reported a status.
+// reported returns the conditions on clusters by type, each list sorted by cluster, and the number
+// of clusters that have not reported a status.
 func reported(items []interpreter.AggregatedStatusItem) (reports map[string][]report, silent int, err error) {
 	reports = map[string][]report{}
 	n, err := eachStatus(items, func(cluster string, s *conditional) {
@@ -108,7 +109,7 @@ func reported(items []interpreter.AggregatedStatusItem) (reports map[string][]re
 }
 
 // convert copies a list from one type to another with the same names in JSON. Fields that the other
-// type does not have are left out.
+// type does not have are omitted.
 func convert[To, From any](list []From) ([]To, error) {
 	text, err := json.Marshal(list)
 	if err != nil {

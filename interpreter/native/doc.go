@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package native interprets the built-in kinds of Kubernetes without a webhook. In a chain it comes
+// Package native interprets the built-in kinds of Kubernetes without a webhook. In a chain, put it
 // after customizations and webhooks, and before package customization/kinds:
 //
 //	answers := caller.Chain(own, webhooks, native.New(), kinds.New())
 //	replicas, requirements, err := answers.Replicas(ctx, deployment)
 //
 // Its functions are pure: the same object gives the same answer, in the same order. An object that
-// does not fit its type is an error. Other fields stay unchanged, also unknown ones.
+// does not fit its type is an error. Other fields stay unchanged, including unknown ones.
 //
 // # Kinds
 //
@@ -16,7 +16,7 @@
 // reports them.
 //
 // InterpretComponent is for objects with several pod templates, and no built-in kind has them. It
-// is not answered with the one template of a workload either: control planes ask for components
+// is not answered with the one template of a workload either: control planes request components
 // first, and do not divide the replicas of objects with components.
 //
 // # Details
@@ -33,7 +33,7 @@
 //   - A CronJob is healthy if its last run succeeded or is running.
 //   - A PersistentVolume is healthy if it is available or bound.
 //   - A HorizontalPodAutoscaler is healthy if it can scale and reads its metrics.
-//   - The label [RetainReplicasLabel] leaves replicas to an autoscaler of the cluster.
+//   - With the label [RetainReplicasLabel], an autoscaler of the cluster sets the replicas.
 //
 // # Aggregated statuses
 //
@@ -56,7 +56,7 @@
 //
 // Otherwise the status of a condition is Unknown. Reason and message are those of the clusters that
 // decide, with their names. The time of the transition changes with the status. If clusters report
-// no conditions, those of the object stay. Conditions of a Service stay as they are.
+// no conditions, those of the object stay. Conditions of a Service do not change.
 //
 // A cluster that has not reported counts as not ready. Pods, claims and volumes are Pending.
 // Conditions are False if another cluster decides so, and otherwise Unknown. The observedGeneration

@@ -34,7 +34,7 @@ func serviceAccount() interpreter.HandlerFor[*corev1.ServiceAccount] {
 func secret() interpreter.HandlerFor[*corev1.Secret] {
 	type object = *corev1.Secret
 	return interpreter.HandlerFor[object]{
-		// The token, and the account that it is for, are of the cluster.
+		// The cluster sets the token and the UID of its account.
 		Retain: func(_ context.Context, desired, observed object) error {
 			if desired.Type != corev1.SecretTypeServiceAccountToken {
 				return nil

@@ -15,9 +15,10 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 )
 
-// aggregateJob makes a status that the API server takes: it allows to a job only what its own controller could do. No
-// counter goes down, the time of the start stays, and an end is for good: a job is to fail as soon as it has failed on one
-// cluster (FailureTarget), and has failed when it has ended on all; it is complete when it is on all.
+// aggregateJob aggregates the status of a job. The API server accepts only changes that the Job
+// controller could make. No counter decreases, the start time stays, and an end is final. The job
+// has FailureTarget when it fails on one cluster, and Failed when it has also ended on all. It is
+// Complete when it is complete on all clusters.
 func aggregateJob(_ context.Context, j *batchv1.Job, items []interpreter.AggregatedStatusItem) error {
 	before := &j.Status
 	if jobCondition(before.Conditions, batchv1.JobFailed) != nil || jobCondition(before.Conditions, batchv1.JobComplete) != nil {
@@ -52,7 +53,7 @@ func aggregateJob(_ context.Context, j *batchv1.Job, items []interpreter.Aggrega
 	return nil
 }
 
-// resumes reports whether a job is no longer suspended: only then may the time of its start change.
+// resumes reports whether a job is no longer suspended: only then may its start time change.
 func resumes(before, now *batchv1.JobStatus) bool {
 	return jobCondition(before.Conditions, batchv1.JobSuspended) != nil &&
 		slices.ContainsFunc(now.Conditions, func(c batchv1.JobCondition) bool {
@@ -60,7 +61,7 @@ func resumes(before, now *batchv1.JobStatus) bool {
 		})
 }
 
-// plus adds numbers of which nil is none.
+// plus adds numbers. The result is nil only if both are nil.
 func plus(a, b *int32) *int32 {
 	if b == nil {
 		return a
@@ -68,9 +69,9 @@ func plus(a, b *int32) *int32 {
 	return new(deref(a) + *b)
 }
 
-// jobEnds counts how a job ends on clusters.
+// jobEnds records the end of a job on clusters.
 type jobEnds struct {
-	failing, succeeding []report // is to fail, or to be complete
+	failing, succeeding []report // reports of failing and of succeeding clusters
 	ended, complete     int
 }
 
@@ -95,8 +96,8 @@ func reportOf(cluster string, c *batchv1.JobCondition) report {
 		LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message}}
 }
 
-// conclude adds the conditions of the end. What is announced once is not taken back, and success and failure exclude
-// each other.
+// conclude adds the conditions of the end. An announced end is not withdrawn, and success and
+// failure exclude each other.
 func (e *jobEnds) conclude(before, sum *batchv1.JobStatus, clusters int) error {
 	sum.Conditions = slices.DeleteFunc(slices.Clone(sum.Conditions), func(c batchv1.JobCondition) bool {
 		return conditionRules[string(c.Type)] == aggregate.Separate
@@ -104,7 +105,7 @@ func (e *jobEnds) conclude(before, sum *batchv1.JobStatus, clusters int) error {
 	toFail, toSucceed := jobCondition(before.Conditions, batchv1.JobFailureTarget), jobCondition(before.Conditions, batchv1.JobSuccessCriteriaMet)
 	over := sum.Active == 0 && deref(sum.Terminating) == 0 && sum.StartTime != nil
 	completed := sum.CompletionTime
-	sum.CompletionTime = nil // only what is complete has one
+	sum.CompletionTime = nil // only a complete job has it
 	switch {
 	case toFail != nil, toSucceed == nil && len(e.failing) > 0:
 		return conclusion(sum, toFail, e.failing, batchv1.JobFailureTarget, batchv1.JobFailed, over && e.ended == clusters)
@@ -118,8 +119,8 @@ func (e *jobEnds) conclude(before, sum *batchv1.JobStatus, clusters int) error {
 	return nil
 }
 
-// conclusion adds the condition that announces the end, as it was if it was there, and where it is over, the one of the
-// end itself.
+// conclusion adds the condition that announces the end, unchanged if it was set before. If the job
+// is over, it also adds the condition of the end.
 func conclusion(sum *batchv1.JobStatus, announced *batchv1.JobCondition, reports []report, target, end batchv1.JobConditionType, over bool) error {
 	slices.SortStableFunc(reports, func(a, b report) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	added := []condition{aggregate.Merged(string(target), corev1.ConditionTrue, reports, nil)}

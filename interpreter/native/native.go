@@ -15,13 +15,14 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// Interpreter interprets the kinds of this package, in the process. Its methods may be called from any goroutine.
+// Interpreter interprets the kinds of this package, without a webhook. Its methods may be called
+// from any goroutine.
 type Interpreter struct {
 	interpreter.Ask
 	kinds map[schema.GroupVersionKind]kind
 }
 
-// kind is how objects of a kind are interpreted.
+// kind has the handler and the operations of a kind.
 type kind struct {
 	handler    interpreter.Handler
 	operations []interpreter.Operation
@@ -35,7 +36,8 @@ func New() *Interpreter {
 	return i
 }
 
-// Interpret implements [interpreter.Interpreter]. What this package does not interpret is [interpreter.ErrNotInterpreted].
+// Interpret implements [interpreter.Interpreter]. It returns [interpreter.ErrNotInterpreted] for
+// kinds and operations that this package does not support.
 func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
 	if q.Object != nil && q.Operation.Known() && !i.Supports(q.Object.GroupVersionKind(), q.Operation) {
 		return interpreter.Answer{}, fmt.Errorf("%w: %s of %s is not native", interpreter.ErrNotInterpreted, q.Operation, q.Object.GetKind())
@@ -43,7 +45,7 @@ func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (inter
 	return i.Ask.Interpreter.Interpret(ctx, q)
 }
 
-// Handle implements [interpreter.Handler], so that the native kinds can be served as a webhook.
+// Handle implements [interpreter.Handler], to serve the native kinds as a webhook.
 func (i *Interpreter) Handle(ctx context.Context, r interpreter.Request) interpreter.Response {
 	gvk := schema.GroupVersionKind(r.Kind)
 	if !i.Supports(gvk, r.Operation) {
@@ -71,7 +73,7 @@ func (i *Interpreter) Kinds() []schema.GroupVersionKind {
 	return out
 }
 
-// Supports reports whether an operation on a kind makes sense and is answered.
+// Supports reports whether the package answers an operation on a kind.
 func (i *Interpreter) Supports(gvk schema.GroupVersionKind, operation interpreter.Operation) bool {
 	k, ok := i.kinds[gvk]
 	if !ok {
@@ -86,7 +88,7 @@ func (i *Interpreter) Supports(gvk schema.GroupVersionKind, operation interprete
 	return slices.Contains(k.operations, operation)
 }
 
-// typed is a handler for one type that says what it can.
+// typed is a handler for one type that lists its operations.
 type typed interface {
 	interpreter.Handler
 	Operations() []interpreter.Operation

@@ -42,7 +42,7 @@ func service() interpreter.HandlerFor[*corev1.Service] {
 	}
 }
 
-// retainService keeps the addresses and ports that the cluster has given.
+// retainService keeps the addresses and ports that the cluster has assigned.
 func retainService(_ context.Context, desired, observed *corev1.Service) error {
 	d, o := &desired.Spec, &observed.Spec
 	if d.Type == corev1.ServiceTypeExternalName || o.Type == corev1.ServiceTypeExternalName {
@@ -75,14 +75,14 @@ func retainService(_ context.Context, desired, observed *corev1.Service) error {
 	return nil
 }
 
-// address tells the addresses of a load balancer apart.
+// address identifies an address of a load balancer.
 type address struct {
 	hostname, ip string
 	mode         corev1.LoadBalancerIPMode
 }
 
-// addresses returns each address once with the ports of all clusters. It sorts them, so that the
-// order of the clusters does not count.
+// addresses returns each address once with the ports of all clusters. The result is sorted, so it
+// does not depend on the order of the clusters.
 func addresses(list []corev1.LoadBalancerIngress) []corev1.LoadBalancerIngress {
 	ports := map[address][]corev1.PortStatus{}
 	for _, i := range list {
@@ -116,7 +116,7 @@ func emptyLast[T ~string](a, b T) int {
 	return cmp.Compare(a, b)
 }
 
-// portKey tells the ports of a service apart.
+// portKey identifies a port of a service.
 type portKey struct {
 	protocol corev1.Protocol
 	port     int32
@@ -145,7 +145,7 @@ func ingress() interpreter.HandlerFor[*networkingv1.Ingress] {
 			}
 			return err
 		},
-		// The certificate of a TLS entry without a secret is the ingress controller's own.
+		// The ingress controller provides the certificate of a TLS entry without a secret.
 		Dependencies: func(_ context.Context, i object) ([]interpreter.DependentObjectReference, error) {
 			r := references{namespace: i.Namespace}
 			for _, tls := range i.Spec.TLS {

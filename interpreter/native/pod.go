@@ -38,8 +38,8 @@ func pod() interpreter.HandlerFor[*corev1.Pod] {
 	}
 }
 
-// retainPod keeps what scheduler and admission of the cluster have set: almost nothing of a pod can be changed, so an
-// update without it would be refused.
+// retainPod keeps the fields that the scheduler and admission of the cluster have set. Most fields
+// of a pod are immutable, so the API server would reject an update without them.
 func retainPod(_ context.Context, desired, observed *corev1.Pod) error {
 	d, o := &desired.Spec, &observed.Spec
 	d.NodeName = o.NodeName
@@ -73,8 +73,8 @@ func retainMounts(desired, observed []corev1.Container) {
 	}
 }
 
-// union adds to a list what another one has and it has not. Lists come from clusters and may be of any length, so what
-// is there is found by its key.
+// union adds the elements of another list with a new key. It looks up keys in a map, because lists
+// of clusters may have any length.
 func union[T any](list, other []T, key func(*T) string) []T {
 	if len(other) == 0 {
 		return list
@@ -92,32 +92,32 @@ func union[T any](list, other []T, key func(*T) string) []T {
 	return list
 }
 
-// unionInOrder is union in the order of the observed list. The API server refuses another order of a
-// pod's volumes and mounts, and webhooks of the cluster may have put elements first.
+// unionInOrder is union in the order of the observed list. The API server rejects another order of
+// a pod's volumes and mounts, and webhooks of the cluster may have added elements at the start.
 func unionInOrder[T any](desired, observed []T, key func(*T) string) []T {
 	places := make(map[string]int, len(observed))
 	for i := range observed {
-		places[key(&observed[i])] = i - len(observed) // negative, so that others come after
+		places[key(&observed[i])] = i - len(observed) // negative, so others are last
 	}
 	list := union(desired, observed, key)
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(places[key(&a)], places[key(&b)]) })
 	return list
 }
 
-// encoded is the key of elements that are the same when everything in them is.
+// encoded returns the JSON of an element, as a key that compares all its fields.
 func encoded[T any](element *T) string {
 	text, err := json.Marshal(element)
 	if err != nil {
-		return "" // what was decoded can be encoded
+		return "" // a decoded element can be encoded
 	}
 	return string(text)
 }
 
-// phases, the one that tells the most first: a pod that failed somewhere has failed.
+// phases has the most important phase first: a pod that failed on one cluster has failed.
 var phases = []corev1.PodPhase{corev1.PodFailed, corev1.PodUnknown, corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded}
 
 func aggregatePod(_ context.Context, p *corev1.Pod, items []interpreter.AggregatedStatusItem) error {
-	sum := p.Status // the API server has set the class of service in it
+	sum := p.Status // it has the QoS class, which the API server sets
 	sum.StartTime, sum.InitContainerStatuses, sum.ContainerStatuses = nil, nil, nil
 	var err error
 	sum.Phase, err = phase(items, phases, corev1.PodPending, func(s *corev1.PodStatus) corev1.PodPhase {
@@ -135,9 +135,9 @@ func aggregatePod(_ context.Context, p *corev1.Pod, items []interpreter.Aggregat
 	return err
 }
 
-// phase returns the phase of an object: of its phases on the clusters, the one that comes first in an
-// order. A cluster without a phase has not reported yet, and counts as pending. An object that is on
-// no cluster is pending too.
+// phase returns the phase of an object: the first in an order among its phases on the clusters. A
+// cluster without a phase has not reported yet, and counts as pending. An object that is on no
+// cluster is pending too.
 func phase[S any, P ~string](items []interpreter.AggregatedStatusItem, order []P, pending P, of func(*S) P) (P, error) {
 	var out P
 	n, err := eachStatus(items, func(_ string, s *S) { out = first(order, out, cmp.Or(of(s), pending)) })
@@ -147,8 +147,8 @@ func phase[S any, P ~string](items []interpreter.AggregatedStatusItem, order []P
 	return out, err
 }
 
-// first returns the value that comes first in an order. Values that are not in it come last. The
-// value a may be empty.
+// first returns the first of two values in an order. Values that are not in it are last. The value
+// a may be empty.
 func first[T ~string](order []T, a, b T) T {
 	if a == "" {
 		return b

@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// Requirements returns what each pod of a template requires, in a namespace.
+// Requirements returns the requirements of each pod of a template, in a namespace.
 func Requirements(spec *corev1.PodSpec, namespace string) *interpreter.ReplicaRequirements {
 	r := &interpreter.ReplicaRequirements{Namespace: namespace, PriorityClassName: spec.PriorityClassName, NodeClaim: nodeClaim(spec)}
 	if requests := PodRequests(spec); len(requests) > 0 {
@@ -22,9 +22,9 @@ func Requirements(spec *corev1.PodSpec, namespace string) *interpreter.ReplicaRe
 	return r
 }
 
-// Dependencies returns the ConfigMaps, Secrets, PersistentVolumeClaims and the ServiceAccount that
-// a pod refers to, each once and sorted. The ServiceAccount called default is omitted: every
-// namespace has it.
+// Dependencies returns the ConfigMaps, Secrets, PersistentVolumeClaims and the ServiceAccount of a
+// pod, sorted and without duplicates. The ServiceAccount called default is omitted: every namespace
+// has it.
 func Dependencies(spec *corev1.PodSpec, namespace string) []interpreter.DependentObjectReference {
 	r := references{namespace: namespace}
 	for i := range spec.Volumes {
@@ -64,14 +64,14 @@ type references struct {
 	list      []interpreter.DependentObjectReference
 }
 
-// add passes over references without a name: they refer to nothing.
+// add adds a reference. It ignores references without a name.
 func (r *references) add(kind, name string) {
 	if name != "" {
 		r.list = append(r.list, interpreter.DependentObjectReference{APIVersion: "v1", Kind: kind, Namespace: r.namespace, Name: name})
 	}
 }
 
-// sorted returns each reference once.
+// sorted returns the references, sorted and without duplicates.
 func (r *references) sorted() []interpreter.DependentObjectReference {
 	compare := func(a, b interpreter.DependentObjectReference) int {
 		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -134,7 +134,7 @@ func (r *references) volume(v *corev1.Volume) {
 	}
 }
 
-// driverSecrets are the secrets that drivers of volumes need.
+// driverSecrets returns the secrets of volume drivers. Elements may be nil.
 func driverSecrets(v *corev1.Volume) []*corev1.LocalObjectReference {
 	var out []*corev1.LocalObjectReference
 	if v.CSI != nil {

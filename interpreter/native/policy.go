@@ -29,7 +29,7 @@ func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
 					if sum.DisruptedPods == nil {
 						sum.DisruptedPods = map[string]metav1.Time{}
 					}
-					sum.DisruptedPods[cluster+"/"+pod] = at // pods of two clusters may have one name
+					sum.DisruptedPods[cluster+"/"+pod] = at // pods of two clusters may have the same name
 				}
 			})
 			if err != nil {
@@ -70,8 +70,8 @@ func autoscaler() interpreter.HandlerFor[*autoscalingv2.HorizontalPodAutoscaler]
 	}
 }
 
-// autoscalerHealthy: the controller can reach the scale and the metrics. Where the target has no replicas, scaling is
-// off on purpose.
+// autoscalerHealthy reports whether the controller can access the scale and the metrics. Scaling is
+// disabled on purpose if the target has no replicas.
 func autoscalerHealthy(h *autoscalingv2.HorizontalPodAutoscaler) bool {
 	if h.Status.ObservedGeneration != nil && !isObserved(*h.Status.ObservedGeneration, h.Generation) {
 		return false

@@ -26,15 +26,15 @@ var controllerFields = map[string][][]string{
 		{"metadata", "annotations", "deployment.kubernetes.io/revision"},
 		{"metadata", "annotations", "deployment.kubernetes.io/revision-history"},
 	},
-	// A cluster that deletes a finished Job would have it created again.
+	// If a cluster deleted a finished Job, the Job would be created again.
 	"Job": {{"spec", "ttlSecondsAfterFinished"}},
 	// The claim has another UID on the cluster.
 	"PersistentVolume":      {{"spec", "claimRef", "uid"}, {"spec", "claimRef", "resourceVersion"}},
 	"PersistentVolumeClaim": {{"metadata", "annotations", "volume.kubernetes.io/selected-node"}},
 }
 
-// controllerUIDLabels and jobLabels are set by the API server of each cluster, with the UID that the
-// job has there.
+// controllerUIDLabels and jobLabels are set by the API server of each cluster, with the UID of the
+// job there.
 var (
 	controllerUIDLabels = []string{batchv1.ControllerUidLabel, "controller-uid"}
 	jobLabels           = append([]string{batchv1.JobNameLabel, "job-name"}, controllerUIDLabels...)
@@ -55,7 +55,7 @@ func prune(_ context.Context, u *unstructured.Unstructured) error {
 			}
 		}
 	case "Service":
-		// A Service without an address is the user's choice.
+		// The user chooses a headless Service.
 		if ip, _, _ := unstructured.NestedString(u.Object, "spec", "clusterIP"); ip != "" && ip != corev1.ClusterIPNone {
 			unstructured.RemoveNestedField(u.Object, "spec", "clusterIP")
 			unstructured.RemoveNestedField(u.Object, "spec", "clusterIPs")

@@ -30,7 +30,7 @@ func PodRequests(spec *corev1.PodSpec) corev1.ResourceList {
 			raise(greatest, sidecars)
 			continue
 		}
-		// It runs beside the sidecars that were started before it.
+		// It runs together with the sidecars that were started before it.
 		add(needs, sidecars)
 		raise(greatest, needs)
 	}
@@ -42,8 +42,7 @@ func PodRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	return requests
 }
 
-// requested returns the requests of a container with the limits that stand in for those that are
-// missing.
+// requested returns the requests of a container. A limit replaces a missing request.
 func requested(r *corev1.ResourceRequirements) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	maps.Copy(out, r.Limits)
@@ -51,9 +50,9 @@ func requested(r *corev1.ResourceRequirements) corev1.ResourceList {
 	return out
 }
 
-// requestAsWhole replaces the sum over containers by what the pod requests as a whole. Its limits
-// stand in for what neither the pod nor any container requests; huge pages cannot be less than
-// their limit.
+// requestAsWhole replaces the sum over containers by the requests of the pod as a whole. A limit of
+// the pod is used if neither the pod nor any container requests the resource. Huge pages cannot be
+// less than their limit.
 func requestAsWhole(requests corev1.ResourceList, whole *corev1.ResourceRequirements) {
 	for name, limit := range whole.Limits {
 		if _, there := requests[name]; podLevel(name) && (!there || hugePages(name)) {
@@ -80,14 +79,14 @@ func add(to, what corev1.ResourceList) {
 	for name, quantity := range what {
 		sum := quantity.DeepCopy()
 		if now, there := to[name]; there {
-			sum = now.DeepCopy() // its format stays
+			sum = now.DeepCopy() // keeps its format
 			sum.Add(quantity)
 		}
 		to[name] = sum
 	}
 }
 
-// raise makes each quantity at least the other one.
+// raise sets each quantity to at least the quantity in least.
 func raise(to, least corev1.ResourceList) {
 	for name, quantity := range least {
 		if now, there := to[name]; !there || quantity.Cmp(now) > 0 {

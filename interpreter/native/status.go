@@ -17,27 +17,28 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 )
 
-// TemplateGenerationAnnotation is where a control plane notes, on the object that it applies to a cluster, which
-// generation of its own object that is. With it the generations of clusters can be compared with that of the object.
+// TemplateGenerationAnnotation is the annotation for the generation of the object in the control
+// plane. The control plane sets it on the object that it applies to a cluster. It allows a
+// comparison of the generations on clusters with that of the object.
 const TemplateGenerationAnnotation = "resourcetemplate.karmada.io/generation"
 
-// replacedStatus is HandlerFor.DropUncertain of kinds with aggregated lists without a
-// unique key. The elements from the clusters replace the elements of such a list.
+// replacedStatus is HandlerFor.DropUncertain of kinds with aggregated lists without a unique key.
+// The elements from the clusters replace the elements of such a list.
 const replacedStatus = true
 
-// statusKind is what is told of the status of an object.
+// statusKind is the part of an object that InterpretStatus returns.
 type statusKind int
 
 const (
 	noStatus         statusKind = iota
-	plainStatus                 // .status as it is
-	generationStatus            // and generation and resourceTemplateGeneration beside it
+	plainStatus                 // .status unchanged
+	generationStatus            // .status with generation and resourceTemplateGeneration
 )
 
-// generations are added to a status, so that who aggregates statuses knows whether they are about the newest object.
+// generations are added to a status. They show whether the status is about the newest object.
 type generations = aggregate.Generations
 
-// reflectStatus takes the status as it stands in the object, so that nothing of it is lost.
+// reflectStatus returns the text of the status in the object, including unknown fields.
 func reflectStatus(kind statusKind, r *interpreter.Request) interpreter.Response {
 	var meta struct {
 		Metadata struct {
@@ -69,8 +70,8 @@ func reflectStatus(kind statusKind, r *interpreter.Request) interpreter.Response
 	return out
 }
 
-// isObserved reports whether a status is about the newest object. An object without a generation is a
-// manifest with the status from a cluster: its generation there is not known.
+// isObserved reports whether a status is about the newest object. An object without a generation is
+// a manifest with the status from a cluster: its generation there is unknown.
 func isObserved(observed, generation int64) bool {
 	return observed == generation || generation == 0
 }
@@ -92,8 +93,8 @@ func withGenerations(status []byte, g generations) []byte {
 	return append(out, '}')
 }
 
-// eachStatus decodes the statuses of clusters and calls f with each. Clusters of which nothing is known are passed over.
-// It returns how many there were.
+// eachStatus decodes the statuses of clusters and calls f with each. It skips clusters without a
+// status, and returns the number of calls.
 func eachStatus[S any](items []interpreter.AggregatedStatusItem, f func(cluster string, s *S)) (int, error) {
 	n := 0
 	for i, item := range items {
@@ -111,7 +112,8 @@ func eachStatus[S any](items []interpreter.AggregatedStatusItem, f func(cluster 
 	return n, nil
 }
 
-// count adds what a cluster counts. A sum stops at the greatest number there is, and does not go on with the least one.
+// count adds the number of a cluster. The sum is limited to the range of int32, and does not
+// overflow.
 func count(sum *int32, n int32) {
 	*sum = int32(max(math.MinInt32, min(math.MaxInt32, int64(*sum)+int64(n))))
 }
@@ -126,7 +128,8 @@ func observed(generation, before int64, items []interpreter.AggregatedStatusItem
 	return aggregate.Observed(generation, before, len(items), reported), nil
 }
 
-// aggregateCommon makes what statuses of kinds with a generation have in common.
+// aggregateCommon returns the observed generation and the conditions for the status of a kind with
+// a generation.
 func aggregateCommon[C any](generation, before int64, list []C, items []interpreter.AggregatedStatusItem) (int64, []C, error) {
 	list, err := conditions(list, items)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// The phases of volumes and claims, the one that tells the most first.
+// The phases of volumes and claims, the most important first.
 var (
 	volumePhases = []corev1.PersistentVolumePhase{corev1.VolumeFailed, corev1.VolumePending, corev1.VolumeAvailable, corev1.VolumeBound, corev1.VolumeReleased}
 	claimPhases  = []corev1.PersistentVolumeClaimPhase{corev1.ClaimLost, corev1.ClaimPending, corev1.ClaimBound}
@@ -34,7 +34,7 @@ func persistentVolume() interpreter.HandlerFor[*corev1.PersistentVolume] {
 				func(s *corev1.PersistentVolumeStatus) corev1.PersistentVolumePhase { return s.Phase })
 			return err
 		},
-		// A volume is of use while it is bound, or can be.
+		// A volume is usable while it is bound or available.
 		Health: func(_ context.Context, v object) (bool, error) {
 			return v.Status.Phase == corev1.VolumeBound || v.Status.Phase == corev1.VolumeAvailable, nil
 		},
@@ -44,7 +44,7 @@ func persistentVolume() interpreter.HandlerFor[*corev1.PersistentVolume] {
 func persistentVolumeClaim() interpreter.HandlerFor[*corev1.PersistentVolumeClaim] {
 	type object = *corev1.PersistentVolumeClaim
 	return interpreter.HandlerFor[object]{
-		// The cluster has bound the claim for good: the API server refuses another volume.
+		// The binding on the cluster is final: the API server rejects another volume.
 		Retain: func(_ context.Context, desired, observed object) error {
 			desired.Spec.VolumeName = cmp.Or(observed.Spec.VolumeName, desired.Spec.VolumeName)
 			return nil

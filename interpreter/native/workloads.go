@@ -13,11 +13,11 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// RetainReplicasLabel, set to true on an object, leaves the number of its replicas to the cluster: an autoscaler there
-// decides.
+// RetainReplicasLabel is the label to keep the number of replicas on the cluster, with the value
+// true. An autoscaler of the cluster then sets the number.
 const RetainReplicasLabel = "resourcetemplate.karmada.io/retain-replicas"
 
-// orOne is what the API server makes of replicas that are not set.
+// orOne returns the replicas, or the default of the API server, 1.
 func orOne(replicas *int32) int32 {
 	if replicas == nil {
 		return 1
@@ -25,7 +25,8 @@ func orOne(replicas *int32) int32 {
 	return *replicas
 }
 
-// replicated are the operations that workloads with replicas have in common, for one of which parts returns its own.
+// replicated returns a handler with the operations that workloads with replicas have in common.
+// parts returns the replicas and the template of an object.
 func replicated[T metav1.Object](parts func(T) (replicas **int32, template *corev1.PodSpec)) interpreter.HandlerFor[T] {
 	return interpreter.HandlerFor[T]{
 		Replica: func(_ context.Context, object T) (int32, *interpreter.ReplicaRequirements, error) {
@@ -68,7 +69,8 @@ func deploymentHealthy(d *appsv1.Deployment) bool {
 			return false
 		}
 	}
-	// As kubectl rollout status: all replicas are of the newest template, no older ones are left, and all available.
+	// As in kubectl rollout status: all replicas have the newest template and are available, and no
+	// older replicas are left.
 	return isObserved(s.ObservedGeneration, d.Generation) && s.UpdatedReplicas >= orOne(d.Spec.Replicas) &&
 		s.Replicas <= s.UpdatedReplicas && s.AvailableReplicas >= s.UpdatedReplicas
 }
@@ -125,7 +127,7 @@ func aggregateStatefulSet(_ context.Context, set *appsv1.StatefulSet, items []in
 	return err
 }
 
-// statefulSetDependencies leaves out the claims that the controller makes of the set's templates.
+// statefulSetDependencies omits the claims that the controller makes from the set's templates.
 func statefulSetDependencies(s *appsv1.StatefulSet) []interpreter.DependentObjectReference {
 	spec := s.Spec.Template.Spec
 	own := map[string]bool{}
@@ -148,7 +150,7 @@ func statefulSetHealthy(s *appsv1.StatefulSet) bool {
 		return false
 	}
 	if s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
-		return true // pods are replaced when somebody deletes them
+		return true // deleted pods are replaced
 	}
 	updated := replicas
 	if u := s.Spec.UpdateStrategy.RollingUpdate; u != nil && u.Partition != nil {

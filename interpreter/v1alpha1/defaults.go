@@ -7,13 +7,15 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// DefaultTimeoutSeconds is how long a call may take where a configuration does not say it.
+// DefaultTimeoutSeconds is the time limit of a call, in seconds, if a configuration does not set
+// it.
 const DefaultTimeoutSeconds = 10
 
-// DefaultServicePort is the port of a service where a configuration does not say it.
+// DefaultServicePort is the port of a service if a configuration does not set it.
 const DefaultServicePort = 443
 
-// SetDefaults sets what is not set: failurePolicy Fail, timeoutSeconds 10, scope * in rules and port 443 of services.
+// SetDefaults sets the defaults of unset fields: failurePolicy Fail, timeoutSeconds 10, scope * in
+// rules and port 443 of services.
 func (c *ResourceExploringWebhookConfiguration) SetDefaults() {
 	for i := range c.Webhooks {
 		w := &c.Webhooks[i]
@@ -29,7 +31,7 @@ func (c *ResourceExploringWebhookConfiguration) SetDefaults() {
 	}
 }
 
-// SetDefaults sets what is not set: timeoutSeconds 10 and port 443 of services.
+// SetDefaults sets the defaults of unset fields: timeoutSeconds 10 and port 443 of services.
 func (c *ResourceInterpreterWebhookConfiguration) SetDefaults() {
 	for i := range c.Webhooks {
 		setClientDefaults(&c.Webhooks[i].ClientConfig, &c.Webhooks[i].TimeoutSeconds)

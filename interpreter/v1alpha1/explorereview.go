@@ -23,7 +23,7 @@ type ExploreReview struct {
 	Response *ExploreResponse `json:"response,omitempty"`
 }
 
-// ExploreRequest is what a webhook is asked.
+// ExploreRequest is a request to a webhook in the Explore protocol.
 type ExploreRequest struct {
 	// UID identifies request and response, for example in the logs of both sides. The response repeats it.
 	UID types.UID `json:"uid"`
@@ -46,8 +46,8 @@ type ExploreRequest struct {
 	AggregatedStatus []AggregatedStatusItem `json:"aggregatedStatus,omitempty"`
 }
 
-// ExploreResponse is what a webhook answers. There is no way to say that it failed: it then answers with an HTTP status
-// other than 2xx.
+// ExploreResponse is the answer of a webhook in the Explore protocol. It has no field for a
+// failure: a failed request is answered with an HTTP status other than 2xx.
 type ExploreResponse struct {
 	// UID is that of the request.
 	UID types.UID `json:"uid"`

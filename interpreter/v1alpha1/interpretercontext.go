@@ -23,7 +23,7 @@ type ResourceInterpreterContext struct {
 	Response *ResourceInterpreterResponse `json:"response,omitempty"`
 }
 
-// ResourceInterpreterRequest is what a webhook is asked.
+// ResourceInterpreterRequest is a request to a webhook in the Interpret protocol.
 type ResourceInterpreterRequest struct {
 	// UID identifies request and response, for example in the logs of both sides. The response repeats it.
 	UID types.UID `json:"uid"`
@@ -45,7 +45,7 @@ type ResourceInterpreterRequest struct {
 	AggregatedStatus []AggregatedStatusItem `json:"aggregatedStatus,omitempty"`
 }
 
-// ResourceInterpreterResponse is what a webhook answers.
+// ResourceInterpreterResponse is the answer of a webhook in the Interpret protocol.
 type ResourceInterpreterResponse struct {
 	// UID is that of the request.
 	UID types.UID `json:"uid"`
@@ -72,7 +72,7 @@ type ResourceInterpreterResponse struct {
 	Healthy *bool `json:"healthy,omitempty"`
 }
 
-// RequestStatus says why a request was not successful.
+// RequestStatus is the reason why a request was not successful.
 type RequestStatus struct {
 	// Message is for people.
 	Message string `json:"message,omitempty"`

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// PatchType is the form of a patch.
+// PatchType is the format of a patch.
 type PatchType string
 
 // PatchTypeJSONPatch is a JSON Patch (RFC 6902).
 const PatchTypeJSONPatch PatchType = "JSONPatch"
 
-// ReplicaRequirements is what each replica of an object requires.
+// ReplicaRequirements are the requirements of each replica of an object.
 type ReplicaRequirements struct {
 	// NodeClaim says which nodes will do.
 	NodeClaim *NodeClaim `json:"nodeClaim,omitempty"`
@@ -27,7 +27,7 @@ type ReplicaRequirements struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
-// NodeClaim says which nodes will do for a pod.
+// NodeClaim selects the nodes for a pod.
 type NodeClaim struct {
 	// HardNodeAffinity is the node affinity that is required during scheduling.
 	HardNodeAffinity *corev1.NodeSelector `json:"hardNodeAffinity,omitempty"`
@@ -47,7 +47,7 @@ type Component struct {
 	ReplicaRequirements *ComponentReplicaRequirements `json:"replicaRequirements,omitempty"`
 }
 
-// ComponentReplicaRequirements is what each replica of a component requires.
+// ComponentReplicaRequirements are the requirements of each replica of a component.
 type ComponentReplicaRequirements struct {
 	// NodeClaim says which nodes will do.
 	NodeClaim *NodeClaim `json:"nodeClaim,omitempty"`
@@ -57,7 +57,7 @@ type ComponentReplicaRequirements struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
-// ResourceHealth is what is known of the health of an object on a cluster.
+// ResourceHealth is the known health of an object on a cluster.
 type ResourceHealth string
 
 // The values of [ResourceHealth].
@@ -81,7 +81,8 @@ type AggregatedStatusItem struct {
 	Health ResourceHealth `json:"health,omitempty"`
 }
 
-// DependentObjectReference names an object, or with a selector objects, on which another one depends.
+// DependentObjectReference identifies an object, or objects with a selector, on which another
+// object depends.
 type DependentObjectReference struct {
 	// APIVersion is that of the dependency.
 	APIVersion string `json:"apiVersion"`

@@ -9,23 +9,25 @@ type OperationType string
 
 // The operations of the Explore protocol.
 const (
-	// ExploreReplica asks for the replicas that an object declares, and for what each of them requires.
+	// ExploreReplica requests the replicas that an object declares, and the requirements of each.
 	ExploreReplica OperationType = "ExploreReplica"
-	// ExploreStatus asks for the status of an object that does not keep it in .status.
+	// ExploreStatus requests the status of an object that does not have it in .status.
 	ExploreStatus OperationType = "ExploreStatus"
-	// ExplorePacking asks for the object as it is packed for a cluster.
+	// ExplorePacking requests the object as it is packed for a cluster.
 	ExplorePacking OperationType = "ExplorePacking"
-	// ExploreReplicaRevising asks for the object with another number of replicas.
+	// ExploreReplicaRevising requests the object with another number of replicas.
 	ExploreReplicaRevising OperationType = "ExploreReplicaRevising"
-	// ExploreRetaining asks for the desired object with what controllers of the cluster have set in the observed one.
+	// ExploreRetaining requests the desired object with the fields that controllers of the cluster
+	// have set in the observed one.
 	ExploreRetaining OperationType = "ExploreRetaining"
-	// ExploreStatusAggregating asks for the object with one status made of those of the clusters.
+	// ExploreStatusAggregating requests the object with a status that combines those of the
+	// clusters.
 	ExploreStatusAggregating OperationType = "ExploreStatusAggregating"
-	// ExploreHealthy asks whether an object is healthy.
+	// ExploreHealthy requests whether an object is healthy.
 	ExploreHealthy OperationType = "ExploreHealthy"
-	// ExploreDependencies asks for the objects that must go where an object goes.
+	// ExploreDependencies requests the objects that must be sent to each cluster of an object.
 	ExploreDependencies OperationType = "ExploreDependencies"
-	// ExploreAll stands for all operations in a rule. No request has it.
+	// ExploreAll is all operations in a rule. No request has it.
 	ExploreAll OperationType = "*"
 )
 
@@ -35,32 +37,34 @@ type InterpreterOperation string
 
 // The operations of the Interpret protocol.
 const (
-	// InterpretReplica asks for the replicas that an object declares, and for what each of them requires.
+	// InterpretReplica requests the replicas that an object declares, and the requirements of each.
 	InterpretReplica InterpreterOperation = "InterpretReplica"
-	// InterpretComponent asks the same of an object with several pod templates. Explore has no such operation.
+	// InterpretComponent requests the parts of an object with several pod templates: their replicas
+	// and requirements. Explore has no such operation.
 	InterpretComponent InterpreterOperation = "InterpretComponent"
-	// ReviseReplica asks for the object with another number of replicas.
+	// ReviseReplica requests the object with another number of replicas.
 	ReviseReplica InterpreterOperation = "ReviseReplica"
-	// Retain asks for the desired object with what controllers of the cluster have set in the observed one.
+	// Retain requests the desired object with the fields that controllers of the cluster have set
+	// in the observed one.
 	Retain InterpreterOperation = "Retain"
-	// AggregateStatus asks for the object with one status made of those of the clusters.
+	// AggregateStatus requests the object with a status that combines those of the clusters.
 	AggregateStatus InterpreterOperation = "AggregateStatus"
-	// InterpretDependency asks for the objects that must go where an object goes.
+	// InterpretDependency requests the objects that must be sent to each cluster of an object.
 	InterpretDependency InterpreterOperation = "InterpretDependency"
-	// InterpretStatus asks for the status of an object.
+	// InterpretStatus requests the status of an object.
 	InterpretStatus InterpreterOperation = "InterpretStatus"
-	// InterpretHealth asks whether an object is healthy.
+	// InterpretHealth requests whether an object is healthy.
 	InterpretHealth InterpreterOperation = "InterpretHealth"
-	// Prune asks for the object as it is packed for a cluster.
+	// Prune requests the object as it is packed for a cluster.
 	Prune InterpreterOperation = "Prune"
-	// InterpretAll stands for all operations in a rule. No request has it.
+	// InterpretAll is all operations in a rule. No request has it.
 	InterpretAll InterpreterOperation = "*"
 )
 
-// operations are the requests that there are, by their names in both protocols.
+// operations are all operations of requests, by their names in both protocols.
 var operations = []struct {
 	interpret InterpreterOperation
-	explore   OperationType // empty where there is none
+	explore   OperationType // empty if Explore does not have it
 }{
 	{InterpretReplica, ExploreReplica},
 	{InterpretComponent, ""},
@@ -82,7 +86,8 @@ func InterpreterOperations() []InterpreterOperation {
 	return out
 }
 
-// Interpreter returns the operation's name in the Interpret protocol; false where it is not one of the constants.
+// Interpreter returns the operation's name in the Interpret protocol. It returns false if the
+// operation is not one of the constants.
 func (o OperationType) Interpreter() (InterpreterOperation, bool) {
 	if o == ExploreAll {
 		return InterpretAll, true
@@ -95,7 +100,8 @@ func (o OperationType) Interpreter() (InterpreterOperation, bool) {
 	return "", false
 }
 
-// Explore returns the operation's name in the Explore protocol; false where there is none, as for [InterpretComponent].
+// Explore returns the operation's name in the Explore protocol. It returns false if it has none, as
+// for [InterpretComponent].
 func (o InterpreterOperation) Explore() (OperationType, bool) {
 	if o == InterpretAll {
 		return ExploreAll, true

@@ -15,17 +15,18 @@ import (
 // GroupName is the API group of all types of this package.
 const GroupName = "config.karmada.io"
 
-// Version is the version of all types of this package, as webhooks list it in the versions that they accept.
+// Version is the version of all types of this package. Webhooks list it among the versions that
+// they accept.
 const Version = "v1alpha1"
 
-// The kinds of the reviews, as they stand in the body of a request.
+// The kinds of the reviews in the body of a request.
 const (
 	KindExploreReview              = "ExploreReview"
 	KindResourceInterpreterContext = "ResourceInterpreterContext"
 )
 
 var (
-	// GroupVersion is group and version of all types of this package.
+	// GroupVersion is the group and version of all types of this package.
 	GroupVersion = schema.GroupVersion{Group: GroupName, Version: Version}
 
 	// ExploringWebhookConfigurations is the resource of [ResourceExploringWebhookConfiguration].
@@ -52,11 +53,12 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 //go:embed crds/*.yaml
 var crds embed.FS
 
-// CRDs returns a folder with the CustomResourceDefinitions of both configurations, one YAML file each.
+// CRDs returns a file system with the CustomResourceDefinitions of both configurations, one YAML
+// file each.
 func CRDs() fs.FS {
 	folder, err := fs.Sub(crds, "crds")
 	if err != nil {
-		return crds // the name is constant and valid, so this does not happen
+		return crds // cannot happen: the name is constant and valid
 	}
 	return folder
 }

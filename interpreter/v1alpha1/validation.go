@@ -20,8 +20,8 @@ import (
 )
 
 // Validate returns the first 10,000 errors of a configuration, with the path of each field.
-// Defaults need not be set. What the schema of the CRD refuses it refuses too, and also what a
-// schema cannot see.
+// Defaults need not be set. It checks everything that the schema of the CRD checks, and fields that
+// a schema cannot check, such as certificates.
 func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 	errs := validateWebhooks(c.Webhooks)
 	names := map[string]bool{}
@@ -46,8 +46,8 @@ func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 }
 
 // Validate returns the first 10,000 errors of a configuration, with the path of each field.
-// Defaults need not be set. What the schema of the CRD refuses it refuses too, and also what a
-// schema cannot see.
+// Defaults need not be set. It checks everything that the schema of the CRD checks, and fields that
+// a schema cannot check, such as certificates.
 func (c *ResourceInterpreterWebhookConfiguration) Validate() field.ErrorList {
 	errs := validateWebhooks(c.Webhooks)
 	names := map[string]bool{}
@@ -65,11 +65,11 @@ func (c *ResourceInterpreterWebhookConfiguration) Validate() field.ErrorList {
 	return errs[:min(len(errs), maxErrors)]
 }
 
-// Limits of the CRDs. What their schema refuses, Validate refuses too; it also looks at what a schema cannot see.
+// Limits of the CRDs. Validate checks everything that their schema checks, and more.
 const (
 	maxWebhooks   = 128
 	maxRules      = 64
-	maxKinds      = 64 // and groups and versions, in rules of the Interpret protocol
+	maxKinds      = 64 // also for groups and versions, in rules of the Interpret protocol
 	maxOperations = 16
 	maxVersions   = 16
 	maxURL        = 2048
@@ -143,7 +143,7 @@ func validateClientConfig(c *admissionregistrationv1.WebhookClientConfig, path *
 	return errs
 }
 
-// validateURL never repeats a URL with a user or a query, which may be a secret.
+// validateURL returns errors without the URL: its user or query may be secret.
 func validateURL(text string, path *field.Path) field.ErrorList {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -151,7 +151,7 @@ func validateURL(text string, path *field.Path) field.ErrorList {
 	}
 	var errs field.ErrorList
 	invalid := func(message string) { errs = append(errs, field.Invalid(path, field.OmitValueType{}, message)) }
-	if scheme, _, _ := strings.Cut(text, ":"); scheme != "https" { // as it is written: a schema does not know that case does not matter
+	if scheme, _, _ := strings.Cut(text, ":"); scheme != "https" { // case-sensitive, like the schema
 		invalid(fmt.Sprintf("the scheme is %q: it must be https", scheme))
 	}
 	if utf8.RuneCountInString(text) > maxURL {
@@ -184,7 +184,7 @@ func validateService(s *admissionregistrationv1.ServiceReference, path *field.Pa
 			errs = append(errs, field.Required(path.Child(f.name), "the service's "+f.name))
 			continue
 		}
-		for _, message := range validation.IsDNS1123Label(f.value) { // it becomes a part of a host
+		for _, message := range validation.IsDNS1123Label(f.value) { // it becomes part of a host name
 			errs = append(errs, field.Invalid(path.Child(f.name), f.value, message))
 		}
 	}
@@ -199,12 +199,13 @@ func validateService(s *admissionregistrationv1.ServiceReference, path *field.Pa
 	return errs
 }
 
-// plainPath lets paths pass that reach a server as they are written. A / may end them.
+// plainPath reports whether a path reaches a server unchanged. It may end with /.
 func plainPath(p string) bool {
 	return strings.HasPrefix(p, "/") && !strings.ContainsAny(p, "?#%") && strings.TrimSuffix(gopath.Clean(p), "/") == strings.TrimSuffix(p, "/")
 }
 
-// CheckCABundle returns an error unless a bundle holds certificates in PEM and nothing else.
+// CheckCABundle returns an error unless a bundle has at least one certificate in PEM, and all its
+// PEM blocks are valid certificates.
 func CheckCABundle(bundle []byte) error {
 	n, rest := 0, bundle
 	for {
@@ -309,7 +310,7 @@ func validateOperations[O ~string](list []O, known func(O) bool, path *field.Pat
 	return errs
 }
 
-// validateList checks one list of a rule. Only of groups may one be empty: it is the core group.
+// validateList checks one list of a rule. Only a group may be empty: it is the core group.
 func validateList(list []string, path *field.Path, empty bool) field.ErrorList {
 	if len(list) == 0 {
 		return field.ErrorList{field.Required(path, "at least one, or *")}

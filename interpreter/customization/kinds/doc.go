@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kinds interprets the custom resources of widely used projects, in the process and without
-// a webhook: an [Interpreter] for a chain.
+// Package kinds interprets the custom resources of widely used projects without a webhook. It has
+// an [Interpreter] for a chain.
 //
 //	answers := caller.Chain(own, webhooks, native.New(), kinds.New())
 //	healthy, err := answers.Health(ctx, cloneSet)
 //
-// The page interpreter/KINDS.md lists the kinds and their operations. Each file of the package has
-// the customizations of an API group, in CEL: see package customization. To change an answer, put
-// an interpreter with your own customization before this one.
+// The page interpreter/KINDS.md lists the kinds and their operations. Each YAML file of the package
+// has the customizations of an API group, in CEL: see package customization. To change an answer,
+// put an interpreter with your own customization before this one.
 //
 // The kinds that Karmada interprets with scripts are answered as those scripts do. KARMADA.md lists
 // the differences.
@@ -45,13 +45,13 @@
 //   - Secrets of a ClusterIssuer are dependencies in the namespace cert-manager, and those of a
 //     ClusterTriggerAuthentication in the namespace keda. These are the namespaces of the usual
 //     installations. For other ones, put a customization of your own before this interpreter.
-//   - Objects that a controller makes on each cluster are no dependencies, for instance the Secret of
+//   - Objects that a controller makes on each cluster are not dependencies, for instance the Secret of
 //     a Certificate. Gateways and GatewayClasses are not dependencies either: they belong to the
 //     operators of a cluster.
 //
 // # Limits
 //
-// The first question compiles all expressions, once in a process: it takes about 0.2 s and
+// The first query compiles all expressions, once in a process: it takes about 0.2 s and
 // allocates 36 MB. The limits of an evaluation are those of package customization. They are enough
 // to aggregate four conditions of 1,000 clusters, or a Gateway with 10 listeners on 200 clusters.
 package kinds

@@ -19,8 +19,8 @@ import (
 //go:embed *.yaml
 var texts embed.FS
 
-// Interpreter interprets the kinds of this package, in the process. Its methods may be called from
-// any goroutine.
+// Interpreter interprets the kinds of this package, without a webhook. Its methods may be called
+// from any goroutine.
 type Interpreter struct {
 	interpreter.Ask
 }
@@ -46,12 +46,12 @@ func (*Interpreter) Interpret(ctx context.Context, q interpreter.Query) (interpr
 	return shared().Interpret(ctx, q)
 }
 
-// Handle implements [interpreter.Handler], so that the kinds can be served as a webhook.
+// Handle implements [interpreter.Handler], to serve the kinds as a webhook.
 func (*Interpreter) Handle(ctx context.Context, r interpreter.Request) interpreter.Response {
 	return shared().Handle(ctx, r)
 }
 
-// shared returns the compiled files.
+// shared returns the interpreter with the compiled files.
 var shared = sync.OnceValue(func() *customization.Interpreter {
 	all, err := compile()
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package aggregate makes one status of those of clusters, for the interpreters of this module.
+// Package aggregate combines the statuses of clusters, for the interpreters of this module.
 package aggregate
 
 import (
@@ -15,19 +15,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rule makes the condition of an object from those of clusters.
+// Rule is the way to combine the conditions of clusters.
 type Rule int
 
 // The rules.
 const (
-	Agree    Rule = iota // the status on all clusters, and Unknown where they differ
-	OnAll                // True where it is on all clusters, False where it is on one
-	OnOne                // True where it is on one cluster
-	Separate             // not by itself: [Conditions] leaves the type out
+	Agree    Rule = iota // the status on all clusters, or Unknown if they differ
+	OnAll                // True if all clusters report True, False if one reports False
+	OnOne                // True if one cluster reports True
+	Separate             // by the caller: [Conditions] omits the type
 )
 
 // Condition has the fields that conditions of all kinds have. [Conditions] sets no observed
-// generation: that of a cluster belongs to another object.
+// generation: the generations of clusters belong to other objects.
 type Condition struct {
 	Type               string                 `json:"type"`
 	Status             corev1.ConditionStatus `json:"status"`
@@ -45,11 +45,11 @@ type Report struct {
 	Condition
 }
 
-// Conditions makes conditions of those that clusters report, sorted by type. The reports of a type
-// are sorted by cluster. Function rule returns the rule of a type and whether the type is known. A
-// type that is not reported any more is gone, but for one that is not known: it may be the control
-// plane's own. While a cluster has not reported a status, known types are not gone but Unknown. The
-// number of such clusters is silent. Conditions may add to reports.
+// Conditions combines the conditions that clusters report, sorted by type. The reports of a type
+// must be sorted by cluster. Function rule returns the rule of a type and whether the type is
+// known. A type without reports is removed if it is known: an unknown type may be the control
+// plane's own. While some clusters have not reported a status, known types are not removed but
+// Unknown. The number of such clusters is silent. Conditions may add to reports.
 func Conditions(
 	before []Condition, reports map[string][]Report, clusters, silent int, rule func(kind string) (Rule, bool),
 ) []Condition {
@@ -70,8 +70,9 @@ func Conditions(
 	return slices.SortedFunc(maps.Values(out), func(a, b Condition) int { return cmp.Compare(a.Type, b.Type) })
 }
 
-// decide returns the status, and the reports that decide it. There are no such reports if clusters
-// are silent. Where clusters do not agree, the fewest come first: a message has no room for all.
+// decide returns the status, and the reports that decide it. There may be none if clusters are
+// silent. If clusters do not agree, the smallest group is first, because a message has room for a
+// few only.
 func decide(rule Rule, reports []Report, clusters, silent int) (corev1.ConditionStatus, []Report) {
 	var yes, no, unknown []Report
 	for _, r := range reports {
@@ -93,7 +94,7 @@ func decide(rule Rule, reports []Report, clusters, silent int) (corev1.Condition
 			return corev1.ConditionUnknown, unknown
 		}
 		return corev1.ConditionTrue, yes
-	case OnOne: // such a condition is not there where it does not hold
+	case OnOne: // such a condition is absent if it is not True
 		if len(yes) > 0 {
 			return corev1.ConditionTrue, yes
 		}
@@ -118,9 +119,9 @@ func decide(rule Rule, reports []Report, clusters, silent int) (corev1.Condition
 	return corev1.ConditionUnknown, slices.Concat(groups...)
 }
 
-// Merged is the condition that some reports make. Its time of transition stays while its status
-// does. Without a report that decides, the earlier time stays too: the schemas of most kinds
-// require one.
+// Merged returns the condition that some reports make. The transition time stays while the status
+// stays. Without a deciding report, the earlier time stays too: the schemas of most kinds require
+// one.
 func Merged(kind string, status corev1.ConditionStatus, deciding []Report, before []Condition) Condition {
 	c := Condition{Type: kind, Status: status, Reason: reason(deciding), Message: message(deciding)}
 	for _, r := range deciding {
@@ -137,14 +138,14 @@ func Merged(kind string, status corev1.ConditionStatus, deciding []Report, befor
 }
 
 const (
-	// rolledOut is the reason of a Deployment that no longer progresses. Tools take it for the end,
-	// so that it is told only where all clusters report it.
+	// rolledOut is the reason of a Deployment that has finished a rollout. Tools rely on it, so it
+	// is set only if all clusters report it.
 	rolledOut = "NewReplicaSetAvailable"
 	// notReported is the reason of a condition that some clusters do not have.
 	notReported = "NotReported"
 )
 
-// reason is the first that there is, the one of the end last.
+// reason returns the first reason in the reports. It returns rolledOut only if there is no other.
 func reason(reports []Report) string {
 	if len(reports) == 0 {
 		return notReported
@@ -158,13 +159,13 @@ func reason(reports []Report) string {
 	return out
 }
 
-// A message names so many clusters, and quotes so many bytes of the message of each.
+// A message has at most so many clusters, and so many bytes of the message of each.
 const (
 	clustersInMessage = 10
 	bytesOfEach       = 256
 )
 
-// message has each message of the clusters once.
+// message joins the messages of the clusters, each text once.
 func message(reports []Report) string {
 	if len(reports) == 0 {
 		return "Not all clusters report it"

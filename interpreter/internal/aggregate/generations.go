@@ -5,7 +5,7 @@ package aggregate
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Later returns the one of two times that is set, or that comes last.
+// Later returns the later of two times. Nil is earlier than any time.
 func Later(a, b *metav1.Time) *metav1.Time {
 	if a == nil || b != nil && a.Before(b) {
 		return b
@@ -20,13 +20,13 @@ type Generations struct {
 	ObservedGeneration         int64 `json:"observedGeneration,omitempty"`
 }
 
-// Observed returns the generation that all clusters have observed: that of the object, where each
-// of them has the newest object and has observed it, and otherwise the earlier one. A cluster that
-// has not reported has not observed the newest object.
+// Observed returns the generation that all clusters have observed: generation if each cluster has
+// the newest object and has observed it, and otherwise an earlier one. A cluster without a report
+// has not observed the newest object.
 func Observed(generation, before int64, clusters int, reported []Generations) int64 {
 	current := 0
 	for _, g := range reported {
-		// A greater generation is that of an earlier object of the same name.
+		// A greater generation belongs to an earlier incarnation of the name.
 		if g.ResourceTemplateGeneration == generation && g.ObservedGeneration >= g.Generation {
 			current++
 		}
@@ -40,8 +40,8 @@ func Observed(generation, before int64, clusters int, reported []Generations) in
 	return before
 }
 
-// ServerFields are the fields that the API server sets, or that mean something in the control plane
-// only. Prune removes them.
+// ServerFields returns the fields that the API server sets, or that only the control plane uses.
+// Prune removes them.
 func ServerFields() [][]string {
 	return [][]string{
 		{"metadata", "uid"},

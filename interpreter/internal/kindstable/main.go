@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// supporter is an interpreter that knows what it answers.
+// supporter is an interpreter that lists its kinds and operations.
 type supporter interface {
 	Kinds() []schema.GroupVersionKind
 	Supports(gvk schema.GroupVersionKind, operation interpreter.Operation) bool
@@ -32,7 +32,7 @@ type section struct {
 	supporter   supporter
 }
 
-// sections are all parts of the page.
+// sections returns all parts of the page.
 func sections() []section {
 	return []section{{
 		title:     "Package native",
@@ -98,7 +98,7 @@ func table(b *strings.Builder, s supporter) {
 	for _, gvk := range kinds {
 		apiVersion := gvk.GroupVersion().String()
 		if apiVersion == "*/*" {
-			apiVersion = "*" // as a target is written
+			apiVersion = "*" // as in targets
 		}
 		fmt.Fprintf(b, "| %s | %s |", gvk.Kind, apiVersion)
 		for _, h := range headings {

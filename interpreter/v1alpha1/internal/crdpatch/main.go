@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command crdpatch adds to generated CustomResourceDefinitions what markers cannot say of a type of another package: how
-// the URL of a webhook looks, or the names of its service. As a CEL rule the first would be over the API server's limit of cost, since the type does not limit
-// the length of the URL.
+// Command crdpatch adds the formats of the URL and the service of a webhook to generated
+// CustomResourceDefinitions. Markers cannot set them, since the type is in another package. A CEL
+// rule for the URL would exceed the cost limit of the API server, since the type does not limit the
+// length of the URL.
 package main
 
 import (
@@ -17,13 +18,14 @@ import (
 
 const (
 	header = "# SPDX-FileCopyrightText: The Spokewire Authors\n# SPDX-License-Identifier: Apache-2.0\n---\n"
-	// urlPattern is https with a host, and without user, query and fragment.
+	// urlPattern matches https URLs with a host, and without user, query and fragment.
 	urlPattern = "^https://[^/?#@]+(/[^?#]*)?$"
 	urlLength  = 2048
-	// labelPattern is a DNS label (RFC 1123): the names of a service become a part of a host.
+	// labelPattern matches a DNS label (RFC 1123): the names of a service become part of a host
+	// name.
 	labelPattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 	labelLength  = 63
-	// pathPattern has no empty part, query, fragment and %.
+	// pathPattern matches paths without empty parts, query, fragment and %.
 	pathPattern = "^/([^/?#%]+/?)*$"
 )
 
