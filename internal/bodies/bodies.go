@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bodies reads the bodies of HTTP requests within a limit of memory that clients share.
+// Package bodies reads the bodies of HTTP requests within a memory limit that all clients share.
 package bodies
 
 import (
@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// firstRead is the capacity that a buffer begins with.
+	// firstRead is the initial capacity of a buffer.
 	firstRead = 4 << 10
 	// maxPooled is the largest buffer that is kept for the next request.
 	maxPooled = 256 << 10
-	// smallBody is the largest body that may take the last quarter of the memory.
+	// smallBody is the largest body that may use the last quarter of the memory.
 	smallBody = 32 << 10
 )
 
-// ErrNoMemory is returned if other bodies take the memory that a body needs.
+// ErrNoMemory is returned if other bodies use the memory that a body needs.
 var ErrNoMemory = errors.New("the bodies of requests take all memory that they may")
 
-// Bodies bounds the memory of the bodies of all requests to a server. It lends buffers, which grow
+// Bodies limits the memory of the bodies of all requests to a server. It lends buffers, which grow
 // with the bytes that have arrived.
 type Bodies struct {
 	largest int64 // of one body
@@ -37,11 +37,11 @@ type Bodies struct {
 	large map[string]int64 // bytes of buffers above smallBody, by client
 }
 
-// New returns bodies of up to so many bytes each. Together they take up to limit bytes, or two of the
-// largest if that is more. Large bodies of all clients have three quarters of the memory, those of one
-// client two thirds of that.
+// New returns bodies of up to largest bytes each. Together they use up to limit bytes, or twice the
+// largest body if that is more. Large bodies of all clients may use three quarters of the memory.
+// Those of one client may use two thirds of that.
 func New(largest, limit int64) *Bodies {
-	largest = min(largest, math.MaxInt64/2-1) // one more byte to see the end
+	largest = min(largest, math.MaxInt64/2-1) // one more byte to detect the end
 	return &Bodies{
 		largest: largest,
 		limit:   max(2*(largest+1), limit),
@@ -52,7 +52,8 @@ func New(largest, limit int64) *Bodies {
 // Limit returns the limit of all bodies, in bytes.
 func (m *Bodies) Limit() int64 { return m.limit }
 
-// take reports whether a buffer of a client may grow from one size to another.
+// take reserves the memory for a buffer of a client to grow from one size to another. It returns
+// false if a limit is exceeded.
 func (m *Bodies) take(client string, from, to int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,7 +77,7 @@ func (m *Bodies) take(client string, from, to int64) bool {
 	return true
 }
 
-// give returns a buffer's memory.
+// give releases the memory of a buffer.
 func (m *Bodies) give(client string, size int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,15 +91,16 @@ func (m *Bodies) give(client string, size int64) {
 	}
 }
 
-// Buffer has the body of a request. Nothing that is decoded may refer to it.
+// Buffer has the body of a request. Decoded values must not refer to it.
 type Buffer struct {
-	Data []byte // its capacity is taken
+	Data []byte // its capacity counts as used
 
 	of     *Bodies
 	client string // its address
 }
 
-// Borrow returns an empty buffer for a client, which is its address. The caller releases it.
+// Borrow returns an empty buffer for a client, which is identified by its address. The caller must
+// call Release.
 func (m *Bodies) Borrow(client string) *Buffer {
 	kept, _ := m.pool.Get().(*Buffer)
 	if kept == nil || !m.take(client, 0, int64(cap(kept.Data))) {
@@ -108,7 +110,7 @@ func (m *Bodies) Borrow(client string) *Buffer {
 	return kept
 }
 
-// Release returns the buffer.
+// Release returns the buffer to its Bodies.
 func (b *Buffer) Release() {
 	b.of.give(b.client, int64(cap(b.Data)))
 	if cap(b.Data) <= maxPooled {
@@ -117,8 +119,8 @@ func (b *Buffer) Release() {
 	}
 }
 
-// Fill reads all of r. Size is the announced length, or -1. It returns [ErrNoMemory] if other bodies
-// take too much.
+// Fill reads all of r. Size is the announced length, or -1. It returns [ErrNoMemory] if other
+// bodies use too much memory.
 func (b *Buffer) Fill(r io.Reader, size int64) error {
 	for {
 		if len(b.Data) == cap(b.Data) && !b.grow(size) {
@@ -135,7 +137,8 @@ func (b *Buffer) Fill(r io.Reader, size int64) error {
 	}
 }
 
-// grow doubles the capacity, or sets it to the announced length if that is less.
+// grow doubles the capacity, or sets it to the announced length if that is less. It returns false
+// without memory.
 func (b *Buffer) grow(size int64) bool {
 	have := int64(cap(b.Data))
 	want := min(max(2*have, firstRead), b.of.largest+1)

@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// longestPattern bounds an expression, in bytes.
+	// longestPattern is the maximum length of an expression, in bytes.
 	longestPattern = 2 << 10
-	// mostInstructions bounds a compiled expression. Counted repeats multiply: (a{10}){10} has 100 and more.
+	// mostInstructions is the maximum size of a compiled expression. Counted repeats multiply:
+	// (a{10}){10} has 100 and more.
 	mostInstructions = 4096
 )
 
-// Match reports whether text has a match of a regular expression. A match cannot be interrupted.
-// Match therefore takes the steps before: the size of the compiled expression times the length of
-// the text, and those to compile it.
+// Match reports whether text has a match of a regular expression. A match cannot be interrupted. So
+// Match reserves the steps first: those to compile the expression, and the size of the compiled
+// expression times the length of the text.
 func (s *Steps) Match(pattern, text string) (bool, error) {
 	if len(pattern) > longestPattern {
 		return false, fmt.Errorf("the regular expression has %d bytes, more than %d", len(pattern), longestPattern)
@@ -34,7 +35,8 @@ func (s *Steps) Match(pattern, text string) (bool, error) {
 	if n > mostInstructions {
 		return false, fmt.Errorf("the regular expression has more than %d instructions: repeat less", mostInstructions)
 	}
-	// 8 instructions for a character are about as fast as a step, and compiling one takes as long as 16 steps.
+	// Running 8 instructions for a character takes about as long as a step. Compiling an
+	// instruction takes as long as 16 steps.
 	if err := s.Take("a regular expression", 16*n+n*len(text)/8); err != nil {
 		return false, err
 	}
@@ -45,7 +47,8 @@ func (s *Steps) Match(pattern, text string) (bool, error) {
 	return compiled.MatchString(text), nil
 }
 
-// instructions returns an upper bound of the size of a compiled expression, or a number above the limit.
+// instructions returns an upper limit of the size of a compiled expression. If that exceeds
+// mostInstructions, it returns mostInstructions+1.
 func instructions(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bound bounds the time and the memory of expressions from outside.
+// Package bound limits the time and the memory of untrusted expressions.
 package bound
 
 import (
@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	// Most is how many steps one call of a function may take. A step is about 10 ns, or 10 bytes of
-	// memory.
+	// Most is the maximum number of steps of one call of a function. A step is about 10 ns, or 10
+	// bytes of memory.
 	Most = 1_000_000
-	// Together is how many steps one evaluation may take.
+	// Together is the maximum number of steps of one evaluation.
 	Together = 4 * Most
 	// TooMany is the text of the error for an evaluation with more steps.
 	TooMany = "the expression takes more than 4,000,000 steps: make it simpler"
 )
 
-// Steps bounds the time and the memory of calls that a context cannot interrupt. Callers take steps
-// before each such call. Steps are for one evaluation and one goroutine. The zero value is ready to
-// use.
+// Steps limits the time and the memory of calls that a context cannot interrupt. Callers reserve
+// steps before each such call. Steps are for one evaluation and one goroutine. The zero value is
+// ready to use.
 type Steps struct {
 	taken int
 	err   error
 }
 
-// Take takes n steps for the named call. It returns an error when they are too many, and from then on.
+// Take reserves n steps for the named call. It returns an error if a limit is exceeded, and then in
+// all later calls.
 func (s *Steps) Take(name string, n int) error {
 	switch {
 	case s.err != nil:

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package celbound compiles and evaluates expressions in CEL from outside. Each of them has a bound
-// of time and memory, whatever it is and whatever its variables have: see [Env.Compile] and
+// Package celbound compiles and evaluates untrusted CEL expressions. The time and memory of each
+// are limited, for all expressions and all values of variables: see [Env.Compile] and
 // [Program.Eval].
 package celbound
 
@@ -21,23 +21,24 @@ import (
 )
 
 const (
-	// costLimit bounds one evaluation, in CEL's units. It is the API server's own for one
-	// expression.
+	// costLimit limits the cost of one evaluation, in CEL's units. The API server has the same
+	// limit for one expression.
 	costLimit = 1_000_000
-	// MaxBytes is the limit of an expression.
+	// MaxBytes is the size limit of an expression.
 	MaxBytes = 16 << 10
 )
 
 // Error is a mistake in an expression, found when it was compiled or evaluated.
 type Error struct {
-	Line, Column int // in the expression, from 1; 0 where the place is unknown
+	Line, Column int // in the expression, from 1; 0 if the place is unknown
 	Problem      string
 
 	display string
 	err     error
 }
 
-// Error returns the problem. An error of the compiler has the line of the expression, too.
+// Error returns the problem. For an error of the compiler, the text includes the line of the
+// expression.
 func (e *Error) Error() string {
 	if e.display != "" {
 		return e.display
@@ -59,9 +60,9 @@ type Program struct {
 	ast     *cel.Ast
 }
 
-// Compile compiles an expression. Its text may have 16 KiB and 2,000 parts, which are also bounded
-// by how deeply they are nested. The error is an [*Error]. The number of parts is returned with
-// errors that were found after the parts were counted, too.
+// Compile compiles an expression of up to 16 KiB and 2,000 parts. Deep nesting lowers the limit of
+// parts. The error is an [*Error]. Compile returns the number of parts, also with errors that were
+// found after the parts were counted.
 func (e *Env) Compile(text string) (*Program, int, error) {
 	if len(text) > MaxBytes {
 		return nil, 0, &Error{
@@ -93,8 +94,8 @@ func (e *Env) Compile(text string) (*Program, int, error) {
 	return &Program{Type: ast.OutputType(), Nodes: nodes, program: p, ast: ast}, nodes, nil
 }
 
-// firstOf returns the first error of the compiler. All of them quote the expression: a thousand
-// would have 16 MiB.
+// firstOf returns the first error of the compiler. Each error quotes the expression, so a thousand
+// errors would have 16 MiB.
 func (e *Env) firstOf(ast *cel.Ast, issues *cel.Issues, text string) error {
 	if len(issues.Errors()) == 0 {
 		return nil
@@ -111,9 +112,9 @@ func (e *Env) firstOf(ast *cel.Ast, issues *cel.Issues, text string) error {
 	return out
 }
 
-// Eval evaluates a program with variables, and adds one of its own to them. What takes time or
-// memory takes steps, and CEL's cost is bounded. The evaluation ends with the context: the error is
-// then the one of the context, and otherwise an [*Error].
+// Eval evaluates a program with variables, and adds an internal variable to the map. Operations
+// that need time or memory reserve steps, and CEL's cost is limited. The evaluation ends with the
+// context: the error is then that of the context, and otherwise an [*Error].
 func (p *Program) Eval(ctx context.Context, steps *bound.Steps, variables map[string]any) (ref.Val, error) {
 	variables[stepsVariable] = steps
 	out, _, err := p.program.ContextEval(ctx, variables)

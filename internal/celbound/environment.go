@@ -18,12 +18,13 @@ import (
 	"github.com/spokewire/sdk-go/internal/bound"
 )
 
-// Function is a function of expressions with a bound of its own.
+// Function is a function for expressions that limits its own time and memory.
 type Function struct {
 	Name string
 	// Overloads are [cel.Overload] and [cel.MemberOverload] without a binding.
 	Overloads []cel.FunctionOpt
-	// Call takes steps before each part that takes time or memory. The arguments are no errors.
+	// Call reserves steps before each part that needs time or memory. The arguments are never
+	// errors.
 	Call func(steps *bound.Steps, args []ref.Val) ref.Val
 }
 
@@ -34,8 +35,8 @@ type Env struct {
 }
 
 // New returns an environment with the standard functions of CEL, optional values, and the string,
-// list, set and math extensions of cel-go. The options add variables and macros; functions that
-// they add take few steps and must be fast.
+// list, set and math extensions of cel-go. The options add variables and macros. Functions that
+// they add reserve few steps and must be fast.
 func New(own []Function, options ...cel.EnvOption) (*Env, error) {
 	all := append([]cel.EnvOption{
 		cel.DefaultUTCTimeZone(true),
@@ -69,7 +70,7 @@ func (e *Env) With(variables ...cel.EnvOption) (*Env, error) {
 	return &Env{env, e.decorator}, nil
 }
 
-// unbounded is the binding of functions that are called with steps.
+// unbounded is the binding of functions that must be called with steps. It returns an error.
 func unbounded(...ref.Val) ref.Val {
 	return types.WrapErr(errors.New("the function is called without steps"))
 }
@@ -86,8 +87,8 @@ func Macros() cel.EnvOption {
 	}
 }
 
-// bind is cel.bind(name, value, expression). The macro of cel-go binds the name to an accumulator: an
-// empty list changes there when something is added to it.
+// bind is the macro cel.bind(name, value, expression). The macro of cel-go binds the name to an
+// accumulator. An addition to an empty list would change the accumulator itself.
 func bind(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
 	if target.Kind() != ast.IdentKind || target.AsIdent() != "cel" {
 		return nil, nil
@@ -101,7 +102,7 @@ func bind(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *
 	return boundTo(f, args[0].AsIdent(), args[1], args[2]), nil
 }
 
-// boundTo is [value].map(name, expression)[0].
+// boundTo returns the expression [value].map(name, expression)[0].
 func boundTo(f cel.MacroExprFactory, name string, value, expression ast.Expr) ast.Expr {
 	results := f.NewComprehension(f.NewList(value), name, f.AccuIdentName(), f.NewList(), f.NewLiteral(types.True),
 		f.NewCall(operators.Add, f.NewAccuIdent(), f.NewList(expression)), f.NewAccuIdent())
@@ -112,7 +113,8 @@ func boundTo(f cel.MacroExprFactory, name string, value, expression ast.Expr) as
 const optional = "@optional"
 
 // optMap returns the macro optMap, or optFlatMap if result returns its argument. The macros of
-// cel-go write their target twice, so that a chain of 20 has a million parts before they are counted.
+// cel-go expand their target twice, so a chain of 20 would have a million parts before they are
+// counted.
 func optMap(result func(f cel.MacroExprFactory, e ast.Expr) ast.Expr) cel.MacroFactory {
 	return func(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
 		if args[0].Kind() != ast.IdentKind || args[0].AsIdent() == f.AccuIdentName() {

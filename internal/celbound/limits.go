@@ -24,34 +24,35 @@ import (
 )
 
 // CEL adds the cost of a call after the call has returned, and it does not interrupt a call. It
-// joins lists without a copy, so 40 additions make a list of 2^40 items. Therefore calls and
-// literals take steps before they begin.
+// joins lists without a copy, so 40 additions make a list of 2^40 items. Therefore, calls and
+// literals reserve steps before they begin.
 
 const (
 	// stepsVariable is the variable of an evaluation with its [bound.Steps]. No expression can name
 	// it.
 	stepsVariable = "#steps"
-	// mapInsert adds an entry to the map that a macro with two variables makes.
+	// mapInsert is the function that adds an entry to the map of a macro with two variables.
 	mapInsert = "cel.@mapInsert"
 	// perItem and perEntry are the steps for an item of a new list and for an entry of a new map.
 	perItem, perEntry = 8, 32
-	// perRead are the steps for an item that is read from a list: CEL wraps it.
+	// perRead are the steps for an item that is read from a list, because CEL wraps it.
 	perRead = 24
-	// mostNodes bounds the parts of an expression: the time of the type checker grows with their square. 2,000 take 0.2 s.
+	// mostNodes is the maximum number of parts of an expression. The time of the type checker grows
+	// with the square of this number. 2,000 parts take 0.2 s.
 	mostNodes = 2_000
-	// mostNesting bounds the sum of the cubes of the depths of all parts of an expression. The time of the type checker
-	// grows with the sum: 200 nested lists took 1 s and 471 MiB.
+	// mostNesting is the maximum sum of the cubes of the depths of all parts of an expression. The
+	// time of the type checker grows with the sum: 200 nested lists took 1 s and 471 MiB.
 	mostNesting = 50_000_000
 )
 
-// work maps functions to the number of steps of a call. All others read the texts among their
+// work maps functions to the number of steps of a call. All other functions read their text
 // arguments once: see [read].
 var work = map[string]func(args []ref.Val) int{
 	operators.Add:       added,
 	operators.Equals:    compared,
 	operators.NotEquals: compared,
 	operators.In:        looked,
-	overloads.Matches:   func([]ref.Val) int { return 1 }, // the match takes the others
+	overloads.Matches:   func([]ref.Val) int { return 1 }, // Match reserves the other steps
 	mapInsert:           inserted,
 	"charAt":            text,
 	"distinct": func(args []ref.Val) int {
@@ -99,7 +100,7 @@ var operations = map[string]func(*bound.Steps, []ref.Val) ref.Val{
 		matched, err := steps.Match(string(pattern), string(s))
 		var invalid *syntax.Error
 		switch {
-		case errors.As(err, &invalid): // its text quotes the pattern
+		case errors.As(err, &invalid): // the text of err quotes the pattern
 			return types.WrapErr(ownError{fmt.Errorf("invalid regular expression: %s", invalid.Code)})
 		case err != nil:
 			return types.WrapErr(ownError{err})
@@ -108,8 +109,8 @@ var operations = map[string]func(*bound.Steps, []ref.Val) ref.Val{
 	},
 }
 
-// bounded returns the decorator that makes calls and literals take steps. The functions take their
-// own steps.
+// bounded returns the decorator that makes calls and literals reserve steps. The functions of the
+// caller reserve their own steps.
 func bounded(env *cel.Env, functionsOfCaller []Function) (interpreter.InterpretableDecoratorV2, error) {
 	ownCalls := map[string]func(*bound.Steps, []ref.Val) ref.Val{}
 	for _, f := range functionsOfCaller {
@@ -159,7 +160,7 @@ func bounded(env *cel.Env, functionsOfCaller []Function) (interpreter.Interpreta
 	}, nil
 }
 
-// overloadOf returns the binding of a call, as CEL's planner finds it; nil for none.
+// overloadOf returns the binding of a call, as CEL's planner finds it, or nil.
 func overloadOf(bindings []*functions.Overload, node interpreter.InterpretableCall) *functions.Overload {
 	for _, id := range []string{node.OverloadID(), node.Function()} {
 		if i := slices.IndexFunc(bindings, func(b *functions.Overload) bool { return b.Operator == id }); i >= 0 {
@@ -184,13 +185,13 @@ func operationOf(to *functions.Overload) func(*bound.Steps, []ref.Val) ref.Val {
 	}
 }
 
-// call takes steps before it begins.
+// call reserves steps before it begins.
 type call struct {
 	interpreter.InterpretableCall
 	args      []interpreter.InterpretableV2
 	work      func([]ref.Val) int
 	operation func(*bound.Steps, []ref.Val) ref.Val
-	nonStrict bool // the function takes errors
+	nonStrict bool // the function accepts errors as arguments
 }
 
 // Exec implements [interpreter.InterpretableV2].
@@ -205,7 +206,7 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		}
 	}
 	steps := stepsOf(frame)
-	err := steps.Err() // macros go on after an error
+	err := steps.Err() // macros continue after an error
 	if err == nil {
 		err = steps.Take(display(c.Function()), c.work(args))
 	}
@@ -223,7 +224,7 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return types.LabelErrNode(c.ID(), out)
 }
 
-// display is the name of a function for people.
+// display returns the name of a function for error messages.
 func display(function string) string {
 	if operator, ok := operators.FindReverse(function); ok && operator != "" {
 		return operator
@@ -234,7 +235,7 @@ func display(function string) string {
 // Eval implements [interpreter.Interpretable].
 func (c *call) Eval(vars interpreter.Activation) ref.Val { return c.Exec(interpreter.AsFrame(vars)) }
 
-// literal makes a list or a map. It takes steps before.
+// literal creates a list or a map. It reserves steps before that.
 type literal struct {
 	interpreter.InterpretableConstructor
 	steps int
@@ -258,8 +259,8 @@ func stepsOf(frame *interpreter.ExecutionFrame) *bound.Steps {
 	return steps.(*bound.Steps)
 }
 
-// nodesOf returns the number of parts of an expression, and an error when they are nested so deeply
-// that checking takes long.
+// nodesOf returns the number of parts of an expression. It returns an error if there are too many,
+// or if their nesting would make the check slow.
 func nodesOf(expression *cel.Ast) (nodes int, err error) {
 	nesting := 0
 	celast.MatchDescendants(celast.NavigateAST(expression.NativeRep()), func(e celast.NavigableExpr) bool {
@@ -290,7 +291,7 @@ func sizeOf(v ref.Val) int {
 	return int(size)
 }
 
-// added is for +. The list that a macro collects into grows in place.
+// added is the work of +. The list that a macro collects into grows in place.
 func added(args []ref.Val) int {
 	list, isList := args[1].(traits.Lister)
 	switch _, collects := args[0].(traits.MutableLister); {
@@ -302,7 +303,7 @@ func added(args []ref.Val) int {
 	return sizeOf(args[0]) + sizeOf(args[1])
 }
 
-// compared is for ==, which looks at items only when the numbers of items are equal.
+// compared is the work of ==, which reads items only if the numbers of items are equal.
 func compared(args []ref.Val) int {
 	for _, arg := range args {
 		switch arg.(type) {
@@ -317,7 +318,7 @@ func compared(args []ref.Val) int {
 	return lengthOf(args)
 }
 
-// looked is for in, which compares the items of a list and looks up the key of a map.
+// looked is the work of in, which compares the items of a list or looks up the key of a map.
 func looked(args []ref.Val) int {
 	if _, isMap := args[1].(traits.Mapper); isMap {
 		return 1 + sizeOf(args[0])
@@ -327,15 +328,16 @@ func looked(args []ref.Val) int {
 
 func product(args []ref.Val) int { return sizeOf(args[0]) * sizeOf(args[1]) }
 
-// deepProduct is for lists with items that are compared.
+// deepProduct is the work of functions that compare each item of one list with each item of
+// another.
 func deepProduct(args []ref.Val) int {
 	return max(sizeOf(args[0])*lengthOf(args[1:]), sizeOf(args[1])*lengthOf(args[:1]))
 }
 
-// items is for functions that compare all items of a list.
+// items is the work of functions that compare all items of a list.
 func items(args []ref.Val) int { return perItem * lengthOf(args) }
 
-// flattened is for lists in lists. Other items are not read.
+// flattened is the work of flatten, which reads lists in lists, but no other items.
 func flattened(args []ref.Val) int {
 	items := 0
 	var count func(list traits.Lister)
@@ -353,7 +355,7 @@ func flattened(args []ref.Val) int {
 	return perRead * items
 }
 
-// text is for functions that take a text apart.
+// text is the work of functions that read or split a text by characters.
 func text(args []ref.Val) int { return 4 * len(textOf(args[0])) }
 
 func ranged(args []ref.Val) int {
@@ -383,7 +385,7 @@ func joined(args []ref.Val) int {
 	return length
 }
 
-// read is for functions that read each text once. They may copy it, also into an error.
+// read is the work of functions that read each text once. They may copy it, also into an error.
 func read(args []ref.Val) int {
 	steps := 1
 	for _, v := range args {
@@ -397,7 +399,8 @@ func read(args []ref.Val) int {
 	return steps
 }
 
-// inserted is for a new entry, or several. The map that a macro collects into grows in place.
+// inserted is the work of adding one or more entries to a map. The map that a macro collects into
+// grows in place.
 func inserted(args []ref.Val) int {
 	steps := perEntry
 	if len(args) == 2 {
@@ -409,14 +412,14 @@ func inserted(args []ref.Val) int {
 	return steps + read(args)
 }
 
-// ownWork is the step of the call. The function takes the others.
+// ownWork is the work of the call itself. The function reserves further steps.
 func ownWork([]ref.Val) int { return 1 }
 
-// Length is about how long a value is as a text, or more than [bound.Most].
+// Length returns the approximate length of a value as a text, or a number above [bound.Most].
 func Length(v ref.Val) int { return lengthOf([]ref.Val{v}) }
 
-// lengthOf is about how long values are as texts, with the steps to look at objects, and no more
-// than it takes to know that it is too much.
+// lengthOf returns the approximate length of values as texts, plus the steps to read objects. It
+// stops above [bound.Most].
 func lengthOf(args []ref.Val) int {
 	left := bound.Most
 	for _, v := range args {
@@ -425,7 +428,8 @@ func lengthOf(args []ref.Val) int {
 	return bound.Most - left
 }
 
-// without returns what is left of a length without a value, with all that is in it; less than 0 for nothing.
+// without subtracts the length of a value and its content from left. It stops when the result is
+// negative.
 func without(left int, v ref.Val) int {
 	left--
 	switch v := v.(type) {

@@ -35,10 +35,10 @@ func own(v ref.Val) ref.Val {
 	return v
 }
 
-// message is a message of cel-go and its text in plain words.
+// message maps a message of cel-go to a text in plain words.
 type message struct {
 	pattern *regexp.Regexp
-	words   func(groups []string) string // of the pattern, without the whole
+	words   func(groups []string) string // groups of the pattern, without the whole match
 }
 
 func translation(pattern string, words func(groups []string) string) message {
@@ -68,7 +68,8 @@ func unexpected(groups []string) string {
 	return withHint(fmt.Sprintf("unexpected %q", groups[0]), groups[0])
 }
 
-// ofCompiler are the messages of the parser and the type checker. Others stay.
+// ofCompiler are the messages of the parser and the type checker. Other messages are not
+// translated.
 var ofCompiler = []message{
 	translation("Syntax error: token recognition error at: '(.*)'", func(g []string) string {
 		return withHint(fmt.Sprintf("syntax error at %q", g[0]), g[0])
@@ -135,7 +136,7 @@ var (
 	values = regexp.MustCompile("\"[^\"]*\"|`[^`]*`|-?\\b[0-9][0-9.eE+-]*\\b")
 )
 
-// compileProblem returns the text of an error of the compiler, and its place.
+// compileProblem returns the text and the place of an error of the compiler.
 func (e *Env) compileProblem(ast *cel.Ast, problem string, at common.Location) (string, common.Location) {
 	if groups := overloaded.FindStringSubmatch(problem); groups != nil {
 		return e.overload(groups[1], groups[2]), at
@@ -160,7 +161,7 @@ func (e *Env) compileProblem(ast *cel.Ast, problem string, at common.Location) (
 	return fmt.Sprintf("unknown variable %q: %s%s", groups[1], known, strings.Join(e.names(), ", ")), at
 }
 
-// names are the variables of an environment.
+// names returns the variables of an environment.
 func (e *Env) names() (out []string) {
 	for _, v := range e.Variables() {
 		if v.Type().Kind() != types.TypeKind {
@@ -196,7 +197,7 @@ func (e *Env) isMacro(name string) bool {
 	})
 }
 
-// overload returns the text for a call of a function with types that it does not take.
+// overload returns the text for a call of a function with types that it does not accept.
 func (e *Env) overload(name, signature string) string {
 	target, list, _ := strings.Cut(signature, "(")
 	if !strings.HasSuffix(target, ".") { // a target may have parameters
@@ -227,7 +228,7 @@ func (e *Env) overload(name, signature string) string {
 	return problem + ": write " + strings.Join(calls, " or ")
 }
 
-// callOf writes a call with the types of its arguments.
+// callOf returns the text of a call with the types of its arguments.
 func callOf(name string, args []string, member bool) string {
 	short := make([]string, len(args))
 	for i, t := range args {
@@ -239,7 +240,7 @@ func callOf(name string, args []string, member bool) string {
 	return name + "(" + strings.Join(short, ", ") + ")"
 }
 
-// mismatch returns the text for an operator with types that it does not take.
+// mismatch returns the text for an operator with types that it does not accept.
 func mismatch(name, operator string, args []string) string {
 	names := make([]string, len(args))
 	for i, t := range args {
@@ -293,7 +294,7 @@ func typesIn(list string) (out []string) {
 	return append(out, strings.TrimSpace(list[start:]))
 }
 
-// shortType is the name of a type in plain words.
+// shortType returns the name of a type in plain words.
 func shortType(name string) string {
 	name, _, _ = strings.Cut(name, "(")
 	switch name {
@@ -316,7 +317,7 @@ func shortType(name string) string {
 	return name
 }
 
-// TypeName is the name of a type of CEL in plain words, with its article.
+// TypeName returns the name of a CEL type in plain words, with its article.
 func TypeName(name string) string {
 	switch name = shortType(name); {
 	case name == "any":
@@ -329,8 +330,8 @@ func TypeName(name string) string {
 	return "a " + name
 }
 
-// evalProblem returns the text of an error of cel-go in an evaluation. It quotes only what the
-// expression has: values of variables may be secret.
+// evalProblem returns the text of an error of cel-go in an evaluation. It quotes only text of the
+// expression, because values of variables may be secret.
 func evalProblem(problem, expression string) string {
 	if groups := missingKey.FindStringSubmatch(problem); groups != nil {
 		switch key := groups[1]; {
@@ -352,7 +353,7 @@ func evalProblem(problem, expression string) string {
 	})
 }
 
-// lastOf is the place of the last character of an expression.
+// lastOf returns the place of the last character of an expression.
 func lastOf(expression string) common.Location {
 	trimmed := []rune(strings.TrimRightFunc(expression, unicode.IsSpace))
 	line, column := 1, 0

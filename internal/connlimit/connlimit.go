@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package connlimit shares the connections of a server among its clients. Where all places are taken, a new connection gets one
-// of the client that has most, unless that is its own client. Connections before the end of their handshake have places of
-// their own, half as many, which the newest ones get.
+// Package connlimit shares the connections of a server among its clients. If all places are in use,
+// a new connection replaces a connection of the client that has most. If its own client would have
+// as many, the new connection is closed instead. Connections before the end of their handshake have
+// separate places, half as many. There, a new connection replaces an older one.
 package connlimit
 
 import (
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// HandshakeTimeout is the time that a client has for its handshake.
+// HandshakeTimeout is the time limit for the handshake of a client.
 const HandshakeTimeout = 5 * time.Second
 
 // Listener limits connections.
@@ -30,8 +31,8 @@ type Listener struct {
 	max           int
 }
 
-// New returns a listener with places for a number of established connections. It calls closed with the address of each
-// connection that it closes.
+// New returns a listener with places for a number of established connections. It calls closed with
+// the address of each connection that it closes.
 func New(listener net.Listener, places int, closed func(peer net.Addr)) *Listener {
 	return &Listener{
 		Listener: listener, closed: closed,
@@ -42,7 +43,7 @@ func New(listener net.Listener, places int, closed func(peer net.Addr)) *Listene
 // Accept implements [net.Listener]. It returns a *[Conn].
 func (l *Listener) Accept() (net.Conn, error) { return l.AcceptConn() }
 
-// AcceptConn is Accept with the type of the connections.
+// AcceptConn is Accept with the concrete type of the connections.
 func (l *Listener) AcceptConn() (*Conn, error) {
 	accepted, err := l.Listener.Accept()
 	if err != nil {
@@ -55,7 +56,8 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 	return c, nil
 }
 
-// enter returns the connection that loses its place.
+// enter adds a connection to the handshakes. It returns the connection that loses its place, or
+// nil.
 func (l *Listener) enter(c *Conn) (oldest *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +90,8 @@ func (l *Listener) leaveLocked(c *Conn) {
 	}
 }
 
-// establish returns whether c has a place, and the connection that loses its place, which may be c.
+// establish moves c to the established connections. It returns whether c has a place, and the
+// connection that loses its place, which may be c.
 func (l *Listener) establish(c *Conn, client string) (open bool, lost *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,16 +121,16 @@ type Conn struct {
 	net.Conn
 	listener *Listener
 
-	// These belong to the listener's mutex.
+	// The mutex of the listener guards the following fields.
 	number uint64
 	client string
 	pool   *pool // nil for a connection without a place
-	done   bool  // the handshake
+	done   bool  // the handshake is complete
 	timer  *time.Timer
 }
 
-// Establish ends the handshake, and returns whether the connection is open. The client is the name by which its connections are
-// counted, by default its address. Further calls change nothing.
+// Establish ends the handshake, and returns whether the connection is open. Connections are counted
+// by client, which defaults to the address. Further calls have no effect.
 func (c *Conn) Establish(client string) bool {
 	open, lost := c.listener.establish(c, client)
 	if lost != nil {
@@ -144,7 +147,7 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite closes the direction to the client, where the connection below can.
+// CloseWrite closes the direction to the client, if the underlying connection can.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -178,7 +181,8 @@ func (p *pool) remove(c *Conn) {
 	}
 }
 
-// largest returns the connections of the client that has most; of several, of the one that has the oldest connection.
+// largest returns the connections of the client that has most. Of several such clients, it is the
+// client with the oldest connection.
 func (p *pool) largest() (most []*Conn) {
 	for _, conns := range p.clients {
 		if len(conns) > len(most) || len(conns) == len(most) && conns[0].number < most[0].number {

@@ -18,14 +18,15 @@ const Redacted = "(redacted)"
 
 // Change is a field in which two objects differ.
 type Change struct {
-	// Path is written as in the API server's conflicts: .spec.template.spec.containers[name="web"].image. An item of a list
-	// whose items have no names has its index.
+	// Path has the form of the API server's conflicts:
+	// .spec.template.spec.containers[name="web"].image. List items without names have their index.
 	Path string
-	// Before and After are the values; nil where there is no field.
+	// Before and After are the values. Nil means that the field does not exist.
 	Before, After any
 }
 
-// Between returns the fields in which two objects differ, ordered by their paths. The objects are as encoding/json decodes them.
+// Between returns the fields in which two objects differ, ordered by their paths. The objects must
+// have the types of encoding/json.
 func Between(before, after map[string]any) []Change { return between(nil, "", before, after) }
 
 func between(out []Change, path string, before, after any) []Change {
@@ -50,7 +51,8 @@ func between(out []Change, path string, before, after any) []Change {
 	return out
 }
 
-// fieldsByName returns the fields of an object or the items of a list, by what they add to a path; false for other values.
+// fieldsByName returns the fields of an object or the items of a list, by their part of a path. It
+// returns false for other values.
 func fieldsByName(value any) (fields map[string]any, ok bool) {
 	fields = map[string]any{}
 	switch value := value.(type) {
@@ -67,7 +69,7 @@ func fieldsByName(value any) (fields map[string]any, ok bool) {
 		for i, item := range value {
 			fields[itemName(i, item)] = item
 		}
-		if len(fields) < len(value) { // two with one name
+		if len(fields) < len(value) { // a name is repeated
 			return nil, false
 		}
 	default:
@@ -89,7 +91,7 @@ func nameOf(item any) (string, bool) {
 	return name, ok
 }
 
-// KeyPath writes the keys of a list item as the API server does.
+// KeyPath returns the keys of a list item in the form of the API server.
 func KeyPath(keys map[string]any) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
@@ -102,7 +104,8 @@ func KeyPath(keys map[string]any) string {
 	return fmt.Sprintf("[%s]", strings.Join(parts, ","))
 }
 
-// Redact hides the values of a Secret. Its annotations may have it as a whole, as kubectl writes it.
+// Redact hides the values of a Secret. Its annotations may contain the whole Secret, as written by
+// kubectl.
 func Redact(changes []Change) {
 	for i := range changes {
 		c := &changes[i]
@@ -117,8 +120,8 @@ func Redact(changes []Change) {
 	}
 }
 
-// Overlay returns an object with the fields of a manifest in place of its own: what remains of a live object when fields of
-// a manifest are written. Items of lists that have names are matched by these. Other lists are replaced.
+// Overlay returns a live object with the fields of a manifest in place of its own. List items with
+// names are matched by name. Other lists are replaced.
 func Overlay(live, manifest map[string]any) map[string]any {
 	out := maps.Clone(live)
 	if out == nil {

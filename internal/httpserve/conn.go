@@ -19,7 +19,7 @@ import (
 
 var errManyLines = errors.New("the header has too many lines")
 
-// connections accepts *[conn]s.
+// connections is a listener that returns *[conn].
 type connections struct {
 	*connlimit.Listener
 	tls     *tls.Config
@@ -40,7 +40,8 @@ func (l *connections) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// conn gives each chunk of a write a deadline, and counts the lines of headers: each may take 100 times its bytes in memory.
+// conn sets a deadline for each chunk of a write. It also limits the lines of headers, because a
+// line may need 100 times its size in memory.
 type conn struct {
 	net.Conn
 	place     *connlimit.Conn
@@ -52,12 +53,12 @@ type conn struct {
 	endTurn  func()    // called by the next write, or nil
 	inHeader bool
 	lines    int
-	empty    bool // the current line
+	empty    bool // the current line is empty so far
 }
 
 type connKey struct{}
 
-// withConn returns the context of a connection's requests.
+// withConn adds a connection to the context of its requests.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
@@ -82,7 +83,7 @@ func withEstablished(next http.Handler) http.Handler {
 	})
 }
 
-// header notes that a header begins or has ended.
+// header records that a header begins or has ended.
 func (c *conn) header(begins bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +99,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// scan returns whether a header has few lines. A header ends with an empty line.
+// scan counts the lines of a header, which ends with an empty line. It returns false if there are
+// too many.
 func (c *conn) scan(p []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +136,7 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	}
 }
 
-// answers has the next write call end.
+// answers sets the function that the next write calls.
 func (c *conn) answers(end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +170,8 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// CloseWrite lets net/http wait after an answer to a request that is not read to its end: else the answer may be lost.
+// CloseWrite lets net/http wait after it answers a request before the end of its body. Otherwise
+// the answer may be lost.
 func (c *conn) CloseWrite() error {
 	if c.encrypted != nil {
 		return c.encrypted.CloseWrite()

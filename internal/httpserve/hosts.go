@@ -11,13 +11,14 @@ import (
 	"strings"
 )
 
-// Loopback reports whether a host is localhost or a loopback address. The empty host means all addresses.
+// Loopback reports whether a host is localhost or a loopback address. The empty host means all
+// addresses.
 func Loopback(host string) bool {
 	ip := net.ParseIP(strings.Trim(host, "[]"))
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// CheckHost returns an error unless a host is the name or the address of one, without a port.
+// CheckHost returns an error unless host is the name or the address of a host, without a port.
 func CheckHost(host string) error {
 	if host == "" || net.ParseIP(host) == nil && strings.ContainsAny(host, ":/*[]@ ") {
 		return fmt.Errorf("%q is no host: write a name such as hub.example.com, or an address, without a port", host)
@@ -25,8 +26,9 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// Hosts answers requests only for this machine's names and the allowed hosts. It calls refuse for the others: a page of
-// another site could use a name of its own that resolves to this server (DNS rebinding).
+// Hosts calls next for requests to the names of this machine and to the allowed hosts. It calls
+// refuse for others: a page of another site could use a name of its own that resolves to this
+// server (DNS rebinding).
 func Hosts(allowed []string, next, refuse http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

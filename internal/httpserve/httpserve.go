@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpserve runs the HTTP servers of the tree. A slow or silent client costs a server one
-// connection for a bounded time: headers, bodies, writes and idle connections have deadlines, and
-// connections are shared among clients. Streams and long waits may last, while their clients read.
+// Package httpserve runs the HTTP servers of the SDK. A slow or silent client uses one connection
+// of a server for a limited time. Headers, bodies, writes and idle connections have deadlines, and
+// connections are shared among clients. Streams and long waits may continue while their clients
+// read.
 package httpserve
 
 import (
@@ -24,11 +25,12 @@ import (
 )
 
 const (
-	// chunk is the most that one write deadline covers.
+	// chunk is the maximum number of bytes for one write deadline.
 	chunk = 64 << 10
-	// maxDrained is the most that is read of a body that the handler does not read.
+	// maxDrained is the maximum number of bytes that are read of a body after its handler has
+	// returned.
 	maxDrained = 32 << 20
-	// drainPause is the time that such a body may pause: the answer ends after it.
+	// drainPause is the time that such a body may pause. After that, the answer ends.
 	drainPause     = 500 * time.Millisecond
 	maxHeaderLines = 100
 	maxHeaderBytes = 12 << 10 // net/http reads 4 KiB more
@@ -37,7 +39,7 @@ const (
 // Options configures [Serve]. Handler is required.
 type Options struct {
 	Handler http.Handler
-	// TLSConfig makes the server speak TLS, and HTTP/1.1: a connection of HTTP/2 would hold many requests.
+	// TLSConfig enables TLS, with HTTP/1.1 only: a connection of HTTP/2 would have many requests.
 	TLSConfig *tls.Config
 	// HeaderTimeout limits the TLS handshake and a request's header. Defaults to 10 s.
 	HeaderTimeout time.Duration
@@ -45,21 +47,23 @@ type Options struct {
 	BodyTimeout time.Duration
 	// WriteTimeout limits each 64 KiB of an answer. Defaults to 30 s.
 	WriteTimeout time.Duration
-	// AnswerTimeout limits an answer as a whole, from the end of the request's header. Zero means no limit.
+	// AnswerTimeout limits an answer as a whole, from the end of the request's header. Zero means
+	// no limit.
 	AnswerTimeout time.Duration
 	// IdleTimeout limits the time between two requests of a connection. Defaults to 1 min.
 	IdleTimeout time.Duration
-	// MaxBody is the size limit of a body. If it is set, bodies are read before the handler is called, within memory that
-	// all requests share (package bodies), and requests take turns until their answers begin: a handler that waits calls
-	// [EndTurn]. Zero means that handlers do all of that.
+	// MaxBody is the size limit of a body. If it is set, bodies are read before the handler is
+	// called, within memory that all requests share (package bodies). Requests take turns until
+	// their answers begin, so a handler that waits must call [EndTurn]. Zero means that handlers
+	// must limit all of that.
 	MaxBody int64
 	// MaxConns limits the open connections, see [connlimit.Listener]. Defaults to 1000.
 	MaxConns int
-	// ShutdownTimeout is the time that requests have to end when ctx ends. Defaults to 2 s.
+	// ShutdownTimeout is the time limit for requests after ctx ends. Defaults to 2 s.
 	ShutdownTimeout time.Duration
 	// KeepRequests keeps the contexts of requests alive during that time.
 	KeepRequests bool
-	// OnShutdown is called when ctx ends. It ends streams.
+	// OnShutdown is called when ctx ends. It must end streams.
 	OnShutdown func()
 }
 
@@ -73,8 +77,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Serve serves on a listener until ctx ends. It then lets requests end for ShutdownTimeout, closes all connections and
-// returns nil.
+// Serve serves on a listener until ctx ends. Then it waits up to ShutdownTimeout for requests,
+// closes all connections and returns nil.
 func Serve(ctx context.Context, listener net.Listener, o Options) error {
 	o = o.withDefaults()
 	logger := klog.FromContext(ctx)
@@ -122,8 +126,8 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 	return nil
 }
 
-// withBodyTimeout sets a read deadline until the end of a body. http.Server.ReadTimeout would also end the contexts of
-// requests that take longer to answer.
+// withBodyTimeout sets a read deadline until the end of a body. http.Server.ReadTimeout would also
+// end the contexts of requests that take longer to answer.
 func withBodyTimeout(next http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
@@ -146,7 +150,7 @@ type body struct {
 	io.ReadCloser
 	control  *http.ResponseController
 	deadline time.Time
-	ended    bool // or failed
+	ended    bool // also after an error
 }
 
 // Read implements [io.Reader].
@@ -159,14 +163,15 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain sends the answer and reads the rest of a body: a client that still writes when the connection is closed may lose the
-// answer. One that has stopped writing gets the end of the answer soon.
+// drain sends the answer and reads the rest of a body. A client that still writes when the
+// connection is closed may lose the answer. A client that has stopped writing gets the end of the
+// answer soon.
 func (b *body) drain() {
 	if b.ended {
 		return
 	}
 	b.pause()
-	_ = b.control.Flush() // it reads, too
+	_ = b.control.Flush() // Flush reads, too
 	buffer := make([]byte, 16<<10)
 	for drained := 0; drained < maxDrained && !b.ended; {
 		b.pause()

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// maxHandled is how many requests are handled at a time, from the end of the body to the begin of the answer.
+	// maxHandled is the number of concurrently handled requests, from the end of the body to the
+	// start of the answer.
 	maxHandled = 16
-	// largeBody is the size from which bodies are handled one at a time, so that large ones do not
-	// keep small ones waiting.
+	// largeBody is the size above which bodies are handled one at a time, so that they do not delay
+	// small ones.
 	largeBody = 64 << 10
 	// bodiesMemory is the limit for the bodies of all requests.
 	bodiesMemory = 32 << 20
@@ -26,14 +27,16 @@ const (
 
 type turnKey struct{}
 
-// withTurns reads the body of a request, and then waits for the request's turn. The turn ends with the first byte of the
-// answer, so that clients that do not read keep no others out. Errors of the body are those of its Read: an
-// [*http.MaxBytesError], [bodies.ErrNoMemory], or that of the connection.
+// withTurns reads the body of a request, and then waits for the turn of the request. The turn ends
+// with the first byte of the answer, so clients that do not read do not block others. Errors of the
+// body are returned by its Read: an [*http.MaxBytesError], [bodies.ErrNoMemory], or that of the
+// connection.
 func withTurns(next http.Handler, maxBody int64) http.Handler {
 	if maxBody == 0 {
 		return next
 	}
-	// A client gets up to three quarters of the turns, so that of four no two requests get three.
+	// A client gets up to three quarters of the turns. With four turns, only one request can have
+	// three.
 	all, handled, large := bodies.New(maxBody, bodiesMemory), turns.New(maxHandled), turns.New(4)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
@@ -47,14 +50,14 @@ func withTurns(next http.Handler, maxBody int64) http.Handler {
 			if len(buffer.Data) > largeBody {
 				end, err := large.Take(r.Context(), connlimit.Address(r.RemoteAddr), 3)
 				if err != nil {
-					return // as below
+					return // see below
 				}
 				defer end()
 			}
 		}
 		end, err := handled.Take(r.Context(), connlimit.Address(r.RemoteAddr), 1)
 		if err != nil {
-			return // the client has gone, or the server ends
+			return // the client has disconnected, or the server ends
 		}
 		defer end()
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
@@ -64,27 +67,28 @@ func withTurns(next http.Handler, maxBody int64) http.Handler {
 	})
 }
 
-// failing is the end of a body.
+// failing returns the error at the end of a body.
 type failing struct{ err error }
 
 // Read implements [io.Reader].
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// EndTurn lets other requests be handled while a handler waits. The context is that of its request.
+// EndTurn ends the turn of a request, so that other requests are handled while its handler waits.
+// The context is that of the request.
 func EndTurn(ctx context.Context) {
 	if end, ok := ctx.Value(turnKey{}).(func()); ok {
 		end()
 	}
 }
 
-// Buffered returns a handler that sends an answer of h when it is complete. A client that reads slowly keeps no more memory
-// than the answer has bytes.
+// Buffered returns a handler that sends an answer of h after it is complete. A slow client needs no
+// more memory than the size of the answer.
 func Buffered(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b := &buffered{ResponseWriter: w, code: http.StatusOK}
 		h.ServeHTTP(b, r)
 		w.WriteHeader(b.code)
-		_, _ = b.body.WriteTo(w) // a client that has gone does not need it
+		_, _ = b.body.WriteTo(w) // the client may have disconnected
 	})
 }
 

@@ -21,11 +21,12 @@ func (e *OperationsError) Error() string {
 // Patch is a decoded JSON patch.
 type Patch []operation
 
-// operation has the members of an operation as parts of the patch's text. They are nil where they are missing or null.
+// operation has the members of an operation as parts of the text of the patch. A member that is
+// missing or null is nil.
 type operation struct{ op, path, from, value []byte }
 
-// Decode reads a JSON patch. The result refers to data. Decode checks operations no further than that they are objects: Apply
-// does.
+// Decode reads a JSON patch. The result refers to data. Decode only checks that operations are
+// objects. Apply checks their members.
 func Decode(data []byte) (Patch, error) {
 	var objects []map[string]*json.RawMessage
 	switch kind := rawjson.KindOf(data); {

@@ -5,15 +5,15 @@ package jsonpatch
 
 import jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
-// maxMergeCost bounds the bytes that the merge reads: it reads a value once for each object or list around it. The limit is
-// a matter of two seconds.
+// maxMergeCost is the maximum number of bytes that a merge reads, which takes about two seconds.
+// The merge reads a value once for each object or list around it.
 const maxMergeCost = 1 << 27
 
-// alwaysCheap is a size at which no nesting reaches maxMergeCost.
+// alwaysCheap is a size below which no nesting reaches maxMergeCost.
 const alwaysCheap = 8 << 10
 
-// Merge returns the document that a JSON merge patch makes of a document. It fails with [ErrTooExpensive] for large values that
-// are nested deeply.
+// Merge applies a JSON merge patch to a document and returns the result. It fails with
+// [ErrTooExpensive] for large values that are nested deeply.
 func Merge(doc, patch []byte) ([]byte, error) {
 	if len(doc)+len(patch) > alwaysCheap {
 		cost, depth := mergeCost(patch, maxDepth)

@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// node is a value: text, which never changes, until an operation opens it.
+// node is a value. It is text, which never changes, until an operation opens it.
 type node struct {
 	raw  []byte
 	open *container
@@ -27,7 +27,7 @@ type container struct {
 
 func (n *node) isNull() bool { return n.open == nil && rawjson.KindOf(n.raw) == rawjson.Null }
 
-// open returns the members or elements of a value, or nil for other values.
+// open returns the members or elements of a value, or nil if it is neither an object nor a list.
 func (a *applier) open(n *node) (*container, error) {
 	if n.open != nil {
 		return n.open, nil
@@ -108,7 +108,8 @@ func (n *node) append(out []byte, depth int) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// equal compares as the API server does: objects and lists by their parts, other values by their text.
+// equal compares values as the API server does: objects and lists by their parts, other values by
+// their text.
 func (a *applier) equal(x, y *node) (bool, error) {
 	cx, err := a.open(x)
 	if err != nil {

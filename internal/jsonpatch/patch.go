@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jsonpatch applies JSON patches (RFC 6902) and JSON merge patches (RFC 7396) of untrusted origin. The results and
-// error texts are those of gopkg.in/evanphx/json-patch.v4, which the API server uses, but memory and time are bounded:
+// Package jsonpatch applies untrusted JSON patches (RFC 6902) and JSON merge patches (RFC 7396).
+// The results and error texts are those of gopkg.in/evanphx/json-patch.v4, which the API server
+// uses, but memory and time are limited:
 //
-//   - Decode refuses more than [rawjson.MaxOperations] operations, and allocates 1 MiB at most.
-//   - Options.MaxCopied bounds the bytes that copy operations add.
-//   - A patch that reads too much text, opens too many values or moves too many list elements fails with [ErrTooExpensive], within a second.
+//   - Decode refuses more than [rawjson.MaxOperations] operations, and allocates at most 1 MiB.
+//   - Options.MaxCopied limits the bytes that copy operations add.
+//   - A patch that reads too much text, opens too many values or moves too many list elements
+//     fails with [ErrTooExpensive], within a second.
 //   - No patch panics.
 package jsonpatch
 
@@ -41,24 +43,27 @@ func (e *CopySizeError) Error() string {
 type Options struct {
 	// MaxCopied is the number of bytes that all copy operations of a patch may add.
 	MaxCopied int
-	// Lenient accepts what the API server accepts beyond RFC 6902: indices from the end of a list, and missing
-	// members as the source of a copy or the target of a replace.
+	// Lenient accepts patches that the API server accepts beyond RFC 6902: indices from the end of
+	// a list, and missing members as the source of a copy or the target of a replace.
 	Lenient bool
 }
 
 const (
-	// maxCost bounds the bytes of opened values, partCost and moveCost: less than a second.
+	// maxCost limits the bytes of opened values, plus partCost and moveCost. It takes less than a
+	// second.
 	maxCost = 1 << 28
-	// partCost is added for each part of an opened value, which takes up to 150 bytes of memory: 75 MiB in all.
+	// partCost is added for each part of an opened value, which needs up to 150 bytes of memory: 75
+	// MiB in all.
 	partCost = 512
-	// moveCost is added for each list element that an operation moves, which takes about as long as reading 2 bytes.
+	// moveCost is added for each list element that an operation moves. That takes about as long as
+	// reading 2 bytes.
 	moveCost = 2
-	// maxDepth is the deepest value that encoding/json reads.
+	// maxDepth is the depth of the deepest value that encoding/json reads.
 	maxDepth = 10_000
 )
 
-// Apply returns the document that the patch makes of a document. Its size is at most that of document and patch plus
-// Options.MaxCopied.
+// Apply applies the patch to a document and returns the result. Its size is at most that of
+// document and patch plus Options.MaxCopied.
 func (p Patch) Apply(doc []byte, o Options) ([]byte, error) {
 	if !rawjson.Valid(doc) {
 		return nil, errors.New("the document is not JSON")
@@ -312,10 +317,10 @@ func (a *applier) copy(o operation) error {
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// find returns the object or list that holds the last part of a path, and that part. It returns no container when the
-// document has none there.
+// find returns the object or list that has the last part of a path, and that part. The container is
+// nil if the document does not have it.
 func (a *applier) find(path string) (*container, string, error) {
-	_, rest, ok := strings.Cut(path, "/") // as the API server, which ignores text before the first slash
+	_, rest, ok := strings.Cut(path, "/") // like the API server, ignore text before the first slash
 	if !ok {
 		return nil, "", nil
 	}
@@ -335,7 +340,8 @@ func (a *applier) find(path string) (*container, string, error) {
 	return nil, "", err
 }
 
-// get returns the value at a key, nil for a missing member, or an error for an index that is not in a list.
+// get returns the value at a key. It returns nil for a missing member, and an error for an invalid
+// index of a list.
 func (a *applier) get(c *container, key string) (*node, error) {
 	if c.members != nil {
 		return c.members[key], nil
@@ -350,7 +356,7 @@ func (a *applier) get(c *container, key string) (*node, error) {
 	return &c.list[i], nil
 }
 
-// index returns the place of an index in a list of n elements.
+// index returns the position of an index in a list of n elements.
 func (a *applier) index(i, n int) (int, error) {
 	at := i
 	if i < 0 && a.options.Lenient {

@@ -12,12 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Refused returns the fields because of which the API server refused an object as invalid, in the order of the answer, each once.
-// It returns nil if the error has another reason too: a cause without a field is of an admission policy or a webhook, and a
-// missing, duplicate or unknown value is no matter of an update.
+// Refused returns the fields because of which the API server refused an object as invalid. Each
+// field is returned once, in the order of the answer. Refused returns nil if the error has another
+// reason too. A cause without a field is from an admission policy or a webhook. A missing,
+// duplicate or unknown value is unrelated to updates.
 //
-// An update that is refused with such fields, while the API server would create the object, changes immutable fields. The text of
-// a cause does not tell: "field is immutable", "may not change once set" and "cannot change roleRef" mean the same.
+// If an update is refused with such fields, and the API server would create the object, the update
+// changes immutable fields. The texts of causes do not show that: "field is immutable", "may not
+// change once set" and "cannot change roleRef" mean the same.
 func Refused(err error) []string {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {

@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	// maxTypes bounds the values of the label type, whatever a peer sends.
+	// maxTypes is the maximum number of values of the label type. Peers may send any number of
+	// types.
 	maxTypes = 32
-	// otherType stands for the types beyond.
+	// otherType is the label of all further types.
 	otherType = "other"
 )
 
@@ -54,13 +55,14 @@ func (b *ByType) Of(eventType string) *Traffic {
 	return t
 }
 
-// Add counts one event with so much data.
+// Add counts one event with the size of its data.
 func (t *Traffic) Add(bytes int) {
 	t.events.Inc()
 	t.bytes.Add(float64(bytes))
 }
 
-// shortType is the last two words of a type: "spec.created" of "io.open-cluster-management.v1.manifestwork.spec.created".
+// shortType returns the last two words of a type: "spec.created" of
+// "io.open-cluster-management.v1.manifestwork.spec.created".
 func shortType(eventType string) string {
 	if i := strings.LastIndexByte(eventType, '.'); i > 0 {
 		if j := strings.LastIndexByte(eventType[:i], '.'); j >= 0 {

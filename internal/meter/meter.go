@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package meter makes the Prometheus metrics of one client, so that names and constant labels are put together in
-// one place, and registers them all at once or not at all.
+// Package meter creates the Prometheus metrics of a client. It sets names and constant labels in
+// one place, and registers the metrics together, so a conflict registers no metric.
 package meter
 
 import (
@@ -17,8 +17,9 @@ const (
 	subsystem = "cloudevents"
 )
 
-// Set is a collector of several metrics. They have the constant labels kind and client. Metrics are added before
-// Register; afterwards all methods of it and of them may be called from any goroutine.
+// Set is a collector of several metrics. They have the constant labels kind and client. Add metrics
+// before Register. After that, all methods of the set and of its metrics may be called from any
+// goroutine.
 type Set struct {
 	kind, client string
 	collectors   []prometheus.Collector
@@ -28,7 +29,7 @@ type Set struct {
 
 var _ prometheus.Collector = &Set{}
 
-// New returns an empty set for a client: what it is and its ID.
+// New returns an empty set for a client with a kind and an ID.
 func New(kind, client string) *Set { return &Set{kind: kind, client: client} }
 
 func (s *Set) labels() prometheus.Labels {
@@ -44,8 +45,8 @@ func (s *Set) Counter(name, help string) prometheus.Counter {
 	return c
 }
 
-// Counters adds a counter for each value of a label. All are there from the start, so a rate that begins with the
-// first event does not miss it.
+// Counters adds a counter for each value of a label. All counters exist from the start, so a rate
+// includes the first event.
 func (s *Set) Counters(name, help, label string, values ...string) map[string]prometheus.Counter {
 	vec := s.vec(name, help, label)
 	out := make(map[string]prometheus.Counter, len(values))
@@ -72,27 +73,28 @@ func (s *Set) Histogram(name, help string, buckets ...float64) prometheus.Histog
 	return h
 }
 
-// Desc adds a metric whose value OnScrape's function gives.
+// Desc adds a metric with values from the function of OnScrape.
 func (s *Set) Desc(name, help string, labels ...string) *prometheus.Desc {
 	d := prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, name), help, labels, s.labels())
 	s.descs = append(s.descs, d)
 	return d
 }
 
-// OnScrape sets what gives the values of the metrics that Desc made. It is called once for each scrape.
+// OnScrape sets the function that sends the values of the metrics of Desc. It is called once for
+// each scrape.
 func (s *Set) OnScrape(f func(chan<- prometheus.Metric)) { s.scrape = f }
 
-// Gauge is a value for OnScrape's function to send.
+// Gauge returns a value of a gauge, for the function of OnScrape.
 func Gauge(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
-// Total is the value of a counter for OnScrape's function to send.
+// Total returns a value of a counter, for the function of OnScrape.
 func Total(d *prometheus.Desc, value uint64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value), labels...)
 }
 
-// Bool is 1 or 0.
+// Bool returns 1 for true and 0 for false.
 func Bool(is bool) float64 {
 	if is {
 		return 1
@@ -120,7 +122,7 @@ func (s *Set) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// Register adds the set to a registerer. The error tells what to do where another client has the same ID.
+// Register registers the set. If another client has the same ID, the error describes the solution.
 func (s *Set) Register(r prometheus.Registerer) error {
 	err := r.Register(s)
 	var already prometheus.AlreadyRegisteredError

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quietlog logs errors that somebody else can cause at any rate: a peer that sends what cannot be decoded, a
-// broker that refuses. The first of each kind is logged at once and after it one line a minute at most, which tells
-// how many there were meanwhile. Metrics have the exact number; a log must not grow with the attack.
+// Package quietlog logs errors that others can cause at any rate, such as undecodable messages of a
+// peer or refusals of a broker. The first error of each kind is logged at once. After that, there
+// is at most one line a minute, with the number of errors since the last line. Metrics have the
+// exact number, and the log does not grow with an attack.
 package quietlog
 
 import (
@@ -16,10 +17,10 @@ import (
 )
 
 const (
-	// Interval is the least time between two lines of one kind.
+	// Interval is the minimum time between two lines of one kind.
 	Interval = time.Minute
-	// MaxKinds is how many kinds are told apart. What is beyond, as of a peer that makes up topics, is told apart by
-	// its reason alone.
+	// MaxKinds is the maximum number of kinds. Further errors, for example of a peer that invents
+	// topics, are distinguished only by their reason.
 	MaxKinds = 32
 )
 
@@ -33,23 +34,24 @@ type Log struct {
 	kinds map[kind]*state
 }
 
-// kind is what errors are told apart by.
+// kind distinguishes errors.
 type kind struct{ reason, subject string }
 
-// state is what is known of a kind.
+// state has the last line of a kind and the errors since then.
 type state struct {
 	logged time.Time
 	more   int // since then
 	last   error
 }
 
-// New returns a log of lines with a message. The key of their subject is, for example, "topic".
+// New returns a log with a constant message. subject is the key of the subject, for example
+// "topic".
 func New(message, subject string, c clock.PassiveClock) *Log {
 	return &Log{message: message, subject: subject, clock: c, kinds: map[kind]*state{}}
 }
 
-// Error logs an error, or counts it for the next line of its kind. The reason must be one of few; the subject, such
-// as a topic, is free.
+// Error logs an error, or counts it for the next line of its kind. There must be few different
+// reasons. Subjects, such as topics, are not limited.
 func (l *Log) Error(logger klog.Logger, err error, reason, subject string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +79,7 @@ func (l *Log) Error(logger klog.Logger, err error, reason, subject string) {
 	*s = state{logged: now}
 }
 
-// Flush logs what was counted and not told yet, for the end of a process.
+// Flush logs the errors that were only counted so far, for the end of a process.
 func (l *Log) Flush(logger klog.Logger) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +89,7 @@ func (l *Log) Flush(logger klog.Logger) {
 	clear(l.kinds)
 }
 
-// sweep forgets kinds that have been quiet.
+// sweep removes kinds without a line during the last Interval.
 func (l *Log) sweep(logger klog.Logger, now time.Time) {
 	for k, s := range l.kinds {
 		if now.Sub(s.logged) >= Interval {
@@ -97,14 +99,14 @@ func (l *Log) sweep(logger klog.Logger, now time.Time) {
 	}
 }
 
-// rest logs what a kind has counted, if anything. Its last error is one of the counted.
+// rest logs the counted errors of a kind, if there are any. Its last error is one of them.
 func (l *Log) rest(logger klog.Logger, k kind, s *state) {
 	if s.more > 0 {
 		l.line(logger, s.last, k, s.more-1)
 	}
 }
 
-// maxSubject is how much of a subject a line shows, in bytes: MQTT allows topics of 64 KiB.
+// maxSubject is the maximum length of a subject in a line, in bytes. MQTT allows topics of 64 KiB.
 const maxSubject = 256
 
 func cut(s string) string {
@@ -122,5 +124,5 @@ func (l *Log) line(logger klog.Logger, err error, k kind, more int) {
 	if more > 0 {
 		kv = append(kv, "notLogged", more)
 	}
-	logger.WithCallDepth(2).Error(err, l.message, kv...) // where Error was called
+	logger.WithCallDepth(2).Error(err, l.message, kv...) // the caller of Error
 }

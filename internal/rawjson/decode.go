@@ -13,21 +13,21 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// errForeign: the text is one that encoding/json has to judge.
+// errForeign: encoding/json must decode the text.
 var errForeign = errors.New("left to encoding/json")
 
-// Decode decodes a value into a new object, as k8s.io/apimachinery/pkg/util/json does: names of
-// fields are compared exactly, and the errors are its errors. It needs a fraction of the
-// allocations: strings share one copy of the text, and slices are made in their final length.
-// Beyond apimachinery, a quantity over the limits is a [*QuantityError], and a value that would
-// take too much memory a [*MemoryError].
+// Decode decodes a value into a new object, as k8s.io/apimachinery/pkg/util/json does: it compares
+// names of fields exactly, and returns the same errors. It needs a fraction of the allocations:
+// strings share one copy of the text, and slices are allocated with their final length. Unlike
+// apimachinery, it returns a [*QuantityError] for a quantity over the limits, and a [*MemoryError]
+// for a value that would need too much memory.
 func Decode(data []byte, object any) error {
 	v := reflect.ValueOf(object)
 	if v.Kind() != reflect.Pointer || v.IsNil() || !v.Elem().IsZero() {
-		return foreign(data, object) // which has rules for what is there already
+		return foreign(data, object) // which has rules for existing values
 	}
 	if !Valid(data) {
-		return utiljson.Unmarshal(data, object) // its error says where
+		return utiljson.Unmarshal(data, object) // its error has the offset
 	}
 	d := decoder{text: string(data), data: data, free: memoryOf(data)}
 	start := space(data, 0)
@@ -48,7 +48,7 @@ func overLimits(err error) bool {
 	return errors.As(err, &quantity) || errors.As(err, &memory)
 }
 
-// foreign leaves a text to encoding/json.
+// foreign decodes a text with encoding/json, after it has checked the limits.
 func foreign(data []byte, object any) error {
 	if err := checkQuantities(data); err != nil {
 		return err
@@ -59,11 +59,11 @@ func foreign(data []byte, object any) error {
 	return utiljson.Unmarshal(data, object)
 }
 
-// maxDepth is how deep the decoder goes by itself. It finds the end of a value before it goes into it, so without a
-// limit a type that holds itself would take the time of depth times length.
+// maxDepth is the maximum depth of the decoder. It finds the end of a value before it decodes the
+// value. Without a limit, a recursive type would take the time of depth times length.
 const maxDepth = 64
 
-// decoder decodes parts of one text, which it has as string too: substrings cost nothing.
+// decoder decodes parts of one text. It also has the text as a string, so substrings need no copy.
 type decoder struct {
 	text  string
 	data  []byte
@@ -71,7 +71,7 @@ type decoder struct {
 	free  int // bytes that may still be allocated
 }
 
-// take takes memory for n values.
+// take reserves memory for n values.
 func (d *decoder) take(n int, each uintptr) error {
 	if each > 0 && n > d.free/int(each) {
 		return &MemoryError{memoryOf(d.data)}
@@ -80,7 +80,7 @@ func (d *decoder) take(n int, each uintptr) error {
 	return nil
 }
 
-// takeText takes memory for a value that is not decoded here.
+// takeText reserves memory for a value that another decoder decodes.
 func (d *decoder) takeText(t reflect.Type, text []byte) error {
 	size := len(text)
 	if t != rawType {
@@ -89,8 +89,8 @@ func (d *decoder) takeText(t reflect.Type, text []byte) error {
 	return d.take(size, 1)
 }
 
-// value decodes the value from i to end. Every error but those of [overLimits] means that
-// encoding/json is to try.
+// value decodes the value from i to end. After an error that is not in [overLimits], encoding/json
+// must decode the text.
 func (d *decoder) value(v reflect.Value, i, end int) error {
 	if d.depth++; d.depth > maxDepth {
 		return errForeign
@@ -181,7 +181,7 @@ func (d *decoder) scalar(v reflect.Value, text string) error {
 	return nil
 }
 
-// str returns the string from i to end, without a copy where it stands in the text as it is.
+// str returns the string from i to end. It does not copy a string without escapes.
 func (d *decoder) str(i, end int) (string, error) {
 	if d.data[i] != '"' {
 		return "", errForeign
@@ -194,8 +194,8 @@ func (d *decoder) str(i, end int) (string, error) {
 	return s, err
 }
 
-// step finds the next member or element after i, which is behind the bracket or the value before. It returns -1 at the
-// end.
+// step finds the next member or element after i, which is the position after the bracket or the
+// previous value. It returns -1 at the end.
 func (d *decoder) step(i int) int {
 	i = space(d.data, i)
 	if d.data[i] == ',' {
@@ -230,7 +230,7 @@ func (d *decoder) structure(v reflect.Value, l *layout, i int) error {
 			return err
 		}
 		if n, known := l.byName[key]; known {
-			// What a second value does to the first is a story of its own.
+			// encoding/json has its own rules for a second value of a field.
 			if seen[n/64]&(1<<(n%64)) != 0 {
 				return errForeign
 			}
@@ -313,12 +313,12 @@ func (d *decoder) dictionary(v reflect.Value, i int) error {
 		at = d.step(end)
 	}
 	if v.Len() != n {
-		return errForeign // a key was there twice
+		return errForeign // a key was repeated
 	}
 	return nil
 }
 
-// Escape returns a part of a JSON Pointer (RFC 6901).
+// Escape escapes a part of a JSON Pointer (RFC 6901).
 func Escape(part string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(part)
 }

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// MaxOperations is how many operations a patch has at most: the API server's own limit for those that it takes.
+// MaxOperations is the maximum number of operations of a patch. The API server has the same limit.
 const MaxOperations = 10_000
 
-// Patch returns a JSON Patch (RFC 6902) that makes to of from, with the operations add, replace and remove. It is [] for
-// equal texts. Values are taken from the text as they stand there. What would need more than [MaxOperations] is replaced
-// as a whole.
+// Patch returns a JSON Patch (RFC 6902) that changes from into to, with the operations add, replace
+// and remove. The patch is [] for equal texts. Values are copied from the text unchanged. If more
+// than [MaxOperations] were needed, the patch replaces the whole value.
 func Patch(from, to []byte) []byte {
 	p := patcher{out: []byte{'['}}
 	p.diff(from, to)
@@ -27,7 +27,7 @@ func Patch(from, to []byte) []byte {
 
 type patcher struct {
 	out        []byte
-	path       []byte // of the value at hand, escaped for a pointer but not for JSON
+	path       []byte // of the current value, escaped for a pointer but not for JSON
 	operations int
 }
 
@@ -50,7 +50,7 @@ func (p *patcher) objects(from, to object) {
 	for i := range from.members {
 		name := from.members[i].name
 		if done[name] {
-			continue // a key that is there twice: the last value counts
+			continue // a repeated key: the last value counts
 		}
 		if len(from.members) > 1 {
 			done[name] = true
@@ -61,7 +61,8 @@ func (p *patcher) objects(from, to object) {
 			case is == nil:
 				p.operation("remove", nil)
 			case name == "" && !bytes.Equal(was.value, is.value):
-				// evanphx/json-patch v5, which Karmada uses, changes the wrong value below an empty key.
+				// evanphx/json-patch v5, which Karmada uses, changes the wrong value below an empty
+				// key.
 				p.operation("replace", is.value)
 			default:
 				p.diff(was.value, is.value)
@@ -75,7 +76,8 @@ func (p *patcher) objects(from, to object) {
 	}
 }
 
-// arrays leaves what is equal at both ends, changes what is between, and removes or adds the rest.
+// arrays keeps equal elements at both ends, changes the elements between them, and removes or adds
+// the rest.
 func (p *patcher) arrays(from, to [][]byte) {
 	begin, end := 0, 0
 	for begin < len(from) && begin < len(to) && bytes.Equal(from[begin], to[begin]) {
@@ -89,7 +91,7 @@ func (p *patcher) arrays(from, to [][]byte) {
 	for i := range both {
 		p.at(strconv.Itoa(begin+i), func() { p.diff(was[i], is[i]) })
 	}
-	for i := len(was) - 1; i >= both; i-- { // from the end, so that indexes stay
+	for i := len(was) - 1; i >= both; i-- { // from the end, so indexes do not change
 		p.at(strconv.Itoa(begin+i), func() { p.operation("remove", nil) })
 	}
 	for i := both; i < len(is); i++ {
@@ -111,7 +113,7 @@ func (p *patcher) at(name string, f func()) {
 
 func (p *patcher) operation(op string, value []byte) {
 	if p.operations++; p.operations > MaxOperations {
-		return // it will not be used
+		return // the patch is not used
 	}
 	if len(p.out) > 1 {
 		p.out = append(p.out, ',')

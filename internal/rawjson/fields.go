@@ -11,17 +11,17 @@ import (
 	"sync"
 )
 
-// field is a field of a struct, by the name that it has in JSON.
+// field is a field of a struct, with its name in JSON.
 type field struct {
 	name  string
-	index []int // as for reflect.Value.FieldByIndex
+	index []int // for reflect.Value.FieldByIndex
 	shape shape
 }
 
-// layout is how a type is decoded.
+// layout describes how a type is decoded.
 type layout struct {
 	unmarshaler bool // the type decodes itself
-	foreign     bool // left to encoding/json
+	foreign     bool // decoded by encoding/json
 	marshaler   bool // the type encodes itself
 	fields      []field
 	byName      map[string]int
@@ -35,7 +35,7 @@ var (
 	toTextType      = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// layoutOf returns the layout of a type that is no pointer.
+// layoutOf returns the layout of a type, which must not be a pointer.
 func layoutOf(t reflect.Type) *layout {
 	if known, ok := layouts.Load(t); ok {
 		return known.(*layout)
@@ -60,8 +60,9 @@ func layoutOf(t reflect.Type) *layout {
 	return known.(*layout)
 }
 
-// collect adds the fields of a struct and of those that it embeds. It is false for what encoding/json has rules of its
-// own for: two fields of one name, embedded pointers, the option string.
+// collect adds the fields of a struct and of its embedded structs. It returns false if
+// encoding/json has special rules for the struct: two fields with one name, embedded pointers, or
+// the option string.
 func (l *layout) collect(t reflect.Type, index []int) bool {
 	simple := true
 	for i := range t.NumField() {
@@ -95,7 +96,7 @@ func (l *layout) collect(t reflect.Type, index []int) bool {
 		if twice {
 			simple = false
 			if len(l.fields[n].index) <= len(at) {
-				continue // as for encoding/json, the outer one counts
+				continue // as in encoding/json, the outer field counts
 			}
 		} else {
 			n = len(l.fields)
@@ -107,5 +108,6 @@ func (l *layout) collect(t reflect.Type, index []int) bool {
 	return simple
 }
 
-// maxEmbedded is how many structs may embed each other, so that one that embeds itself has an end.
+// maxEmbedded is the maximum depth of embedded structs, which ends the recursion for a struct that
+// embeds itself.
 const maxEmbedded = 16

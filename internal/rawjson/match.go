@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// identities are the names of members that can be the key of a list, the most telling first.
+// identities are the names of members that can be the key of a list, in the order of preference.
 var identities = []string{
 	"name", "key", "type", "mountPath", "devicePath", "containerPort", "port", "ip", "uid", "topologyKey",
 	"clusterName", "path", "hostname",
@@ -23,7 +23,8 @@ var ranks = func() map[string]int {
 	return out
 }()
 
-// seconds are the members that are a key only together with another one, and their default.
+// seconds maps members that are a key only together with another member to that member and its
+// default.
 var seconds = map[string]struct{ name, zero string }{
 	"containerPort": {"protocol", `"TCP"`},
 	"port":          {"protocol", `"TCP"`},
@@ -31,11 +32,11 @@ var seconds = map[string]struct{ name, zero string }{
 	"status":        {"reason", ""},
 }
 
-// list is what happened to a list.
+// list has the changes of a list.
 type list struct {
-	beforeKeys, afterKeys [][]byte // of each element, empty for one without
-	from                  []int    // the element of before that each element of after was, or -1
-	gone                  []bool   // whether an element of before is not found in after
+	beforeKeys, afterKeys [][]byte // of each element; empty if it has no key
+	from                  []int    // the index in before of each element of after, or -1
+	gone                  []bool   // whether an element of before was not found in after
 }
 
 // match follows each element of a list from before to after, and never by its position. Raw are the
@@ -145,8 +146,8 @@ func (l *list) pair(before, after [][]byte, certain func(was []int, n int) bool)
 
 func (l *list) take(i, j int) { l.from[i], l.gone[j] = j, false }
 
-// open returns the elements of before that are removed or changed: an element of after may be
-// theirs, and the lists do not show it.
+// open returns the elements of before that are removed or changed. An element of after may
+// correspond to them, but the lists do not show that.
 func (l *list) open() []int {
 	if !slices.Contains(l.gone, true) || !slices.Contains(l.from, -1) {
 		return nil
@@ -166,8 +167,8 @@ func (l *list) open() []int {
 	return out
 }
 
-// possible reports whether two elements can be the same by their keys: an element with a key is no
-// element with another key.
+// possible reports whether two elements can be the same by their keys. Elements with different keys
+// are not.
 func (l *list) possible(j, i int) bool {
 	was, is := l.beforeKeys[j], l.afterKeys[i]
 	return len(was) == 0 || len(is) == 0 || bytes.Equal(was, is)
@@ -183,8 +184,8 @@ func same(elements [][]byte, which []int) bool {
 	return true
 }
 
-// keys returns the key of each element, empty if it has none. Without the name of a key, the key of
-// the list is the first of the identities that an element has.
+// keys returns the key of each element, empty if it has no key. Without a name, the key of the list
+// is the first of the identities that an element has.
 func keys(before, after [][]byte, name string) (was, is [][]byte) {
 	if name == "" {
 		best := len(identities)
@@ -246,7 +247,7 @@ func keyOf(element []byte, name string) []byte {
 	return append(append(slices.Clip(value), ' '), other...)
 }
 
-// first is [Member] for text of an encoder, which has each name once.
+// first is [Member] for text of an encoder, which has no repeated names.
 func first(element []byte, name string) []byte {
 	if KindOf(element) != Object {
 		return nil

@@ -10,14 +10,14 @@ type member struct {
 	taken bool
 }
 
-// object is the members of an object in their order. Looking one up is fast where both sides have the same order, and
-// costs one map where there are many.
+// object has the members of an object in their order. A lookup is linear in small objects. Large
+// ones have a map.
 type object struct {
 	members []member
 	index   map[string]int
 }
 
-// indexed is from how many members on a map is made.
+// indexed is the number of members above which an object has a map.
 const indexed = 32
 
 func parse(data []byte) object {
@@ -39,7 +39,7 @@ func parse(data []byte) object {
 	return o
 }
 
-// find returns the member of a name, the last one where there are several, or nil.
+// find returns the member with a name, or nil. If a name is repeated, the last member counts.
 func (o *object) find(name string) *member {
 	if o.index != nil {
 		if i, ok := o.index[name]; ok {

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// A decoded value may take minMemory, or memoryFactor times its text if that is more. An empty
-	// object in a list has three bytes of text, and takes hundreds of bytes as a container of a pod.
+	// A decoded value may need minMemory, or memoryFactor times its text if that is more. An empty
+	// object in a list has three bytes of text, and needs hundreds of bytes as a container of a
+	// pod.
 	minMemory    = 64 << 20
 	memoryFactor = 8
 	// mapCost is the memory of a map entry in addition to its key and value.
@@ -22,19 +23,19 @@ const (
 	objectCost = 336
 )
 
-// rawType keeps its text.
+// rawType is decoded to a copy of its text.
 var rawType = reflect.TypeFor[runtime.RawExtension]()
 
-// MemoryError is returned for a value that would take too much memory.
+// MemoryError is returned for a value that would need too much memory.
 type MemoryError struct{ limit int }
 
-// Error has the limit.
+// Error returns a text with the limit.
 func (e *MemoryError) Error() string {
 	return fmt.Sprintf("it has so many small parts that it would take more than %d bytes of memory", e.limit)
 }
 
-// Memory returns about how much memory a value takes that is decoded without a Go type. The error
-// is a [*MemoryError] if one value may not take that much.
+// Memory returns approximately how much memory a value needs when it is decoded without a Go type.
+// The error is a [*MemoryError] if that exceeds the limit for one value.
 func Memory(data []byte) (int, error) {
 	limit := memoryOf(data)
 	size := weigh(data, limit)
@@ -44,7 +45,7 @@ func Memory(data []byte) (int, error) {
 	return size, nil
 }
 
-// memoryOf returns how much memory the value of a text may take.
+// memoryOf returns the memory limit for the value of a text.
 func memoryOf(data []byte) int { return max(minMemory, memoryFactor*len(data)) }
 
 // Count returns the number of members and elements in a value at all levels. It stops above a
@@ -65,7 +66,8 @@ func Count(data []byte, limit int) (n int) {
 	return n
 }
 
-// weigh returns about how much memory a value takes without a Go type. It stops above a limit.
+// weigh returns approximately how much memory a value needs without a Go type. It stops above a
+// limit.
 func weigh(data []byte, limit int) int {
 	size := len(data)
 	for i := 0; i < len(data) && size <= limit; i++ {

@@ -11,13 +11,13 @@ import (
 	"strconv"
 )
 
-// Merge returns raw with what changed from before to after, so that what before does not hold
-// survives. Before is raw as an object of type t writes it: a part of raw, with zero values added.
-// Type t may be nil. If before and after are equal, Merge returns raw itself.
+// Merge applies the changes from before to after to raw, and keeps the content of raw that before
+// does not have. Before is the encoding of raw as an object of type t: a part of raw, with zero
+// values added. Type t may be nil. If before and after are equal, Merge returns raw itself.
 //
 // [match] describes how Merge follows the elements of a list. If the unknown fields of an element
-// would be lost or might move to another element, Merge returns an [*UncertainError], or drops the
-// fields if drop is set.
+// would be lost or might move to another element, Merge returns an [*UncertainError]. If drop is
+// set, it drops the fields instead.
 func Merge(raw, before, after []byte, t reflect.Type, drop bool) ([]byte, error) {
 	if bytes.Equal(before, after) {
 		return raw, nil
@@ -95,7 +95,7 @@ func (m merger) objects(out, raw, before, after []byte, s shape) ([]byte, error)
 			from = was.value
 		case is == nil: // unknown to the type
 			from, to = nil, nil
-		case was == nil: // the type left it out, as a zero value
+		case was == nil: // a zero value that the type omits
 			is.taken = true
 			to = is.value
 		default:
@@ -135,7 +135,7 @@ func (m merger) objects(out, raw, before, after []byte, s shape) ([]byte, error)
 	return append(out, '}'), nil
 }
 
-// zeroOf is what a type that leaves out an empty value would have written.
+// zeroOf returns the encoding of the empty value that a type may omit.
 func zeroOf(value []byte) []byte {
 	switch KindOf(value) {
 	case Object:
@@ -157,7 +157,7 @@ func quote(name string) []byte {
 func (m merger) arrays(out, raw, before, after []byte, s shape) ([]byte, error) {
 	r, b, a := elements(raw), elements(before), elements(after)
 	element := s.element()
-	if len(r) != len(b) { // so it is not known which of them are the same
+	if len(r) != len(b) { // so it is unknown which elements are the same
 		for j := range r {
 			if !m.drop && unknown(r[j], nil, element) {
 				return nil, &UncertainError{"[" + strconv.Itoa(j) + "]"}
@@ -173,7 +173,7 @@ func (m merger) arrays(out, raw, before, after []byte, s shape) ([]byte, error) 
 				return nil, &UncertainError{"[" + strconv.Itoa(j) + "]"}
 			}
 		case j < len(a) && l.from[j] < 0 && l.possible(j, j):
-			l.take(j, j) // it has nothing that could be wrong there
+			l.take(j, j) // it has no unknown fields
 		}
 	}
 	out = append(out, '[')

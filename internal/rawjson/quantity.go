@@ -10,8 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The limits of a quantity's text. Sums and comparisons of quantities write the number out with all its digits, so a
-// text such as 1e2147483647 takes minutes and all memory; one with a negative exponent does so when it is parsed.
+// The limits of the text of a quantity. Sums and comparisons of quantities expand the number to all
+// its digits. So a text such as 1e2147483647 takes minutes and all memory. With a negative
+// exponent, parsing it does.
 const (
 	maxQuantity = 128
 	maxExponent = 3 // digits
@@ -22,12 +23,12 @@ var quantityType = reflect.TypeFor[resource.Quantity]()
 // QuantityError is a quantity that is over the limits.
 type QuantityError struct{ text string }
 
-// Error has the beginning of the text.
+// Error returns a text with the beginning of the quantity.
 func (e *QuantityError) Error() string {
 	return fmt.Sprintf("the quantity %.32s has more than %d characters, or an exponent of more than %d digits", e.text, maxQuantity, maxExponent)
 }
 
-// checkQuantity looks at the text of one quantity, a string or a number.
+// checkQuantity checks the text of one quantity, a string or a number.
 func checkQuantity(text []byte) error {
 	number := text
 	if len(number) >= 2 && number[0] == '"' {
@@ -48,8 +49,8 @@ func checkQuantity(text []byte) error {
 	return nil
 }
 
-// checkQuantities looks at a text that encoding/json is to decode, of which it is not known where the quantities are: at
-// each string and number that can be one.
+// checkQuantities checks each string and number that can be a quantity. It is for text that
+// encoding/json decodes, where the fields with quantities are unknown.
 func checkQuantities(data []byte) error {
 	for i := 0; i < len(data); {
 		c, end := data[i], i+1
@@ -69,7 +70,7 @@ func checkQuantities(data []byte) error {
 	return nil
 }
 
-// numeric reports whether a string or a number has nothing in it but what a number with an exponent has.
+// numeric reports whether a string or a number has only characters of a number with an exponent.
 func numeric(token []byte) bool {
 	if token[0] == '"' && len(token) > 2 {
 		token = token[1 : len(token)-1]

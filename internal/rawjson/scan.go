@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rawjson reads and changes JSON text without decoding it as a whole: it finds members, decodes into typed
-// objects with few allocations, merges what a typed object cannot hold, and makes JSON Patches.
+// Package rawjson reads and changes JSON text without decoding all of it. It finds members, decodes
+// into typed objects with few allocations, merges fields that a typed object does not have, and
+// makes JSON Patches.
 //
-// All functions that do not say otherwise take text that [Valid] accepts; on other text they return something, or an
-// error, and do not panic.
+// Unless documented otherwise, functions need text that [Valid] accepts. For other text they return
+// any result or an error, and do not panic.
 package rawjson
 
 import (
@@ -19,10 +20,10 @@ import (
 // Valid reports whether data is one JSON value.
 func Valid(data []byte) bool { return json.Valid(data) }
 
-// Kind tells values apart.
+// Kind is the kind of a value.
 type Kind byte
 
-// The kinds of values. Invalid is for text that is none.
+// The kinds of values. Invalid is the kind of text without a value.
 const (
 	Invalid Kind = iota
 	Null
@@ -56,14 +57,15 @@ func KindOf(data []byte) Kind {
 	return Invalid
 }
 
-// Cursor goes through the members of an object or the elements of an array.
+// Cursor iterates over the members of an object or the elements of an array.
 type Cursor struct {
 	data []byte
 	pos  int
 	key  bool
 }
 
-// Open returns a cursor before the first member or element of a value; in other values there is none.
+// Open returns a cursor before the first member or element of a value. For other values, the cursor
+// is at its end.
 func Open(data []byte) Cursor {
 	i := space(data, 0)
 	if i >= len(data) || data[i] != '{' && data[i] != '[' {
@@ -72,7 +74,8 @@ func Open(data []byte) Cursor {
 	return Cursor{data: data, pos: i + 1, key: data[i] == '{'}
 }
 
-// Next returns the next member, its key as it stands in the text with its quotes, or the next element, without key.
+// Next returns the next member or element. The key is the text with its quotes. Elements have no
+// key.
 func (c *Cursor) Next() (key, value []byte, ok bool) {
 	i := space(c.data, c.pos)
 	if i < len(c.data) && c.data[i] == ',' {
@@ -98,7 +101,8 @@ func (c *Cursor) Next() (key, value []byte, ok bool) {
 	return key, c.data[i:end], true
 }
 
-// Member returns the value of an object's member, the last one where there are several. It is nil where there is none.
+// Member returns the value of a member of an object, or nil. If a name is repeated, the last value
+// counts.
 func Member(data []byte, name string) []byte {
 	if KindOf(data) != Object {
 		return nil
@@ -115,7 +119,7 @@ func Member(data []byte, name string) []byte {
 	}
 }
 
-// Text returns the string in a value; false where it is no string.
+// Text returns the string in a value. It returns false if the value is not a string.
 func Text(data []byte) (string, bool) {
 	i := space(data, 0)
 	if i >= len(data) || data[i] != '"' {
@@ -135,7 +139,7 @@ func Text(data []byte) (string, bool) {
 	return s, true
 }
 
-// isKey compares a key of the text with a name.
+// isKey reports whether a key in the text has a name.
 func isKey(key []byte, name string) bool {
 	if len(key) >= 2 && plain(key) {
 		return string(key[1:len(key)-1]) == name
@@ -144,7 +148,7 @@ func isKey(key []byte, name string) bool {
 	return ok && s == name
 }
 
-// plain reports whether a string stands in the text as it is.
+// plain reports whether a string in the text needs no decoding.
 func plain(quoted []byte) bool {
 	if bytes.IndexByte(quoted, '\\') >= 0 {
 		return false
@@ -159,7 +163,7 @@ func space(data []byte, i int) int {
 	return i
 }
 
-// skip returns the end of the value that begins at i. It does not recurse, so depth costs nothing.
+// skip returns the end of the value that begins at i. It does not recurse, so deep values are safe.
 func skip(data []byte, i int) int {
 	for depth := 0; i < len(data); {
 		switch data[i] {
@@ -188,8 +192,8 @@ func skip(data []byte, i int) int {
 	return i
 }
 
-// skipString looks for quotes, which are rare, and not at each byte. One behind an odd number of backslashes is part of the
-// string.
+// skipString returns the end of a string. It searches for quotes, which are rare, and does not read
+// each byte. A quote after an odd number of backslashes is part of the string.
 func skipString(data []byte, begin int) int {
 	for i := begin + 1; i < len(data); i++ {
 		k := bytes.IndexByte(data[i:], '"')

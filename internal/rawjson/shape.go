@@ -61,9 +61,9 @@ func (s shape) fixed(name string) bool {
 	return inner != nil && inner == child.t && inner.Kind() == reflect.Struct && outer.Kind() == reflect.Struct
 }
 
-// unknown reports whether raw has a field that the type does not know, at any depth. Before is raw
-// as the type writes it. A value below [maxDepth] counts as unknown: each level reads all levels
-// below it again.
+// unknown reports whether raw has a field that the type does not have, at any depth. Before is the
+// encoding of raw by the type. A value below [maxDepth] counts as unknown, because each level reads
+// all levels below it again.
 func unknown(raw, before []byte, s shape) bool { return unknownAt(raw, before, s, 0) }
 
 func unknownAt(raw, before []byte, s shape, depth int) bool {
@@ -80,7 +80,7 @@ func unknownAt(raw, before []byte, s shape, depth int) bool {
 			}
 			name, _ := Text(key)
 			child, known := s.member(name)
-			var was []byte // empty for a zero value that the type leaves out
+			var was []byte // empty for a zero value that the type omits
 			if m := b.find(name); m != nil {
 				was = m.value
 			} else if !known {

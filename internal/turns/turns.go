@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Turns bounds the memory that requests need together while they are answered. One client may have
-// three quarters of it, and free memory goes to the client that has least.
+// Turns limits the memory of all requests together while they are answered. One client may have
+// three quarters of it. Free memory goes to the client that has least.
 type Turns struct {
 	most int // for one client, in bytes
 
@@ -27,12 +27,13 @@ type turn struct {
 	begins chan struct{}
 }
 
-// New returns turns with so many bytes in all.
+// New returns turns with a total number of bytes.
 func New(bytes int) *Turns {
 	return &Turns{most: bytes / 4 * 3, free: bytes, running: map[string]int{}}
 }
 
-// Take waits for memory. A request that needs more than a client may have gets that.
+// Take waits for memory, until ctx ends. A request that needs more than the limit of a client gets
+// the limit.
 func (t *Turns) Take(ctx context.Context, client string, bytes int) (release func(), err error) {
 	w := &turn{client, min(bytes, t.most), make(chan struct{})}
 	t.mu.Lock()
@@ -67,7 +68,7 @@ func (t *Turns) beginLocked() {
 	}
 }
 
-// end ends a turn, or the waiting for it.
+// end ends a turn, or removes it from the queue.
 func (t *Turns) end(w *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

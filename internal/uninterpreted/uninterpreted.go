@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uninterpreted has one error that several feature packages export, since they do not
+// Package uninterpreted has an error that several feature packages export, because they do not
 // import each other.
 package uninterpreted
 

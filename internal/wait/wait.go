@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Sleep waits. It returns the error of ctx if that ends before.
+// Sleep waits for a duration. It returns the error of ctx if ctx ends first.
 func Sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
 	timer := c.NewTimer(d)
 	defer timer.Stop()
@@ -24,8 +24,9 @@ func Sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
 	}
 }
 
-// Backoff returns a delay that doubles with each attempt, counted from 0. It is random between half of
-// the delay and all of it: clients that failed together try again at different times.
+// Backoff returns a delay that doubles with each attempt, counted from 0, up to most. It is random
+// between half of the delay and all of it, so clients that failed together try again at different
+// times.
 func Backoff(first, most time.Duration, attempt int) time.Duration {
 	d := most
 	if attempt < 32 && first < most>>attempt {
@@ -34,14 +35,14 @@ func Backoff(first, most time.Duration, attempt int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// Signal wakes the goroutine that receives from it, or the next one that does. Setting it again before
-// has no effect.
+// Signal wakes one goroutine: the one that receives from it, or the next one that does. Setting a
+// signal that is already set has no effect.
 type Signal chan struct{}
 
-// NewSignal returns one that is not set.
+// NewSignal returns a signal that is not set.
 func NewSignal() Signal { return make(Signal, 1) }
 
-// Set sets it.
+// Set sets the signal.
 func (s Signal) Set() {
 	select {
 	case s <- struct{}{}:
@@ -49,7 +50,7 @@ func (s Signal) Set() {
 	}
 }
 
-// Broadcast wakes all goroutines that wait. The zero value is ready for use. Its methods do not lock.
+// Broadcast wakes all waiting goroutines. The zero value is ready for use. Its methods do not lock.
 type Broadcast struct{ next chan struct{} }
 
 // Next returns a channel that the next Wake closes.
@@ -60,7 +61,7 @@ func (b *Broadcast) Next() <-chan struct{} {
 	return b.next
 }
 
-// Wake wakes those that wait.
+// Wake wakes all goroutines that wait on a channel of Next.
 func (b *Broadcast) Wake() {
 	if b.next != nil {
 		close(b.next)

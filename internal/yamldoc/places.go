@@ -11,7 +11,8 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// Place is a place in a file, from 1. A column counts characters. It is 0 where it is unknown.
+// Place is a line and column in a file, counted from 1. A column counts characters. It is 0 if it
+// is unknown.
 type Place struct{ Line, Column int }
 
 // Places finds the values of a document in its file, for messages.
@@ -92,12 +93,12 @@ func (p Places) find(path []string) (key, value *yamlv3.Node) {
 	return key, value
 }
 
-// Text is the place of a text, with the places of its characters where they can be known: in
-// literal blocks, and on one line without escapes.
+// Text is the place of a text. The places of its characters are known only in literal blocks, and
+// on one line without escapes.
 type Text struct {
 	Place
 	lines  bool // a literal block, indented
-	exact  bool // one line, as it is
+	exact  bool // one line without escapes
 	indent int
 }
 
@@ -140,8 +141,8 @@ func (p Places) Text(path ...string) Text {
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// At returns the place of a character of the text, by its line and column in the text, from 1. If
-// the place cannot be known, or the line is 0, it is the place of the text.
+// At returns the place of a character of the text, given its line and column in the text, from 1.
+// If that place is unknown, or the line is 0, At returns the place of the text.
 func (t Text) At(line, column int) Place {
 	switch {
 	case line < 1 || column < 1:

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package yamldoc reads the YAML and JSON that people and peers write. Every package of the tree
-// reads such documents with it, and archtest lists the exceptions.
+// Package yamldoc reads YAML and JSON documents of users and peers. Every package of the SDK reads
+// such documents with it, and archtest lists the exceptions.
 //
-// Aliases, anchors and merge keys are accepted, as kubectl accepts them. Their cost is bounded: a
-// document with its aliases replaced may have [MaxExpanded] bytes. YAML parsers bound the number of
-// values, but not their size, and 170 kB can become 4.3 GiB.
+// Aliases, anchors and merge keys are accepted, as in kubectl. Their cost is limited: a document
+// with its aliases replaced may have [MaxExpanded] bytes. YAML parsers limit the number of values,
+// but not their size, and 170 kB can become 4.3 GiB.
 //
-// A parser allocates up to 280 times the size of a document. The package therefore refuses documents
-// with very many small parts, and bounds the memory of all documents that are parsed at a time.
+// A parser allocates up to 280 times the size of a document. The package therefore refuses
+// documents with very many small parts, and limits the memory of all documents that are parsed at a
+// time.
 //
 // Errors never quote a value of a document.
 package yamldoc
@@ -31,29 +32,32 @@ import (
 )
 
 const (
-	// MaxBytes is the size limit of a document as it is written. An API server with etcd's default stores no more.
+	// MaxBytes is the size limit of a document as written. An API server with etcd's default stores
+	// no more.
 	MaxBytes = 3 << 19
-	// MaxExpanded is the size limit of a document with its aliases replaced. An API server accepts no larger request.
+	// MaxExpanded is the size limit of a document with its aliases replaced. An API server accepts
+	// no larger request.
 	MaxExpanded = 3 << 20
-	// MaxDepth is the limit of values in values. Package encoding/json reads no deeper text.
+	// MaxDepth is the limit of nested values. Package encoding/json reads no deeper text.
 	MaxDepth = 10_000
 	// MaxDocuments is the limit of documents in a file.
 	MaxDocuments = 100_000
 
-	// growth is the size limit of a file's documents in JSON: this many times the size of the file. JSON may
-	// have six bytes for a character.
+	// growth is the size limit of the documents of a file in JSON, as a multiple of the size of the
+	// file. JSON may need six bytes for a character.
 	growth = 8
 
-	// maxMemory is about how many bytes a document may take while it is parsed, and maxTogether those of
-	// all documents that are parsed at a time.
+	// maxMemory is approximately the maximum number of bytes for parsing a document. maxTogether is
+	// the maximum for all documents that are parsed at a time.
 	maxMemory, maxTogether = 96 << 20, 128 << 20
-	// small documents do not wait for larger ones.
+	// small is the size up to which documents do not wait for larger ones.
 	small = 1 << 20
-	// These are the parser's memory for a byte of a long string, for a value, and for an object.
+	// The memory that the parser needs for a byte of a long string, for a value, and for an object.
 	textCost, nodeCost, objectCost = 12, 160, 640
 )
 
-// LimitError is returned for a document or a file that exceeds a limit. Its text quotes nothing.
+// LimitError is returned for a document or a file that exceeds a limit. Its text contains no part
+// of the document.
 type LimitError struct{ problem string }
 
 // Error implements error.
@@ -61,7 +65,7 @@ func (e *LimitError) Error() string { return e.problem }
 
 func limit(format string, args ...any) error { return &LimitError{fmt.Sprintf(format, args...)} }
 
-// JSON converts a document to JSON. The last of repeated keys counts.
+// JSON converts a document to JSON. If a key is repeated, the last value counts.
 func JSON(text []byte) ([]byte, error) {
 	defer takeTurn(text)()
 	return convert(text, yaml.YAMLToJSON)
@@ -75,28 +79,29 @@ func StrictJSON(text []byte) ([]byte, error) {
 
 var parsing = turns.New(maxTogether)
 
-// takeTurn waits until there is memory to parse a document, and returns the function that frees it.
+// takeTurn waits until memory to parse a document is available. It returns the function that
+// releases the memory.
 func takeTurn(text []byte) (release func()) {
 	size, client := memory(text), "small"
 	if hasAliases(text) {
 		size = maxMemory
 	}
 	if size > maxMemory || len(text) > MaxBytes {
-		return func() {} // it is refused
+		return func() {} // the document is refused
 	}
 	if size > small {
 		client = "large"
 	}
-	// Garbage of several documents is collected when the memory has doubled.
+	// Go collects the garbage of several documents only when the memory has doubled.
 	release, err := parsing.Take(context.Background(), client, min(2*size, maxMemory))
 	if err != nil {
-		return func() {} // contexts that do not end have no error
+		return func() {} // does not happen: the context does not end
 	}
 	return release
 }
 
-// memory returns about how much memory a parser takes for a text, or more: characters that separate
-// values also count where they are part of a string. Each value has one of them before or after it.
+// memory returns approximately how much memory a parser needs for a text, or more. Characters that
+// separate values also count inside strings. Each value has such a character before or after it.
 func memory(text []byte) int {
 	anchors := bytes.IndexByte(text, '&') >= 0
 	size := 0
@@ -113,7 +118,7 @@ func memory(text []byte) int {
 				size += nodeCost
 			}
 		case ':':
-			// In the middle of a word it is part of the word. An anchor ends before it.
+			// A colon in the middle of a word is part of the word. An anchor ends before a colon.
 			if anchors || endsWord(text, i+1) || !inWord(text, i-1) {
 				size += 2*nodeCost + objectCost
 			}
@@ -167,7 +172,8 @@ func tooMany() error {
 
 func tooDeep() error { return limit("the document has more than %d levels", MaxDepth) }
 
-// checkAliases bounds a document with its aliases replaced. It follows each anchor once.
+// checkAliases checks the limits of a document with its aliases replaced. It follows each anchor
+// once.
 func checkAliases(text []byte) error {
 	var root yamlv3.Node
 	if err := yamlv3.Unmarshal(text, &root); err != nil {
@@ -178,7 +184,8 @@ func checkAliases(text []byte) error {
 	return err
 }
 
-// size is the size of a node with its aliases replaced. A node that contains itself has a pending size.
+// size is the size of a node with its aliases replaced. A node that contains itself has a pending
+// size.
 type size struct {
 	bytes, memory, depth int
 	pending              bool
@@ -245,10 +252,12 @@ func Depth(text []byte) (deepest int) {
 	return deepest
 }
 
-// quoted are the values in the messages of the parser. Characters that it expected are quoted, too.
+// quoted matches the values in the messages of the parser. Single quoted characters are not
+// matched, because they are characters that the parser expected.
 var quoted = regexp.MustCompile("(?s)`.*`|'[^']{2,}'|(invalid map key|unsupported map key of type).*")
 
-// withoutValues returns an error without the values that the parser quotes. Its messages name repeated keys.
+// withoutValues returns an error without the values that the parser quotes. Repeated keys stay in
+// the message.
 func withoutValues(err error) error {
 	const longest = 1000
 	text := quoted.ReplaceAllStringFunc(err.Error(), func(s string) string {
@@ -266,21 +275,22 @@ func withoutValues(err error) error {
 // Document is a document of a file.
 type Document struct {
 	Text []byte
-	// Line is the number of the first line with content, from 1. Start is that of the first line of Text.
+	// Line is the number of the first line with content, from 1. Start is the number of the first
+	// line of Text.
 	Line, Start int
 
-	left *int // bytes of JSON that the documents of the file may still become
+	left *int // remaining bytes of JSON for the documents of the file
 }
 
-// JSON is like the function [JSON]. In addition it bounds the file as a whole.
+// JSON is like the function [JSON]. In addition, it limits the size of the whole file.
 func (d Document) JSON() ([]byte, error) { return d.spend(JSON(d.Text)) }
 
-// StrictJSON is like the function [StrictJSON]. In addition it bounds the file as a whole.
+// StrictJSON is like the function [StrictJSON]. In addition, it limits the size of the whole file.
 func (d Document) StrictJSON() ([]byte, error) { return d.spend(StrictJSON(d.Text)) }
 
 // UseStrictJSON calls use with the result of [Document.StrictJSON]. The document counts as being
-// parsed until use returns, so that the memory of several documents does not add up. Function use
-// must not call this package.
+// parsed until use returns, so the memory of several documents does not add up. Function use must
+// not call this package.
 func (d Document) UseStrictJSON(use func(text []byte, err error)) {
 	defer takeTurn(d.Text)()
 	use(d.spend(convert(d.Text, yaml.YAMLToJSONStrict)))
@@ -296,8 +306,9 @@ func (d Document) spend(out []byte, err error) ([]byte, error) {
 	return out, nil
 }
 
-// Split returns the documents of a file that have content. YAML documents are separated by lines that begin with three
-// dashes or three dots. JSON values may also follow each other. The error is a [*LimitError] for more than [MaxDocuments].
+// Split returns the documents of a file that have content. YAML documents are separated by lines
+// that begin with three dashes or three dots. JSON values may also follow each other. The error is
+// a [*LimitError] for more than [MaxDocuments].
 func Split(text []byte) iter.Seq2[Document, error] {
 	return func(yield func(Document, error) bool) {
 		n, left := 0, max(MaxExpanded, growth*len(text))

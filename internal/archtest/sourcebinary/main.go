@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sourcebinary is the smallest program that a hub controller is: a source
-// over MQTT and an informer on its works. It exists to be weighed: archtest counts
-// the packages that it links.
+// Command sourcebinary is a minimal hub controller: a source over MQTT and an informer of its
+// works. Package archtest counts the packages that it links.
 package main
 
 import (
