@@ -30,7 +30,7 @@ import (
 
 func main() { command.Main(run) }
 
-// run is the program without its process. It returns the exit status.
+// run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p := command.Program[cli.Options]{Name: "agent", Usage: cli.Usage, Parse: cli.Parse, Check: check}
 	return p.Run(args, stdout, stderr, func(o cli.Options) error {
@@ -47,10 +47,10 @@ func check(o cli.Options) error {
 	return broker.Check(o.Broker)
 }
 
-// part is one of the things that the agent runs until its end.
+// part is a component that runs until ctx ends.
 type part func(context.Context) error
 
-// agent runs until ctx ends, or one of its parts does.
+// agent runs until ctx or one of its parts ends.
 func agent(ctx context.Context, o cli.Options, stdout io.Writer) (err error) {
 	config, err := kubeconfig.Load(o.Kubeconfig)
 	if err != nil {
@@ -118,7 +118,8 @@ const (
 	installAtMost = 30 * time.Second
 )
 
-// install brings the CRD to the cluster. Where its API server is away it waits for that, until ctx ends.
+// install installs the CRD on the cluster. While the API server is unreachable it retries, until
+// ctx ends.
 func install(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) error {
 	for attempt := 0; ; attempt++ {
 		err := cluster.Install(ctx)
@@ -136,7 +137,7 @@ func install(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) erro
 	}
 }
 
-// open opens the way to the hub that the command line asks for.
+// open returns the hub of the command line.
 func open(o cli.Options, metrics prometheus.Registerer) (*hub.Hub, error) {
 	if o.Transport == cli.Kube {
 		return hub.OnAPIServer(o.HubKubeconfig)
@@ -151,7 +152,7 @@ func readiness(h *hub.Hub, c *controller.Controller) error {
 	return h.Ready()
 }
 
-// together runs all parts, and ends all when one does.
+// together runs all parts, and stops all when one ends.
 func together(ctx context.Context, parts ...part) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -11,19 +11,19 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 )
 
-// printTo returns a function that writes a line for what was done. Works are served several at a time.
+// printTo returns a function that prints a line for an event. It may be called concurrently.
 func printTo(w io.Writer) func(controller.Event) {
 	var mu sync.Mutex
 	return func(e controller.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		if text := line(e); text != "" {
-			fmt.Fprintln(w, text) // an agent that nobody listens to goes on
+			fmt.Fprintln(w, text) // the agent continues if stdout is closed
 		}
 	}
 }
 
-// line is empty for what nobody needs to know.
+// line returns the text of an event; empty if nothing changed.
 func line(e controller.Event) string {
 	work := e.Work + ", which the hub does not have"
 	if e.Generation != 0 {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Applied-work applies manifests to the cluster of your kubeconfig as a work, applies a second version of them, with which
-// one object is pruned, deletes nothing but the AppliedWork, and watches everything go.
+// Applied-work applies manifests as a work to the cluster of your kubeconfig. Then it applies a
+// second version, which prunes one object. Finally it deletes only the AppliedWork, and waits until
+// all objects are gone.
 //
 //	go run ./examples/applied-work
 //	go run ./examples/applied-work --manifests DIR   apply the folder, again whenever it changes, until Ctrl-C
@@ -38,7 +39,7 @@ var manifests embed.FS
 
 func main() { command.Main(run) }
 
-// run is the program without its process. It returns the exit status.
+// run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p := command.Program[cli.Options]{Name: "applied-work", Usage: cli.Usage, Parse: cli.Parse}
 	return p.Run(args, stdout, stderr, func(o cli.Options) error {
@@ -55,7 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// example is one work.
+// example is a run with one work.
 type example struct {
 	stdout  io.Writer
 	client  dynamic.Interface
@@ -104,7 +105,7 @@ func (e *example) twoVersions(ctx context.Context) error {
 	return nil
 }
 
-// follow applies a folder whenever it is another than before.
+// follow applies a folder after each change.
 func (e *example) follow(ctx context.Context, files fs.FS) {
 	for last := ""; ctx.Err() == nil; {
 		if now := folder.Fingerprint(files); now != last {
@@ -118,14 +119,14 @@ func (e *example) follow(ctx context.Context, files fs.FS) {
 }
 
 func (e *example) apply(ctx context.Context, files fs.FS) error {
-	objects, readErr := folder.Read(files) // nil for what cannot be decoded, so that nothing is pruned for it
+	objects, readErr := folder.Read(files) // nil if a manifest cannot be decoded: then nothing is pruned for it
 	applied, applyErr := e.applier.Apply(ctx, e.work, objects, appliedwork.ApplyOptions{})
 	pruned, pruneErr := e.pruner.Prune(ctx, e.work, objects, appliedwork.PruneOptions{})
 	_, writeErr := fmt.Fprintf(e.stdout, "applied: %s\npruned:  %s\n", applied, pruned)
 	return errors.Join(readErr, applyErr, pruneErr, writeErr)
 }
 
-// end deletes the AppliedWork and nothing else: Kubernetes does the rest.
+// end deletes only the AppliedWork: Kubernetes deletes its objects.
 func (e *example) end(ctx context.Context) error {
 	entries, err := e.tracker.Entries(ctx, e.work)
 	if err != nil {
@@ -136,7 +137,7 @@ func (e *example) end(ctx context.Context) error {
 		return err
 	}
 	collector := appliedwork.NewCollector(e.tracker)
-	for i, entry := range entries { // one by one, to see them go
+	for i, entry := range entries { // one by one, to print the progress
 		e.work.Status.AppliedResources = entries[i : i+1]
 		if err = collector.WaitGone(ctx, e.work); err != nil {
 			return err

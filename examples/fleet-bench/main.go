@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Fleet-bench puts the SDK under load: a hub and any number of agents, each with its own connection, informer and
-// controller, in one process over any MQTT broker. It prints throughput, latency percentiles, bytes on the wire and
-// memory, phase by phase, and draws them.
+// Fleet-bench puts the SDK under load, over any MQTT broker. One process has a hub and any number
+// of agents, each with its own connection, informer and controller. It prints throughput, latency
+// percentiles, bytes on the wire and memory for each phase, and draws them.
 //
 //	go run ./examples/fleet-bench --floor --svg fleet.svg
 //	go run ./examples/fleet-bench --agents 10000 --works 20000 --broker mqtt://broker:1883
 //
-// The hub and its agents are in internal/fleet, what is done with them in internal/bench.
+// The hub and its agents are in internal/fleet, the phases in internal/bench.
 package main
 
 import (
@@ -29,12 +29,12 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
-// otherFiles is how many files the process opens beside one for each agent.
+// otherFiles is the number of open files in addition to one for each agent.
 const otherFiles = 100
 
 func main() { command.Main(run) }
 
-// run is the program without its process. It returns the exit status.
+// run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p := command.Program[cli.Options]{Name: "fleet-bench", Usage: cli.Usage, Parse: cli.Parse}
 	return p.Run(args, stdout, stderr, func(o cli.Options) error {
@@ -44,12 +44,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// fleetBench is one whole run. What was measured before an error is shown all the same.
+// fleetBench runs all phases. After an error, it prints the results so far.
 func fleetBench(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	if err := measure.AllowFiles(o.Agents + otherFiles); err != nil {
 		return err
 	}
-	drawing, err := openDrawing(o.SVG) // first, since a run may be long
+	drawing, err := openDrawing(o.SVG) // before the run, which may be long
 	if err != nil {
 		return err
 	}
@@ -84,13 +84,14 @@ func fleetBench(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	return err
 }
 
-// drawing is the file to draw to. What was there before stays until there is something to draw.
+// drawing is the output file of the drawing. An existing file stays unchanged until the drawing is
+// written.
 type drawing struct {
 	file  *os.File
 	isNew bool
 }
 
-// openDrawing opens a file; nil has no name.
+// openDrawing opens a file, or returns nil for an empty name.
 func openDrawing(name string) (*drawing, error) {
 	if name == "" {
 		return nil, nil
@@ -116,7 +117,7 @@ func (d *drawing) draw(r *report.Report) error {
 	return report.Draw(d.file, r)
 }
 
-// close leaves no empty file where there was none.
+// close removes a new file without a drawing.
 func (d *drawing) close() {
 	if d == nil {
 		return
@@ -127,7 +128,7 @@ func (d *drawing) close() {
 	}
 }
 
-// prepare returns what to run, with a broker, and how to end that.
+// prepare returns the options of the run, with a broker if needed, and the function that stops it.
 func prepare(ctx context.Context, o cli.Options) (options bench.Options, end func(), err error) {
 	profile, name, err := o.WireFormat()
 	if err != nil {
@@ -155,7 +156,7 @@ func prepare(ctx context.Context, o cli.Options) (options bench.Options, end fun
 	return options, end, err
 }
 
-// writer remembers the first error.
+// writer stores the first error.
 type writer struct {
 	to  io.Writer
 	err error

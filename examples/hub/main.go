@@ -1,35 +1,45 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Hub runs applications on clusters: it takes documents that say what runs where, from a folder or by its HTTP API, sends them to the clusters'
-// agents as ManifestWorks over an MQTT broker, rolls updates out in order and back again, and shows on a page how everything is.
-// With a broker at localhost:1883, such as a Mosquitto that was just installed and started:
+// Hub runs applications on clusters. It reads documents that place applications on clusters, from a
+// folder or its HTTP API. It sends the applications to the clusters' agents as ManifestWorks over
+// an MQTT broker. It rolls updates out in order and back again, and shows the state on a web page.
+// With a broker at localhost:1883, for example a newly installed Mosquitto:
 //
 //	go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples
 //	go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db
 //
-// Give agents a --store: one that restarts without it knows of no work until the hub answers. While the hub or the broker is away it does nothing for what is
-// there; and it cannot tell a hub that has lost its works meanwhile what is to be cleaned up, so that this stays (unless it has an --eviction-grace).
+// Give agents a --store: an agent that restarts without it has no works until the hub answers.
+// Until then it does not change the existing objects. If the hub loses its works in this time, the
+// agent cannot determine which objects to clean up, and they stay (unless it has an
+// --eviction-grace).
 //
-// The samples have a cluster2 as well: run an agent for it too, with the --kubeconfig of another cluster, or take it out of clusters.yaml. Until then the
-// shop waits for it, and each change for half a minute (--patience): so it is with all that is under way and does not become ready, also on clusters that are
-// there, as a hook that does not end, or a part that others wait for. What an update removes goes last, from all clusters: when one that is away holds the
-// update up, as it may hold up a rollback, it stays on the others until that one is back, or is taken out of the documents.
+// The samples also have a cluster2: run an agent for it too, with the --kubeconfig of another
+// cluster, or remove it from clusters.yaml. Until then the shop waits for it, and each change for
+// half a minute (--patience). The same applies to every event that does not become ready, also on
+// connected clusters. Examples are a hook that does not end, or a part that others depend on.
+// Objects that an update removes are deleted last, from all clusters. If an offline cluster delays
+// the update, or a rollback, these objects stay on the other clusters until it returns, or is
+// removed from the documents.
 //
-// Then look at http://localhost:8080, change something in the samples, and take it back:
+// Then open http://localhost:8080, change the samples, and roll the change back:
 //
 //	curl -X POST http://localhost:8080/api/v1/applications/shop/rollback
 //
-// The hub keeps two files in --store, a folder: state.db has what there is to be and was, works.db what was written for agents. Keep, restore and remove them together.
-// Without works.db the hub writes all works anew; without state.db it says which works no application has any more, and lets them be. An empty or damaged
-// file is an error, and not taken for a new one.
+// The hub keeps two files in --store, a folder: state.db has the targets and revisions, works.db
+// the works that were written for agents. Keep, restore and remove them together. Without works.db
+// the hub writes all works again; without state.db it reports the works that no application has,
+// and leaves them unchanged. An empty or damaged file is an error, and is not treated as a new one.
 //
-// The store knows whether documents came from a folder or through the API. Where that changes and something would be taken away the hub does not start. To move to
-// a folder, put in it the documents that the API has; to move to the API, start once with --leave-dir, put the documents, clusters first and placements last, and say that they are all there:
+// The store records whether documents came from a folder or through the API. If that changes and
+// applications would be removed, the hub does not start. To move to a folder, put the documents of
+// the API in it. To move to the API, start once with --leave-dir and put the documents, clusters
+// first and placements last. Then declare that the documents are complete:
 //
 //	curl -X POST http://localhost:8080/api/v1/complete
 //
-// That is also to be said to a hub without --dir whose store was new or lost: until then it leaves works on clusters that it does not know.
+// The same request is needed for a hub without --dir that started with a new or lost store: until
+// then it keeps unknown works on clusters.
 //
 // # Rollouts
 //
@@ -57,21 +67,21 @@
 // These requests control the rollout of an application:
 //
 //	POST /api/v1/applications/NAME/approve   opens a gate: the body is {"group": "canary", "gate": "After"}, or "Before"
-//	POST /api/v1/applications/NAME/pause     lets the rollout begin no further cluster
-//	POST /api/v1/applications/NAME/resume    ends a pause, or begins a failed or aborted rollout again
+//	POST /api/v1/applications/NAME/pause     starts no further cluster of the rollout
+//	POST /api/v1/applications/NAME/resume    ends a pause, or starts a failed or aborted rollout again
 //	POST /api/v1/applications/NAME/abort     ends the rollout; with rollbackOnFailure it is rolled back
 //
 // The page and the status of the application in the API show the groups, and why no further cluster
-// begins. A newer document ends a rollout at once, even during a wait for an approval, and is rolled
-// out from the first group. A failed or aborted rollout does not continue until it is resumed or the
-// documents change. After a restart of the hub a rollout continues.
+// starts. A newer document ends a rollout at once, even during a wait for an approval, and is
+// rolled out from the first group. A failed or aborted rollout does not continue until it is
+// resumed or the documents change. After a restart of the hub a rollout continues.
 //
 // # Health
 //
-// The hub knows the built-in kinds and those of package interpreter/customization/kinds, for
-// instance Argo Rollouts and Certificates. An object of any other kind is unhealthy while its
+// The hub interprets the built-in kinds and the kinds of package interpreter/customization/kinds,
+// for instance Argo Rollouts and Certificates. An object of any other kind is unhealthy while its
 // condition Ready is not True. Without the condition only Applied is known. Customizations and
-// webhooks add kinds, or replace answers. An object that is unhealthy is not ready either, unless
+// webhooks add kinds, or replace results. An object that is unhealthy is not ready either, unless
 // its kind is built in: parts, hooks and rollouts wait for it.
 //
 // Interpreters get the manifest with the generation and the status that the agent reports. If the
@@ -92,44 +102,47 @@
 //	  health: condition(object, 'Ready').status == 'True'
 //
 // Start the hub with --customizations PATH, a file or a folder. The hub reads them at the start.
-// Restart it after a change. Customizations in CEL are asked first, then those in Lua, webhooks, the
-// built-in kinds, and the other kinds. This command shows the answers:
+// Restart it after a change. The order is: customizations in CEL, customizations in Lua, webhooks,
+// the built-in kinds, and the other kinds. This command shows the results:
 //
 //	go run ./examples/interpreter-webhook explain --customizations FILE OBJECTS
 //
-// samples/webhooks.yaml has the hub ask a webhook about Workloads. It is called only when an
-// application has one. This one is in the tree, and serves at :9443 with the tls.crt and tls.key of
-// a folder:
+// samples/webhooks.yaml configures a webhook for Workloads. It is called only if an application has
+// one. The tree has such a webhook, which serves at :9443 with the tls.crt and tls.key of a folder:
 //
 //	go run ./examples/interpreter-webhook serve --certs DIR
 //
-// Start the hub with --allow-webhook localhost:9443 for it: without the flag a hub sends objects to no webhook, since authors of documents would choose where.
-// Its certificate must be for localhost, and caBundle must have, in base64, the CA that has signed it, unless the system trusts that. Then give an application
-// a Workload, as in examples/interpreter-webhook/testdata/objects.yaml, and before it its CustomResourceDefinition with hook: crd-install. It is Healthy when its
-// status.readyReplicas are not fewer than its spec.replicas, and Unknown while the webhook is away.
+// Start the hub with --allow-webhook localhost:9443 for it. Without the flag a hub sends no objects
+// to webhooks, because authors of documents would choose the destination. Its certificate must be
+// valid for localhost, and caBundle must contain the CA in base64, unless the system trusts the CA.
+// Then give an application a Workload, as in examples/interpreter-webhook/testdata/objects.yaml,
+// and before it its CustomResourceDefinition with hook: crd-install. The Workload is Healthy when
+// its status.readyReplicas are not fewer than its spec.replicas, and Unknown while the webhook is
+// unreachable.
 //
 // # Metrics
 //
 // /metrics has, for Prometheus:
 //
-//	spokewire_hub_applications{state}                     applications, by the state that the page shows: Deployed, Rolling, Held up, Failed and so on
+//	spokewire_hub_applications{state}                     applications: Deployed, Rolling, Held up, Failed and so on
 //	spokewire_hub_clusters{state}                         clusters: Current, Waiting, Failed, Silent, Leaving, Unclaimed, Empty
-//	spokewire_hub_works_unclaimed                         works with objects that no application has: the states are lost, or of an earlier day
-//	spokewire_hub_documents_refused                       1 while documents of the folder are refused, so that those of before count
-//	spokewire_hub_documents_accepted_timestamp_seconds    when documents were accepted last
+//	spokewire_hub_works_unclaimed                         works without application: state.db was lost or is outdated
+//	spokewire_hub_documents_refused                       1 while documents of the folder are refused
+//	spokewire_hub_documents_accepted_timestamp_seconds    time when documents were last accepted
 //	spokewire_rsync_*                                     the engine: events, contexts, clusters
-//	spokewire_cloudevents_*                               works, the connection to the broker and what goes over it
-//	spokewire_interpreter_caller_*                        webhooks: calls, their time and what they came to
-//	spokewire_dynamicwatcher_*                            watches of what templates read, with --kubeconfig
+//	spokewire_cloudevents_*                               works, the connection to the broker and its traffic
+//	spokewire_interpreter_caller_*                        webhooks: calls, their duration and results
+//	spokewire_dynamicwatcher_*                            watches of objects that templates read, with --kubeconfig
 //	go_*, process_*                                       the process
 //
-// A state that nothing is in has no sample. To alert on: Held up, Failed or Degraded applications and Silent or Failed clusters for some minutes,
-// documents that stay refused, and works that are unclaimed.
+// A state without members has no sample. Alert on Held up, Failed or Degraded applications and
+// Silent or Failed clusters for some minutes, on documents that stay refused, and on unclaimed
+// works.
 //
 // # Packages
 //
-// Package internal/document has the documents, internal/hub what becomes of them, internal/rollout how that is done, and function start, below, how
-// the packages of the SDK are put together.
+// Package internal/document has the documents, internal/hub renders them, internal/rollout rolls
+// them out, and function start, below, connects the packages of the SDK.
 package main
 
 import (
@@ -169,11 +182,11 @@ import (
 
 func main() { command.Main(run) }
 
-// memoryLimit is the soft limit of the hub's memory in MiB, besides twice --max-memory. Otherwise
-// the heap may double before it is collected.
+// memoryLimit is the soft limit of the hub's memory in MiB, in addition to twice --max-memory.
+// Without the limit the heap may double before it is collected.
 const memoryLimit = 96
 
-// run is the program without its process. It returns the exit status.
+// run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p := command.Program[cli.Options]{Name: "hub", Usage: cli.Usage, Parse: cli.Parse, Check: func(o cli.Options) error { return broker.Check(o.Broker) }}
 	return p.Run(args, stdout, stderr, func(o cli.Options) error {
@@ -190,7 +203,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// start puts the hub together, and runs it until ctx ends.
+// start connects the parts of the hub, and runs them until ctx ends.
 func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, say func(string, ...any)) (err error) {
 	if err := os.MkdirAll(o.Store, 0o700); err != nil {
 		return err
@@ -204,7 +217,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = listener.Close() }() // the server has closed it, unless it never was
+	defer func() { _ = listener.Close() }() // usually closed by the server
 	// The parts call each other after changes. Nothing happens before they are started.
 	var h *hub.Hub
 	var view *page.Page
@@ -263,7 +276,7 @@ func start(ctx context.Context, o cli.Options, transport cloudevents.Transport, 
 			return h.Start(ctx)
 		},
 		func(ctx context.Context) error {
-			// Before the works are known, an application that is leaving would be not found.
+			// Before the works are known, an application that is being removed would be missing.
 			if !loaded(ctx, h) || !clusters.Health.Synced(ctx) {
 				return nil
 			}
@@ -289,8 +302,8 @@ func reachable(addr net.Addr) string {
 	return addr.String()
 }
 
-// openWebhooks returns a caller of the allowed webhooks: authors of documents write the configurations, so they do not choose
-// where objects are sent.
+// openWebhooks returns a caller of the allowed webhooks. Authors of documents write the
+// configurations, but must not choose the destination of objects.
 func openWebhooks(o cli.Options, own *objects.Objects, registry *prometheus.Registry) (*caller.Caller, error) {
 	return caller.New(caller.Options{
 		Mapper: own.Mapper(), MetricsRegisterer: registry,
@@ -298,7 +311,7 @@ func openWebhooks(o cli.Options, own *objects.Objects, registry *prometheus.Regi
 	})
 }
 
-// loaded waits until the hub has taken its first documents. It reports false when ctx has ended before.
+// loaded waits until the hub has loaded its first documents. It returns false if ctx ends before.
 func loaded(ctx context.Context, h *hub.Hub) bool {
 	select {
 	case <-h.Loaded():

@@ -6,8 +6,8 @@
 //	go run ./examples/interpreter-webhook explain FILE        print the interpretation of each object of a YAML file
 //	go run ./examples/interpreter-webhook serve --certs DIR   serve a webhook for the custom resource Workload
 //
-// Explain runs the webhook in its own process, behind TLS on the loopback, and asks it about
-// Workloads. Explain also knows the built-in kinds and those of package
+// Explain runs the webhook in its own process, behind TLS on the loopback, and calls it for
+// Workloads. It also explains the built-in kinds and those of package
 // interpreter/customization/kinds. It needs no cluster. Files with customizations, in CEL (package
 // interpreter/customization) or Karmada's in Lua (package interpreter/lua), add kinds or replace
 // answers:
@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return fmt.Errorf("there is no %q\n%s", args[0], usage)
 }
 
-// serve is all that a webhook is.
+// serve runs the webhook until ctx ends.
 func serve(ctx context.Context, options interpreter.ServerOptions) error {
 	server, err := interpreter.NewServer(options)
 	if err != nil {

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Policy-watcher is a small controller that renders the templates of policies. A template names Secrets and ConfigMaps
-// of the policy's namespace; when one of them is created, changed or deleted, the policies that name it are rendered
-// anew, at once. There is one API watch for each object that is named, however many policies name it, and no cache.
+// Policy-watcher is a small controller that renders the templates of policies. A template refers to
+// Secrets and ConfigMaps of the policy's namespace. When one of them is created, changed or
+// deleted, the policies that refer to it are rendered again, at once. Each object has one API
+// watch, shared by all policies, and there is no cache.
 //
 // Run it against the cluster of a kubeconfig, with the right to manage CRDs:
 //
 //	go run ./examples/policy-watcher --kubeconfig ~/.kube/config
 //
-// It installs its CRD. Then create a policy and what it names:
+// It installs its CRD. Then create a policy and its objects:
 //
 //	kubectl create secret generic database --from-literal=user=alice
 //	kubectl apply -f - <<END
@@ -21,12 +22,13 @@
 //	END
 //	kubectl get policy greeting -o jsonpath='{.status}'
 //
-// The status says that the ConfigMap is missing, until it is created:
+// The status reports that the ConfigMap is missing, until it is created:
 //
 //	kubectl create configmap plans --from-literal=default=gold
 //
-// On http://localhost:8080/metrics the gauge hub_templates_active_watch_count says how many API watches there are.
-// A secret's data ends in a policy's status here, to be seen: a controller for more than looking at would not do that.
+// The gauge hub_templates_active_watch_count at http://localhost:8080/metrics is the number of API
+// watches. This example writes data of Secrets to the status of policies, to make it visible. A
+// controller for production must not do this.
 package main
 
 import (
@@ -52,7 +54,7 @@ import (
 
 func main() { command.Main(run) }
 
-// run is the program without its process. It returns the exit status.
+// run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p := command.Program[cli.Options]{Name: "policy-watcher", Usage: cli.Usage, Parse: cli.Parse}
 	return p.Run(args, stdout, stderr, func(o cli.Options) error {
@@ -76,7 +78,7 @@ func policyWatcher(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// The templates' objects are a second source of the controller, beside the policies themselves.
+	// The objects of templates are a second source of the controller, in addition to the policies.
 	templates, err := source.New(&dynamicwatcher.Options{Config: config})
 	if err != nil {
 		return err
@@ -93,7 +95,7 @@ func policyWatcher(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Policies come through the m's cache, what their templates name does not.
+	// The manager's cache has the policies, but not the objects of their templates.
 	if err := ctrl.NewControllerManagedBy(m).Named("policy").For(policy.New()).WatchesRawSource(templates).Complete(reconciler); err != nil {
 		return err
 	}

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Quickstart shows the SDK at work with a single command: an embedded broker, a hub and agents in one process
-// send real manifests to clusters in memory and report how they are applied.
+// Quickstart shows the SDK with a single command: an embedded broker, a hub and agents in one
+// process send real manifests to clusters in memory and report how they are applied.
 //
 //	go run ./examples/quickstart
 //
-// Real clusters take part with --kubeconfig, an outside broker with --broker, your own manifests with
-// --manifests; --help lists all flags. Where the SDK comes in is function connect. The rest is a hub (internal/hub)
-// and a work agent (internal/agent) that use its clientsets like any other, and what brings works to a real cluster
-// (internal/kubecluster). An agent for more than a first look is examples/agent.
+// Use --kubeconfig for real clusters, --broker for another broker, and --manifests for your own
+// manifests; --help lists all flags. Function connect uses the SDK. The rest is a hub
+// (internal/hub) and a work agent (internal/agent) that use its clientsets like any other, and the
+// code that applies works to a real cluster (internal/kubecluster). A complete agent is
+// examples/agent.
 package main
 
 import (
@@ -37,19 +38,19 @@ var shipped embed.FS
 
 func main() { command.Main(run) }
 
-// run is the program without its process. It returns the exit status.
+// run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p := command.Program[cli.Options]{Name: "quickstart", Usage: cli.Usage, Parse: cli.Parse}
 	return p.Run(args, stdout, stderr, func(o cli.Options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
-		// A log and a table that is redrawn do not go together.
+		// With a log, progress is printed as lines: a redrawn table would overwrite it.
 		console := progress.ConsoleFor(stdout, o.Verbose)
 		return errors.Join(quickstart(ctx, o, console), console.Err())
 	})
 }
 
-// quickstart is one whole run.
+// quickstart runs all steps once.
 func quickstart(ctx context.Context, o cli.Options, console *progress.Console) error {
 	s, err := setup.Open(ctx, o, shipped)
 	if err != nil {
@@ -67,16 +68,16 @@ func quickstart(ctx context.Context, o cli.Options, console *progress.Console) e
 	h, err := connect(running, g, b.URL(), s, hub.Options{StatusTimeout: o.Timeout, Files: s.Files, Event: console.Event, Say: console.Say})
 	if err != nil {
 		if running.Err() != nil {
-			err = context.Cause(running) // says more than what it has interrupted
+			err = context.Cause(running) // more precise than the interrupted call
 		}
 		return err
 	}
 	g.Go(console.Start)
 	summary, err := h.Run(running)
-	console.Freeze() // what is worth seeing has happened
+	console.Freeze() // later steps are not shown
 	switch {
 	case o.Keep:
-	case errors.Is(err, services.ErrNotReached): // nobody would hear of it
+	case errors.Is(err, services.ErrNotReached): // the agents cannot be reached
 	default:
 		hint := ""
 		if ctx.Err() != nil {
@@ -93,8 +94,9 @@ func quickstart(ctx context.Context, o cli.Options, console *progress.Console) e
 	return err
 }
 
-// connect starts a source for the hub and an agent for each cluster, each with its own transport, waits until
-// they have reached the broker, and gives their clientsets to those who use them.
+// connect starts a source for the hub and an agent for each cluster, each with its own transport.
+// It waits until they have reached the broker, and passes their clientsets to the hub and the
+// agents.
 func connect(ctx context.Context, g *services.Group, url string, s *setup.Setup, o hub.Options) (*hub.Hub, error) {
 	transport, err := mqtt.New(mqtt.Options{BrokerURL: url, KeepAlive: services.KeepAlive})
 	if err != nil {
@@ -105,11 +107,12 @@ func connect(ctx context.Context, g *services.Group, url string, s *setup.Setup,
 		return nil, err
 	}
 	g.Go(source.Start)
-	// An agent that comes first would wait a while for the source's answer to what it asks on connecting.
+	// If an agent connected first, it would wait longer for the answer to its first resync.
 	if err := g.Reach(ctx, source); err != nil {
 		return nil, err
 	}
-	// Nobody has works of this ID. A source that does not say so leaves each agent waiting for works that may come.
+	// No agent has works of this new source ID. Without this call, each agent would wait for works
+	// that may still be created.
 	if err := source.InventoryComplete(ctx); err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ import (
 
 func main() { command.Main(run) }
 
-// run is the program without its process. It returns the exit status.
+// run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p := command.Program[cli.Options]{Name: "rsync", Usage: cli.Usage, Parse: cli.Parse}
 	return p.Run(args, stdout, stderr, func(o cli.Options) error {
@@ -93,8 +93,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// memoryLimit is the soft limit of Go's memory. Above it the heap need not double before garbage is collected: calls with large
-// app contexts make much of it.
+// memoryLimit is the soft limit of Go's memory. Without it, the heap doubles before a garbage
+// collection, and calls with large app contexts make much garbage.
 const memoryLimit = 192 << 20
 
 // serve runs the engine and its service until ctx ends.
@@ -117,12 +117,12 @@ func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	}
 	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{
 		Addr: o.Listen, CertFile: o.Cert, KeyFile: o.KeyFile, ClientCAFile: o.ClientCA, Insecure: o.Insecure(),
-		AnyClient: !o.Insecure() && o.ClientCA == "", // which the command line allows on this machine alone
+		AnyClient: !o.Insecure() && o.ClientCA == "", // the command line allows this on loopback addresses only
 	})
 	if err != nil {
 		return err
 	}
-	// The engine outlives the service, so that calls that are being answered find it.
+	// The engine stops after the service, since calls in progress use it.
 	group, ctx := errgroup.WithContext(ctx)
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEngine()
@@ -140,7 +140,7 @@ func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	return group.Wait()
 }
 
-// openStore opens the store that is asked for, and returns what closes it.
+// openStore opens the store of the options, and returns the function that closes it.
 func openStore(ctx context.Context, o cli.Options) (store.Store, func(), error) {
 	if len(o.Etcd) == 0 {
 		s, err := filestore.Open(ctx, o.Store)

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Watch-bench measures the dynamic watcher against the cluster of a kubeconfig: how long it takes to watch a number of
-// objects for a number of watchers, in how many requests and connections, with how much memory and how many goroutines,
-// what an event costs on the wire, and how long it takes from a write to the reconcile.
+// Watch-bench measures the dynamic watcher with the cluster of a kubeconfig. It measures the time
+// to watch a number of objects for a number of watchers, with the requests, connections, memory and
+// goroutines. It also measures the bytes of an event, and the time from a write to the reconcile.
 //
 //	go run ./examples/watch-bench --kubeconfig ~/.kube/config
 //	go run ./examples/watch-bench --objects 10000 --watchers 100 --size 500000
 //
-// It creates a namespace of its own with the objects, which are ConfigMaps, and deletes it at the end. What is measured
-// is in internal/bench.
+// It creates its own namespace with the objects, which are ConfigMaps, and deletes it at the end.
+// The measurements are in internal/bench.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 
 func main() { command.Main(run) }
 
-// run is the program without its process. It returns the exit status.
+// run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p := command.Program[cli.Options]{Name: "watch-bench", Usage: cli.Usage, Parse: cli.Parse}
 	return p.Run(args, stdout, stderr, func(o cli.Options) error {

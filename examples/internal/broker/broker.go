@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package broker checks what a command line says of a broker: --broker, --broker-ca, --broker-cert, --broker-key, --username and
-// --password-file.
+// Package broker checks the flags for a broker: --broker, --broker-ca, --broker-cert, --broker-key,
+// --username and --password-file.
 package broker
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 )
 
-// Check returns an error that names the flag, and the file that it names, where the options cannot be used. Files are read
-// once, and again for each connection: they may be replaced later, but nobody starts with wrong ones on purpose.
+// Check returns an error with the flag and its file if the options are invalid. Files are read
+// again for each connection, so they may be replaced later. The check finds mistakes at the start.
 func Check(o mqtt.Options) error {
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return errors.New("--broker-cert and --broker-key go together")
 	}
-	if _, err := mqtt.New(o); err != nil { // which connects to nobody
+	if _, err := mqtt.New(o); err != nil { // this does not connect
 		return fmt.Errorf("--broker: %w", err)
 	}
 	if o.CAFile != "" {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command is what the command lines of the examples have in common: help on standard output, mistakes in one
-// line on standard error, exit statuses, and an end by Ctrl-C.
+// Package command has the common parts of the command lines of the examples: help on standard
+// output, mistakes in one line on standard error, exit statuses, and an end by Ctrl-C.
 //
 //	func main() { command.Main(run) }
 //
@@ -23,35 +23,36 @@ import (
 	"syscall"
 )
 
-// Exit statuses beside 0.
+// Exit statuses other than 0.
 const (
 	Failed = 1
 	Misuse = 2
 )
 
-// Main runs a program as the process that it is in, and ends that with the status that run returns. The context ends
-// with an interrupt or SIGTERM; a second one ends the process at once.
+// Main runs a program, and ends the process with the status that run returns. The context ends with
+// an interrupt or SIGTERM. A second signal ends the process at once.
 func Main(run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // and the next signal is the system's again
+	context.AfterFunc(ctx, stop) // the next signal ends the process
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// Program is one whose command line asks for an O.
+// Program is a program with options of type O.
 type Program[O any] struct {
-	// Name is what messages begin with.
+	// Name is the prefix of messages.
 	Name string
-	// Usage is what --help shows.
+	// Usage is the text of --help.
 	Usage string
-	// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+	// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request
+	// for help.
 	Parse func(args []string) (O, error)
-	// Check looks at what the command line names, as files, once before the start. Its error is a mistake in the command
-	// line as well. Nil checks nothing.
+	// Check checks the values of the command line, such as files, once before the start. Its error
+	// is also a mistake in the command line. Nil checks nothing.
 	Check func(O) error
 }
 
-// Run reads the arguments, and answers a request for help or a mistake itself; otherwise it runs do. It returns the
-// exit status: 0, [Failed] where there was an error of do or of the output, or [Misuse].
+// Run reads the arguments. It handles a request for help and a mistake itself, and otherwise calls
+// do. It returns the exit status: 0, [Failed] after an error of do or of the output, or [Misuse].
 func (p Program[O]) Run(args []string, stdout, stderr io.Writer, do func(O) error) int {
 	o, err := p.Parse(args)
 	if err == nil && p.Check != nil {

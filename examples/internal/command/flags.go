@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// Flags are those of one program. They print nothing: errors are returned, and help is the program's Usage.
+// Flags are the flags of one program. They print nothing: errors are returned, and Usage of the
+// program is the help.
 type Flags struct{ *flag.FlagSet }
 
-// NewFlags returns none yet.
+// NewFlags returns an empty set of flags.
 func NewFlags(program string) Flags {
 	f := flag.NewFlagSet(program, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -31,13 +32,13 @@ func (f Flags) Parse(args []string) error {
 	return nil
 }
 
-// Given reports whether the arguments had a flag, whatever its value.
+// Given reports whether the arguments had a flag, with any value.
 func (f Flags) Given(name string) (given bool) {
 	f.Visit(func(g *flag.Flag) { given = given || g.Name == name })
 	return given
 }
 
-// NotEmpty returns an error for the first of the named flags that was given as nothing.
+// NotEmpty returns an error for the first of the named flags that has an empty value.
 func (f Flags) NotEmpty(names ...string) error {
 	for _, name := range names {
 		if f.Given(name) && strings.TrimSpace(f.Lookup(name).Value.String()) == "" {
@@ -47,7 +48,7 @@ func (f Flags) NotEmpty(names ...string) error {
 	return nil
 }
 
-// Within returns an error where the value of a flag is not from lowest to highest.
+// Within returns an error if the value of a flag is not from lowest to highest.
 func Within(name string, value, lowest, highest int) error {
 	if value < lowest || value > highest {
 		return fmt.Errorf("--%s must be from %d to %d, not %d", name, lowest, highest, value)

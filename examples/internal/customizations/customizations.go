@@ -25,7 +25,7 @@ import (
 // Flag is the name of the flag for the paths.
 const Flag = "--customizations"
 
-// Interpreter interprets the kinds of customizations: those in CEL first.
+// Interpreter interprets the kinds of customizations. It tries those in CEL first.
 type Interpreter struct {
 	*caller.Chained
 	// Kinds are the targets of the customizations.
@@ -84,7 +84,7 @@ func (i *Interpreter) Report(say func(format string, args ...any)) {
 	say("customizations of %d kinds: %s", len(i.Kinds), strings.Join(names, ", "))
 }
 
-// mistake returns an error of the command line. It has the path once.
+// mistake returns an error of the command line. It contains the path once.
 func mistake(path string, err error) error {
 	var inner *fs.PathError
 	if errors.As(err, &inner) {
@@ -114,8 +114,8 @@ func filesOf(path string) ([]string, error) {
 	return files, nil
 }
 
-// isKarmadas reports whether a file has customizations in Lua. The loader of those in CEL reports
-// text that is no YAML, with its line.
+// isKarmadas reports whether a file has customizations in Lua. For invalid YAML it returns false:
+// the loader for CEL reports the line.
 func isKarmadas(file string) (bool, error) {
 	objects, err := objectfile.Read(file)
 	if errors.Is(err, objectfile.ErrEmpty) {

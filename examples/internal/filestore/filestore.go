@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package filestore is a store of package rsync for one process: in memory, with a file in which all is that was put without
-// a lease. What a transaction writes is on the disk before its caller hears of it.
+// Package filestore is a store of package rsync for one process. It keeps all data in memory, and
+// the data without a lease in a file. A transaction is on the disk before Txn returns.
 //
-// It is small rather than fast: each transaction waits for the disk. Leases end with the process, as do the sessions of
-// engines that they are for.
+// The package is small rather than fast: each transaction waits for the disk. Leases end with the
+// process, like the sessions of the engines that use them.
 package filestore
 
 import (
@@ -26,13 +26,14 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// remedy is what to do about a damaged file.
+// remedy is the advice for a damaged file.
 const remedy = "restore it, or remove it to begin with nothing"
 
-// initialMmapSize is the address space that is mapped for the file. When the file outgrows it, the database maps twice as much.
+// initialMmapSize is the mapped address space for the file. If the file grows beyond it, the
+// database doubles it.
 const initialMmapSize = 256 << 20
 
-// lockTimeout is how long another process may have the file.
+// lockTimeout limits how long Open waits for another process with the file.
 const lockTimeout = 2 * time.Second
 
 var (
@@ -41,28 +42,29 @@ var (
 	revisionKey = []byte("revision")
 )
 
-// Store is a store in memory and in a file. Close it in the end. All methods may be called from any goroutine.
+// Store is a store in memory and in a file. It must be closed. All methods may be called from any
+// goroutine.
 type Store struct {
 	*memstore.Store
 	db *bbolt.DB
 
-	mu     sync.Mutex // transactions get to the file in the order in which they were done
-	failed error      // why the file no longer has what the memory has
+	mu     sync.Mutex // transactions are written to the file in their order
+	failed error      // the write error after which the file is out of date
 }
 
 var _ store.Store = &Store{}
 
-// Open reads a file, or makes it. One that was cut, also to nothing, or overwritten is an error, as far as the database notices: restore it, or remove it to
-// begin with nothing.
+// Open reads a file, or creates it. It returns an error for a truncated, empty or overwritten file,
+// if the database detects it. Restore such a file, or remove it to start with an empty store.
 func Open(ctx context.Context, file string) (s *Store, err error) {
-	// The database panics where a page is not what it should be, and faults where one is missing.
+	// The database panics on an invalid page, and faults on a missing one.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			s, err = nil, fmt.Errorf("store %s: the file is damaged: %v; %s", file, p, remedy)
 		}
 	}()
-	// The database would take an empty file for a new one.
+	// The database would treat an empty file as a new one.
 	if info, err := os.Stat(file); err == nil && info.Size() == 0 {
 		return nil, fmt.Errorf("store %s: the file is empty: it was cut, as by a full disk, or never written; %s", file, remedy)
 	}
@@ -83,7 +85,7 @@ func Open(ctx context.Context, file string) (s *Store, err error) {
 	return s, nil
 }
 
-// Close frees the file. Nothing may be under way.
+// Close closes the file. No call may be in progress.
 func (s *Store) Close() error { return s.db.Close() }
 
 func (s *Store) load(ctx context.Context) error {
@@ -100,7 +102,7 @@ func (s *Store) load(ctx context.Context) error {
 		if value := meta.Get(revisionKey); len(value) == 8 {
 			revision = int64(binary.BigEndian.Uint64(value))
 		}
-		// The revision after the last one may have been told of a transaction that did not reach the file.
+		// The next revision may have been returned for a transaction that is not in the file.
 		s.Store = memstore.New(memstore.Options{Revision: revision + 1})
 		return data.ForEach(func(key, value []byte) error {
 			_, err := s.Store.Txn(ctx, nil, []store.Op{store.Put(string(key), bytes.Clone(value))})
@@ -127,7 +129,8 @@ func (s *Store) Txn(ctx context.Context, compares []store.Compare, ops []store.O
 	return result, nil
 }
 
-// Healthy returns why the file can no longer be written, which ends only with another Open.
+// Healthy returns the error after which the file can no longer be written, or nil. Only another
+// Open can end this state.
 func (s *Store) Healthy() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +146,7 @@ func write(tx *bbolt.Tx, ops []store.Op, revision int64) error {
 			err = data.Put([]byte(op.Key), op.Value)
 		case op.Kind == store.OpDeletePrefix:
 			err = deletePrefix(data, []byte(op.Key))
-		default: // a key with a lease is not in the file any more
+		default: // keys with a lease are not in the file
 			err = data.Delete([]byte(op.Key))
 		}
 		if err != nil {

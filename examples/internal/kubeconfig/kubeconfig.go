@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeconfig finds the way to a cluster.
+// Package kubeconfig loads the configuration of clients for a cluster.
 package kubeconfig
 
 import (
@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Load reads the file, or where that is "" what the environment variable KUBECONFIG names, the configuration of the pod
-// that this runs in, or ~/.kube/config. Errors say what to do.
+// Load reads a kubeconfig file. If file is empty, it uses the environment variable KUBECONFIG, the
+// configuration of the pod, or ~/.kube/config. Errors contain advice.
 func Load(file string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules() // which end in the pod's own
+	rules := clientcmd.NewDefaultClientConfigLoadingRules() // the last rule is the pod's own
 	rules.ExplicitPath = file
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	switch {

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logging sends the logs of the SDK and of client-go where they do not disturb.
+// Package logging redirects the logs of the SDK and of client-go, to keep them out of the output of
+// a program.
 package logging
 
 import (
@@ -12,12 +13,12 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// verbosity is klog's level for --verbose: what happens, but not each request.
+// verbosity is klog's level for --verbose: events, but not each request.
 const verbosity = 2
 
-// Route makes everything that logs through klog write to w if verbose is set and otherwise nothing, since what
-// concerns the user is shown as progress or returned as an error. The context carries the logger, and that of [Notices];
-// restore puts klog back as it was.
+// Route redirects klog to w if verbose is set. Otherwise klog is discarded: progress and errors are
+// reported to the user in other ways. The context has the logger, and that of [Notices]. restore
+// resets klog.
 func Route(ctx context.Context, w io.Writer, verbose bool) (_ context.Context, restore func()) {
 	state := klog.CaptureState()
 	var logger klog.Logger // discards

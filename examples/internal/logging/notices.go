@@ -15,12 +15,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// noticesKey is the context's key of the logger of [Notices].
+// noticesKey is the context key for the logger of [Notices].
 type noticesKey struct{}
 
-// Notices returns the context for a part that runs long and depends on others, as the connection to a broker does. What it
-// logs as an error, or as news for everybody, is one line each, also without --verbose: an operator must see why nothing
-// comes. A line like the one before it is left out. With --verbose, and without [Route], the context is returned as it is.
+// Notices returns the context for a long-running part that depends on other programs, such as the
+// connection to a broker. Its logs of level 0 and its errors are written without --verbose too, one
+// line each: they show the operator why a program waits. A line that repeats the previous one is
+// omitted. With --verbose, and without [Route], the context is unchanged.
 func Notices(ctx context.Context) context.Context {
 	if sink, ok := ctx.Value(noticesKey{}).(*notices); ok {
 		return klog.NewContext(ctx, logr.New(sink))
@@ -28,13 +29,13 @@ func Notices(ctx context.Context) context.Context {
 	return ctx
 }
 
-// notices is a [logr.LogSink] that writes for people.
+// notices is a [logr.LogSink] that writes lines for users.
 type notices struct {
 	lines *distinct
-	with  []any // pairs of keys and values, of those loggers that have some of their own
+	with  []any // key-value pairs of the logger
 }
 
-// distinct writes lines, none twice in a row.
+// distinct writes lines, except for a line that repeats the previous one.
 type distinct struct {
 	mu   sync.Mutex
 	w    io.Writer
@@ -68,7 +69,7 @@ func (n *notices) WithValues(pairs ...any) logr.LogSink {
 // WithName implements [logr.LogSink].
 func (n *notices) WithName(string) logr.LogSink { return n }
 
-// write writes the message, and in brackets what is said beside it.
+// write writes the message, with the key-value pairs in brackets.
 func (n *notices) write(message string, pairs []any) {
 	pairs = append(n.with[:len(n.with):len(n.with)], pairs...)
 	var beside []string
@@ -81,7 +82,7 @@ func (n *notices) write(message string, pairs []any) {
 	n.lines.write(strings.Map(printable, message))
 }
 
-// printable keeps what others have chosen, as the names of topics, within its line.
+// printable replaces control characters, since other programs choose values such as topics.
 func printable(r rune) rune {
 	if unicode.IsControl(r) {
 		return ' '
@@ -94,6 +95,6 @@ func (d *distinct) write(line string) {
 	defer d.mu.Unlock()
 	if line != d.last {
 		d.last = line
-		_, _ = fmt.Fprintln(d.w, line) // as a log does, it goes on where nobody takes it
+		_, _ = fmt.Fprintln(d.w, line) // errors are ignored, as in a log
 	}
 }

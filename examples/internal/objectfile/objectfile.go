@@ -18,7 +18,7 @@ import (
 // ErrEmpty is wrapped by the error for a file without objects.
 var ErrEmpty = errors.New("has no objects")
 
-// Read returns the objects of a file: those of each of its YAML documents, and of lists in them.
+// Read returns the objects of a file: those of its YAML documents, and of lists in them.
 func Read(path string) ([]*unstructured.Unstructured, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func parse(objects []*unstructured.Unstructured, document yamldoc.Document) ([]*
 		return nil, err
 	}
 	var content any
-	if err := utiljson.Unmarshal(text, &content); err != nil { // which keeps whole numbers as they are
+	if err := utiljson.Unmarshal(text, &content); err != nil { // it decodes integers as int64
 		return nil, err
 	}
 	if content == nil {

@@ -38,8 +38,8 @@ type Group[C any] struct {
 	ApproveAfter   bool                `json:"approveAfter,omitempty"`
 }
 
-// Resolve returns the rollout with the clusters of each group. An [*rsync.InvalidRolloutError] is about a
-// text that is no duration; the other values are not validated.
+// Resolve returns the rollout with the clusters of each group. The error is an
+// [*rsync.InvalidRolloutError] for a text that is not a duration. Other values are not validated.
 func (r *Rollout[C]) Resolve(clusters func(group int, c C) ([]appcontext.ClusterID, error)) (*rsync.Rollout, error) {
 	out := &rsync.Rollout{
 		MaxConcurrency: limit(r.MaxConcurrency), MaxFailures: limit(r.MaxFailures), Until: r.Until,

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package budget bounds what the rules of one work may cost together: the expressions of CEL and jq and the paths that are
-// evaluated each time the work is served. Works come from outside, and each expression alone is bounded already; but a work may
-// have thousands.
+// Package budget limits the total cost of the rules of one work: the CEL and jq expressions and the
+// paths that are evaluated each time the work is served. Works are untrusted. Each expression has
+// its own limit, but a work may have thousands.
 package budget
 
 import (
@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// Most is how many expressions and paths are evaluated for a work each time it is served. The
-	// rules of all manifests together have no more either.
+	// Most is the maximum number of expressions and paths that are evaluated for a work each time
+	// it is served. It also limits the rules of all manifests of the work.
 	Most = 10_000
-	// Together is how long all of them may take.
+	// Together is the maximum time for all of them.
 	Together = 2 * time.Second
 )
 
-// ErrExceeded says that a work has more or slower rules than one may have. What came before was evaluated.
+// ErrExceeded is returned when the rules of a work exceed the budget, in number or in time. Earlier
+// rules were evaluated.
 var ErrExceeded = fmt.Errorf("the work has more than %d rules, expressions and paths to evaluate, "+
 	"or they take longer than %s together: make them fewer or simpler, or split the work", Most, Together)
 
-// Budget is what is left for one work. It is for one goroutine.
+// Budget counts the evaluations for one work. It must be used by one goroutine at a time.
 type Budget struct {
 	expressions int
 	rules       int
@@ -35,13 +36,13 @@ type Budget struct {
 
 type key struct{}
 
-// With returns a context in which all that is evaluated comes from one budget.
+// With returns a context with a new budget, which all evaluations in that context share.
 func With(ctx context.Context) (context.Context, *Budget) {
 	b := &Budget{}
 	return context.WithValue(ctx, key{}, b), b
 }
 
-// From returns the budget of a context, or a new one where the context has none.
+// From returns the budget of a context, or a new one if the context has none.
 func From(ctx context.Context) *Budget {
 	if b, ok := ctx.Value(key{}).(*Budget); ok {
 		return b
@@ -49,8 +50,8 @@ func From(ctx context.Context) *Budget {
 	return &Budget{}
 }
 
-// Rules takes n rules of one manifest. It returns [ErrExceeded] and takes none if the work would
-// have more than [Most] then.
+// Rules counts n rules of one manifest. It returns [ErrExceeded] and counts none if the work would
+// then have more than [Most].
 func (b *Budget) Rules(n int) error {
 	if n > Most-b.rules {
 		b.exceeded = true
@@ -60,24 +61,25 @@ func (b *Budget) Rules(n int) error {
 	return nil
 }
 
-// Spent is how long evaluation has taken.
+// Spent returns the time that evaluation has taken.
 func (b *Budget) Spent() time.Duration { return b.spent }
 
-// Exceeded reports whether something was not evaluated, or not to its end, because nothing was left. The budget is that
-// of the context.
+// Exceeded reports whether an evaluation was skipped or interrupted because the budget of the
+// context was exhausted.
 func Exceeded(ctx context.Context) bool {
 	b, ok := ctx.Value(key{}).(*Budget)
 	return ok && b.exceeded
 }
 
-// Add takes what was spent without a limit of its own.
+// Add adds time that was spent outside Evaluate.
 func Add(ctx context.Context, spent time.Duration) {
 	if b, ok := ctx.Value(key{}).(*Budget); ok {
 		b.spent += spent
 	}
 }
 
-// Left returns [ErrExceeded] when nothing is left: then nothing is compiled either.
+// Left returns [ErrExceeded] if the budget of the context is exhausted. Callers then must not
+// compile either.
 func Left(ctx context.Context) error {
 	if b, ok := ctx.Value(key{}).(*Budget); ok {
 		return b.check()
@@ -93,9 +95,9 @@ func (b *Budget) check() error {
 	return nil
 }
 
-// Evaluate calls evaluate for one expression, with a context that ends after limit, or when nothing is left of the budget: it
-// must return the error of its context then.
-// The error is [ErrExceeded], says that it takes longer than limit, or is that of evaluate.
+// Evaluate calls evaluate for one expression, with a context that ends after limit, or when the
+// budget is exhausted. evaluate must then return the error of its context. The error is
+// [ErrExceeded], the error of evaluate, or an error that names limit if it is exceeded.
 func Evaluate(ctx context.Context, limit time.Duration, evaluate func(context.Context) error) error {
 	b := From(ctx)
 	if err := b.check(); err != nil {

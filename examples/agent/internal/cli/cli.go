@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
-// Usage is what --help shows.
+// Usage is the output of --help.
 const Usage = `Usage: go run ./examples/agent --cluster NAME [flags]
 
 Applies the ManifestWorks of a hub to a cluster and reports their status, until Ctrl-C. What
@@ -81,7 +81,7 @@ const (
 	Kube = "kube"
 )
 
-// Options is what the command line asks for.
+// Options has the values of the command line.
 type Options struct {
 	Cluster, Kubeconfig, Hub string
 	HubWas                   []string
@@ -109,7 +109,7 @@ var adoptions = map[string]appliedwork.Adoption{
 	"always": appliedwork.AdoptAlways, "unowned": appliedwork.AdoptIfUnowned, "never": appliedwork.AdoptNever,
 }
 
-// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] for --help.
 //
 // [flag.ErrHelp]: https://pkg.go.dev/flag#ErrHelp
 func Parse(args []string) (Options, error) {
@@ -166,7 +166,7 @@ func Parse(args []string) (Options, error) {
 	return o, err
 }
 
-// Which flags belong to which transport.
+// The flags that belong to one transport only.
 var (
 	mqttOnly = []string{"broker", "source", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file"}
 	kubeOnly = []string{"hub-kubeconfig"}
@@ -214,7 +214,7 @@ func (o *Options) checkValues() error {
 			return err
 		}
 	}
-	for _, wrong := range validation.IsDNS1123Label(o.Cluster) { // it is a namespace of the hub's
+	for _, wrong := range validation.IsDNS1123Label(o.Cluster) { // it is a namespace on the hub
 		return fmt.Errorf("--cluster %q is no name of a cluster: %s", o.Cluster, wrong)
 	}
 	for name, d := range map[string]time.Duration{"poll": o.Poll, "degraded-after": o.DegradedAfter} {

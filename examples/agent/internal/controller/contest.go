@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// patient is how often an object may be changed and applied again until that is a contest, as with another work that wants it
-	// otherwise.
+	// patient is the number of times that an object must have been applied again to be contested,
+	// for example by a work with other values.
 	patient = 4
-	// settled is for how long an object must stay as it was applied for a contest to be over.
+	// settled is the time without a further change after which a contest is over.
 	settled = 5 * time.Minute
 )
 
@@ -26,20 +26,20 @@ type contest struct {
 	last  time.Time
 }
 
-// contests are those of one work.
+// contests are the contests of one work.
 type contests struct {
 	generation int64
 	objects    map[appliedwork.Key]contest
 }
 
-// judge marks the outcomes that are contested, and returns for how long to leave them: longer each time, a minute at most. The
-// second result is when it will be known that contests are over; 0 where there is none.
+// judge marks the contested outcomes. It returns how long the work must pause: longer each time, a
+// minute at most. The second result is the time until the next contest is over; 0 without contests.
 func (c *Controller) judge(w *workv1.ManifestWork, r *spoke.Result, now time.Time) (pause, over time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	of, ok := c.contests[w.Name]
 	if !ok || of.generation != w.Generation {
-		// What is applied for a generation the first time has been changed by nobody.
+		// The first apply of a generation is no change by others.
 		c.contests[w.Name] = contests{w.Generation, map[appliedwork.Key]contest{}}
 		return 0, 0
 	}

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controller serves the works of one cluster: it has them applied, looks after what they have brought, reports, and
-// has it removed when they end.
+// Package controller serves the works of one cluster: it has them applied, watches their objects,
+// reports their status, and has them removed when they end.
 //
-// It takes the generated clientset of ManifestWorks and knows nothing of where that leads. A work is served when it changes,
-// when one of its objects does, and when time makes a difference: after a failure, with growing pauses, when something will
-// count as degraded, when a finished work expires, and for objects that are to be polled.
+// It uses the generated clientset of ManifestWorks and does not depend on the transport. A work is
+// served when the work or one of its objects changes. It is also served when a time is over: after
+// a failure, with growing pauses, when an object becomes degraded, when a finished work expires,
+// and for polled objects.
 package controller
 
 import (
@@ -37,7 +38,7 @@ const (
 	workers      = 8
 	retryAfter   = 100 * time.Millisecond
 	retryAtMost  = time.Minute
-	leavingAgain = 5 * time.Second // should the watch of an object that is leaving not tell
+	leavingAgain = 5 * time.Second // if the watch does not report the deletion of an object
 )
 
 // Cluster is the managed cluster.
@@ -54,32 +55,36 @@ type Cluster interface {
 type Options struct {
 	// ClusterName is the namespace of the cluster's works. Required.
 	ClusterName string
-	// Works is where works come from and status goes. Required.
+	// Works reads works and writes their status. Required.
 	Works workclientset.Interface
-	// Cluster is where manifests are applied. Required.
+	// Cluster applies the manifests. Required.
 	Cluster Cluster
-	// Watches tells of changes of objects. Required.
+	// Watches reports changes of objects. Required.
 	Watches *Watches
-	// PollInterval is how often objects are looked at that are to be polled, or that are too many to be watched. Required.
+	// PollInterval is the interval for polled objects, and for objects beyond the limit of watches.
+	// Required.
 	PollInterval time.Duration
-	// DegradedAfter is for how long something is not as desired until it is degraded. Required.
+	// DegradedAfter is the time after which an object that is not as desired is degraded. Required.
 	DegradedAfter time.Duration
-	// Evicts is whether what belongs to works that the hub does not have is removed.
+	// Evicts is whether the objects of works that the hub does not have are removed.
 	Evicts bool
-	// Metrics takes metrics of works and of their queue; nil means none.
+	// Metrics registers the metrics of works and of their queue; nil means none.
 	Metrics prometheus.Registerer
-	// Observe is told what was done, from several goroutines; nil means nobody. It must not block.
+	// Observe is called for each [Event], from several goroutines, and must not block; nil means no
+	// calls.
 	Observe func(Event)
 }
 
-// Event is something that was done.
+// Event is the result of serving a work.
 type Event struct {
-	// Work is the work's name and Generation the generation served, 0 of a work that the hub does not have.
+	// Work is the name of the work. Generation is the served generation; 0 if the hub does not have
+	// the work.
 	Work       string
 	Generation int64
-	// Deleted is true when the work's objects are gone. Otherwise they are applied, or Err says why not.
+	// Deleted is whether the objects of the work are removed. Otherwise they are applied, or Err is
+	// the reason why not.
 	Deleted bool
-	// Changed is whether anything was written to the cluster.
+	// Changed is whether the agent wrote to the cluster.
 	Changed bool
 	Err     error
 }
@@ -97,7 +102,7 @@ type Controller struct {
 	large    sync.WaitGroup // goroutines that serve large works
 
 	mu       sync.Mutex
-	written  map[string]write // by the work's name, as are these:
+	written  map[string]write // by the work's name, like the next two
 	rests    map[string]recess
 	contests map[string]contests
 }
@@ -141,7 +146,8 @@ func New(o Options) (*Controller, error) {
 	return c, err
 }
 
-// needsService tells a change that the agent must act on from the echo of its own status.
+// needsService reports whether the agent must serve a changed work. It returns false for the
+// agent's own changes of the status.
 func needsService(before, after *workv1.ManifestWork) bool {
 	return before.UID != after.UID || before.Generation != after.Generation || after.DeletionTimestamp != nil
 }
@@ -152,7 +158,8 @@ func (c *Controller) changed(obj any) {
 	}
 }
 
-// serve has a work served at once. What went wrong before something changed need not go wrong again: pauses are short.
+// serve queues a work at once. The backoff starts again, because the change may have removed the
+// cause of earlier failures.
 func (c *Controller) serve(name string) {
 	c.queue.Forget(name)
 	c.queue.Add(name)
@@ -192,7 +199,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	return nil
 }
 
-// Synced reports whether the works of the hub are known.
+// Synced reports whether the first list of works is complete.
 func (c *Controller) Synced() bool { return c.informer.HasSynced() }
 
 // next serves one work; it returns false when the queue is shut down.
@@ -210,7 +217,7 @@ func (c *Controller) next(ctx context.Context) bool {
 	return true
 }
 
-// serveNow serves a work if its decoded manifests take no more than this memory.
+// serveNow serves a work if its decoded manifests need no more than memory bytes.
 func (c *Controller) serveNow(ctx context.Context, name string, memory int) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("cluster", c.o.ClusterName, "work", name))
 	var after time.Duration
@@ -224,7 +231,7 @@ func (c *Controller) serveNow(ctx context.Context, name string, memory int) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		// Also in the work's status, where it can be there.
+		// The work's status has it too, if it could be written.
 		klog.FromContext(ctx).V(1).Info("Work is tried again", "reason", err)
 		c.queue.AddRateLimited(name)
 	default:
@@ -235,7 +242,7 @@ func (c *Controller) serveNow(ctx context.Context, name string, memory int) {
 	}
 }
 
-// watcher is how the watches know a work.
+// watcher returns the identifier of a work as a watcher.
 func (c *Controller) watcher(name string) spoke.Target {
 	return targetFor(schema.GroupVersionKind{Group: workv1.GroupName, Version: "v1", Kind: "ManifestWork"}, c.o.ClusterName, name)
 }

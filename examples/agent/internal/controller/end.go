@@ -23,7 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// finalize takes a work that is being deleted from the cluster, and lets go of it when nothing of it is left there.
+// finalize removes a deleted work from the cluster, and then removes its finalizer.
 func (c *Controller) finalize(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
 	if !slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) {
 		c.o.Watches.drop(ctx, c.watcher(w.Name))
@@ -55,15 +55,16 @@ func (c *Controller) finalize(ctx context.Context, w *workv1.ManifestWork) (time
 	return 0, nil
 }
 
-// expire ends a work that has finished for longer than its ttlSecondsAfterFinished. The hub is asked to delete it. Where
-// that is not for an agent to do, as over a broker, its objects are removed, and the status says so to who may.
+// expire ends a work that has finished for longer than its ttlSecondsAfterFinished. It deletes the
+// work on the hub. If an agent cannot do that, as over a broker, it removes the objects, and the
+// status asks the source to delete the work.
 func (c *Controller) expire(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
 	err := c.o.Works.WorkV1().ManifestWorks(w.Namespace).Delete(ctx, w.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &w.UID, ResourceVersion: &w.ResourceVersion},
 	})
 	switch {
 	case err == nil || apierrors.IsNotFound(err):
-		return 0, nil // finalize does the rest
+		return 0, nil // finalize continues
 	case !apierrors.IsMethodNotSupported(err) && !apierrors.IsForbidden(err):
 		return 0, fmt.Errorf("delete the work that has finished: %w", err)
 	}
@@ -95,7 +96,7 @@ func (c *Controller) expire(ctx context.Context, w *workv1.ManifestWork) (time.D
 	return 0, nil
 }
 
-// findOrphans has works served that the cluster has something of and the hub does not have.
+// findOrphans queues works that have an AppliedWork on the cluster and do not exist on the hub.
 func (c *Controller) findOrphans(ctx context.Context) {
 	for pause := retryAfter; ctx.Err() == nil; pause = min(2*pause, retryAtMost) {
 		names, err := c.o.Cluster.Recorded(ctx, c.o.ClusterName)
@@ -112,8 +113,8 @@ func (c *Controller) findOrphans(ctx context.Context) {
 	}
 }
 
-// evict removes what a work has brought that the hub does not have, after a grace period. That the hub cannot be reached is
-// no reason: it has to say so.
+// evict removes the objects of a work that the hub does not have, after a grace period. The hub
+// must confirm that: an unreachable hub is no reason.
 func (c *Controller) evict(ctx context.Context, name string) (time.Duration, error) {
 	c.o.Watches.drop(ctx, c.watcher(name))
 	c.forget(name)
@@ -122,7 +123,7 @@ func (c *Controller) evict(ctx context.Context, name string) (time.Duration, err
 	}
 	_, err := c.o.Works.WorkV1().ManifestWorks(c.o.ClusterName).Get(ctx, name, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) || appliedwork.IsTypeNotServed(err) {
-		return 0, err // it is there, and the informer will say so; or the hub knows nothing of works, as while it starts
+		return 0, err // it exists, and the informer will report it; or the hub does not serve works yet
 	}
 	left, removal, err := c.o.Cluster.Evict(ctx, c.o.ClusterName, name)
 	var foreign *spoke.ForeignError
@@ -145,7 +146,7 @@ func (c *Controller) evict(ctx context.Context, name string) (time.Duration, err
 	return 0, nil
 }
 
-// stillThere says what holds up the end of a work.
+// stillThere returns the message for a removal that is not complete.
 func stillThere(r spoke.Removal, err error) string {
 	if err != nil {
 		return status.Bounded(err.Error())

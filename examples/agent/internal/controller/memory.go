@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	// maxMemory is about how many bytes the decoded manifests of all large works take that are
-	// served at a time.
+	// maxMemory limits the decoded manifests of all large works that are served at the same time,
+	// in bytes, as an estimate.
 	maxMemory = 256 << 20
-	// smallWork is the memory of the largest work that waits for no other.
+	// smallWork is the maximum memory of a work that waits for no other work, in bytes.
 	smallWork = 1 << 20
-	// leastMemory is counted for each large work. It bounds how many are served at a time.
+	// leastMemory is the minimum that is counted for a large work. It limits the number of large
+	// works that are served at the same time.
 	leastMemory = 32 << 20
 )
 
@@ -31,7 +32,7 @@ func (c *Controller) needs(name string) (source string, size int) {
 }
 
 // nextLarge serves a large work as soon as there is memory for it. Meanwhile the workers serve
-// others: a source with many large works does not occupy them.
+// other works, also if a source has many large works.
 func (c *Controller) nextLarge(ctx context.Context, name, source string, size int) {
 	defer c.queue.Done(name)
 	end, err := c.memory.Take(ctx, source, max(size, leastMemory))

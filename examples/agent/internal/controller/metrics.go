@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// Results of a work being served, in the metrics.
+// Results of serving a work, in the metrics.
 const (
 	resultApplied = "applied"
 	resultFailed  = "failed"
@@ -29,7 +29,8 @@ var counted = []string{
 	status.Contested, workv1.WorkDeleting, status.ManifestsReported, status.ObjectsWatched, status.RulesWithinLimits,
 }
 
-// metrics count what is done. What works and their manifests are like is read from them when somebody asks.
+// metrics counts the served works. The state of works and manifests is computed from the informer
+// on each scrape.
 type metrics struct {
 	served  *prometheus.CounterVec
 	seconds prometheus.Histogram
@@ -50,7 +51,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// register has a registry serve the metrics, those of works too.
+// register registers the metrics, including those of works.
 func (m *metrics) register(registry prometheus.Registerer, works worklisters.ManifestWorkNamespaceLister) error {
 	if registry == nil {
 		return nil
@@ -77,7 +78,7 @@ var (
 	manifestsDesc = prometheus.NewDesc("spokewire_agent_manifests", "How many manifests the works have, by status and reason of their condition Applied.", []string{"applied", "reason"}, nil)
 )
 
-// worksCollector counts the works that the informer has.
+// worksCollector counts the works in the informer.
 type worksCollector struct {
 	works worklisters.ManifestWorkNamespaceLister
 }

@@ -10,7 +10,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// newQueue returns the queue of works. Its metrics have the names that those of all controllers of Kubernetes have.
+// newQueue returns the queue of works. Its metrics have the same names as in every Kubernetes
+// controller.
 func newQueue(registry prometheus.Registerer) (workqueue.TypedRateLimitingInterface[string], error) {
 	config := workqueue.TypedRateLimitingQueueConfig[string]{Name: "manifestworks"}
 	provider := &queueMetrics{registry: registry}
@@ -31,7 +32,7 @@ type queueMetrics struct {
 	err      error
 }
 
-// registered registers a metric of the queue of a name.
+// registered registers a metric of the queue.
 func registered[M prometheus.Collector](q *queueMetrics, m M) M {
 	if err := q.registry.Register(m); err != nil {
 		q.err = err
@@ -53,37 +54,38 @@ func (q *queueMetrics) histogram(queue, name, help string) prometheus.Histogram 
 	}))
 }
 
-// NewDepthMetric is that of how many works wait.
+// NewDepthMetric returns the metric for the number of queued works.
 func (q *queueMetrics) NewDepthMetric(queue string) workqueue.GaugeMetric {
 	return q.gauge(queue, "depth", "How many works wait to be served.")
 }
 
-// NewAddsMetric is that of how many have come.
+// NewAddsMetric returns the metric for the number of works added.
 func (q *queueMetrics) NewAddsMetric(queue string) workqueue.CounterMetric {
 	return q.counter(queue, "adds_total", "How many works were added to the queue.")
 }
 
-// NewLatencyMetric is that of how long they wait.
+// NewLatencyMetric returns the metric for the time that works are queued.
 func (q *queueMetrics) NewLatencyMetric(queue string) workqueue.HistogramMetric {
 	return q.histogram(queue, "queue_duration_seconds", "How long works wait until they are served.")
 }
 
-// NewWorkDurationMetric is that of how long it takes to serve them.
+// NewWorkDurationMetric returns the metric for the duration of serving a work.
 func (q *queueMetrics) NewWorkDurationMetric(queue string) workqueue.HistogramMetric {
 	return q.histogram(queue, "work_duration_seconds", "How long it takes to serve a work.")
 }
 
-// NewUnfinishedWorkSecondsMetric is that of how long those have been served that still are.
+// NewUnfinishedWorkSecondsMetric returns the metric for the total time of works in progress.
 func (q *queueMetrics) NewUnfinishedWorkSecondsMetric(queue string) workqueue.SettableGaugeMetric {
 	return q.gauge(queue, "unfinished_work_seconds", "For how long works that are being served have been, together.")
 }
 
-// NewLongestRunningProcessorSecondsMetric is that of the one that takes longest.
+// NewLongestRunningProcessorSecondsMetric returns the metric for the longest time of a work in
+// progress.
 func (q *queueMetrics) NewLongestRunningProcessorSecondsMetric(queue string) workqueue.SettableGaugeMetric {
 	return q.gauge(queue, "longest_running_processor_seconds", "For how long the work has been served that has been for longest.")
 }
 
-// NewRetriesMetric is that of how often one is tried again.
+// NewRetriesMetric returns the metric for the number of retries.
 func (q *queueMetrics) NewRetriesMetric(queue string) workqueue.CounterMetric {
 	return q.counter(queue, "retries_total", "How often works were queued again after a failure.")
 }

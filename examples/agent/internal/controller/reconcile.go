@@ -21,8 +21,9 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// reconcile serves one work. After is when it is to be served again, should nothing change; 0 for not at all. A work that
-// needs more memory than it was given has grown: it returns to the queue.
+// reconcile serves one work. After is the time after which the work must be served again without a
+// change; 0 means never. A work that needs more than memory bytes has grown: it returns to the
+// queue.
 func (c *Controller) reconcile(ctx context.Context, name string, memory int) (after time.Duration, err error) {
 	cached, err := c.latest(name)
 	if apierrors.IsNotFound(err) {
@@ -51,7 +52,7 @@ func (c *Controller) reconcile(ctx context.Context, name string, memory int) (af
 	return c.apply(ctx, w)
 }
 
-// apply brings a work to the cluster, watches what it has brought, and reports.
+// apply applies a work to the cluster, watches its objects, and reports its status.
 func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
 	wait, ends := c.o.Cluster.Begin(ctx, w)
 	if wait > 0 {
@@ -64,7 +65,7 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	ctx, rules := budget.With(ctx)
 	result := c.o.Cluster.Apply(ctx, w, status.Kept(w))
 	if ctx.Err() != nil {
-		return 0, nil // what failed, failed because we are stopping
+		return 0, nil // the failures are caused by the stop
 	}
 	watched := c.o.Watches.set(ctx, c.watcher(w.Name), result.Watched(), seen(&result))
 	result.Unwatched = c.o.Watches.refused(c.watcher(w.Name))
@@ -92,7 +93,7 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	return after, err
 }
 
-// seen are the resource versions of the objects that were read.
+// seen returns the resource versions of the objects that were read.
 func seen(r *spoke.Result) map[spoke.Target]string {
 	versions := map[spoke.Target]string{}
 	for i := range r.Outcomes {
@@ -103,8 +104,8 @@ func seen(r *spoke.Result) map[spoke.Target]string {
 	return versions
 }
 
-// polls reports whether the work wants an object looked at from time to time, or its executor may
-// not read one, which may change.
+// polls reports whether the work has polled objects, or an object that its executor may not read,
+// which may change.
 func polls(r *spoke.Result) bool {
 	for i := range r.Outcomes {
 		if o := &r.Outcomes[i]; o.Config.Poll || o.Denied {
@@ -114,7 +115,7 @@ func polls(r *spoke.Result) bool {
 	return false
 }
 
-// sooner returns the lesser of two times from now on, where 0 is never.
+// sooner returns the lesser of two durations, where 0 means never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -122,13 +123,13 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// lifetime returns how long a work still has that is finished and has a limit for that. It is over at once where that is 0; less
-// is no limit.
+// lifetime returns the remaining time of a finished work with a ttlSecondsAfterFinished. A TTL of 0
+// expires at once; a negative one is ignored.
 func lifetime(w *workv1.ManifestWork, now time.Time) (left time.Duration, limited bool) {
 	c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkComplete)
 	if w.Spec.DeleteOption == nil || w.Spec.DeleteOption.TTLSecondsAfterFinished == nil || c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != w.Generation || *w.Spec.DeleteOption.TTLSecondsAfterFinished < 0 {
 		return 0, false
 	}
-	seconds := min(*w.Spec.DeleteOption.TTLSecondsAfterFinished, int64(1<<32)) // more would overflow, and is for ever
+	seconds := min(*w.Spec.DeleteOption.TTLSecondsAfterFinished, int64(1<<32)) // larger values would overflow
 	return c.LastTransitionTime.Add(time.Duration(seconds) * time.Second).Sub(now), true
 }

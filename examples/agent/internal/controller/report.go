@@ -20,7 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// addFinalizer makes sure that the work waits for this agent when it is deleted, before anything is applied.
+// addFinalizer adds the finalizer before anything is applied, so that a deleted work waits for this
+// agent.
 func (c *Controller) addFinalizer(ctx context.Context, w *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 	if slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) {
 		return w, nil
@@ -34,20 +35,21 @@ func (c *Controller) removeFinalizer(ctx context.Context, w *workv1.ManifestWork
 	return err
 }
 
-// patchFinalizers replaces the finalizers of this very version of the work.
+// patchFinalizers replaces the finalizers, if the hub still has this version of the work.
 func (c *Controller) patchFinalizers(ctx context.Context, w *workv1.ManifestWork, finalizers []string) (*workv1.ManifestWork, error) {
 	return c.patch(ctx, w, map[string]any{"finalizers": finalizers}, nil)
 }
 
-// report writes the status of this very version of the work, if it says anything new. A conflict is an error: the work is
-// served again, as it is by then.
+// report writes the status of a work if it changed and the hub still has this version of the work.
+// A conflict is an error: the latest work is then served again.
 func (c *Controller) report(ctx context.Context, w *workv1.ManifestWork, next workv1.ManifestWorkStatus) error {
 	_, err := c.reported(ctx, w, next)
 	return err
 }
 
-// reportOrSay is report that, where what is said of the manifests is refused, as a status that is too large is, says that instead:
-// the hub hears of the work, and keeps what it had of the manifests. The error is why the status was not written.
+// reportOrSay calls report. If the hub refuses the status of the manifests, for example because it
+// is too large, it reports that and keeps the previous status of the manifests. The error is why
+// the status was not written.
 func (c *Controller) reportOrSay(ctx context.Context, w *workv1.ManifestWork, next workv1.ManifestWorkStatus) error {
 	err := c.report(ctx, w, next)
 	if err == nil || !refused(err) {
@@ -58,7 +60,7 @@ func (c *Controller) reportOrSay(ctx context.Context, w *workv1.ManifestWork, ne
 	next.ResourceStatus = w.Status.ResourceStatus
 	was := meta.FindStatusCondition(w.Status.Conditions, status.ManifestsReported)
 	if was != nil {
-		next.Conditions = append(next.Conditions, *was) // which keeps its time
+		next.Conditions = append(next.Conditions, *was) // keeps its transition time
 	}
 	set(&next.Conditions, w.Generation, status.ManifestsReported, metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: status.ReasonStatusRefused, Message: status.Bounded(fmt.Sprintf("What is said of the manifests is not up to date: %v: if that is too much, split the work", err)),
@@ -66,7 +68,7 @@ func (c *Controller) reportOrSay(ctx context.Context, w *workv1.ManifestWork, ne
 	return errors.Join(err, c.report(ctx, w, next))
 }
 
-// degrade reports that a work is degraded for a reason that the builder of statuses does not know.
+// degrade reports that a work is degraded for a reason that the status builder does not have.
 func (c *Controller) degrade(ctx context.Context, name, reason, message string) error {
 	w, err := c.latest(name)
 	if err != nil {
@@ -75,19 +77,20 @@ func (c *Controller) degrade(ctx context.Context, name, reason, message string) 
 	return c.report(ctx, w, withCondition(w, workv1.WorkDegraded, metav1.Condition{Status: metav1.ConditionTrue, Reason: reason, Message: message}))
 }
 
-// refused reports whether a server has looked at what was sent, and will not have it as it is.
+// refused reports whether a server has rejected the content of a request.
 func refused(err error) bool {
 	var answer apierrors.APIStatus
 	return errors.As(err, &answer) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) &&
 		!apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err)
 }
 
-// reported is report that returns the work as it is then.
+// reported is report, and returns the updated work.
 func (c *Controller) reported(ctx context.Context, w *workv1.ManifestWork, next workv1.ManifestWorkStatus) (*workv1.ManifestWork, error) {
 	if equality.Semantic.DeepEqual(w.Status, next) {
 		return w, nil
 	}
-	// Lists in a merge patch replace what is there; the fields are spelt out so that an empty list does, too.
+	// Lists in a merge patch replace the existing lists. The fields are explicit because an empty
+	// list must do that too.
 	return c.patch(ctx, w, nil, map[string]any{
 		"conditions":     next.Conditions,
 		"resourceStatus": map[string]any{"manifests": next.ResourceStatus.Manifests},
@@ -115,13 +118,13 @@ func (c *Controller) patch(ctx context.Context, w *workv1.ManifestWork, metadata
 	return written, err
 }
 
-// write is what has become of a work that the informer may still have as it was before.
+// write is a written work that the informer may not have received yet.
 type write struct {
 	before map[string]bool // resource versions
 	work   *workv1.ManifestWork
 }
 
-// wrote remembers a write, and those before it that the informer may not have seen either.
+// wrote records a write, and keeps earlier writes that the informer may not have received yet.
 func (c *Controller) wrote(before, after *workv1.ManifestWork) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,8 +136,8 @@ func (c *Controller) wrote(before, after *workv1.ManifestWork) {
 	c.written[before.Name] = write{last.before, after}
 }
 
-// latest returns the work as it is, as far as is known: the informer may be behind what this controller has written, and
-// what is made of an old status is a conflict.
+// latest returns the latest known version of a work. The informer may be behind the writes of this
+// controller, and a write based on an old version is a conflict.
 func (c *Controller) latest(name string) (*workv1.ManifestWork, error) {
 	cached, err := c.lister.Get(name)
 	c.mu.Lock()
@@ -142,6 +145,6 @@ func (c *Controller) latest(name string) (*workv1.ManifestWork, error) {
 	if last, ok := c.written[name]; ok && err == nil && cached.UID == last.work.UID && last.before[cached.ResourceVersion] {
 		return last.work, nil
 	}
-	delete(c.written, name) // it has caught up
+	delete(c.written, name) // the informer has caught up
 	return cached, err
 }

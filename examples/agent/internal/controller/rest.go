@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// quick is what the rules of a work may take without it being noticed.
+	// quick is the time that the rules of a work may take without a pause.
 	quick = 100 * time.Millisecond
-	// restsFor is for how many times longer a work rests than its rules have taken: so each has a tenth of a worker at most, and
-	// the others have the rest, whatever comes from the hub or from the objects.
+	// restsFor is the pause of a work, as a multiple of the time that its rules took. Each work
+	// therefore uses at most a tenth of a worker, whatever the hub or the objects contain.
 	restsFor = 9
 )
 
-// recess is when a work is served again at the soonest.
+// recess is the earliest time at which a work is served again.
 type recess struct {
 	always time.Time // also when its spec changes
 	same   time.Time // while its spec is of this generation
 	of     int64
 }
 
-// rest has a work rest whose rules have taken so long, or that is to leave its objects alone for a pause.
+// rest pauses a work if its rules took long, or for the pause of its contested objects.
 func (c *Controller) rest(w *workv1.ManifestWork, pause, spent time.Duration, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +35,7 @@ func (c *Controller) rest(w *workv1.ManifestWork, pause, spent time.Duration, no
 	c.rests[w.Name] = r
 }
 
-// resting returns for how long a work still rests. Its end does not wait for that.
+// resting returns the remaining pause of a work. A deletion does not wait for it.
 func (c *Controller) resting(w *workv1.ManifestWork, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *Controller) resting(w *workv1.ManifestWork, now time.Time) time.Duratio
 	return left
 }
 
-// forget forgets a work that is not there any more.
+// forget removes the state of a work that does not exist any more.
 func (c *Controller) forget(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,15 +22,17 @@ import (
 )
 
 const (
-	// gather is how long a change of an object waits for others of the same work.
+	// gather is the time that a change of an object waits for other changes of the same work.
 	gather = 50 * time.Millisecond
-	// leastInterval is how often changes of objects have a work served at most, should somebody fight for a field.
+	// leastInterval is the minimum time between two services of a work for changes of objects, in
+	// case others fight for a field.
 	leastInterval = 500 * time.Millisecond
-	// lookAtStates is how often watches are looked at for one that is refused.
+	// lookAtStates is the interval at which the states of watches are checked for refused ones.
 	lookAtStates = 5 * time.Second
 )
 
-// Watches tells of changes of the objects of works, with one API watch for each object and a bound on their number.
+// Watches reports changes of the objects of works. Each object has one API watch, and the number of
+// watches is limited.
 type Watches struct {
 	watcher dynamicwatcher.DynamicWatcher
 	most    int
@@ -40,7 +42,7 @@ type Watches struct {
 	denied  map[spoke.Target]bool
 }
 
-// NewWatches returns Watches on the cluster of a configuration, for at most so many objects.
+// NewWatches returns Watches on the cluster of config, for at most most objects.
 func NewWatches(config *rest.Config, most int, metrics prometheus.Registerer) (*Watches, error) {
 	w := &Watches{most: most}
 	var err error
@@ -52,7 +54,7 @@ func NewWatches(config *rest.Config, most int, metrics prometheus.Registerer) (*
 			w.changed(work.Name)
 			return reconcile.Result{}, nil
 		}),
-		// What is not there yet, as the kind of a definition that comes later, is applied when it is there.
+		// A kind may be defined later: its objects are applied when it exists.
 		MissingKind:       dynamicwatcher.Wait,
 		BatchWindow:       gather,
 		MinInterval:       leastInterval,
@@ -62,7 +64,7 @@ func NewWatches(config *rest.Config, most int, metrics prometheus.Registerer) (*
 	return w, err
 }
 
-// start watches until ctx ends, and calls changed for a work whose objects have changed.
+// start watches until ctx ends, and calls changed with a work when its objects have changed.
 func (w *Watches) start(ctx context.Context, changed func(name string)) error {
 	w.mu.Lock()
 	w.changed = changed
@@ -75,7 +77,8 @@ func (w *Watches) start(ctx context.Context, changed func(name string)) error {
 	return w.watcher.Start(ctx)
 }
 
-// lookForDenied has works served when it turns out that an object of theirs may not be watched, or may be again.
+// lookForDenied queues the works of an object when the agent loses or regains the right to watch
+// it.
 func (w *Watches) lookForDenied(ctx context.Context) {
 	ticker := time.NewTicker(lookAtStates)
 	defer ticker.Stop()
@@ -108,14 +111,14 @@ func (w *Watches) lookForDenied(ctx context.Context) {
 	}
 }
 
-// tell has all works served that watch an object.
+// tell queues all works that watch an object.
 func (w *Watches) tell(t spoke.Target) {
 	for _, work := range w.watcher.WatchersOf(t) {
 		w.changed(work.Name)
 	}
 }
 
-// refused returns the kinds of those objects of a work that the agent may not watch.
+// refused returns the kinds of the objects of a work that the agent may not watch.
 func (w *Watches) refused(work spoke.Target) (kinds []string) {
 	w.mu.Lock()
 	denied := w.denied
@@ -133,8 +136,9 @@ func (w *Watches) refused(work spoke.Target) (kinds []string) {
 	return kinds
 }
 
-// set replaces what is watched for a work. Objects that were seen at a resource version bring no change that was seen
-// already. It reports whether all are watched: those that are too many are not.
+// set replaces the watched objects of a work. The watch of an object with a version in seen reports
+// only later changes. It reports whether all objects are watched, which they are not beyond the
+// limit.
 func (w *Watches) set(ctx context.Context, work spoke.Target, objects []spoke.Target, seen map[spoke.Target]string) (all bool) {
 	wanted := make(map[spoke.Target]bool, len(objects))
 	for _, t := range objects {

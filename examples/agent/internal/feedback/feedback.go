@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feedback reads the values that feedback rules ask for from the objects of a cluster.
+// Package feedback reads the values of feedback rules from the objects of a cluster.
 package feedback
 
 import (
@@ -24,11 +24,12 @@ import (
 )
 
 const (
-	// maxJSONRaw is how many characters a value of type JsonRaw may have, in the API's schema.
+	// maxJSONRaw is the maximum number of characters of a JsonRaw value, by the API's schema.
 	maxJSONRaw = 1024
-	// maxString is how many one of type String may have: a status with a whole file in it may not fit into what it travels in.
+	// maxString is the maximum number of characters of a String value: a status with the content of
+	// a file may be too large for the transport.
 	maxString = 16 << 10
-	// timeLimit is how long following one path may take.
+	// timeLimit is the maximum time to follow one path.
 	timeLimit = time.Second
 )
 
@@ -41,8 +42,9 @@ func NewReader() *Reader { return &Reader{native: native.New()} }
 // InVersion returns an object in another version of its kind.
 type InVersion func(ctx context.Context, version string) (*unstructured.Unstructured, error)
 
-// Read returns the values that the rules ask for. A field that is not there has no value, and that is no error. Of two
-// values with one name the first counts. What paths may cost is bounded, by the budget of ctx too. The error joins what is wrong with single rules; the other values are returned.
+// Read returns the values of the rules. A missing field has no value and is no error. If two values
+// have the same name, the first is used. The cost of paths is limited, also by the budget of ctx.
+// The error joins the errors of single rules; the other values are returned.
 func (r *Reader) Read(ctx context.Context, rules []workv1.FeedbackRule, obj *unstructured.Unstructured, inVersion InVersion) ([]workv1.FeedbackValue, error) {
 	var values []workv1.FeedbackValue
 	var errs []error
@@ -79,7 +81,8 @@ func (r *Reader) Read(ctx context.Context, rules []workv1.FeedbackRule, obj *uns
 	return values, errors.Join(errs...)
 }
 
-// wellKnown reads the fields that are known to be of interest from the status as the native interpreter has it.
+// wellKnown reads the well-known fields of a kind from the status that the native interpreter
+// returns.
 func (r *Reader) wellKnown(ctx context.Context, obj *unstructured.Unstructured, add func(string, any, error)) {
 	fields, ok := wellKnownFields[obj.GroupVersionKind().GroupKind()]
 	raw, err := r.native.Status(ctx, obj)
@@ -101,7 +104,7 @@ func (r *Reader) wellKnown(ctx context.Context, obj *unstructured.Unstructured, 
 	}
 }
 
-// follow follows a path in the version of the object that it is for.
+// follow follows a path in the version of the object that the path names.
 func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructured, inVersion InVersion) (any, error) {
 	if p.Version != "" && p.Version != obj.GroupVersionKind().Version {
 		var err error
@@ -113,7 +116,7 @@ func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructur
 	if value != nil || err != nil || strings.HasPrefix(p.Path, ".status") {
 		return value, err
 	}
-	// "The field under status", the API says; OCM's agent reads paths from the object on. This one takes both.
+	// The API specifies "the field under status"; OCM's agent reads paths from the object. This agent accepts both.
 	status, ok := obj.Object["status"].(map[string]any)
 	if !ok {
 		return nil, nil
@@ -121,7 +124,7 @@ func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructur
 	return find(ctx, p.Path, status)
 }
 
-// find returns the value that a path leads to, a list of them where there are several, or nil.
+// find returns the value that a path selects, a list if there are several, or nil.
 func find(ctx context.Context, path string, object map[string]any) (any, error) {
 	var found []jsonpath.Match
 	err := budget.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
@@ -143,7 +146,7 @@ func find(ctx context.Context, path string, object map[string]any) (any, error) 
 	return values, nil
 }
 
-// fieldValue returns a value in the form of the API; nil for nothing.
+// fieldValue returns a value in the form of the API, or nil for nil.
 func fieldValue(value any) (*workv1.FieldValue, error) {
 	switch v := value.(type) {
 	case nil:
@@ -172,8 +175,8 @@ func fieldValue(value any) (*workv1.FieldValue, error) {
 	return &workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &text}, nil
 }
 
-// left returns how many of n characters are left after the JSON of a value, or more. It is less than 0 as soon as none are: a
-// large value takes long to encode.
+// left returns n minus the number of characters in the JSON of a value, or more. It returns early
+// when the result is negative, because encoding a large value takes long.
 func left(value any, n int) int {
 	n--
 	switch v := value.(type) {

@@ -8,11 +8,11 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// field is a value of the rule WellKnownStatus and where it is in the status.
+// field is a value of the rule WellKnownStatus and its path in the status.
 type field struct{ name, path string }
 
-// wellKnownFields are those of the kinds that the native interpreter reads. The names of Deployment, Job, Pod and DaemonSet
-// are those of OCM's agent.
+// wellKnownFields are the fields of the kinds that the native interpreter reads. The names for
+// Deployment, Job, Pod and DaemonSet are the same as in OCM's agent.
 var wellKnownFields = map[schema.GroupKind][]field{
 	{Group: "apps", Kind: "Deployment"}: {
 		{"ReadyReplicas", ".readyReplicas"}, {"Replicas", ".replicas"}, {"AvailableReplicas", ".availableReplicas"},

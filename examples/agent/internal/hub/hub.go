@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hub is where works come from and statuses go: a broker, or the API server of a hub. Behind it is the same
-// clientset, and the rest of the agent does not know which.
+// Package hub connects the agent to a hub: over a broker, or to an API server. Both have the same
+// clientset, and the rest of the agent does not depend on the transport.
 package hub
 
 import (
@@ -21,11 +21,12 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
 )
 
-// Hub is a connection to one.
+// Hub is a connection to a hub.
 type Hub struct {
-	// Works has the works of the cluster.
+	// Works is the clientset for the works of the cluster.
 	Works workclientset.Interface
-	// Address is that of the broker or the API server, without credentials: it tells hubs apart.
+	// Address is the address of the broker or the API server, without credentials. It identifies
+	// the hub.
 	Address string
 
 	start func(context.Context) error
@@ -33,18 +34,18 @@ type Hub struct {
 	close func() error
 }
 
-// Broker says how to reach sources over a broker.
+// Broker configures the connection to sources over a broker.
 type Broker struct {
 	MQTT mqtt.Options
-	// ClusterName is the cluster that is served.
+	// ClusterName is the name of the served cluster.
 	ClusterName string
-	// Sources are the hubs to serve; none means all.
+	// Sources are the sources to serve; none means all.
 	Sources []string
-	// Store is a file that keeps the works over a restart; "" means none.
+	// Store is a file that keeps the works across restarts; "" means none.
 	Store string
 }
 
-// OverBroker returns a Hub behind a broker. It connects when it is started.
+// OverBroker returns a Hub behind a broker. It connects in Start.
 func OverBroker(b Broker, metrics prometheus.Registerer) (*Hub, error) {
 	transport, err := mqtt.New(b.MQTT)
 	if err != nil {
@@ -86,12 +87,12 @@ func OnAPIServer(file string) (*Hub, error) {
 	return &Hub{
 		Works: client, Address: Address(config.Host), close: func() error { return nil },
 		start: func(ctx context.Context) error { <-ctx.Done(); return nil },
-		ready: func() error { return nil }, // the informer says so
+		ready: func() error { return nil }, // Controller.Synced covers it
 	}, nil
 }
 
-// Address is how a URL of a broker or an API server tells hubs apart: without what is not for everybody to read, and what
-// makes no difference.
+// Address returns the part of a URL that identifies a broker or an API server: without credentials,
+// query and default port.
 func Address(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
@@ -104,14 +105,14 @@ func Address(raw string) string {
 	return strings.TrimSuffix((&url.URL{Scheme: u.Scheme, Host: host, Path: u.Path}).String(), "/")
 }
 
-// defaultPorts are those that a URL need not have.
+// defaultPorts are the ports that a URL may omit.
 var defaultPorts = map[string]string{"http": "80", "https": "443", "mqtt": "1883", "mqtts": "8883", "ws": "80", "wss": "443"}
 
 // Start keeps the connection until ctx ends. It may be called once.
 func (h *Hub) Start(ctx context.Context) error { return h.start(ctx) }
 
-// Ready returns what is missing for works to come and statuses to go.
+// Ready returns an error while works and statuses cannot be exchanged.
 func (h *Hub) Ready() error { return h.ready() }
 
-// Close lets go of the store, after Start has returned.
+// Close closes the store. Call it after Start has returned.
 func (h *Hub) Close() error { return h.close() }

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ignore finds the fields that the ignoreFields of a work name: by a JSON path of Kubernetes, a JSON pointer (RFC 6901)
-// or a path expression of jq. Package appliedwork leaves them to others.
+// Package ignore finds the fields that the ignoreFields of a work select: by a JSON path of
+// Kubernetes, a JSON pointer (RFC 6901) or a path expression of jq. Package appliedwork leaves them
+// to others.
 package ignore
 
 import (
@@ -24,27 +25,27 @@ import (
 )
 
 const (
-	// pathLimit is how long one path or pointer may take, which is bounded by steps as well.
+	// pathLimit is the maximum time for one path or pointer, in addition to the limit of steps.
 	pathLimit = time.Second
-	// jqLimit is how long one expression of jq may take.
+	// jqLimit is the maximum time for one expression of jq.
 	jqLimit = 250 * time.Millisecond
 )
 
-// Error is one of a path: the work is wrong, not the cluster.
+// Error is an error of a path: the work is invalid, not the cluster.
 type Error struct {
-	// Path is the JSON path, pointer or expression, or the field that is wrong beside it.
+	// Path is the JSON path, pointer or expression, or the name of another invalid field.
 	Path string
 	Err  error
 }
 
-// Error names the path and what is wrong with it.
+// Error returns the path and its problem.
 func (e *Error) Error() string { return fmt.Sprintf("ignoreFields: %.1000q: %v", e.Path, e.Err) }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NeedsLive reports whether [Find] needs the object on the cluster: JSON paths and expressions of jq find there what the manifest
-// does not have any more.
+// NeedsLive reports whether [Find] needs the object on the cluster: JSON paths and expressions of
+// jq also select fields that only the object has.
 func NeedsLive(fields []workv1.IgnoreField) bool {
 	for _, f := range fields {
 		if f.Condition != workv1.IgnoreFieldsConditionOnSpokeChange && len(f.JSONPaths)+len(f.JQPathExpressions) > 0 {
@@ -54,9 +55,10 @@ func NeedsLive(fields []workv1.IgnoreField) bool {
 	return false
 }
 
-// Find sets IgnoreFields and IgnoreChangedFields of the options for a manifest, given the object on the cluster, or nil. Errors are
-// [*Error], also for an object that does not exist yet: better early than at the first change. What may be found, and how long that
-// takes, is bounded, by the budget of ctx too.
+// Find sets IgnoreFields and IgnoreChangedFields of the options for a manifest. live is the object
+// on the cluster, or nil. Errors are [*Error], also for an object that does not exist yet, so
+// invalid paths are reported early. The number of fields and the time are limited, also by the
+// budget of ctx.
 func Find(ctx context.Context, manifest, live *unstructured.Unstructured, fields []workv1.IgnoreField, options *appliedwork.ObjectOptions) error {
 	steps := &bound.Steps{}
 	for _, f := range fields {
@@ -80,7 +82,7 @@ func Find(ctx context.Context, manifest, live *unstructured.Unstructured, fields
 		if steps.Err() != nil {
 			return err
 		}
-		for _, pointer := range found { // an error is for the manifest, and fits that
+		for _, pointer := range found { // other errors are ignored: the manifest had none
 			if !leads(pointer, manifest.Object, live.Object) {
 				*into = append(*into, pointer)
 			}
@@ -101,8 +103,8 @@ func without(obj *unstructured.Unstructured, field string) *unstructured.Unstruc
 	return &unstructured.Unstructured{Object: content}
 }
 
-// leads reports whether a pointer to a field of live leads to one of the manifest, or goes through a list: its items may be at
-// other places in the manifest.
+// leads reports whether a pointer to a field of live also selects a field of the manifest, or goes
+// through a list: the items of the manifest may have other positions.
 func leads(pointer string, manifest, live any) bool {
 	for _, token := range strings.Split(pointer[1:], "/") {
 		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
@@ -121,7 +123,7 @@ func leads(pointer string, manifest, live any) bool {
 	return manifest != nil
 }
 
-// find returns JSON pointers to the places in an object that a rule names.
+// find returns JSON pointers to the fields of an object that a rule selects.
 func find(ctx context.Context, steps *bound.Steps, obj *unstructured.Unstructured, f workv1.IgnoreField) (all []string, err error) {
 	for _, by := range []struct {
 		texts []string
@@ -146,7 +148,7 @@ func find(ctx context.Context, steps *bound.Steps, obj *unstructured.Unstructure
 	return all, nil
 }
 
-// byPointer takes a JSON pointer as it is.
+// byPointer returns a JSON pointer unchanged.
 func byPointer(_ context.Context, steps *bound.Steps, text string, _ *unstructured.Unstructured) ([]string, error) {
 	return []string{text}, steps.Take("a JSON pointer", len(text))
 }
@@ -154,7 +156,7 @@ func byPointer(_ context.Context, steps *bound.Steps, text string, _ *unstructur
 // byJSONPath follows a JSON path of Kubernetes.
 func byJSONPath(ctx context.Context, steps *bound.Steps, text string, obj *unstructured.Unstructured) ([]string, error) {
 	found, err := jsonpath.Find(ctx, steps, text, obj.Object)
-	if err != nil && !errors.Is(err, jsonpath.ErrMisfit) { // as nothing is there, nothing is ignored
+	if err != nil && !errors.Is(err, jsonpath.ErrMisfit) { // no match: no field is ignored
 		return nil, err
 	}
 	pointers := make([]string, len(found))
@@ -166,7 +168,8 @@ func byJSONPath(ctx context.Context, steps *bound.Steps, text string, obj *unstr
 	return pointers, nil
 }
 
-// pointerTo writes where a value is as a JSON pointer: strings are fields of objects, ints are items of lists.
+// pointerTo returns a path as a JSON pointer: strings are fields of objects, ints are items of
+// lists.
 func pointerTo(steps *bound.Steps, path []any) (string, error) {
 	size := 0
 	for _, step := range path {

@@ -74,10 +74,10 @@ func byJQ(ctx context.Context, steps *bound.Steps, text string, obj *unstructure
 	}
 }
 
-// boundedTest is the function that an expression calls in place of test.
+// boundedTest is the function that replaces test in expressions.
 const boundedTest = "_spokewire_test"
 
-// test is jq's test with a bound.
+// test is the function test of jq with a limit on its cost.
 func test(steps *bound.Steps, text, pattern any) any {
 	s, ok := text.(string)
 	re, isText := pattern.(string)
@@ -91,7 +91,8 @@ func test(steps *bound.Steps, text, pattern any) any {
 	return matched
 }
 
-// jqPath: jq returns paths to what is not there as well.
+// jqPath returns a path of jq without negative indexes, and whether it exists: jq also returns
+// paths to missing fields.
 func jqPath(found []any, at any) (p []any, exists bool, err error) {
 	p = make([]any, 0, len(found))
 	for _, step := range found {

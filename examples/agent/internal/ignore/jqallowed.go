@@ -11,27 +11,30 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// An expression of jq can make a text of 2 GiB in one step, which no time limit stops. What is needed to name fields makes
-// nothing: only that is allowed. The one function that takes long for little, test, is replaced by one with a bound.
+// An expression of jq can create a text of 2 GiB in one step, which no time limit stops. Selecting
+// fields creates no values, so only the operations for that are allowed. The only allowed function
+// that can take long, test, is replaced by one with a limit.
 
-// longestJQ bounds an expression, in bytes.
+// longestJQ is the maximum length of an expression, in bytes.
 const longestJQ = 4 << 10
 
-// functions are those that an expression may call. None makes a value that is larger than what it is given.
+// functions are the functions that an expression may call. Their results are not larger than their
+// input.
 var functions = sets.New(
 	"all/1", "all/2", "any/1", "any/2", "arrays/0", "ascii_downcase/0", "ascii_upcase/0", "booleans/0", "contains/1", "empty/0", "endswith/1",
 	"first/1", "has/1", "isempty/1", "iterables/0", "last/1", "length/0", "limit/2", "ltrimstr/1", "not/0", "nulls/0", "numbers/0",
 	"objects/0", "recurse/0", "rtrimstr/1", "scalars/0", "select/1", "startswith/1", "strings/0", "test/1", "type/0", "values/0",
 )
 
-// literal are those with an argument that must be a text: contains would take the product of the lengths of two lists.
+// literal are the functions that need a literal text as argument: contains would take the product
+// of the lengths of two lists.
 var literal = sets.New("contains/1", "test/1")
 
 var operators = sets.New(
 	gojq.OpPipe, gojq.OpComma, gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe, gojq.OpAnd, gojq.OpOr, gojq.OpAlt,
 )
 
-// allowed returns why an expression is more than one that names fields.
+// allowed returns an error if an expression does more than select fields.
 func allowed(q *gojq.Query) error {
 	switch {
 	case q == nil:
@@ -40,7 +43,7 @@ func allowed(q *gojq.Query) error {
 		return errors.New("modules, definitions and variables are not allowed: name fields, and select items by comparing them")
 	case q.Term != nil:
 		return allowedTerm(q.Term)
-	case q.Left == nil || q.Right == nil: // then gojq panics where it formats the query
+	case q.Left == nil || q.Right == nil: // gojq would panic when it formats the query
 		return errors.New("it is empty: an expression names a field")
 	case !operators.Has(q.Op):
 		return fmt.Errorf("the operator %s is not allowed: name fields, and select items by comparing them", q.Op)

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jsonpath follows JSON paths of Kubernetes. Package jsonpath of client-go returns values; this one says where they are,
-// and takes no longer than it may, as paths come from outside. The parser is that of client-go.
+// Package jsonpath follows JSON paths of Kubernetes. Package jsonpath of client-go returns values;
+// this package returns their positions too, and limits the cost, because paths are untrusted. The
+// parser is from client-go.
 package jsonpath
 
 import (
@@ -21,29 +22,30 @@ import (
 )
 
 const (
-	// Most bounds what a path may find, on its way too.
+	// Most is the maximum number of matches of a path, also of its parts.
 	Most = 10_000
-	// longest bounds a path, in bytes.
+	// longest is the maximum length of a path, in bytes.
 	longest = 4 << 10
 )
 
-// ErrMisfit says that a path finds nothing, because it wants items of what is no list.
+// ErrMisfit is returned when a path has no match because it selects items of a value that is not a
+// list.
 var ErrMisfit = errors.New("it wants an item of what is no list")
 
-// Match is a value and where it is: strings are fields of objects, ints are items of lists.
+// Match is a value and its path: strings are fields of objects, ints are items of lists.
 type Match struct {
 	Path  []any
 	Value any
 }
 
-// at returns the match of a field or an item of this one.
+// at returns the match of a field or an item of m.
 func (m Match) at(step, value any) Match {
 	return Match{Path: append(m.Path[:len(m.Path):len(m.Path)], step), Value: value}
 }
 
-// Find returns what a path, with braces around it or without, leads to. What is not there is not found. The error is
-// [ErrMisfit] or says what is wrong with the path; when ctx has ended, it is that of ctx. It takes steps for the values that it
-// looks at.
+// Find returns the matches of a path, which may be in braces. A missing field is no match. The
+// error is [ErrMisfit] or describes the problem of the path; when ctx has ended, it is the error of
+// ctx. Find takes steps for the values that it visits.
 func Find(ctx context.Context, steps *bound.Steps, text string, object map[string]any) ([]Match, error) {
 	if len(text) > longest {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longest)
@@ -66,14 +68,14 @@ func Find(ctx context.Context, steps *bound.Steps, text string, object map[strin
 	return found, err
 }
 
-// walker counts its steps.
+// walker follows one path and counts the steps.
 type walker struct {
 	ctx    context.Context
 	steps  *bound.Steps
 	misfit bool
 }
 
-// count takes steps for n matches at a depth, which each have a path of that length.
+// count counts the steps for n matches at a depth, which is the length of their paths.
 func (w *walker) count(n, depth int) error {
 	if err := w.steps.Take("following the path", n*(2+2*depth)); err != nil {
 		return err
@@ -139,7 +141,7 @@ func (w *walker) step(node jsonpath.Node, m Match) ([]Match, error) {
 	return nil, fmt.Errorf("%s is no part of a path", node)
 }
 
-// slice returns items by index, as [2], [-1], [1:3] and [0:4:2].
+// slice returns items by index, for example [2], [-1], [1:3] and [0:4:2].
 func (w *walker) slice(node *jsonpath.ArrayNode, m Match) (found []Match, err error) {
 	list, ok := m.Value.([]any)
 	if !ok {
@@ -192,7 +194,7 @@ func (w *walker) children(m Match) (all []Match, err error) {
 	return all, nil
 }
 
-// descendants adds a match and all that is in it, until that is more than may be found.
+// descendants adds a match and all values in it, up to about Most.
 func (w *walker) descendants(m Match, all []Match) ([]Match, error) {
 	all = append(all, m)
 	below, err := w.children(m)
@@ -205,7 +207,7 @@ func (w *walker) descendants(m Match, all []Match) ([]Match, error) {
 	return all, err
 }
 
-// filter returns the items of a list for which an expression as [?(@.name=="web")] is true.
+// filter returns the items of a list for which an expression such as [?(@.name=="web")] is true.
 func (w *walker) filter(node *jsonpath.FilterNode, m Match) (found []Match, err error) {
 	list, _ := m.Value.([]any)
 	for i := range list {
@@ -230,7 +232,7 @@ func (w *walker) filter(node *jsonpath.FilterNode, m Match) (found []Match, err 
 	return found, nil
 }
 
-// operand returns a literal, or the first value that a path leads to; nil for none.
+// operand returns a literal, or the first value that a path selects; nil without a match.
 func (w *walker) operand(list *jsonpath.ListNode, item any) (any, error) {
 	if len(list.Nodes) == 1 {
 		switch node := list.Nodes[0].(type) {
@@ -254,7 +256,7 @@ func (w *walker) operand(list *jsonpath.ListNode, item any) (any, error) {
 	return found[0].Value, nil
 }
 
-// compares: values of different types are not equal, and have no order.
+// compares compares two values. Values of different types are not equal, and have no order.
 func compares(left any, operator string, right any) (bool, error) {
 	switch operator {
 	case "==":

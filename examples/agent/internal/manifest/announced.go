@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kind is what a CustomResourceDefinition says of the objects that it defines.
+// kind describes a kind by its CustomResourceDefinition.
 type kind struct {
 	resource   schema.GroupVersionResource
 	namespaced bool
 }
 
-// announcedKinds returns the kinds that definitions among the manifests bring.
+// announcedKinds returns the kinds that CRDs among the manifests define.
 func announcedKinds(manifests []Manifest) map[schema.GroupVersionKind]kind {
 	kinds := map[schema.GroupVersionKind]kind{}
 	for i := range manifests {
@@ -23,7 +23,7 @@ func announcedKinds(manifests []Manifest) map[schema.GroupVersionKind]kind {
 			continue
 		}
 		text := func(path ...string) string {
-			s, _, _ := unstructured.NestedString(crd.Object, path...) // what is not there, the API server will miss
+			s, _, _ := unstructured.NestedString(crd.Object, path...) // the API server rejects a CRD without it
 			return s
 		}
 		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 )
 
-// Config is what the configurations of a work say of one manifest.
+// Config is the joined configuration of a work for one manifest.
 type Config struct {
 	UpdateStrategy *workv1.UpdateStrategy
 	FeedbackRules  []workv1.FeedbackRule
@@ -22,15 +22,15 @@ type Config struct {
 	// FeedbackErr is why there are no feedback rules, and ConditionErr why there are only those for
 	// [essential] conditions: [budget.ErrExceeded].
 	FeedbackErr, ConditionErr error
-	// Poll is whether the object is to be looked at from time to time, beside when it changes.
+	// Poll is whether the object is polled, in addition to being watched.
 	Poll bool
-	// BadScrapeType is one that is unknown; the object is polled then.
+	// BadScrapeType is an unknown scrape type; the object is then polled.
 	BadScrapeType workv1.FeedbackScrapeType
 }
 
-// essential are the conditions that decide what happens to a work. Their rules stay when the others
-// are over the limit: there is one for each, and a work must not be Complete or Available because a
-// rule was left out.
+// essential are the conditions that decide about the state of a work. Their rules stay when the
+// others exceed the limit: each has only one rule, and a work must not be Complete or Available
+// because a rule was left out.
 var essential = []string{
 	workv1.ManifestComplete,
 	workv1.ManifestAvailable,
@@ -42,10 +42,10 @@ var essential = []string{
 // Configs are the configurations of a work.
 type Configs struct {
 	all []configuration
-	// exact has places in all by identifiers without wildcards, wild the others.
+	// exact has the indexes in all of identifiers without wildcards, and wild those of the others.
 	exact map[workv1.ResourceIdentifier][]int
 	wild  []int
-	// patterns is the length of the identifiers with wildcards.
+	// patterns is the total length of the identifiers with wildcards.
 	patterns int
 }
 
@@ -54,8 +54,8 @@ type configuration struct {
 	// conditions has the first rule for each condition, and essential those for [essential]
 	// conditions.
 	conditions, essential []workv1.ConditionRule
-	// feedbackCost and conditionCost count the rules that can be left out, or their paths and
-	// expressions where they have more than one.
+	// feedbackCost and conditionCost count the rules that can be left out. A rule with several
+	// paths or expressions counts as many.
 	feedbackCost, conditionCost int
 }
 
@@ -66,7 +66,7 @@ func NewConfigs(options []workv1.ManifestConfigOption) *Configs {
 		c := configuration{ManifestConfigOption: &options[i], conditions: slices.Clone(options[i].ConditionRules)}
 		for k := range c.conditions {
 			if rule := &c.conditions[k]; rule.Condition == "" && rule.Type == workv1.WellKnownConditionsType {
-				rule.Condition = workv1.ManifestComplete // which is the well-known one
+				rule.Condition = workv1.ManifestComplete // the default
 			}
 		}
 		c.conditions = firsts(c.conditions)
@@ -91,14 +91,14 @@ func NewConfigs(options []workv1.ManifestConfigOption) *Configs {
 	return out
 }
 
-// special are the characters that [path.Match] reads in patterns.
+// special are the special characters of patterns for [path.Match].
 const special = `*?[\`
 
-// maxPatterns bounds the length of all identifiers with wildcards, times the manifests that they
-// are compared with.
+// maxPatterns limits the total length of the identifiers with wildcards, times the manifests that
+// they are compared with.
 const maxPatterns = 1 << 22
 
-// tooMany returns an error if comparing with so many manifests takes too long.
+// tooMany returns an error if comparing the patterns with so many manifests takes too long.
 func (c *Configs) tooMany(manifests int) error {
 	if c.patterns*manifests <= maxPatterns {
 		return nil
@@ -110,10 +110,10 @@ func (c *Configs) tooMany(manifests int) error {
 	)
 }
 
-// For joins the configurations whose identifier fits an object. Name and namespace of an identifier
-// may have wildcards: "*" stands for any characters. The first update strategy counts, of condition
-// rules for one condition the first, and of feedback rules all. The rules of a single configuration
-// are shared. Rules that the budget has no room for are left out.
+// For joins the configurations that match an object. Name and namespace of an identifier may have
+// wildcards: "*" matches any characters. The first update strategy, the first condition rule for
+// each condition, and all feedback rules are used. The rules of a single configuration are shared.
+// Rules that exceed the budget are left out.
 func (c *Configs) For(id workv1.ResourceIdentifier, b *budget.Budget) Config {
 	var out Config
 	var fitting []*configuration
@@ -153,7 +153,8 @@ func (c *Configs) For(id workv1.ResourceIdentifier, b *budget.Budget) Config {
 	return out
 }
 
-// joined returns the rules of all configurations. They are shared where only one has any.
+// joined returns the rules of all configurations. They are shared if only one configuration has
+// any.
 func joined[T any](from []*configuration, of func(*configuration) []T) (rules []T, shared bool) {
 	var lists [][]T
 	for _, o := range from {
@@ -182,7 +183,8 @@ func fits(pattern, id workv1.ResourceIdentifier) bool {
 		matches(pattern.Namespace, id.Namespace) && matches(pattern.Name, id.Name)
 }
 
-// matches: names of Kubernetes have none of the characters but "*" that path.Match reads.
+// matches reports whether a name matches a pattern. Kubernetes names have no special characters of
+// path.Match.
 func matches(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return err == nil && ok || pattern == name

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest reads the manifests of a ManifestWork: what each of them is, and how the work's configurations want it
-// treated. A manifest that cannot be used stops no other: what is wrong with it is in the manifest.
+// Package manifest reads the manifests of a ManifestWork: their objects, and the configuration of
+// the work for each of them. An invalid manifest does not stop the others: its error is in the
+// manifest.
 package manifest
 
 import (
@@ -20,38 +21,38 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// Kinds says how the kinds of a cluster are reached. The error is a no match error of package meta where the cluster does
-// not have a kind.
+// Kinds maps the kinds of a cluster to resources. If the cluster does not have a kind, the error is
+// a no match error of package meta.
 type Kinds interface {
 	Mapping(ctx context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error)
 }
 
 // Manifest is one manifest of a work.
 type Manifest struct {
-	// Ordinal is its place in the work.
+	// Ordinal is the index in the work.
 	Ordinal int
-	// Object is nil where the manifest could not be decoded.
+	// Object is nil if the manifest could not be decoded.
 	Object *unstructured.Unstructured
-	// Key is its identity, as far as it could be told.
+	// Key is the identity of the object, as far as it is known.
 	Key appliedwork.Key
-	// Resource is empty in its last part where the cluster does not have the kind.
+	// Resource has an empty Resource field if the cluster does not have the kind.
 	Resource schema.GroupVersionResource
-	// Served is whether the cluster has the kind now; where it is not and Resource is known, a definition in the same work
-	// announces it.
+	// Served is whether the cluster has the kind now. If it does not and Resource is known, a CRD
+	// in the same work defines the kind.
 	Served     bool
 	Namespaced bool
-	// Config is how the work wants it treated.
+	// Config is the configuration of the work for the manifest.
 	Config Config
-	// Err is why it cannot be applied.
+	// Err is why the manifest cannot be applied.
 	Err error
 }
 
-// MaxMemory is about how many bytes the decoded manifests of one work take. All of them are kept
-// while the work is served.
+// MaxMemory limits the decoded manifests of one work, in bytes, as an estimate. All of them are in
+// memory while the work is served.
 const MaxMemory = 192 << 20
 
-// Memory returns about how many bytes the decoded manifests of a work take, at most [MaxMemory].
-// Manifests that [Read] refuses do not count.
+// Memory returns an estimate of the memory of the decoded manifests of a work, in bytes, at most
+// [MaxMemory]. Manifests that [Read] refuses do not count.
 func Memory(w *workv1.ManifestWork) (size int) {
 	for i := range w.Spec.Workload.Manifests {
 		n, err := rawjson.Memory(w.Spec.Workload.Manifests[i].Raw)
@@ -62,7 +63,7 @@ func Memory(w *workv1.ManifestWork) (size int) {
 	return size
 }
 
-// Read returns the manifests of a work, in their order. Their rules come from the budget of ctx.
+// Read returns the manifests of a work, in their order. Their rules use the budget of ctx.
 func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 	manifests := make([]Manifest, len(w.Spec.Workload.Manifests))
 	left := MaxMemory
@@ -95,7 +96,7 @@ func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 	return manifests
 }
 
-// Locate looks again for a kind that the cluster did not have, as a definition may have been applied since.
+// Locate looks up a missing kind again, because its CRD may have been applied since.
 func (m *Manifest) Locate(ctx context.Context, kinds Kinds) {
 	if m.Object != nil && !m.Served && m.Key.Kind != "" {
 		if mapping, err := kinds.Mapping(ctx, m.Object.GroupVersionKind()); err == nil {
@@ -104,7 +105,7 @@ func (m *Manifest) Locate(ctx context.Context, kinds Kinds) {
 	}
 }
 
-// Meta is how statuses name the manifest.
+// Meta returns the reference to the manifest for the status.
 func (m *Manifest) Meta() workv1.ManifestResourceMeta {
 	r := workv1.ManifestResourceMeta{Ordinal: int32(m.Ordinal), Resource: m.Resource.Resource}
 	if m.Object != nil {
@@ -114,7 +115,7 @@ func (m *Manifest) Meta() workv1.ManifestResourceMeta {
 	return r
 }
 
-// Strategy is how the object is updated; Update where the work does not say.
+// Strategy returns the update strategy. The default is Update.
 func (m *Manifest) Strategy() workv1.UpdateStrategyType {
 	if s := m.Config.UpdateStrategy; s != nil && s.Type != "" {
 		return s.Type
@@ -126,15 +127,15 @@ func (m *Manifest) identifier() workv1.ResourceIdentifier {
 	return workv1.ResourceIdentifier{Group: m.Resource.Group, Resource: m.Resource.Resource, Namespace: m.Key.Namespace, Name: m.Key.Name}
 }
 
-// fail keeps the first of several reasons.
+// fail records an error, unless there is an earlier one.
 func (m *Manifest) fail(err error) {
 	if m.Err == nil {
 		m.Err = err
 	}
 }
 
-// decode reads the object, if it takes no more than left bytes of memory. It returns about how many
-// it takes. The JSON is that of the hub, which may be anything that has braces.
+// decode decodes the object, if it needs no more than left bytes of memory. It returns an estimate
+// of the bytes used. The JSON comes from the hub and may be any text with braces.
 func (m *Manifest) decode(raw workv1.Manifest, left int) (size int) {
 	if len(raw.Raw) == 0 {
 		m.fail(errors.New("it is empty: write an object with apiVersion, kind and metadata.name"))
@@ -162,7 +163,7 @@ func (m *Manifest) decode(raw workv1.Manifest, left int) (size int) {
 	return size
 }
 
-// locate finds the resource. What the cluster has counts for more than what the work says of a kind.
+// locate finds the resource. Kinds of the cluster take precedence over CRDs of the work.
 func (m *Manifest) locate(ctx context.Context, kinds Kinds, announced map[schema.GroupVersionKind]kind) {
 	gvk := m.Object.GroupVersionKind()
 	if gvk.Kind == "" || gvk.Version == "" {
@@ -183,7 +184,8 @@ func (m *Manifest) locate(ctx context.Context, kinds Kinds, announced map[schema
 	}
 }
 
-// place sets resource and scope. A namespace on what has none does not count, as for kubectl.
+// place sets resource and scope. The namespace of a cluster-scoped object is ignored, as in
+// kubectl.
 func (m *Manifest) place(resource schema.GroupVersionResource, namespaced, served bool) {
 	m.Resource, m.Namespaced, m.Served = resource, namespaced, served
 	switch {

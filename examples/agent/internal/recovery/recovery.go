@@ -13,13 +13,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// PanicError is a recovered panic. It has no part of the value that was passed to panic, which may have parts of an object.
+// PanicError is a recovered panic. It does not contain the value of the panic, which may contain
+// parts of an object.
 type PanicError struct {
-	// Doing is the call that panicked, as in "serving the work".
+	// Doing describes the call that panicked, for example "serving the work".
 	Doing string
 }
 
-// Error names the call.
+// Error returns the call that panicked.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("%s: the agent panicked: its log has the stack", e.Doing)
 }

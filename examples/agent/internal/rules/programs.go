@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// mostCached bounds the compiled expressions that are kept, in bytes as far as they can be estimated.
+	// mostCached limits the cache of compiled expressions, in estimated bytes.
 	mostCached = 16 << 20
-	// perProgram and perNode are what a compiled expression has in bytes, and each of its parts. Measured with cel-go 0.29:
-	// a part has 70 to 130.
+	// perProgram and perNode are the estimated bytes of a compiled expression, and of each of its
+	// parts. Measured with cel-go 0.29: a part has 70 to 130 bytes.
 	perProgram, perNode = 4 << 10, 160
 )
 
@@ -24,18 +24,19 @@ type expression struct {
 	text string
 }
 
-// program is a compiled expression, or why it cannot be compiled.
+// program is a compiled expression, or the error of the compiler.
 type program struct {
 	*celbound.Program
 	err error
 }
 
-// programs keeps those compiled expressions that were used last. The zero value is ready to use.
+// programs is a cache of the most recently used compiled expressions. The zero value is ready to
+// use.
 type programs struct {
 	mu    sync.Mutex
 	bytes int
 	byKey map[expression]*list.Element
-	used  list.List // of cached, the last used first
+	used  list.List // of cached, most recently used first
 }
 
 type cached struct {
@@ -58,7 +59,7 @@ func (p *programs) get(key expression) (program, bool) {
 func (p *programs) add(key expression, compiled program, nodes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.byKey[key]; ok { // two works have compiled it
+	if _, ok := p.byKey[key]; ok { // compiled concurrently for two works
 		return
 	}
 	if p.byKey == nil {

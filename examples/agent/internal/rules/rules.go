@@ -3,10 +3,10 @@
 
 // Package rules evaluates the condition rules of a work on the objects of its manifests.
 //
-// A CEL expression sees the object as the variable object, and the expression for a message the outcome as result beside
-// it. There are the standard functions, those of cel-go's string, list, set and math extensions, optional values
-// (object.?status.?phase) and, as in OCM's agent, hasConditions(object.status). What an expression may cost is bounded, as works
-// come from outside.
+// A CEL expression has the object as the variable object. The expression for a message also has the
+// outcome as result. The functions are the standard ones, the string, list, set and math extensions
+// of cel-go, optional values (object.?status.?phase) and, as in OCM's agent,
+// hasConditions(object.status). The cost of expressions is limited, because works are untrusted.
 package rules
 
 import (
@@ -30,11 +30,12 @@ import (
 )
 
 const (
-	// timeLimit bounds one evaluation. Package celbound bounds its cost and its memory, too.
+	// timeLimit limits one evaluation. Package celbound also limits its cost and memory.
 	timeLimit = 250 * time.Millisecond
-	// longestMessage is that of a condition, in the API's schema.
+	// longestMessage is the maximum length of the message of a condition, by the API's schema.
 	longestMessage = 32 << 10
-	// longestError bounds what is kept of an error of the compiler, which quotes the expression for each mistake.
+	// longestError limits the stored part of a compiler error, which quotes the expression for each
+	// mistake.
 	longestError = 2 << 10
 )
 
@@ -59,7 +60,8 @@ func New() (*Evaluator, error) {
 	return &Evaluator{conditions: conditions, messages: messages, wellKnown: newWellKnown()}, nil
 }
 
-// Evaluate returns the condition that a rule makes of an object. What is wrong with the rule is in its reason and message.
+// Evaluate returns the condition that a rule yields for an object. Errors of the rule are in the
+// reason and message of the condition.
 func (e *Evaluator) Evaluate(ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured) metav1.Condition {
 	result, message, err := e.result(ctx, rule, obj)
 	c := metav1.Condition{Type: rule.Condition, Status: metav1.ConditionFalse, Reason: workv1.ConditionRuleEvaluated}
@@ -79,12 +81,12 @@ func (e *Evaluator) Evaluate(ctx context.Context, rule workv1.ConditionRule, obj
 	return c
 }
 
-// invalidError is a rule that cannot be evaluated on any object, or not on one of this kind.
+// invalidError is a rule that is invalid for any object, or for objects of this kind.
 type invalidError struct{ text string }
 
 func (e *invalidError) Error() string { return e.text }
 
-// result returns the outcome of a rule, and what a well-known one has to say.
+// result returns the outcome of a rule, and the message of a well-known rule.
 func (e *Evaluator) result(ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured) (bool, string, error) {
 	switch rule.Type {
 	case workv1.WellKnownConditionsType:
@@ -108,7 +110,8 @@ func (e *Evaluator) result(ctx context.Context, rule workv1.ConditionRule, obj *
 	return true, "", nil
 }
 
-// message says what a rule wants said: its expression's result, or its text. An expression that fails is said too.
+// message returns the message for a rule: the result of its expression, its text, or a default. If
+// the expression fails, it returns the error.
 func (e *Evaluator) message(ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured, result bool, otherwise string) string {
 	if rule.MessageExpression != "" {
 		text, err := eval[string](ctx, e, e.messages, rule.MessageExpression, map[string]any{"object": obj.Object, "result": result})
@@ -130,7 +133,7 @@ func (e *Evaluator) message(ctx context.Context, rule workv1.ConditionRule, obj 
 	return "Manifest is not " + rule.Condition
 }
 
-// eval evaluates an expression, which must have a T.
+// eval evaluates an expression, which must return a T.
 func eval[T any](ctx context.Context, e *Evaluator, env *celbound.Env, text string, variables map[string]any) (none T, err error) {
 	if err := budget.Left(ctx); err != nil {
 		return none, err
@@ -156,9 +159,9 @@ func eval[T any](ctx context.Context, e *Evaluator, env *celbound.Env, text stri
 	return value, nil
 }
 
-// compile returns the program of an expression. What is compiled is kept, and so is why an expression cannot be.
+// compile returns the program of an expression. Programs and errors are cached.
 func (e *Evaluator) compile(env *celbound.Env, text string) (*celbound.Program, error) {
-	if len(text) > celbound.MaxBytes { // it is not kept
+	if len(text) > celbound.MaxBytes { // not cached
 		compiled, _, err := env.Compile(text)
 		return compiled, err
 	}
@@ -176,8 +179,8 @@ func (e *Evaluator) compile(env *celbound.Env, text string) (*celbound.Program, 
 	return p.Program, p.err
 }
 
-// hasConditions reports whether a status has any condition, so that a rule can ask before it looks
-// for one.
+// hasConditions reports whether a status has any condition. A rule can check this before it reads a
+// condition.
 func hasConditions(status ref.Val) ref.Val {
 	object, ok := status.(traits.Mapper)
 	if !ok {

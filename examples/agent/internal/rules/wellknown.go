@@ -18,16 +18,18 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
-// wellKnown are the rules of kinds that are built into Kubernetes. Their statuses are read as the native interpreter reads
-// them.
+// wellKnown evaluates the rules for built-in kinds of Kubernetes. The native interpreter reads
+// their statuses.
 type wellKnown struct{ native *native.Interpreter }
 
 func newWellKnown() wellKnown { return wellKnown{native.New()} }
 
-// wellKnownHealthy is the condition that is not about completion: whether an object is as it should be.
+// wellKnownHealthy is the condition that reports whether an object is healthy. All other conditions
+// report completion.
 const wellKnownHealthy = "Healthy"
 
-// evaluate returns whether an object is complete, whatever the condition is called; or healthy, where it is called so.
+// evaluate reports whether an object is complete, for any condition except Healthy, or whether it
+// is healthy. The string is the message.
 func (k wellKnown) evaluate(ctx context.Context, condition string, obj *unstructured.Unstructured) (bool, string, error) {
 	if condition == wellKnownHealthy {
 		healthy, err := k.native.Health(ctx, obj)
@@ -58,7 +60,7 @@ func (k wellKnown) evaluate(ctx context.Context, condition string, obj *unstruct
 	return false, "", &invalidError{fmt.Sprintf("there is no well-known condition for objects of kind %s: use CEL", obj.GetKind())}
 }
 
-// status decodes what the interpreter says is the status.
+// status decodes the status that the interpreter returns.
 func (k wellKnown) status(ctx context.Context, obj *unstructured.Unstructured, into any) error {
 	raw, err := k.native.Status(ctx, obj)
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serve answers those who watch over the agent: Prometheus and the kubelet.
+// Package serve serves metrics to Prometheus and probes to the kubelet.
 package serve
 
 import (
@@ -29,7 +29,7 @@ type Server struct {
 	handler  http.Handler
 }
 
-// Listen takes the address. Ready returns what is missing for the agent to do its work.
+// Listen opens the address. ready returns an error while the agent is not ready.
 func Listen(address string, metrics prometheus.Gatherer, ready func() error) (*Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -48,7 +48,7 @@ func Listen(address string, metrics prometheus.Gatherer, ready func() error) (*S
 	return &Server{listener, mux}, nil
 }
 
-// Addr is the address, with its port where that was 0.
+// Addr returns the address, with the actual port if the configured port was 0.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 // Start serves until ctx ends.

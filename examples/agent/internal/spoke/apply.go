@@ -25,7 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
 )
 
-// readers is how many objects of a work are read at a time.
+// readers is the maximum number of concurrent reads for one work.
 const readers = 8
 
 var secretKind = schema.GroupKind{Kind: "Secret"}
@@ -33,18 +33,20 @@ var secretKind = schema.GroupKind{Kind: "Secret"}
 // Target is an object to watch.
 type Target = dynamicwatcher.ObjectIdentifier
 
-// Outcome is what became of one manifest.
+// Outcome is the result of one manifest.
 type Outcome struct {
 	manifest.Manifest
-	// Pending is whether it is applied as soon as something else is gone: Err says what.
+	// Pending is whether the manifest is applied as soon as another object is removed: Err names
+	// it.
 	Pending bool
-	// Kept is whether it was left as it is because it is complete.
+	// Kept is whether the object was left unchanged because the manifest is complete.
 	Kept bool
-	// Configured is whether the object was there, was ours, and was written.
+	// Configured is whether an existing object of this work was written.
 	Configured bool
 	// Contested is whether others change the object as often as it is applied.
 	Contested bool
-	// Live is the object as it is now: nil where there is none, or where ReadErr says why that is not known.
+	// Live is the current object: nil if there is none, or if ReadErr is the reason why it is
+	// unknown.
 	Live    *unstructured.Unstructured
 	ReadErr error
 	// Denied is whether the executor may not read the object. The agent does not watch such an object.
@@ -54,10 +56,10 @@ type Outcome struct {
 	// InVersion reads the object in another version.
 	InVersion feedback.InVersion
 
-	owner types.UID // that of our AppliedWork
+	owner types.UID // of the AppliedWork of this work
 }
 
-// Rivals names the other AppliedWorks that own the object.
+// Rivals returns the names of the other AppliedWorks that own the object.
 func (o *Outcome) Rivals() (names []string) {
 	if o.Live == nil || o.owner == "" {
 		return nil
@@ -70,7 +72,7 @@ func (o *Outcome) Rivals() (names []string) {
 	return names
 }
 
-// Failed returns how many manifests are not applied, and why the first of them is not.
+// Failed returns the number of manifests that are not applied, and the error of the first.
 func (r *Result) Failed() (n int, first error) {
 	if r.Err != nil {
 		return max(len(r.Outcomes), 1), r.Err
@@ -98,23 +100,24 @@ func (r *Result) Failed() (n int, first error) {
 	return n, first
 }
 
-// Result is what became of a work.
+// Result is the result of applying a work.
 type Result struct {
 	Outcomes []Outcome
-	// Err is why nothing of it could be applied. It is in the outcomes too.
+	// Err is why the work could not be applied at all. It is also in the outcomes.
 	Err error
-	// Changed is whether anything was written to the objects of the work.
+	// Changed is whether the agent wrote to the objects of the work.
 	Changed bool
-	// PruneErr is why objects that are not in the work any more are still there; nil also while they are going.
+	// PruneErr is why objects that left the work still exist; nil also while they are being
+	// deleted.
 	PruneErr error
-	// Leaving are those objects.
+	// Leaving are the objects that left the work and still exist.
 	Leaving []Target
 	// Unwatched are the kinds of objects that the agent may not watch.
 	Unwatched []string
 }
 
-// Apply brings the manifests of a work to the cluster, takes away what the work has not any more, and looks at how things
-// are. Keep says which manifests are to be left as they are.
+// Apply applies the manifests of a work, prunes the objects that left the work, and reads the
+// objects. keep reports whether a manifest must be left unchanged.
 func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) Result {
 	var r Result
 	for _, m := range manifest.Read(ctx, w, c) {
@@ -141,7 +144,7 @@ func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*
 	return r
 }
 
-// apply writes.
+// apply writes the AppliedWork and the objects, and prunes.
 func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identity, r *Result) error {
 	s := settings{Work: w.UID, DeleteOption: w.Spec.DeleteOption, Executor: w.Spec.Executor, Attempt: c.attemptOf(w)}
 	var desired []*unstructured.Unstructured
@@ -153,7 +156,7 @@ func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identit
 		}
 		desired = append(desired, o.Object)
 	}
-	record, err := c.record(ctx, w, s) // first, as it has the attempt
+	record, err := c.record(ctx, w, s) // first, because it has the attempt
 	if err != nil {
 		return err
 	}
@@ -164,14 +167,15 @@ func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identit
 	if err := c.send(ctx, id, record, policies, r); err != nil {
 		return err
 	}
-	// The hub has said what it wants: nothing is as good a wish as any other.
+	// The work of the hub is known, so an empty list of manifests is intended.
 	pruned, err := id.pruner.Prune(ctx, record, desired, appliedwork.PruneOptions{Policies: policies, Propagation: propagation, AllowEmpty: true})
 	r.PruneErr, r.Leaving = id.explain(err), targetsIn(record, pruned)
 	r.Changed = r.Changed || pruned.Count(appliedwork.ActionDeleted, appliedwork.ActionReleased, appliedwork.ActionPending) > 0
 	return nil
 }
 
-// send applies what the update strategies want sent, in one call, so that namespaces and definitions come before what needs them.
+// send applies the manifests of all strategies that write. One call applies namespaces and CRDs
+// before the objects that need them.
 func (c *Cluster) send(ctx context.Context, id *identity, record *v1alpha1.AppliedWork, policies appliedwork.Policies, r *Result) error {
 	options := appliedwork.ApplyOptions{
 		Adoption: c.options.Adoption, Policies: policies, FieldManager: workv1.DefaultFieldManager,
@@ -219,13 +223,13 @@ func (c *Cluster) send(ctx context.Context, id *identity, record *v1alpha1.Appli
 	return err
 }
 
-// look reads the objects that applying them has not shown.
+// look reads the objects that the apply has not returned.
 func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
 	var group errgroup.Group
 	group.SetLimit(readers)
 	for i := range outcomes {
 		o := &outcomes[i]
-		o.Locate(ctx, c) // its definition may have come with this work
+		o.Locate(ctx, c) // this work may have applied its CRD
 		if !o.Served || o.Key.Name == "" || o.Namespaced && o.Key.Namespace == "" {
 			continue
 		}
@@ -251,10 +255,10 @@ func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
 			return nil
 		})
 	}
-	_ = group.Wait() // none returns one
+	_ = group.Wait() // always nil
 }
 
-// read reads the object of a manifest. Where there is none the error is NotFound.
+// read reads the object of a manifest. The error is NotFound if it does not exist.
 func (id *identity) read(ctx context.Context, m *manifest.Manifest, version string) (*unstructured.Unstructured, error) {
 	resource := m.Resource
 	resource.Version = version
@@ -264,8 +268,9 @@ func (id *identity) read(ctx context.Context, m *manifest.Manifest, version stri
 	return id.client.Resource(resource).Get(ctx, m.Key.Name, metav1.GetOptions{})
 }
 
-// Watched returns what to watch for a result: the objects of the manifests, and those that are
-// leaving. Watches are the agent's own, so an object that the executor may not read is not watched.
+// Watched returns the objects to watch: those of the manifests, and those that are being pruned.
+// The watches use the rights of the agent, so an object that the executor may not read is not
+// watched.
 func (r *Result) Watched() (targets []Target) {
 	seen := map[Target]bool{}
 	for i := range r.Outcomes {

@@ -15,17 +15,19 @@ import (
 )
 
 const (
-	// postponed is the pause of a work after a process ended while it served the work. It doubles with each such end.
+	// postponed is the pause of a work after a process ended while it served the work. It doubles
+	// with each such end.
 	postponed       = 2 * time.Second
 	postponedAtMost = 10 * time.Minute
-	// suspectAgain is when a postponed work is tried that waits for another one.
+	// suspectAgain is the pause of a postponed work that waits for another one.
 	suspectAgain = time.Second
 	// clearTimeout bounds the write that clears an attempt while the agent stops.
 	clearTimeout = 5 * time.Second
 )
 
-// attempt is the first time that a process serves a generation of a work. It is recorded in the annotation of the
-// AppliedWork until the work was served, so that the next process finds it when this one does not survive.
+// attempt is the first time that a process serves a generation of a work. It is recorded in the
+// annotation of the AppliedWork until the work was served. If this process ends before that, the
+// next process finds it.
 type attempt struct {
 	recordedAttempt
 	uid       types.UID
@@ -40,10 +42,10 @@ type recordedAttempt struct {
 	Number     int   `json:"number"` // 1 after a clean start
 }
 
-// Begin must be called before each [Cluster.Apply], and [Cluster.Served] after it. Wait is more than 0 when earlier
-// processes ended while they served this generation of the work. Ends is how many did. The caller must not apply the work
-// then, and call Begin again after that time. Such works are served one at a time, so that the work that ends the process
-// is told from the others.
+// Begin must be called before each [Cluster.Apply], and [Cluster.Served] after it. wait is more
+// than 0 when earlier processes ended while they served this generation of the work; ends is their
+// number. The caller must then not apply the work, and call Begin again after that time. Such works
+// are served one at a time, which identifies the work that ends the process.
 func (c *Cluster) Begin(ctx context.Context, w *workv1.ManifestWork) (wait time.Duration, ends int) {
 	key := types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
 	c.mu.Lock()
@@ -80,7 +82,7 @@ func (c *Cluster) Begin(ctx context.Context, w *workv1.ManifestWork) (wait time.
 	return 0, 0
 }
 
-// Served clears the attempt that [Cluster.Begin] began, also when ctx has ended.
+// Served clears the attempt that [Cluster.Begin] started, also when ctx has ended.
 func (c *Cluster) Served(ctx context.Context, w *workv1.ManifestWork) {
 	c.mu.Lock()
 	a, ok := c.attempts[types.NamespacedName{Namespace: w.Namespace, Name: w.Name}]
@@ -107,7 +109,7 @@ func (c *Cluster) Served(ctx context.Context, w *workv1.ManifestWork) {
 	}
 }
 
-// attemptOf returns what to record for a work; nil when this process has served it.
+// attemptOf returns the attempt to record for a work; nil when this process has served the work.
 func (c *Cluster) attemptOf(w *workv1.ManifestWork) *recordedAttempt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +120,7 @@ func (c *Cluster) attemptOf(w *workv1.ManifestWork) *recordedAttempt {
 	return &a.recordedAttempt
 }
 
-// attempted keeps the record that has the attempt.
+// attempted stores the AppliedWork that has the attempt.
 func (c *Cluster) attempted(w *workv1.ManifestWork, record *v1alpha1.AppliedWork) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +129,7 @@ func (c *Cluster) attempted(w *workv1.ManifestWork, record *v1alpha1.AppliedWork
 	}
 }
 
-// forgetAttempt is called when nothing is left of a work.
+// forgetAttempt removes the attempt of a work that has no AppliedWork any more.
 func (c *Cluster) forgetAttempt(namespace, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,16 +1,18 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package spoke is the managed cluster: it applies the manifests of a work there and takes them away again.
+// Package spoke is the managed cluster: it applies the manifests of a work and removes them again.
 //
-// Each work has an AppliedWork on the cluster, which owns what the work has brought, in a way that outlives the agent: what
-// is in it and what is not, is [appliedwork]'s to know after a crash, and whoever deletes the AppliedWork has everything go.
+// Each work has an AppliedWork on the cluster, which owns the objects of the work also when the
+// agent is not running. After a crash [appliedwork] uses it to find these objects. Deleting the
+// AppliedWork deletes them.
 //
 // A work with an executor is applied, read and deleted as that service account, by impersonation:
-// the API server decides what it may do. The agent also asks whether the account may delete what it
-// applies, because the owner reference deletes the object with the AppliedWork. Only the AppliedWork
-// is the agent's own, and the watches, which have metadata only. An object that the executor may not read is not watched. With
-// [Options.Executors] nothing is requested for a work without an executor.
+// the API server decides about its permissions. The agent also checks whether the account may
+// delete the objects that it applies, because the owner reference deletes the object with the
+// AppliedWork. Only the AppliedWork and the watches, which have metadata only, use the rights of
+// the agent. An object that the executor may not read is not watched. With [Options.Executors] the
+// agent sends no request for a work without an executor.
 package spoke
 
 import (
@@ -39,28 +41,29 @@ import (
 )
 
 const (
-	// requestTimeout bounds every request, so that a cluster which does not answer is an error and no hang.
+	// requestTimeout limits every request, so that an unresponsive cluster causes an error.
 	requestTimeout = 30 * time.Second
-	// mostExecutors is how many service accounts have clients at a time.
+	// mostExecutors is the maximum number of service accounts with cached clients.
 	mostExecutors = 128
-	// lookAgain is how old discovery may be when it says that a kind is not there.
+	// lookAgain is the maximum age of discovery that reports a kind as missing.
 	lookAgain = time.Second
 )
 
-// Options is how a cluster is reached and what is done there.
+// Options configures a [Cluster].
 type Options struct {
-	// Config is the agent's own access. Required.
+	// Config is the configuration of the agent's own access. Required.
 	Config *rest.Config
-	// Hub is what the names of AppliedWorks are made of, beside those of the work: works of another hub are others. It
-	// must be the same each time. Required.
+	// Hub is a part of the names of AppliedWorks, with namespace and name of the work, so works of
+	// different hubs are different. It must not change. Required.
 	Hub string
-	// Origin is where works come from. What is recorded of another one is left alone. Required.
+	// Origin is the hub of the works. AppliedWorks of other hubs are not changed. Required.
 	Origin Origin
-	// FormerAddresses are those that the hub had before: what is recorded of them becomes Origin's.
+	// FormerAddresses are previous addresses of the hub: AppliedWorks recorded for them move to
+	// Origin.
 	FormerAddresses []string
 	// Adoption decides about objects that exist and that no earlier service of the work has
-	// applied. An object is the work's own if it has the owner reference to the AppliedWork, or is
-	// in its inventory, whichever process has applied it. Defaults to [appliedwork.AdoptNever].
+	// applied. An object belongs to the work if it has the owner reference to the AppliedWork, or
+	// is in its inventory, whichever process has applied it. Defaults to [appliedwork.AdoptNever].
 	Adoption appliedwork.Adoption
 	// Executors are the service accounts that works may have as executor, as namespace/name, where
 	// * matches any characters: [AnyExecutor], "shop/*". If there are any, a work without an
@@ -71,7 +74,7 @@ type Options struct {
 	// JSON paths and jq expressions of ignoreFields. Each of them can show a Secret to the
 	// hub. Defaults to false: such rules are refused, and the Secrets are applied.
 	SecretFeedback bool
-	// EvictionGrace is how long the objects of a work stay that the hub does not have any more.
+	// EvictionGrace is how long the objects stay after the hub no longer has their work.
 	EvictionGrace time.Duration
 }
 
@@ -89,7 +92,7 @@ type Cluster struct {
 	mapper   meta.ResettableRESTMapper
 	reset    time.Time
 	attempts map[types.NamespacedName]*attempt
-	suspect  *attempt // the postponed one that is being served
+	suspect  *attempt // the postponed work that is being served
 
 	started  sync.Mutex
 	surveyed bool
@@ -122,10 +125,10 @@ func New(o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Host is the address of the API server.
+// Host returns the address of the API server.
 func (c *Cluster) Host() string { return c.config.Host }
 
-// Install brings the AppliedWork API to the cluster.
+// Install ensures that the cluster has the CRD of AppliedWork.
 func (c *Cluster) Install(ctx context.Context) error {
 	if err := v1alpha1.EnsureCRD(ctx, c.agent.client.Resource(v1alpha1.CRDResource)); err != nil {
 		return fmt.Errorf("install the CRD of AppliedWork on %s: %w", c.config.Host, err)
@@ -133,21 +136,22 @@ func (c *Cluster) Install(ctx context.Context) error {
 	return nil
 }
 
-// Away reports whether an error of [Cluster.Install] says that nobody answers, or that the API server cannot for now: what may pass by itself.
+// Away reports whether an error of [Cluster.Install] may be temporary: the API server cannot be
+// reached, or cannot serve requests now.
 func Away(err error) bool {
 	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		code := status.Status().Code
 		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 	}
-	// Of the errors of a connection only these: a certificate that does not fit stays so.
+	// Only these errors of a connection: an invalid certificate is no temporary error.
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		return op.Op == "dial" || op.Op == "read" || op.Op == "write"
 	}
 	return utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err)
 }
 
-// Mapping implements [manifest.Kinds]. What is known is remembered; for what is not, the cluster is asked again, as a
-// definition may have come meanwhile.
+// Mapping implements [manifest.Kinds]. Known kinds are cached. For an unknown kind discovery runs
+// again, at most once a second, because its CRD may have been created.
 //
 // [manifest.Kinds]: https://pkg.go.dev/github.com/spokewire/sdk-go/examples/agent/internal/manifest#Kinds
 func (c *Cluster) Mapping(_ context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {

@@ -20,13 +20,13 @@ const AnyExecutor = "*/*"
 // ExecutorError reports that the agent does not serve a work because of its executor. The agent
 // sends no request for the objects of the work.
 type ExecutorError struct {
-	// Executor is the service account that the work names, as namespace/name; empty if the work names none.
+	// Executor is the service account that the work names, as namespace/name; empty without one.
 	Executor string
 	// Allowed are the patterns of [Options.Executors].
 	Allowed []string
 }
 
-// Error names the executor and what to change.
+// Error returns the executor and the remedy.
 func (e *ExecutorError) Error() string {
 	allowed := ""
 	if !slices.Contains(e.Allowed, AnyExecutor) {
@@ -39,7 +39,7 @@ func (e *ExecutorError) Error() string {
 		"or start the agent with --executor %s", e.Executor, allowed, e.Executor)
 }
 
-// CheckExecutors returns an error for the first pattern that is not one of [Options.Executors].
+// CheckExecutors returns an error for the first pattern that is invalid for [Options.Executors].
 func CheckExecutors(patterns []string) error {
 	for _, pattern := range patterns {
 		namespace, name, ok := strings.Cut(pattern, "/")
@@ -51,8 +51,8 @@ func CheckExecutors(patterns []string) error {
 	return nil
 }
 
-// allows returns an [*ExecutorError] if the agent does not serve works with an executor; nil stands
-// for none.
+// allows returns an [*ExecutorError] if the agent does not serve works with this executor; nil
+// means no executor.
 func (o *Options) allows(executor *workv1.ManifestWorkExecutor) error {
 	if len(o.Executors) == 0 {
 		return nil
@@ -72,8 +72,8 @@ func (o *Options) allows(executor *workv1.ManifestWorkExecutor) error {
 	return &ExecutorError{Executor: account, Allowed: o.Executors}
 }
 
-// accountOf returns the service account of an executor as namespace/name. It refuses names that no
-// service account has, because a colon in a name would make another user.
+// accountOf returns the service account of an executor as namespace/name. It refuses invalid names,
+// because a colon in a name would make another user.
 func accountOf(executor *workv1.ManifestWorkExecutor) (string, error) {
 	const only = workv1.ExecutorSubjectTypeServiceAccount
 	if t := executor.Subject.Type; t != only {

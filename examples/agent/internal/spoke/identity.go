@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// identity is who makes the requests for a work's objects: the agent, or an executor.
+// identity is the user of the requests for the objects of a work: the agent, or an executor.
 type identity struct {
 	user      string                // empty for the agent
 	executor  *appliedwork.Executor // nil for the agent
@@ -29,8 +29,8 @@ type identity struct {
 	collector *appliedwork.Collector
 }
 
-// identity returns who is to make the requests, or an [*ExecutorError]. The clients of those that
-// were used last are kept; connections are shared by all.
+// identity returns the identity for an executor, or an [*ExecutorError]. The most recently used
+// clients are cached; all share connections.
 func (c *Cluster) identity(executor *workv1.ManifestWorkExecutor) (*identity, error) {
 	if err := c.options.allows(executor); err != nil {
 		return nil, err
@@ -68,7 +68,8 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 	options := appliedwork.Options{Client: client, Metadata: objects, Index: c.index, Discovery: c.discovery, Reviews: c.reviews}
 	if c.agent != nil {
 		id.executor = &appliedwork.Executor{User: user, Groups: groupsOf(user)}
-		// An executor needs no access to AppliedWorks for that, and has none by it: those among its manifests are its own affair.
+		// The agent accesses AppliedWorks for the executor, which needs no right to do so. For
+		// AppliedWorks among its manifests it uses its own rights.
 		options.Inventory, options.InventoryMetadata = c.agent.client, c.agent.metadata
 	}
 	if id.tracker, err = appliedwork.NewTracker(options); err != nil {
@@ -78,8 +79,8 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 	return id, nil
 }
 
-// explain names the account without the rights, and in the terms of a work or of the agent what can be
-// done.
+// explain adds the account without permission to an error, and the remedy in the terms of a work or
+// of the agent.
 func (id *identity) explain(err error) error {
 	if adoption := (*appliedwork.AdoptionError)(nil); errors.As(err, &adoption) {
 		return &adoptionError{adoption}
@@ -93,7 +94,7 @@ func (id *identity) explain(err error) error {
 	return fmt.Errorf("the executor %s is not allowed to: %w: grant it get, list, create, patch and delete, or change spec.executor", id.user, err)
 }
 
-// conflictError is a conflict in the words of a work.
+// conflictError describes a conflict in the terms of a work.
 type conflictError struct {
 	conflict *appliedwork.OwnershipConflictError
 }
@@ -105,7 +106,7 @@ func (e *conflictError) Error() string {
 
 func (e *conflictError) Unwrap() error { return e.conflict }
 
-// adoptionError is a refused adoption in the words of the agent.
+// adoptionError describes a refused adoption in the terms of the agent.
 type adoptionError struct {
 	refused *appliedwork.AdoptionError
 }

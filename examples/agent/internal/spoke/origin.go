@@ -11,16 +11,17 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Origin is where works come from. It is written into AppliedWorks, because their names tell hubs apart only by what people call
-// these, and two agents that call two hubs the same would take and remove each other's objects.
+// Origin identifies the hub of works. It is stored in AppliedWorks, because their names identify a
+// hub only by its --hub name. Two agents that use the same --hub for two hubs would otherwise adopt
+// and remove each other's objects.
 type Origin struct {
-	// Address is that of the API server or the broker.
+	// Address is the address of the API server or the broker.
 	Address string `json:"address"`
-	// Sources are those that are served at a broker; none stands for all.
+	// Sources are the served sources of a broker; none means all.
 	Sources []string `json:"sources,omitempty"`
 }
 
-// String names it as messages do.
+// String returns the origin as in messages.
 func (o Origin) String() string {
 	if len(o.Sources) == 0 {
 		return o.Address
@@ -28,19 +29,21 @@ func (o Origin) String() string {
 	return fmt.Sprintf("%s, source %s", o.Address, strings.Join(o.Sources, " and "))
 }
 
-// overlaps reports whether works of one may be works of the other: who serves one more source is the same as before.
+// overlaps reports whether works of one origin may be works of the other. An agent that serves
+// another source in addition remains the same.
 func (o Origin) overlaps(other Origin) bool {
 	return o.Address == other.Address && (len(o.Sources) == 0 || len(other.Sources) == 0 ||
 		slices.ContainsFunc(o.Sources, func(source string) bool { return slices.Contains(other.Sources, source) }))
 }
 
-// ForeignError says that an AppliedWork is that of another hub. Nothing of it is touched.
+// ForeignError reports that an AppliedWork belongs to another hub. The agent does not change it or
+// its objects.
 type ForeignError struct {
 	Record     string
-	Hub, Other Origin // ours, and the one that has recorded it
+	Hub, Other Origin // of this agent, and of the AppliedWork
 }
 
-// Error says whose it is, and what to do.
+// Error returns the owner of the AppliedWork and the remedy.
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("AppliedWork %s is of the hub at %s, and this agent serves %s: give each of the two agents a --hub of its own; or, if it is one hub that has moved, --hub-was %s",
 		e.Record, e.Other, e.Hub, e.Other.Address)

@@ -19,22 +19,23 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// annotationSettings is on an AppliedWork and has what an eviction must know of a work that is not there any more.
+// annotationSettings is the annotation of an AppliedWork with the settings that an eviction needs
+// of a deleted work.
 const annotationSettings = "spokewire.github.io/work-agent"
 
-// settings is the content of the annotation, and says whose the AppliedWork is.
+// settings is the content of the annotation. It also identifies the hub of the AppliedWork.
 type settings struct {
 	Hub          *Origin                      `json:"hub,omitempty"`
-	Work         types.UID                    `json:"work,omitempty"` // what the hub calls it: over a broker, of one name the same always
+	Work         types.UID                    `json:"work,omitempty"` // UID on the hub; over a broker, always the same for a name
 	DeleteOption *workv1.DeleteOption         `json:"deleteOption,omitempty"`
 	Executor     *workv1.ManifestWorkExecutor `json:"executor,omitempty"`
 	Attempt      *recordedAttempt             `json:"attempt,omitempty"`
-	// readOnly are the objects that the work only reads. They are released as soon as that is so, so that nothing needs to
-	// be written down.
+	// readOnly are the objects that the work only reads. They are released at once, so they need
+	// not be stored.
 	readOnly []appliedwork.Key
 }
 
-// record returns the AppliedWork of a work, with the settings in it.
+// record returns the AppliedWork of a work, after it has stored the settings.
 func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork, s settings) (*v1alpha1.AppliedWork, error) {
 	if err := c.survey(ctx); err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork, s settings
 	if err != nil {
 		return nil, err
 	}
-	if record.Annotations[v1alpha1.AnnotationEvictionStart] != "" { // the hub has it again
+	if record.Annotations[v1alpha1.AnnotationEvictionStart] != "" { // the hub has the work again
 		if err := c.agent.collector.CancelEviction(ctx, record); err != nil {
 			return nil, err
 		}
@@ -62,7 +63,8 @@ func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork, s settings
 	return record, nil
 }
 
-// finish goes on with the end of an earlier AppliedWork of the same name: a work that comes back must wait for that.
+// finish continues the removal of an earlier AppliedWork of the same name. A work that is created
+// again must wait for that.
 func (c *Cluster) finish(ctx context.Context, w *workv1.ManifestWork, terminating error) error {
 	record, err := c.get(ctx, w.Namespace, w.Name)
 	if err != nil || record == nil {
@@ -83,7 +85,7 @@ func (c *Cluster) recordName(namespace, name string) string {
 	return appliedwork.NameFor(c.options.Hub, namespace, name)
 }
 
-// get returns the AppliedWork of a work as it is, which may be that it is going, or nil.
+// get returns the AppliedWork of a work, which may be terminating, or nil.
 func (c *Cluster) get(ctx context.Context, namespace, name string) (*v1alpha1.AppliedWork, error) {
 	raw, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).Get(ctx, c.recordName(namespace, name), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !appliedwork.IsTypeNotServed(err) {
@@ -107,8 +109,9 @@ func (c *Cluster) Recorded(ctx context.Context, namespace string) (names []strin
 	return names, err
 }
 
-// survey records, once, what requests of an earlier process have made after that had ended: no inventory has it. AppliedWorks
-// of other hubs are the affair of their agents, who may be at work on them.
+// survey runs once. It records objects that requests of an earlier process created after that
+// process had ended, because no inventory has them. AppliedWorks of other hubs are left to their
+// agents, which may be using them.
 func (c *Cluster) survey(ctx context.Context) error {
 	c.started.Lock()
 	defer c.started.Unlock()
@@ -131,7 +134,7 @@ func (c *Cluster) survey(ctx context.Context) error {
 	return err
 }
 
-// each calls f with the AppliedWorks of this hub, as far as their names tell.
+// each calls f for the AppliedWorks of this hub, which it recognizes by their names.
 func (c *Cluster) each(ctx context.Context, f func(*v1alpha1.AppliedWork) error) error {
 	options := metav1.ListOptions{Limit: 500}
 	for {
@@ -158,13 +161,13 @@ func (c *Cluster) each(ctx context.Context, f func(*v1alpha1.AppliedWork) error)
 }
 
 func settingsIn(record *v1alpha1.AppliedWork) (s settings) {
-	// What somebody else has made of the annotation cannot be helped: everything is deleted then, as without one.
+	// An annotation that others have made invalid counts as missing: all objects are then deleted.
 	_ = json.Unmarshal([]byte(record.Annotations[annotationSettings]), &s)
 	return s
 }
 
-// remember writes the settings down if they are not what is there. Of two hubs that write theirs into a new one at the same
-// time one is told that it has changed.
+// remember stores the settings if they have changed. If two hubs write to a new AppliedWork at the
+// same time, one of them gets a conflict.
 func (c *Cluster) remember(ctx context.Context, record *v1alpha1.AppliedWork, s settings) error {
 	if c.options.Origin.Address != "" {
 		s.Hub = &c.options.Origin
@@ -175,7 +178,7 @@ func (c *Cluster) remember(ctx context.Context, record *v1alpha1.AppliedWork, s 
 	}
 	text, value := string(raw), any(string(raw))
 	if text == "{}" {
-		text, value = "", nil // which takes the annotation away
+		text, value = "", nil // removes the annotation
 	}
 	if text == record.Annotations[annotationSettings] {
 		return nil

@@ -17,22 +17,22 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 )
 
-// Removal is how far the end of a work has come.
+// Removal is the progress of removing a work.
 type Removal struct {
-	// Done is whether nothing of the work is left.
+	// Done is whether all objects of the work are removed.
 	Done bool
-	// Changes says what is still there, and why.
+	// Changes has the remaining objects, with the reasons.
 	Changes *appliedwork.ChangeSet
-	// Left are the objects that are still there.
+	// Left are the remaining objects.
 	Left []Target
 }
 
-// Remove takes what a work has brought from the cluster, as its delete option says. It is one pass:
-// call it again while it is not done. The objects are deleted as the executor that the work names;
-// or, if the agent refuses that one, as the executor with which the work was applied last. If the
-// agent refuses both, nothing is deleted and the error is an [*ExecutorError]. The error is a
-// [*ForeignError] if the cluster has a work of this name from another hub: it may be this work,
-// recorded under an earlier address of the hub.
+// Remove removes the objects of a work, by its delete option. It is one pass: call it again while
+// it is not done. The objects are deleted as the executor that the work names; or, if the agent
+// refuses that executor, as the executor with which the work was applied last. If the agent refuses
+// both, nothing is deleted and the error is an [*ExecutorError]. The error is a [*ForeignError] if
+// the cluster has a work of this name from another hub: it may be this work, recorded under an
+// earlier address of the hub.
 func (c *Cluster) Remove(ctx context.Context, w *workv1.ManifestWork) (Removal, error) {
 	record, err := c.get(ctx, w.Namespace, w.Name)
 	if err == nil && record == nil {
@@ -42,7 +42,7 @@ func (c *Cluster) Remove(ctx context.Context, w *workv1.ManifestWork) (Removal, 
 		return Removal{Done: err == nil, Changes: &appliedwork.ChangeSet{}}, err
 	}
 	if err := c.mine(record); err != nil {
-		if of := settingsIn(record).Work; of != "" && of != w.UID { // then nothing was applied for this one
+		if of := settingsIn(record).Work; of != "" && of != w.UID { // nothing was applied for this work
 			return Removal{Done: true, Changes: &appliedwork.ChangeSet{}}, nil
 		}
 		return Removal{Changes: &appliedwork.ChangeSet{}}, err
@@ -87,7 +87,7 @@ func (c *Cluster) remove(ctx context.Context, record *v1alpha1.AppliedWork, s se
 	return removal, id.explain(err)
 }
 
-// remover returns who removes what a work has brought.
+// remover returns the identity that removes the objects of a work.
 func (c *Cluster) remover(record *v1alpha1.AppliedWork, s settings) (*identity, error) {
 	id, err := c.identity(s.Executor)
 	if refused := (*ExecutorError)(nil); errors.As(err, &refused) {
@@ -97,10 +97,10 @@ func (c *Cluster) remover(record *v1alpha1.AppliedWork, s settings) (*identity, 
 	return id, err
 }
 
-// Evict removes what a work has brought that the hub does not have any more, when the grace period
-// is over. It returns how long that still takes. The objects are deleted as the executor with which
-// the work was applied last. If the agent refuses that one, the error is an [*ExecutorError]. What
-// another hub has recorded is a [*ForeignError].
+// Evict removes the objects of a work that the hub no longer has, after the grace period. It
+// returns the remaining time of that period. The objects are deleted as the executor with which the
+// work was applied last. If the agent refuses that executor, the error is an [*ExecutorError]. For
+// an AppliedWork of another hub the error is a [*ForeignError].
 func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Duration, Removal, error) {
 	record, err := c.get(ctx, namespace, name)
 	if err != nil || record == nil {
@@ -131,11 +131,11 @@ func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Durat
 	return 0, Removal{Done: eviction.Changes.Done(), Changes: eviction.Changes, Left: targetsIn(record, eviction.Changes)}, nil
 }
 
-// propagation is what the API calls Foreground, its default.
+// propagation is Foreground of the API, the default.
 const propagation = metav1.DeletePropagationForeground
 
-// policies is the delete option for the helpers. What a work only reads is never deleted. A policy that is not known is no
-// reason to delete anything.
+// policies returns the delete option for package appliedwork. Objects that a work only reads are
+// never deleted. An unknown policy is an error, so nothing is deleted.
 func (s *settings) policies() (appliedwork.Policies, error) {
 	var p appliedwork.Policies
 	if len(s.readOnly) > 0 {
@@ -166,7 +166,7 @@ func (s *settings) policies() (appliedwork.Policies, error) {
 	return p, nil
 }
 
-// targetsIn returns the objects of an inventory that changes have left for another pass.
+// targetsIn returns the objects of an inventory that need another pass.
 func targetsIn(record *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet) (targets []Target) {
 	for _, e := range record.Status.AppliedResources {
 		change, ok := changes.Get(appliedwork.KeyOf(e.ResourceIdentifier))

@@ -18,12 +18,13 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
 )
 
-// toSend returns what is to be applied for a manifest, and how; nil for nothing.
+// toSend returns the object to apply for a manifest, and the options; nil if nothing must be
+// applied.
 func (id *identity) toSend(ctx context.Context, o *Outcome) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
 	switch o.Strategy() {
 	case workv1.UpdateStrategyTypeReadOnly:
 		return nil, appliedwork.ObjectOptions{}, nil
-	case workv1.UpdateStrategyTypeUpdate: // as StrategyUpdate, but an executor needs the right to patch, which is what is requested
+	case workv1.UpdateStrategyTypeUpdate: // StrategyUpdate would need the right to update instead of patch
 		return o.Object, appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager, Force: true}, nil
 	case workv1.UpdateStrategyTypeCreateOnly:
 		return o.Object, appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager, Strategy: appliedwork.StrategyCreateOnly}, nil
@@ -33,7 +34,7 @@ func (id *identity) toSend(ctx context.Context, o *Outcome) (*unstructured.Unstr
 	return nil, appliedwork.ObjectOptions{}, fmt.Errorf("the update strategy %q is unknown: write Update, CreateOnly, ServerSideApply or ReadOnly", o.Strategy())
 }
 
-// serverSideApply leaves the fields that the work wants ignored.
+// serverSideApply returns the options of a server-side apply, with the ignored fields.
 func (id *identity) serverSideApply(ctx context.Context, o *Outcome) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
 	with := appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager}
 	config := o.Config.UpdateStrategy.ServerSideApply
@@ -64,9 +65,8 @@ func (id *identity) serverSideApply(ctx context.Context, o *Outcome) (*unstructu
 	return o.Object, with, err
 }
 
-// guard refuses fields of a guarded Secret that are found by comparing values: whether one is
-// found, and whether looking for it takes too long, would tell the hub about the values on the
-// cluster.
+// guard refuses fields of a guarded Secret that are selected by comparing values. Whether such a
+// field is found, and how long that takes, would reveal the values to the hub.
 func guard(o *Outcome, fields []workv1.IgnoreField) error {
 	for _, f := range fields {
 		if texts := slices.Concat(f.JSONPaths, f.JQPathExpressions); o.Guarded && len(texts) > 0 {
@@ -77,10 +77,10 @@ func guard(o *Outcome, fields []workv1.IgnoreField) error {
 	return nil
 }
 
-// live reads an object before it is applied; nil for none.
+// live reads an object before it is applied; nil if it does not exist.
 func (id *identity) live(ctx context.Context, o *Outcome) (*unstructured.Unstructured, error) {
 	if !o.Served {
-		return nil, nil // its kind comes with this work
+		return nil, nil // this work defines its kind
 	}
 	live, err := id.read(ctx, &o.Manifest, o.Resource.Version)
 	if apierrors.IsNotFound(err) {

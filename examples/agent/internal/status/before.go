@@ -5,13 +5,13 @@ package status
 
 import workv1 "open-cluster-management.io/api/work/v1"
 
-// previous finds what the last status has of a manifest, without a search for each.
+// previous finds the last status of a manifest, without a search of the list.
 type previous struct {
 	manifests []workv1.ManifestCondition
 	places    map[place]int
 }
 
-// place is how an entry of a status is found.
+// place is the key of an entry of a status.
 type place struct {
 	group, kind, namespace, name string
 	// anywhere is whether the entry has no resource: its namespace may have changed since.
@@ -48,12 +48,12 @@ func placeOf(m *workv1.ManifestResourceMeta, anywhere bool) place {
 	return at
 }
 
-// of returns what the last status has of the same object. Its ordinal may have changed, and its
-// resource and namespace are only known once its kind is. Where the work has the object twice, the
-// entry with the same ordinal is returned.
+// of returns the last status of the same object. Its ordinal may have changed, and its resource and
+// namespace are only known after its kind. If the work has the object twice, the entry with the
+// same ordinal is returned.
 func (p previous) of(m workv1.ManifestResourceMeta) workv1.ManifestCondition {
 	if m.Name == "" {
-		return workv1.ManifestCondition{} // nothing is known of it
+		return workv1.ManifestCondition{} // the object is unknown
 	}
 	for _, ordinal := range []int32{m.Ordinal, -1} {
 		for _, anywhere := range []bool{false, true} {

@@ -24,10 +24,11 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
-// unasked are the conditions that a manifest has without a rule.
+// unasked are the conditions of every manifest, with or without a rule.
 var unasked = []string{workv1.ManifestApplied, workv1.ManifestAvailable, workv1.ManifestProgressing, workv1.ManifestDegraded, StatusFeedbackSynced}
 
-// conditionType and longestConditionType are what the API's schema takes as one. A status with another one is refused as a whole.
+// conditionType and longestConditionType are the limits of the API's schema for condition types.
+// The API server refuses a whole status with an invalid type.
 var conditionType = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`)
 
 const longestConditionType = 316
@@ -39,7 +40,7 @@ func isConditionType(text string) bool {
 // errSecret is why the rules for a Secret are not evaluated.
 var errSecret = errors.New("rules do not read Secrets: take the rules out, or start the agent with --secret-feedback")
 
-// unusable returns why rules are not evaluated, or cannot be the type of a condition.
+// unusable returns a condition if rules are not evaluated, or have an invalid condition type.
 func unusable(o *spoke.Outcome) (metav1.Condition, bool) {
 	rules, err := o.Config.ConditionRules, o.Config.ConditionErr
 	if o.Guarded && (len(rules) > 0 || err != nil) {
@@ -63,7 +64,7 @@ func unusable(o *spoke.Outcome) (metav1.Condition, bool) {
 		"The conditions of these rules cannot be the type of one: %s: write letters, digits, '-', '_' and '.' with a letter or a digit at both ends", strings.Join(texts, ", ")))}, len(texts) > 0
 }
 
-// unseen is what can be said of a rule without the object.
+// unseen returns the condition of a rule without an object.
 func unseen(o *spoke.Outcome) metav1.Condition {
 	c := metav1.Condition{Status: metav1.ConditionUnknown, Reason: workv1.ConditionRuleInternalError, Message: "There is no object to evaluate the rule on"}
 	if o.ReadErr != nil {
@@ -103,7 +104,8 @@ func manifestAvailable(o *spoke.Outcome) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonResourceNotAvailable, Message: "Resource is not available"}
 }
 
-// manifestProgressing: what cannot be applied is tried again, so it still progresses, if not well.
+// manifestProgressing returns the condition Progressing. A manifest that cannot be applied is
+// retried, so it still progresses.
 func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) metav1.Condition {
 	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: workv1.WorkProgressingReasonApplying}
 	switch {
@@ -124,7 +126,7 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 		c.Message = "Resource is not available"
 		return c
 	default:
-		// Whoever is not interpreted, or cannot be, is as it should be: nothing else is known of it.
+		// An object that cannot be interpreted counts as healthy.
 		if why := failure(o.Live); why != "" {
 			c.Reason, c.Message = ReasonObjectFailed, why
 			return c
@@ -137,8 +139,8 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.WorkProgressingReasonCompleted, Message: "Resource is as desired"}
 }
 
-// failure says why an object will never be as it should be; it is empty where that is not known. Such an object still has the
-// condition Progressing, as those who roll works out on a hub of OCM's take Progressing=False for success.
+// failure returns why an object cannot become healthy any more, or "". Such an object still has the
+// condition Progressing, because rollout controllers of OCM read Progressing=False as success.
 func failure(live *unstructured.Unstructured) string {
 	if live.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}) {
 		return ""
@@ -154,7 +156,8 @@ func failure(live *unstructured.Unstructured) string {
 	return ""
 }
 
-// applied says how many manifests could not be applied, and why the first of them.
+// applied returns the condition Applied of a work, with the number of failed manifests and the
+// first error.
 func applied(r *spoke.Result) metav1.Condition {
 	if n, err := r.Failed(); n > 0 {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "AppliedManifestWorkFailed", Message: Bounded(fmt.Sprintf("Failed to apply manifest work: %v", err))}
@@ -203,7 +206,8 @@ func degraded(manifests []workv1.ManifestCondition) metav1.Condition {
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonAsDesired, Message: "No resource is degraded"}
 }
 
-// complete is about the manifests that have a rule for it. Without any there is no such condition.
+// complete returns the condition Complete of a work. It covers the manifests with a rule for
+// Complete; without any the condition does not exist.
 func complete(r *spoke.Result, manifests []workv1.ManifestCondition) (metav1.Condition, bool) {
 	completable, is := 0, 0
 	for i := range r.Outcomes {
@@ -237,11 +241,12 @@ func count(manifests []workv1.ManifestCondition, kind string) (is, not, unknown 
 	return is, not, unknown
 }
 
-// ownPort is the near end of a connection, in errors of package net: another with each attempt.
+// ownPort is the local address of a connection in errors of package net. It changes with each
+// attempt.
 var ownPort = regexp.MustCompile(`\S+:\d+->`)
 
-// Bounded cuts a message that an answer of a server has made long, as a status travels often, and takes out what would make
-// it another each time.
+// Bounded limits the length of a message, because a status is sent often. It also removes parts
+// that change with each attempt.
 func Bounded(message string) string {
 	const most = 2048
 	message = ownPort.ReplaceAllString(message[:min(len(message), 8*most)], "")

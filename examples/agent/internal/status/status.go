@@ -1,18 +1,19 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status makes the status of a work out of what became of its manifests.
+// Package status computes the status of a work from the outcomes of its manifests.
 //
-// Of each manifest, and of the work as a whole, it says four things that no rule needs to ask for:
+// Each manifest, and the work as a whole, has four conditions without a rule:
 //
-//	Applied      the cluster has taken the manifest as it is in the work
+//	Applied      the cluster has accepted the manifest of the work
 //	Available    the object exists
-//	Progressing  something is still to come: it is not applied, or not healthy as the native interpreter sees it
-//	Degraded     that has been so for longer than a certain time, or it is a Job that has failed
+//	Progressing  the object is not applied, or not healthy by the native interpreter
+//	Degraded     Progressing for longer than a limit, or a Job that has failed
 //
-// and of each manifest StatusFeedbackSynced and the conditions of its rules. A rule for one of these conditions takes its
-// place, where there is an object that it can be about. The work is Complete when each manifest that has a rule for Complete is;
-// from then on nothing of that changes, but what could not be applied still is.
+// Each manifest also has StatusFeedbackSynced and the conditions of its rules. A rule for one of
+// these conditions replaces it, if the object exists. The work is Complete when each manifest with
+// a rule for Complete is complete. From then on nothing changes, except that manifests which were
+// not applied are still applied.
 package status
 
 import (
@@ -35,16 +36,16 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
-// Types and reasons of conditions that the API has no names for. Most are those of OCM's agent.
+// Types and reasons of conditions without a constant in the API. Most are the same as in OCM's agent.
 const (
 	Deleted              = "Deleted"
 	StatusFeedbackSynced = "StatusFeedbackSynced"
-	ConditionRulesUsable = "ConditionRulesUsable" // False, or not there
-	RulesWithinLimits    = "RulesWithinLimits"    // of the work; False, or not there
-	DeleteOptionUsable   = "DeleteOptionUsable"   // of the work; False, or not there
-	ObjectsWatched       = "ObjectsWatched"       // of the work; False, or not there
-	ManifestsReported    = "ManifestsReported"    // of the work; False, or not there
-	Contested            = "Contested"            // of the work and of a manifest; True, or not there
+	ConditionRulesUsable = "ConditionRulesUsable" // False, or absent
+	RulesWithinLimits    = "RulesWithinLimits"    // of the work; False, or absent
+	DeleteOptionUsable   = "DeleteOptionUsable"   // of the work; False, or absent
+	ObjectsWatched       = "ObjectsWatched"       // of the work; False, or absent
+	ManifestsReported    = "ManifestsReported"    // of the work; False, or absent
+	Contested            = "Contested"            // of the work and of a manifest; True, or absent
 
 	ReasonApplyConflict        = "ApplyConflict"
 	ReasonExecutorRefused      = "ExecutorRefused"
@@ -66,7 +67,7 @@ const (
 	conditionRulePrefix = "ConditionRule"
 )
 
-// Builder makes statuses. It may be used concurrently.
+// Builder computes statuses. It may be used concurrently.
 type Builder struct {
 	rules         *rules.Evaluator
 	feedback      *feedback.Reader
@@ -74,7 +75,8 @@ type Builder struct {
 	degradedAfter time.Duration
 }
 
-// NewBuilder returns a Builder. What is not as desired for longer than degradedAfter is degraded.
+// NewBuilder returns a Builder. A manifest that is progressing for longer than degradedAfter is
+// degraded.
 func NewBuilder(degradedAfter time.Duration) (*Builder, error) {
 	evaluator, err := rules.New()
 	if err != nil {
@@ -83,12 +85,12 @@ func NewBuilder(degradedAfter time.Duration) (*Builder, error) {
 	return &Builder{rules: evaluator, feedback: feedback.NewReader(), native: native.New(), degradedAfter: degradedAfter}, nil
 }
 
-// Kept returns a function that reports whether a manifest is complete, by the last status, so that
-// it is not touched any more: it, or the whole work. What could not be applied when the work was
-// complete is not kept: it is still to be applied.
+// Kept returns a function that reports whether a manifest must not be changed any more, because it
+// or the whole work is complete by the last status. A manifest that was not applied when the work
+// became complete is not kept: it must still be applied.
 func Kept(w *workv1.ManifestWork) func(*manifest.Manifest) bool {
 	old := previousOf(w.Status.ResourceStatus.Manifests)
-	// A new generation may have brought manifests, or rules, that are to be looked at first.
+	// A new generation may have new manifests or rules, which must be evaluated first.
 	c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkComplete)
 	complete := c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == w.Generation
 	return func(m *manifest.Manifest) bool {
@@ -98,8 +100,9 @@ func Kept(w *workv1.ManifestWork) func(*manifest.Manifest) bool {
 	}
 }
 
-// Next returns the next status of a work: a function of the last one, of what became of the manifests, and of the time.
-// Conditions that did not change keep their time. After is when time alone makes another one; 0 for never.
+// Next returns the next status of a work: a function of the last status, of the outcomes of the
+// manifests, and of the time. Conditions that did not change keep their time. After is the time
+// after which the status changes without an event; 0 means never.
 func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Result, now time.Time) (next workv1.ManifestWorkStatus, after time.Duration) {
 	w.Status.DeepCopyInto(&next)
 	old := previousOf(next.ResourceStatus.Manifests)
@@ -135,17 +138,18 @@ func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Res
 		meta.RemoveStatusCondition(&next.Conditions, workv1.WorkComplete)
 	}
 	setTrouble(ctx, &next.Conditions, w, r, set)
-	for _, gone := range []string{workv1.WorkDeleting, Deleted, ManifestsReported} { // of an earlier life, or report
+	for _, gone := range []string{workv1.WorkDeleting, Deleted, ManifestsReported} { // of an earlier incarnation, or report
 		meta.RemoveStatusCondition(&next.Conditions, gone)
 	}
 	return next, after
 }
 
-// manifest sets the conditions and values of one manifest. It returns when it will count as degraded.
+// manifest sets the conditions and values of one manifest. It returns the time until the manifest
+// becomes degraded.
 func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke.Outcome, m *workv1.ManifestCondition, values []workv1.FeedbackValue, now time.Time) time.Duration {
 	set, rules := setter(&m.Conditions, w.Generation, now), o.Config.ConditionRules
 	dropRules(&m.Conditions, rules)
-	// No rule makes applied what was refused, nor can one be evaluated on what is not there.
+	// A rule cannot make a refused manifest applied, and cannot be evaluated without an object.
 	byRule := func(kind string) bool {
 		return o.Live != nil && !o.Guarded && hasRule(rules, kind) && (kind != workv1.ManifestApplied || o.Err == nil)
 	}
@@ -204,7 +208,7 @@ func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke
 	return left
 }
 
-// values reads what the feedback rules want, and says how that went.
+// values reads the values of the feedback rules, and returns the condition StatusFeedbackSynced.
 func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.FeedbackValue, metav1.Condition) {
 	if err := o.Config.FeedbackErr; err != nil && !o.Guarded {
 		return nil, metav1.Condition{
@@ -230,14 +234,15 @@ func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.Feedba
 	return values, metav1.Condition{Status: metav1.ConditionTrue, Reason: "StatusFeedbackSynced"}
 }
 
-// manifestDegraded goes by how long the manifest has been progressing, and by what its object says.
+// manifestDegraded depends on the time that the manifest has been progressing, and on the reason of
+// that.
 func (b *Builder) manifestDegraded(conditions []metav1.Condition, now time.Time) (metav1.Condition, time.Duration) {
 	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonAsDesired}
 	progress := meta.FindStatusCondition(conditions, workv1.ManifestProgressing)
 	if progress == nil || progress.Status != metav1.ConditionTrue {
 		return c, 0
 	}
-	if progress.Reason == ReasonObjectFailed || progress.Reason == ReasonPanicked { // time does not mend it
+	if progress.Reason == ReasonObjectFailed || progress.Reason == ReasonPanicked { // waiting does not help
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: progress.Reason, Message: progress.Message}, 0
 	}
 	if left := b.degradedAfter - now.Sub(progress.LastTransitionTime.Time); left > 0 {
@@ -258,7 +263,7 @@ func setter(conditions *[]metav1.Condition, generation int64, now time.Time) fun
 	}
 }
 
-// dropRules takes out what rules have set that are not there any more, and what they will set anew.
+// dropRules removes the conditions of rules that do not exist any more.
 func dropRules(conditions *[]metav1.Condition, rules []workv1.ConditionRule) {
 	*conditions = slices.DeleteFunc(*conditions, func(c metav1.Condition) bool {
 		return strings.HasPrefix(c.Reason, conditionRulePrefix) && !hasRule(rules, c.Type)

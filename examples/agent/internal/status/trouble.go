@@ -16,10 +16,10 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
-// ReasonChangedByOthers is that of Contested.
+// ReasonChangedByOthers is the reason of the condition Contested.
 const ReasonChangedByOthers = "ChangedByOthers"
 
-// setTrouble sets the conditions of a work that are there only while something is wrong.
+// setTrouble sets the conditions of a work that exist only while there is a problem.
 func setTrouble(ctx context.Context, conditions *[]metav1.Condition, w *workv1.ManifestWork, r *spoke.Result, set func(string, metav1.Condition)) {
 	for _, trouble := range []struct {
 		kind string
@@ -77,7 +77,7 @@ func contested(r *spoke.Result) *metav1.Condition {
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers, Message: fmt.Sprintf("%d of %d resources are changed by others as often as they are applied", n, len(r.Outcomes))}
 }
 
-// manifestContested says who else wants the object, as far as the object tells.
+// manifestContested returns the condition Contested, with the other works that own the object.
 func manifestContested(o *spoke.Outcome) metav1.Condition {
 	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers, Message: "Others change the resource as often as it is applied, which is done less and less often: let one of them have the fields"}
 	if rivals := o.Rivals(); len(rivals) > 0 {

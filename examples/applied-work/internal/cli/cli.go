@@ -6,7 +6,7 @@ package cli
 
 import "github.com/spokewire/sdk-go/examples/internal/command"
 
-// Usage is what --help shows.
+// Usage is the text of --help.
 const Usage = `Usage: go run ./examples/applied-work [flags]
 
 Applies manifests to a cluster as a work with an AppliedWork, changes them, prunes, deletes
@@ -18,10 +18,11 @@ the AppliedWork and watches everything go.
   --help              show this
 `
 
-// Options is what the command line asks for.
+// Options are the options of the command line.
 type Options struct{ Manifests, Kubeconfig string }
 
-// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request for
+// help.
 func Parse(args []string) (Options, error) {
 	var o Options
 	flags := command.NewFlags("applied-work")

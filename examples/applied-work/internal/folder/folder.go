@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
-// Read returns the objects of all files that end in .yaml, .yml or .json, in the order of their names, and nil in the
-// place of what cannot be read or decoded; the errors say what that is.
+// Read returns the objects of all .yaml, .yml and .json files, in the order of their names. An
+// element is nil if it cannot be read or decoded. The error describes these elements.
 func Read(files fs.FS) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	var errs []error
@@ -41,7 +41,7 @@ func Read(files fs.FS) ([]*unstructured.Unstructured, error) {
 		}
 	})
 	if err != nil {
-		objects = append(objects, nil) // for all that was not read
+		objects = append(objects, nil) // for the files that were not read
 	}
 	return objects, errors.Join(append(errs, err)...)
 }
@@ -54,7 +54,7 @@ func parse(document yamldoc.Document, into *map[string]any) error {
 	return utiljson.Unmarshal(text, into)
 }
 
-// Fingerprint is another when a file is.
+// Fingerprint returns a hash of the manifest files, which changes with their names and contents.
 func Fingerprint(files fs.FS) string {
 	h := fnv.New64a()
 	err := each(files, func(name string, content []byte) { fmt.Fprintf(h, "%s %d ", name, len(content)); h.Write(content) })

@@ -23,28 +23,28 @@ type Broker interface {
 	Again(ctx context.Context) error
 }
 
-// Options says what to run.
+// Options configures [Run].
 type Options struct {
-	// MQTT is the way to the broker.
+	// MQTT has the broker.
 	MQTT mqtt.Options
-	// Broker is the one behind it, nil where it is not ours.
+	// Broker is the broker of MQTT if the run may restart it, or nil.
 	Broker Broker
-	// Profile is the wire format, ProfileName what to call it.
+	// Profile is the wire format, and ProfileName its name in the report.
 	Profile     codec.Profile
 	ProfileName string
 
 	Agents, Works, Size, UnderWay int
-	// Rate is how many round trips begin per second in the paced phase, for Duration; 0 is half of what the floor
-	// does, or without a floor of what was created.
+	// Rate is the number of round trips that start per second in the paced phase, for Duration.
+	// With 0, it is half the rate of the floor, or without a floor that of the creation.
 	Rate     float64
 	Duration time.Duration
-	// Timeout is for how long nothing may happen.
+	// Timeout limits the time without progress.
 	Timeout time.Duration
-	// Light agents have no informer.
+	// Light is whether agents have no informer.
 	Light bool
-	// Floor says whether plain messages are measured too.
+	// Floor is whether plain messages are measured too.
 	Floor bool
-	// Done is told of each phase.
+	// Done is called after each phase.
 	Done func(*report.Phase)
 }
 
@@ -57,7 +57,7 @@ type runner struct {
 	failed  func(error) // ends the run
 }
 
-// Head returns the report of a run that has not begun.
+// Head returns the report of a run that has not started.
 func Head(o Options) *report.Report {
 	return &report.Report{
 		Machine: report.Machine{System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version()},
@@ -68,7 +68,8 @@ func Head(o Options) *report.Report {
 	}
 }
 
-// Run does all phases and adds them to the report. Where it fails, the report has what was before.
+// Run runs all phases and adds them to the report. After an error, the report has the phases before
+// it.
 func Run(ctx context.Context, o Options, into *report.Report) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -95,7 +96,7 @@ func Run(ctx context.Context, o Options, into *report.Report) error {
 	return nil
 }
 
-// hostPort is where a valid URL of a broker leads.
+// hostPort returns the host and port of a valid broker URL.
 func hostPort(brokerURL string) string {
 	scheme, rest, _ := strings.Cut(brokerURL, "://")
 	rest, _, _ = strings.Cut(rest, "/")
@@ -105,7 +106,8 @@ func hostPort(brokerURL string) string {
 	return rest + ":" + map[string]string{"mqtt": "1883", "mqtts": "8883", "ws": "80", "wss": "443"}[scheme]
 }
 
-// phase runs one and adds what it cost. do sets at least Count; Seconds only where it is not the whole time.
+// phase runs one phase and adds its measurements. do sets at least Count. It sets Seconds only if
+// this is not the whole time.
 func (r *runner) phase(name, unit string, do func(*report.Phase) error) error {
 	p := report.Phase{Name: name, Unit: unit, StepSeconds: measure.Step.Seconds()}
 	if r.fleet != nil {
@@ -143,17 +145,17 @@ func (r *runner) phase(name, unit string, do func(*report.Phase) error) error {
 	return nil
 }
 
-// creating is a load that creates n works.
+// creating returns a load that creates n works.
 func (r *runner) creating(prefix string, n int) *load {
 	return newLoad(prefix, n, r.options.UnderWay, func(ctx context.Context, i int) error { return r.fleet.Create(ctx, prefix, i) })
 }
 
-// deleting is a load that deletes them.
+// deleting returns a load that deletes n works.
 func (r *runner) deleting(prefix string, n int) *load {
 	return newLoad(prefix, n, r.options.UnderWay, func(ctx context.Context, i int) error { return r.fleet.Delete(ctx, prefix, i) })
 }
 
-// loadPhase is a phase of round trips.
+// loadPhase runs a phase of round trips.
 func (r *runner) loadPhase(ctx context.Context, name string, l *load) error {
 	return r.phase(name, "round trips", func(p *report.Phase) error {
 		r.fleet.Observe(fleet.Observer{Reported: l.finished})
@@ -170,7 +172,7 @@ func (r *runner) run(ctx context.Context, l *load, p *report.Phase) error {
 	return nil
 }
 
-// quiet returns when nothing has moved for a while, at the earliest that while after its call.
+// quiet waits until no event was published or received for quietFor since its call.
 func (r *runner) quiet(ctx context.Context) error {
 	begin := time.Now()
 	for {
@@ -188,7 +190,7 @@ func (r *runner) quiet(ctx context.Context) error {
 	}
 }
 
-// pause returns after d, or earlier with an error when the run is to end.
+// pause waits for d. It returns an error if ctx ends earlier.
 func (r *runner) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

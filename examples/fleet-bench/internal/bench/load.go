@@ -15,15 +15,17 @@ import (
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/measure"
 )
 
-// publishers is how many goroutines write to the hub's clientset.
+// publishers is the number of goroutines that write to the hub's clientset.
 const publishers = 16
 
-// load is a number of operations on the works of one prefix, each of which ends when the hub's informer tells.
+// load is a number of operations on the works of one prefix. Each operation ends with an event of
+// the hub's informer.
 type load struct {
 	prefix string
 	// begin starts operation i.
 	begin func(ctx context.Context, i int) error
-	// perSecond is the rate at which operations begin; 0 is as fast as they end.
+	// perSecond is the rate at which operations start. With 0, an operation starts when another
+	// ends.
 	perSecond float64
 	underWay  chan struct{}
 
@@ -31,10 +33,10 @@ type load struct {
 	latency measure.Histogram
 	series  *measure.Series
 	left    atomic.Int64
-	ended   chan struct{} // closed when none is left
+	ended   chan struct{} // closed after the last operation
 }
 
-// newLoad makes a load of n operations, of which so many are under way at most.
+// newLoad returns a load of n operations, with a limit of concurrent operations.
 func newLoad(prefix string, n, underWay int, begin func(ctx context.Context, i int) error) *load {
 	l := &load{
 		prefix: prefix, begin: begin, underWay: make(chan struct{}, underWay),
@@ -44,7 +46,7 @@ func newLoad(prefix string, n, underWay int, begin func(ctx context.Context, i i
 	return l
 }
 
-// finished is called by the hub's informer.
+// finished ends the operation of a work. The hub's informer calls it.
 func (l *load) finished(name string) {
 	i, ok := fleet.Index(name, l.prefix)
 	if !ok || i >= len(l.began) {
@@ -62,7 +64,8 @@ func (l *load) finished(name string) {
 	}
 }
 
-// run begins all operations and returns when all have ended, or when none does for as long as stalled.
+// run starts all operations and waits for their end. It returns an error if no operation ends
+// during the time stalled.
 func (l *load) run(ctx context.Context, stalled time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	jobs, errs := make(chan int), make(chan error, publishers)
@@ -103,7 +106,7 @@ func (l *load) run(ctx context.Context, stalled time.Duration) error {
 
 var errStalled = errors.New("no progress")
 
-// feed hands out operations as there is room for them, and not before they are due.
+// feed sends operations to jobs within the limit, and not before they are due.
 func (l *load) feed(ctx context.Context, jobs chan<- int) {
 	defer close(jobs)
 	start := time.Now()
@@ -121,7 +124,7 @@ func (l *load) feed(ctx context.Context, jobs chan<- int) {
 		if l.perSecond == 0 {
 			began = time.Now()
 		}
-		// What was late to begin was slow for whoever wanted it done.
+		// Latency starts when the operation was due, so it includes a late start.
 		l.began[i].Store(began.UnixNano())
 		select {
 		case jobs <- i:

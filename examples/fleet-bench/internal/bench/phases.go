@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// quietFor is how long nothing must move for a phase to be over.
+	// quietFor is the time without events after which a phase has ended.
 	quietFor = 500 * time.Millisecond
-	// probesPerSecond go on while everybody compares what they have, for this time or that of the paced phase.
+	// probesPerSecond is the rate of round trips during the resync of the probe phase. It lasts for
+	// probeTime, or the time of the paced phase if that is less.
 	probesPerSecond = 100
 	probeTime       = 3 * time.Second
 	outage          = 500 * time.Millisecond
@@ -44,9 +45,9 @@ const (
 	reconnectPrefix = "reconnect-"
 )
 
-// floor moves plain messages of what a work and its status are on the wire.
+// floor measures plain messages with the sizes of a work and its status on the wire.
 func (r *runner) floor(ctx context.Context) error {
-	const around = 500 // bytes of an event beside its manifest
+	const around = 500 // bytes of an event without its manifest
 	o := floor.Options{MQTT: r.options.MQTT, Trips: r.options.Works, Size: r.options.Size + around, UnderWay: r.options.UnderWay}
 	return r.phase(floorPhase, "plain echoes", func(p *report.Phase) error {
 		latency, series, took, err := floor.Run(ctx, o)
@@ -59,7 +60,7 @@ func (r *runner) floor(ctx context.Context) error {
 	})
 }
 
-// connect starts the fleet. Each agent asks the source for its works, of which there are none.
+// connect starts the fleet. Each agent requests its works from the source, which has none.
 func (r *runner) connect(ctx context.Context) error {
 	before := measure.Live()
 	var err error
@@ -86,8 +87,8 @@ func (r *runner) connect(ctx context.Context) error {
 	return nil
 }
 
-// create makes the works, each of which is a round trip: the hub's Create, the agent's informer, its report, the
-// hub's informer.
+// create creates the works. Each one is a round trip: the hub's Create, the agent's informer, its
+// report, and the hub's informer.
 func (r *runner) create(ctx context.Context) error {
 	before := measure.Live()
 	if err := r.loadPhase(ctx, createPhase, r.creating(workPrefix, r.options.Works)); err != nil {
@@ -100,7 +101,7 @@ func (r *runner) create(ctx context.Context) error {
 	return nil
 }
 
-// paced makes round trips at a rate that leaves room, and so shows how long one takes.
+// paced makes round trips at a rate below the limit, to measure the latency without queues.
 func (r *runner) paced(ctx context.Context) error {
 	rate := r.options.Rate
 	if rate == 0 {
@@ -125,7 +126,7 @@ func (r *runner) update(ctx context.Context) error {
 	return r.loadPhase(ctx, updatePhase, l)
 }
 
-// resync lets everybody compare what they have, which is the same.
+// resync measures a resync without differences.
 func (r *runner) resync(ctx context.Context) error {
 	return r.phase(resyncPhase, "unchanged works", func(p *report.Phase) error {
 		began := time.Now()
@@ -138,7 +139,7 @@ func (r *runner) resync(ctx context.Context) error {
 	})
 }
 
-// probe makes a few round trips while everybody compares what they have.
+// probe makes a few round trips during a resync.
 func (r *runner) probe(ctx context.Context) error {
 	lasts := min(probeTime, r.options.Duration)
 	l := r.creating(probePrefix, int(probesPerSecond*lasts.Seconds()))
@@ -151,14 +152,14 @@ func (r *runner) probe(ctx context.Context) error {
 	return r.clean(ctx, probePrefix, len(l.began))
 }
 
-// reconnect takes the broker away for half a second, or where it is not ours all connections, and creates a work
-// meanwhile.
+// reconnect restarts the broker with half a second in between, and creates a work in the meantime.
+// If the run did not start the broker, it cuts all connections instead.
 func (r *runner) reconnect(ctx context.Context) error {
 	l := r.creating(reconnectPrefix, 1)
 	err := r.phase(reconnectPhase, "connections", func(p *report.Phase) error {
 		r.fleet.Observe(fleet.Observer{Reported: l.finished})
 		before := r.fleet.Meter().Connects()
-		r.wire.Total() // connections that end tell no more
+		r.wire.Total() // closed connections have no counters
 		first := make(chan error, 1)
 		begin, err := r.interrupt(ctx, func() { go func() { first <- l.run(ctx, r.options.Timeout) }() })
 		if err != nil {
@@ -185,7 +186,8 @@ func (r *runner) reconnect(ctx context.Context) error {
 	return r.clean(ctx, reconnectPrefix, 1)
 }
 
-// interrupt returns when everybody can connect again. meanwhile is called when nobody is connected.
+// interrupt returns when clients can connect again. It calls meanwhile while no client is
+// connected.
 func (r *runner) interrupt(ctx context.Context, meanwhile func()) (time.Time, error) {
 	if r.options.Broker == nil {
 		r.fleet.Cut()
@@ -202,7 +204,8 @@ func (r *runner) interrupt(ctx context.Context, meanwhile func()) (time.Time, er
 	return time.Now(), err
 }
 
-// reconnected waits for as many connections since the start, and until all are in use.
+// reconnected waits for a number of connections since the start, and until all clients are
+// connected.
 func (r *runner) reconnected(ctx context.Context, connects int64, begin time.Time) error {
 	limit := r.connectLimit()
 	for r.fleet.Meter().Connects() < connects || r.fleet.Connected() < r.fleet.Size() {
@@ -216,7 +219,7 @@ func (r *runner) reconnected(ctx context.Context, connects int64, begin time.Tim
 	return nil
 }
 
-// connectLimit is for how long connections may be made.
+// connectLimit returns the time limit for connecting all clients.
 func (r *runner) connectLimit() time.Duration {
 	return r.options.Timeout + time.Duration(r.options.Agents)*10*time.Millisecond
 }
@@ -230,7 +233,7 @@ func (r *runner) remove(ctx context.Context) error {
 	})
 }
 
-// clean deletes what one phase needed and the next ones do not.
+// clean deletes the works of one phase.
 func (r *runner) clean(ctx context.Context, prefix string, n int) error {
 	l := r.deleting(prefix, n)
 	r.fleet.Observe(fleet.Observer{Gone: l.finished})

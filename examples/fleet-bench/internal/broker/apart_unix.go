@@ -10,5 +10,6 @@ import (
 	"syscall"
 )
 
-// apart keeps a Ctrl-C at the terminal from the broker: the program ends it when its clients are done.
+// apart prevents that a Ctrl-C at the terminal ends the broker: the program stops it after its
+// clients.
 func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

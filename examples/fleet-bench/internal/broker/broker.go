@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package broker runs Mosquitto for the time of a run.
+// Package broker runs Mosquitto during a run.
 package broker
 
 import (
@@ -19,12 +19,12 @@ import (
 const (
 	startLimit = 10 * time.Second
 	stopGrace  = 5 * time.Second
-	// attempts bounds how often another port is tried: somebody may take it before the broker does.
+	// attempts limits the attempts with another port: another process may use it before the broker.
 	attempts = 5
 )
 
-// config lets much more be under way than Mosquitto's own limits (20 and 1,000), and turns off Nagle's algorithm,
-// which with small packets in two directions costs 8 ms.
+// config allows more messages in flight than the defaults of Mosquitto (20 and 1,000). It turns off
+// Nagle's algorithm, which costs 8 ms for small packets in two directions.
 const config = `listener %d 127.0.0.1
 allow_anonymous true
 persistence false
@@ -35,7 +35,8 @@ sys_interval 0
 log_dest none
 `
 
-// withFileLimit gives the broker as many open files as the system grants: Go hands children its own old limit.
+// withFileLimit raises the limit of open files for the broker: Go starts children with its old soft
+// limit.
 const withFileLimit = `ulimit -S -n "$(ulimit -H -n)" 2>/dev/null; exec "$0" "$@"`
 
 // Broker is a Mosquitto process. Its methods are for one goroutine.
@@ -46,8 +47,8 @@ type Broker struct {
 	ended           chan struct{}
 }
 
-// Start finds the program, starts it on a free port of the loopback interface and returns when it takes connections.
-// The caller calls Stop.
+// Start starts the program on a free port of the loopback interface, and waits until it accepts
+// connections. The caller must call Stop.
 func Start(ctx context.Context) (*Broker, error) {
 	program, err := find()
 	if err != nil {
@@ -73,7 +74,7 @@ func Start(ctx context.Context) (*Broker, error) {
 	return nil, fmt.Errorf("start mosquitto: %w", err)
 }
 
-// find looks also where the PATH of an ordinary Debian user does not lead.
+// find also searches folders that are not in the PATH of a normal user on Debian.
 func find() (string, error) {
 	if path, err := exec.LookPath("mosquitto"); err == nil {
 		return path, nil
@@ -95,17 +96,17 @@ func freePort() (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// URL is where the broker listens.
+// URL returns the address of the broker.
 func (b *Broker) URL() string { return "mqtt://127.0.0.1:" + strconv.Itoa(b.port) }
 
-// PID is the broker's process.
+// PID returns the process ID of the broker.
 func (b *Broker) PID() int { return b.cmd.Process.Pid }
 
 // launch starts the process and waits until it listens.
 func (b *Broker) launch(ctx context.Context) error {
 	lines := fmt.Sprintf(config, b.port)
 	if os.Geteuid() == 0 {
-		lines += "user root\n" // else it becomes the user mosquitto, who may not read the folder
+		lines += "user root\n" // otherwise it runs as mosquitto, without access to the folder
 	}
 	file := filepath.Join(b.folder, "mosquitto.conf")
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
@@ -144,13 +145,13 @@ func (b *Broker) await(ctx context.Context) error {
 	}
 }
 
-// Kill ends the broker as a crash would.
+// Kill ends the broker like a crash.
 func (b *Broker) Kill() {
 	_ = b.cmd.Process.Kill()
 	<-b.ended
 }
 
-// Again starts it on the same port, with nothing left of what it knew.
+// Again starts the broker again on the same port, without its earlier state.
 func (b *Broker) Again(ctx context.Context) error { return b.launch(ctx) }
 
 // Stop ends the broker and removes its files.

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
-// Usage is what --help shows.
+// Usage is the text of --help.
 const Usage = `Usage: go run ./examples/fleet-bench [flags]
 
 Puts a hub and its agents, all in one process, under load over an MQTT broker, and prints
@@ -48,16 +48,17 @@ max_inflight_messages 1000, max_queued_messages 1000000 and set_tcp_nodelay true
 Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
 `
 
-// Bounds on what one process is good for.
+// Limits of one process.
 const (
 	MaxAgents = 60_000
 	MaxWorks  = 10_000_000
 	MaxSize   = 1 << 20
 )
 
-// Options is what the command line asks for.
+// Options are the options of the command line.
 type Options struct {
-	// Broker is the URL of a broker and OptionsFile a file that names one; without both, Mosquitto is started.
+	// Broker is the URL of a broker and OptionsFile a file with its options. Without both,
+	// Mosquitto is started.
 	Broker, OptionsFile           string
 	Agents, Works, Size, UnderWay int
 	Profile                       string
@@ -68,7 +69,8 @@ type Options struct {
 	SVG                           string
 }
 
-// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request for
+// help.
 func Parse(args []string) (Options, error) {
 	var o Options
 	flags := command.NewFlags("fleet-bench")
@@ -125,7 +127,7 @@ func (o Options) validate(flags command.Flags) error {
 	return err
 }
 
-// WireFormat is the profile and its name as it is written.
+// WireFormat returns the profile and its name.
 func (o Options) WireFormat() (codec.Profile, string, error) {
 	profiles := map[string]codec.Profile{"ManifestWork": codec.ManifestWork, "ManifestBundle": codec.ManifestBundle}
 	for name, profile := range profiles {
@@ -136,7 +138,8 @@ func (o Options) WireFormat() (codec.Profile, string, error) {
 	return nil, "", fmt.Errorf("--profile must be ManifestWork or ManifestBundle, not %q", o.Profile)
 }
 
-// MQTT is the way to the broker; url is where ours listens, for when no other is named. The result is valid.
+// MQTT returns valid options for the broker. url is the broker that fleet-bench has started, for
+// runs without a broker or an options file.
 func (o Options) MQTT(url string) (mqtt.Options, error) {
 	var m mqtt.Options
 	switch {

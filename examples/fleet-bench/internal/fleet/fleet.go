@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet is a hub and its agents in one process: a source with an informer, and for each cluster an agent with
-// an informer or a watch and a controller that reports on each work at once.
+// Package fleet has a hub and its agents in one process: a source with an informer, and for each
+// cluster an agent with an informer or a watch. A controller of the agent reports on each work at
+// once.
 package fleet
 
 import (
@@ -23,42 +24,43 @@ import (
 )
 
 const (
-	// connecting is how many connections are being made at once at the start: more would only fill the
-	// broker's backlog, and a packet that it drops costs a second.
+	// connecting is the limit of concurrent connection attempts at the start. More attempts would
+	// fill the broker's backlog, and a dropped packet costs a second.
 	connecting = 64
-	// initialSync is more than thousands of agents need that come at once.
+	// initialSync is the time limit of the initial sync. It is long enough for thousands of agents
+	// that connect at once.
 	initialSync = time.Minute
-	// noSync is for the other profile, whose sources do not say when an answer is complete: in a new fleet there is
-	// nothing to wait for.
+	// noSync is for strict profiles: their sources do not mark the end of an answer. A new fleet
+	// has no works to wait for.
 	noSync = -1
 )
 
-// Options says how large a fleet is.
+// Options configures a [Fleet].
 type Options struct {
-	// MQTT is how to reach the broker, without a ClientID.
+	// MQTT has the broker, without a ClientID.
 	MQTT mqtt.Options
 	// Profile is the wire format.
 	Profile codec.Profile
-	// Agents is how many clusters there are.
+	// Agents is the number of clusters.
 	Agents int
-	// Size is how large a work's manifest is, in bytes.
+	// Size is the size of a work's manifest, in bytes.
 	Size int
-	// Light agents watch their works without an informer.
+	// Light is whether agents watch their works without an informer.
 	Light bool
-	// Failed is told, from any goroutine, what makes the run worthless.
+	// Failed is called, from any goroutine, for an error that invalidates the run.
 	Failed func(error)
 }
 
-// Observer is told by the hub's informer, in the order of events, from one goroutine.
+// Observer receives events of the hub's informer, in their order and from one goroutine.
 type Observer struct {
-	// Reported is called when the status of a work's current generation has come.
+	// Reported is called when the status of a work's current generation has arrived.
 	Reported func(name string)
 	// Gone is called when a work has been removed.
 	Gone func(name string)
 }
 
-// Fleet is a hub and its agents. Its methods may be called from any goroutine, but Connect and Stop once only, in
-// that order.
+// Fleet is a hub and its agents. Its methods may be called from any goroutine. Connect and Stop may
+// be called once, in this order.
 type Fleet struct {
 	options  Options
 	id       string
@@ -75,7 +77,7 @@ type Fleet struct {
 	running sync.WaitGroup
 }
 
-// New makes a fleet and connects to nothing.
+// New returns a fleet that is not connected.
 func New(o Options) (*Fleet, error) {
 	f := &Fleet{options: o, id: "fleet-bench-" + rand.String(8), pulse: newPulse()}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
@@ -112,7 +114,7 @@ func (f *Fleet) newLink() (*link, error) {
 	return &link{Transport: transport, meter: &f.meter}, nil
 }
 
-// Observe replaces who is told.
+// Observe replaces the observer.
 func (f *Fleet) Observe(o Observer) { f.observer.Store(&o) }
 
 func (f *Fleet) updated(before, now any) {
@@ -131,26 +133,28 @@ func (f *Fleet) deleted(obj any) {
 	}
 }
 
-// Meter counts what the fleet publishes.
+// Meter returns the meter of published events.
 func (f *Fleet) Meter() *Meter { return &f.meter }
 
-// Size is how many connections the fleet has when all is well.
+// Size returns the number of connections of a connected fleet.
 func (f *Fleet) Size() int { return len(f.members) + 1 }
 
-// cluster names the cluster of work i. The names are new for each run: on a shared broker nobody else has them.
+// cluster returns the name of the cluster of work i. The names are new for each run, since the
+// broker may be shared.
 func (f *Fleet) cluster(i int) string { return fmt.Sprintf("%s-%d", f.id, i%f.options.Agents) }
 
 func (f *Fleet) works(i int) worktyped.ManifestWorkInterface {
 	return f.source.Clientset().WorkV1().ManifestWorks(f.cluster(i))
 }
 
-// Connect starts everybody, the source first, and returns when all are connected and their informers have synced.
+// Connect starts the source and then the agents. It waits until all are connected and their
+// informers have synced.
 func (f *Fleet) Connect(ctx context.Context) error {
 	f.start(f.source, f.view)
 	if err := f.reach(ctx, f.source, f.view); err != nil {
 		return err
 	}
-	// The hub has no works, and says so: else each agent would wait for those to come.
+	// The hub has no works. Without this call, each agent would wait for works.
 	if err := f.source.InventoryComplete(ctx); err != nil {
 		return err
 	}
@@ -173,7 +177,8 @@ func (f *Fleet) Connect(ctx context.Context) error {
 	return f.failure(ctx, errs, started)
 }
 
-// failure returns the first error of those that were started, which say best what is wrong; else why no more were.
+// failure returns the first error of the started agents, since it is the most precise. Otherwise it
+// returns the reason why the others were not started.
 func (f *Fleet) failure(ctx context.Context, errs <-chan error, started int) error {
 	for range started {
 		if err := <-errs; err != nil {
@@ -201,7 +206,7 @@ func (f *Fleet) start(p peer, v view) {
 	f.running.Go(func() { v.RunWithContext(f.ctx) })
 }
 
-// reach waits for a peer and its view.
+// reach waits until the view of a peer has synced.
 func (f *Fleet) reach(ctx context.Context, p peer, v view) error {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
@@ -209,7 +214,7 @@ func (f *Fleet) reach(ctx context.Context, p peer, v view) error {
 	for !v.HasSynced() {
 		select {
 		case <-ready:
-			ready = nil // and what is left is to look again
+			ready = nil // then only poll
 		case <-ticker.C:
 		case <-ctx.Done():
 			if err := p.Healthy(); err != nil {
@@ -223,10 +228,10 @@ func (f *Fleet) reach(ctx context.Context, p peer, v view) error {
 	return nil
 }
 
-// Resync makes the source and all agents compare what they have.
+// Resync starts a resync between the source and all agents.
 func (f *Fleet) Resync() { f.pulse.beat(f.ctx.Done()) }
 
-// Cut ends all connections at once; each client makes another.
+// Cut closes all connections at once. Each client connects again.
 func (f *Fleet) Cut() {
 	var cuts sync.WaitGroup
 	cuts.Go(f.link.cut)
@@ -236,7 +241,7 @@ func (f *Fleet) Cut() {
 	cuts.Wait()
 }
 
-// Connected is how many are connected.
+// Connected returns the number of connected clients.
 func (f *Fleet) Connected() int {
 	n := 0
 	if f.source.Healthy() == nil {
@@ -250,7 +255,7 @@ func (f *Fleet) Connected() int {
 	return n
 }
 
-// Stop ends everybody and returns when nothing is left.
+// Stop stops the source and the agents, and waits for their end.
 func (f *Fleet) Stop() {
 	f.cancel()
 	f.running.Wait()

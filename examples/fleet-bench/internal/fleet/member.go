@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// member is an agent and a work controller that applies nothing and says that it did.
+// member is an agent with a work controller that reports success without applying.
 type member struct {
 	cluster string
 	agent   *work.Agent
@@ -55,9 +55,9 @@ func (f *Fleet) newMember(i int) (*member, error) {
 	return m, err
 }
 
-// handle reports on a version that it has not reported on, and lets go of what is deleted.
+// handle reports the status of a new generation, and removes the finalizers of a deleted work.
 func (m *member) handle(obj *workv1.ManifestWork) {
-	ctx := context.Background() // writes do not wait
+	ctx := context.Background() // writes do not block
 	var err error
 	switch {
 	case obj.DeletionTimestamp != nil && len(obj.Finalizers) > 0:
@@ -70,7 +70,7 @@ func (m *member) handle(obj *workv1.ManifestWork) {
 	}
 }
 
-// conditions are what a work agent says when all went well.
+// conditions is the status of a work agent after success.
 const conditions = `{"status":{"conditions":[` +
 	`{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete","message":"Apply manifest work complete","observedGeneration":%[1]s,"lastTransitionTime":"2026-01-01T00:00:00Z"},` +
 	`{"type":"Available","status":"True","reason":"ResourcesAvailable","message":"All resources are available","observedGeneration":%[1]s,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
@@ -79,7 +79,7 @@ func report(generation int64) []byte {
 	return fmt.Appendf(nil, conditions, strconv.FormatInt(generation, 10))
 }
 
-// observed is the generation that the status is about, 0 without a status.
+// observed returns the generation of the status, or 0 without a status.
 func observed(obj *workv1.ManifestWork) int64 {
 	if len(obj.Status.Conditions) == 0 {
 		return 0

@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// Kind is what an event is about.
+// Kind is the kind of an event.
 type Kind int
 
 // The kinds of events. A resync is a list of works or their digest, or a request for a list.
@@ -31,7 +31,7 @@ const (
 // Kinds are the names of the kinds.
 var Kinds = [kinds]string{"spec", "status", "resync", "presence"}
 
-// kindOf reads the type of an event of either profile.
+// kindOf returns the kind of an event of either profile.
 func kindOf(e *ce.Event) Kind {
 	switch eventType := e.Type(); {
 	case codec.IsPresence(e):
@@ -44,26 +44,27 @@ func kindOf(e *ce.Event) Kind {
 	return Spec
 }
 
-// Traffic is how many events of one kind were published, with how many bytes of data, and the largest data of one.
+// Traffic has the number of published events of one kind, their bytes of data, and the largest
+// data.
 type Traffic struct {
 	Events, Bytes, Largest int64
 }
 
-// Meter counts what a fleet publishes, and the connections it makes. Each event is counted once, where it is
-// published. All methods may be called from any goroutine.
+// Meter counts the published events and the connections of a fleet. Each event is counted once,
+// when it is published. All methods may be called from any goroutine.
 type Meter struct {
 	events, bytes, largest [kinds]atomic.Int64
 	connects               atomic.Int64
-	last                   atomic.Int64 // when an event was published or received, as Unix nanoseconds
+	last                   atomic.Int64 // when the last event was published or received, as Unix nanoseconds
 }
 
-// Connects is how many connections were made so far.
+// Connects returns the number of connections so far.
 func (m *Meter) Connects() int64 { return m.connects.Load() }
 
-// Last is when the last event was published or received.
+// Last returns when the last event was published or received.
 func (m *Meter) Last() time.Time { return time.Unix(0, m.last.Load()) }
 
-// Reset begins to count anew and returns what was counted.
+// Reset returns the counters and sets them to 0.
 func (m *Meter) Reset() [kinds]Traffic {
 	var all [kinds]Traffic
 	for k := range all {
@@ -85,7 +86,7 @@ func (m *Meter) published(message cloudevents.Message) {
 	m.last.Store(time.Now().UnixNano())
 }
 
-// link is a transport that is counted and can be cut.
+// link is a transport that counts its traffic and can be cut.
 type link struct {
 	cloudevents.Transport
 	meter *Meter
@@ -112,7 +113,7 @@ func (l *link) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloud
 	return &meteredConn{Conn: conn, meter: l.meter}, nil
 }
 
-// cut ends the connection; whoever uses it makes another.
+// cut closes the connection. Its user connects again.
 func (l *link) cut() {
 	l.mu.Lock()
 	conn := l.conn

@@ -9,11 +9,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// never is an interval that no run lasts. A pulse knows by it which ticker it is asked for.
+// never is an interval that is longer than any run. A pulse identifies its ticker by it.
 const never = 1000 * time.Hour
 
-// pulse is the real clock, but for one ticker that ticks when beat is called: so a source compares what it has with
-// its agents at the moment that is measured.
+// pulse is the real clock, except for one ticker that ticks when beat is called. So a source starts
+// its resync at the measured moment.
 type pulse struct {
 	clock.RealClock
 	ticks chan time.Time
@@ -29,7 +29,7 @@ func (p *pulse) NewTicker(d time.Duration) clock.Ticker {
 	return p.RealClock.NewTicker(d)
 }
 
-// beat returns when the tick was taken, or nobody will take it.
+// beat waits until the tick was received, or ended is closed.
 func (p *pulse) beat(ended <-chan struct{}) {
 	select {
 	case p.ticks <- time.Now():

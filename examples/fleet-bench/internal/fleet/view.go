@@ -17,11 +17,11 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// view is how an agent or the hub sees its works.
+// view is the watch of an agent or the hub on its works.
 type view interface {
 	// RunWithContext returns when ctx has ended.
 	RunWithContext(ctx context.Context)
-	// HasSynced is whether what was there at the beginning has been seen.
+	// HasSynced reports whether the initial list is complete.
 	HasSynced() bool
 }
 
@@ -31,7 +31,8 @@ func newInformer(c workclientset.Interface, h cache.ResourceEventHandlerFuncs) (
 	return informer, err
 }
 
-// stream is a watch without a cache behind it: all that a simulated agent needs, at a fraction of an informer's cost.
+// stream is a watch without a cache. It is enough for a simulated agent, and cheaper than an
+// informer.
 type stream struct {
 	works  worktyped.ManifestWorkInterface
 	handle func(*workv1.ManifestWork)
@@ -58,7 +59,7 @@ func (s *stream) RunWithContext(ctx context.Context) {
 		for e := range w.ResultChan() {
 			s.event(e)
 		}
-		w.Stop() // one that was too slow begins anew
+		w.Stop() // a watch that was too slow starts again
 	}
 }
 

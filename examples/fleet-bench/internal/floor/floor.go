@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package floor is what a broker and a plain MQTT client can do: messages of the same sizes go out and come back, with
-// no events, no cache and no informer around them.
+// Package floor measures a broker with a plain MQTT client: messages of the same sizes make round
+// trips, without events, caches and informers.
 package floor
 
 import (
@@ -28,18 +28,19 @@ const (
 	echoes     = 4
 	publishers = 16
 	backSize   = 700 // bytes
-	perEcho    = 512 // how many may wait to be echoed
+	perEcho    = 512 // limit of messages that wait for the echo
 )
 
-// Options says what to send.
+// Options configures [Run].
 type Options struct {
-	// MQTT is the way to the broker: mqtt only, and no files but PasswordFile are read.
+	// MQTT has the broker. Only mqtt:// is supported. See [Check].
 	MQTT mqtt.Options
-	// Trips is how many messages go out, Size how large each is, in bytes, and UnderWay how many have not come back.
+	// Trips is the number of messages, Size their size in bytes, and UnderWay the limit of
+	// concurrent round trips.
 	Trips, Size, UnderWay int
 }
 
-// Check says why there can be no floor with these options.
+// Check returns an error if the floor cannot be measured with these options.
 func Check(o mqtt.Options) error {
 	if u, err := url.Parse(o.BrokerURL); err != nil || u.Scheme != "mqtt" {
 		return fmt.Errorf("the floor is measured over mqtt:// only, not %s", o.BrokerURL)
@@ -58,13 +59,13 @@ type echo struct {
 	latency *measure.Histogram
 	series  *measure.Series
 	ahead   chan struct{}
-	back    chan struct{} // closed when all have come back
+	back    chan struct{} // closed after the last round trip
 	left    atomic.Int64
 	clients []*paho.Client
 	errs    chan error
 }
 
-// Run sends and waits until everything has come back.
+// Run sends all messages and waits for the end of their round trips.
 func Run(ctx context.Context, o Options) (*measure.Histogram, *measure.Series, time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -160,7 +161,8 @@ func (e *echo) dial(ctx context.Context, filter string, receive func(*paho.Publi
 	return client, nil
 }
 
-// startEcho answers each message with a shorter one that begins with the same eight bytes.
+// startEcho starts a client that answers each message with a message of backSize bytes. It begins
+// with the same eight bytes.
 func (e *echo) startEcho(ctx context.Context, i int, running *sync.WaitGroup) error {
 	received := make(chan []byte, perEcho)
 	client, err := e.dial(ctx, fmt.Sprintf("%s/out/%d", e.prefix, i), func(p *paho.Publish) {

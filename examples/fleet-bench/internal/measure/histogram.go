@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package measure counts what a run costs: time, memory, processor and bytes on the wire.
+// Package measure measures a run: time, memory, processor time and bytes on the wire.
 package measure
 
 import (
@@ -12,13 +12,14 @@ import (
 )
 
 const (
-	// subBits gives each power of two 32 buckets: a value is off by 3 % at most.
+	// subBits sets 32 buckets for each power of two: the error of a value is at most 3 %.
 	subBits = 5
 	buckets = 64 << subBits
 )
 
-// Histogram counts durations. It is as large for ten values as for ten million, so that it does not show in what is
-// measured beside it. The zero value is empty; all methods may be called from any goroutine.
+// Histogram counts durations. Its size does not depend on the number of values, so it does not
+// distort measurements of memory. The zero value is empty. All methods may be called from any
+// goroutine.
 type Histogram struct {
 	counts [buckets]atomic.Int64
 	max    atomic.Int64
@@ -36,7 +37,7 @@ func (h *Histogram) Add(d time.Duration) {
 	}
 }
 
-// Count is how many were added.
+// Count returns the number of durations.
 func (h *Histogram) Count() int64 {
 	var n int64
 	for i := range h.counts {
@@ -45,7 +46,7 @@ func (h *Histogram) Count() int64 {
 	return n
 }
 
-// Quantile returns the duration that a share q of all do not exceed; 0 when there are none.
+// Quantile returns the duration that a share q of all durations do not exceed, or 0 if it is empty.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := int64(math.Ceil(q * float64(h.Count())))
 	var seen int64
@@ -57,10 +58,10 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.Max()
 }
 
-// Max is the longest.
+// Max returns the longest duration.
 func (h *Histogram) Max() time.Duration { return time.Duration(h.max.Load()) }
 
-// bucketOf is exact below 64 ns and logarithmic above.
+// bucketOf returns the bucket of a value: exact below 64 ns and logarithmic above.
 func bucketOf(v uint64) int {
 	if v < 2<<subBits {
 		return int(v)
@@ -69,7 +70,7 @@ func bucketOf(v uint64) int {
 	return shift<<subBits + int(v>>shift)
 }
 
-// upper is the largest value of a bucket.
+// upper returns the largest value of a bucket.
 func upper(i int) uint64 {
 	if i < 2<<subBits {
 		return uint64(i)

@@ -8,15 +8,15 @@ import (
 	"runtime/metrics"
 )
 
-// Memory is what lives in the process, in bytes.
+// Memory is the memory of the process, in bytes.
 type Memory struct {
 	Heap  int64 // live objects
 	Stack int64 // of all goroutines
 }
 
-// Live collects garbage and returns what is left.
+// Live collects garbage and returns the live memory.
 func Live() Memory {
-	for range 2 { // what has a finalizer goes with the second
+	for range 2 { // the second collects objects with finalizers
 		runtime.GC()
 	}
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
@@ -24,12 +24,12 @@ func Live() Memory {
 	return Memory{Heap: int64(samples[0].Value.Uint64()), Stack: int64(samples[1].Value.Uint64())}
 }
 
-// Minus is what came since before.
+// Minus returns the difference from before.
 func (m Memory) Minus(before Memory) Memory {
 	return Memory{Heap: m.Heap - before.Heap, Stack: m.Stack - before.Stack}
 }
 
-// Allocated is how many bytes were allocated since the process began.
+// Allocated returns the bytes that were allocated since the start of the process.
 func Allocated() int64 {
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(samples)

@@ -7,8 +7,8 @@ package measure
 
 import "time"
 
-// CPU is not known on this system.
+// CPU returns 0: this system is not supported.
 func CPU() time.Duration { return 0 }
 
-// AllowFiles has nothing to raise on this system.
+// AllowFiles does nothing on this system.
 func AllowFiles(int) error { return nil }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// CPU is the processor time that this process has used.
+// CPU returns the processor time of this process.
 func CPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -20,7 +20,7 @@ func CPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// AllowFiles makes sure that the process may open as many files, and raises its soft limit where that is too low.
+// AllowFiles ensures that the process may open so many files. It raises the soft limit if needed.
 func AllowFiles(want int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Step is how long each value of a [Series] counts.
+// Step is the duration of each value of a [Series].
 const Step = 100 * time.Millisecond
 
 // Series counts events over time. All methods may be called from any goroutine.
@@ -19,7 +19,7 @@ type Series struct {
 	counts []int
 }
 
-// NewSeries begins now.
+// NewSeries returns a series that starts now.
 func NewSeries() *Series { return &Series{began: time.Now(), counts: make([]int, 0, 1024)} }
 
 // Add counts one event.
@@ -33,7 +33,8 @@ func (s *Series) Add() {
 	s.counts[at]++
 }
 
-// PerSecond returns the rate in each step. The last one is left out, unless it is the only one: it is not over.
+// PerSecond returns the rate in each step. It omits the last step, which is incomplete, unless it
+// is the only one.
 func (s *Series) PerSecond() []float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 	"sync"
 )
 
-// Bytes is what went over sockets, TLS included, TCP's own headers not.
+// Bytes is the traffic of sockets, with TLS and without TCP headers.
 type Bytes struct {
 	Sent, Received int64
 }
 
-// Wire counts the bytes between this process and one server. It asks the system about the sockets, so nothing is in
-// the way of what is measured.
+// Wire counts the bytes between this process and one server. It reads the counters of the system,
+// so it does not slow down the connections.
 type Wire struct {
 	servers map[netip.AddrPort]bool
 
@@ -27,7 +27,7 @@ type Wire struct {
 	total Bytes
 }
 
-// NewWire counts what goes to and from host:port.
+// NewWire returns a counter for the traffic with host:port.
 func NewWire(ctx context.Context, hostPort string) (*Wire, error) {
 	host, service, err := net.SplitHostPort(hostPort)
 	if err != nil {
@@ -48,8 +48,8 @@ func NewWire(ctx context.Context, hostPort string) (*Wire, error) {
 	return w, nil
 }
 
-// Total returns the bytes so far and whether the system tells them. What a connection that has ended moved after the
-// last call is not in it, so call it before connections end.
+// Total returns the bytes so far, and whether the system reports them. It misses the bytes that a
+// closed connection moved after the last call, so call it before connections end.
 func (w *Wire) Total() (Bytes, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +60,7 @@ func (w *Wire) Total() (Bytes, bool) {
 	for local, bytes := range now {
 		before := w.seen[local]
 		if bytes.Sent < before.Sent || bytes.Received < before.Received {
-			before = Bytes{} // another connection has got the port
+			before = Bytes{} // another connection has the same port
 		}
 		w.total.Sent += bytes.Sent - before.Sent
 		w.total.Received += bytes.Received - before.Received

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets returns what each connection of this process to one of the servers has moved, by local address. It reads
-// only, so a file that is closed or opened meanwhile does no harm.
+// sockets returns the bytes of each connection of this process to one of the servers, by local
+// address. It only reads, so files may be opened and closed in the meantime.
 func sockets(servers map[netip.AddrPort]bool) (map[netip.AddrPort]Bytes, bool) {
 	files, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -7,5 +7,5 @@ package measure
 
 import "net/netip"
 
-// sockets is not known on this system.
+// sockets returns false: this system is not supported.
 func sockets(map[netip.AddrPort]bool) (map[netip.AddrPort]Bytes, bool) { return nil, false }

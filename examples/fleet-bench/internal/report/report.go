@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report says what a run has measured: as text, as JSON and as a drawing.
+// Package report has the results of a run: as text, as JSON and as a drawing.
 package report
 
 import (
@@ -10,25 +10,25 @@ import (
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/measure"
 )
 
-// Report is a whole run.
+// Report has the results of a run.
 type Report struct {
 	Machine  Machine  `json:"machine"`
 	Settings Settings `json:"settings"`
 	Phases   []Phase  `json:"phases"`
-	// PerAgent is what one connected agent keeps in memory, with its informer unless it is light, PerWork what one work does in the
-	// caches of source and agent and in both informers.
+	// PerAgent is the memory of one connected agent, with its informer unless it is light. PerWork
+	// is the memory of one work in the caches of source and agent and in both informers.
 	PerAgent *Memory `json:"perAgent,omitempty"`
 	PerWork  *Memory `json:"perWork,omitempty"`
 }
 
-// Machine is where it ran.
+// Machine describes the machine of the run.
 type Machine struct {
 	System string `json:"system"`
 	CPUs   int    `json:"cpus"`
 	Go     string `json:"go"`
 }
 
-// Settings are the run's options.
+// Settings are the options of the run.
 type Settings struct {
 	Broker   string `json:"broker"`
 	Profile  string `json:"profile"`
@@ -40,13 +40,13 @@ type Settings struct {
 	Light    bool   `json:"light"`
 }
 
-// Memory is in bytes.
+// Memory is an amount of memory in bytes.
 type Memory struct {
 	Heap  int64 `json:"heapBytes"`
 	Stack int64 `json:"stackBytes"`
 }
 
-// Share is what each of n has of a total.
+// Share returns an nth of a total.
 func Share(total measure.Memory, n int) *Memory {
 	return &Memory{Heap: total.Heap / int64(max(n, 1)), Stack: total.Stack / int64(max(n, 1))}
 }
@@ -54,23 +54,25 @@ func Share(total measure.Memory, n int) *Memory {
 // Phase is one part of a run.
 type Phase struct {
 	Name string `json:"name"`
-	// Unit is what was counted.
+	// Unit is the name of the counted operations.
 	Unit      string  `json:"unit"`
 	Count     int64   `json:"count"`
 	Seconds   float64 `json:"seconds"`
 	PerSecond float64 `json:"perSecond"`
-	// Latency is from the call, or in the paced phase from the moment that the call was due, to the hub's informer.
+	// Latency is the time from the call to the event in the hub's informer. In the paced phase, it
+	// starts when the call was due.
 	Latency *Latency `json:"latency,omitempty"`
-	// Wire is what went over all connections of this process.
+	// Wire is the traffic of all connections of this process.
 	Wire *Wire `json:"wire,omitempty"`
-	// Events are the published events by what they are about.
+	// Events are the published events by kind.
 	Events map[string]Traffic `json:"events,omitempty"`
-	// CPUMicros is the processor time of this process, without the broker, for each of Count; AllocatedBytes likewise.
+	// CPUMicros is the processor time of this process, without the broker, for each of Count.
+	// AllocatedBytes is the allocated memory for each of Count.
 	CPUMicros      float64 `json:"cpuMicrosEach"`
 	AllocatedBytes int64   `json:"allocatedBytesEach"`
-	// Facts are further times, in seconds, by what they mean.
+	// Facts are further times.
 	Facts []Fact `json:"facts,omitempty"`
-	// Series is the rate in each step of time.
+	// Series is the rate in each step of StepSeconds.
 	Series      []float64 `json:"series,omitempty"`
 	StepSeconds float64   `json:"stepSeconds,omitempty"`
 }
@@ -80,13 +82,13 @@ func (p *Phase) Fact(name string, d time.Duration) {
 	p.Facts = append(p.Facts, Fact{Name: name, Seconds: d.Seconds()})
 }
 
-// Fact is a time of its own.
+// Fact is a named time.
 type Fact struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
 }
 
-// Latency is in milliseconds.
+// Latency has percentiles in milliseconds.
 type Latency struct {
 	P50  float64 `json:"p50Millis"`
 	P90  float64 `json:"p90Millis"`
@@ -95,7 +97,7 @@ type Latency struct {
 	Max  float64 `json:"maxMillis"`
 }
 
-// LatencyOf reads a histogram.
+// LatencyOf returns the percentiles of a histogram.
 func LatencyOf(h *measure.Histogram) *Latency {
 	millis := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	return &Latency{
@@ -104,20 +106,20 @@ func LatencyOf(h *measure.Histogram) *Latency {
 	}
 }
 
-// Wire is in bytes.
+// Wire is the traffic on the wire in bytes.
 type Wire struct {
 	Sent     int64 `json:"sentBytes"`
 	Received int64 `json:"receivedBytes"`
 }
 
-// Traffic is the events of one kind.
+// Traffic has the numbers of the events of one kind.
 type Traffic struct {
 	Events  int64 `json:"events"`
 	Bytes   int64 `json:"dataBytes"`
 	Largest int64 `json:"largestDataBytes"`
 }
 
-// Phase returns the phase with a name, nil when there was none.
+// Phase returns the phase with a name, or nil.
 func (r *Report) Phase(name string) *Phase {
 	for i := range r.Phases {
 		if r.Phases[i].Name == name {

@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// The drawing's measures, in pixels.
+// The sizes in the drawing, in pixels.
 const (
 	width      = 900
-	left       = 110 // where plots begin
-	right      = 700 // and end; values stand beside them
+	left       = 110 // start of plots
+	right      = 700 // end of plots; values are next to them
 	rowHeight  = 34
 	plotHeight = 220
-	points     = 80 // of a line, at most
+	points     = 80 // limit for a line
 )
 
-// style makes the drawing readable on light and on dark pages. There are no variables in it, since not everything that
-// draws SVGs knows them. Phase n has the class pn.
+// style makes the drawing readable on light and on dark pages. It has no variables, since not all
+// SVG renderers support them. Phase n has the class pn.
 const style = `
 text { font: 13px system-ui, sans-serif; fill: #1f2328; } .page { fill: #ffffff; }
 text.soft { font-size: 11px; fill: #59636e; } text.title { font-size: 17px; font-weight: 600; } text.head { font-weight: 600; }
@@ -31,12 +31,12 @@ line.grid { stroke: #d1d9e0; stroke-width: 1; } .line { fill: none; stroke-width
   text { fill: #f0f6fc; } .page { fill: #0d1117; } text.soft { fill: #9198a1; } line.grid { stroke: #3d444d; } }
 `
 
-// colours are those of the phases in drawn, for light and for dark pages.
+// colours are the colours of the phases in drawn, for light and for dark pages.
 var colours = [][2]string{
 	{"#59636e", "#9198a1"}, {"#0969da", "#4493f8"}, {"#bc4c00", "#f0883e"}, {"#1a7f37", "#3fb950"}, {"#8250df", "#ab7df8"}, {"#bf3989", "#f778ba"},
 }
 
-// palette is the part of the style that colours the phases.
+// palette returns the style rules for the colours of the phases.
 func palette() string {
 	var light, dark strings.Builder
 	for i, colour := range colours {
@@ -47,7 +47,7 @@ func palette() string {
 	return light.String() + "@media (prefers-color-scheme: dark) {\n" + dark.String() + "}\n"
 }
 
-// drawn are the phases that a drawing shows, in the order of their colours.
+// drawn are the phases in a drawing, in the order of their colours.
 var drawn = []string{"floor", "create", "paced", "update", "probe", "delete"}
 
 // canvas collects elements.
@@ -62,7 +62,7 @@ func (c *canvas) grid(x1, y1, x2, y2 float64) {
 	fmt.Fprintf(c, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="grid"/>`+"\n", x1, y1, x2, y2)
 }
 
-// series is a phase that is drawn.
+// series is a phase in the drawing.
 type series struct {
 	*Phase
 	class string // its colour
@@ -94,7 +94,7 @@ func Draw(w io.Writer, r *Report) error {
 	return err
 }
 
-// latency draws a row for each phase, from the median to the slowest of a thousand, on a logarithmic scale.
+// latency draws a row for each phase, from p50 to p99.9, on a logarithmic scale.
 func (c *canvas) latency(y float64, rows []series) float64 {
 	c.text(24, y, "head", "start", "Latency")
 	c.text(left+16, y, "soft", "start", "of a round trip, logarithmic: p50, p90, p99 and p99.9")
@@ -129,7 +129,7 @@ func (c *canvas) latency(y float64, rows []series) float64 {
 	return bottom + 16
 }
 
-// short is a power of ten on an axis.
+// short formats a power of ten for an axis.
 func short(ms float64) string {
 	if ms >= 1000 {
 		return fmt.Sprintf("%g s", ms/1000)
@@ -137,7 +137,7 @@ func short(ms float64) string {
 	return fmt.Sprintf("%g ms", ms)
 }
 
-// throughput draws a line for each phase, all from the same beginning.
+// throughput draws a line for each phase, all from the same start.
 func (c *canvas) throughput(y float64, lines []series) float64 {
 	c.text(24, y, "head", "start", "Throughput")
 	c.text(left+16, y, "soft", "start", "per second, over the time of each phase")
@@ -176,7 +176,7 @@ func (c *canvas) throughput(y float64, lines []series) float64 {
 	return bottom + 16
 }
 
-// thinned joins steps until few enough are left to see.
+// thinned joins steps until at most points are left.
 func thinned(values []float64, step float64) ([]float64, float64) {
 	by := max(1, (len(values)+points-1)/points)
 	var thin []float64
@@ -190,7 +190,7 @@ func thinned(values []float64, step float64) ([]float64, float64) {
 	return thin, step * float64(by)
 }
 
-// nice is a round number that is no less, and divides well by four.
+// nice returns the smallest round number that is at least v and divides well by four.
 func nice(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, factor := range []float64{1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8} {

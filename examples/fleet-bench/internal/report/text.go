@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Head is what is printed before the first phase.
+// Head returns the text before the first phase.
 func (r *Report) Head() string {
 	s := r.Settings
 	mode := "structured"
@@ -25,7 +25,7 @@ func (r *Report) Head() string {
 		r.Machine.System, r.Machine.CPUs, r.Machine.Go)
 }
 
-// Text is what is printed after a phase.
+// Text returns the text of a phase.
 func (p *Phase) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-10s %s %s in %.2f s: %s/s", p.Name, count(p.Count), p.Unit, p.Seconds, count(int64(p.PerSecond)))
@@ -53,7 +53,7 @@ func (p *Phase) Text() string {
 	return b.String()
 }
 
-// Tail is what is printed after the last phase.
+// Tail returns the text after the last phase.
 func (r *Report) Tail() string {
 	var b strings.Builder
 	each := func(what string, m *Memory) {
@@ -79,7 +79,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// count groups digits.
+// count formats a number with groups of digits.
 func count(n int64) string {
 	digits := fmt.Sprint(n)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {

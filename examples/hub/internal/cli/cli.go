@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
-// Usage is what --help shows.
+// Usage is the output of --help.
 const Usage = `Usage: go run ./examples/hub --broker URL [flags]
 
 Runs applications on clusters: takes documents that say what runs where, sends them as
@@ -90,7 +90,7 @@ examples/hub/internal/httpapi.
 Exit status: 0 when it was asked to end, 1 after an error, 2 for a wrong command line.
 `
 
-// Options is what the command line asks for.
+// Options has the values of the command line.
 type Options struct {
 	Broker            mqtt.Options
 	Source            string
@@ -101,19 +101,19 @@ type Options struct {
 	MaxMemory         int // MiB
 	Patience          time.Duration
 	Verbose           bool
-	// Customizations are the files and folders of --customizations.
+	// Customizations are the values of --customizations: files and folders.
 	Customizations []string
-	// AllowedHosts are those of --allowed-host.
+	// AllowedHosts are the values of --allowed-host.
 	AllowedHosts []string
 
-	// Hosts, Services and Networks are those of --allow-webhook.
+	// Hosts, Services and Networks are the values of --allow-webhook.
 	Hosts, Services []string
 	Networks        []netip.Prefix
 }
 
-// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] for --help.
 func Parse(args []string) (Options, error) {
-	o := Options{Services: []string{}} // not nil, which is all
+	o := Options{Services: []string{}} // nil would allow all
 	flags := command.NewFlags("hub")
 	for name, value := range map[string]*string{
 		"broker": &o.Broker.BrokerURL, "broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile, "broker-key": &o.Broker.KeyFile,

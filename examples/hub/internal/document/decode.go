@@ -18,23 +18,24 @@ import (
 )
 
 const (
-	// MaxBytes is how large a document may be.
+	// MaxBytes is the maximum size of a document.
 	MaxBytes = 1 << 20
-	// MaxValues is the limit of its fields and list elements. An element with three bytes of text
-	// can take hundreds of bytes in memory.
+	// MaxValues is the maximum number of its fields and list elements. An element with three bytes
+	// of text can take hundreds of bytes in memory.
 	MaxValues = 100_000
 )
 
-// Error says what is wrong with a document, and where.
+// Error is a problem of a document, with its position.
 type Error struct {
-	// Where is the file and the number of the document in it, from 1, or the kind and name of one that came otherwise.
+	// Where is the file and the number of the document in it, starting at 1. For documents of the
+	// API it is the kind and name.
 	Where string
-	// Field is the path of the field: spec.parts[0].name. It is empty where it is the document as a whole.
+	// Field is the path of the field: spec.parts[0].name. It is empty for the document as a whole.
 	Field   string
 	Problem string
 }
 
-// Error returns all three.
+// Error returns Where, Field and Problem.
 func (e *Error) Error() string {
 	if e.Field == "" {
 		return e.Where + ": " + e.Problem
@@ -42,18 +43,20 @@ func (e *Error) Error() string {
 	return e.Where + ": " + e.Field + ": " + e.Problem
 }
 
-// Document is one document.
+// Document is a decoded document.
 type Document struct {
 	Kind Kind
 	Name string
-	// Where says where it comes from.
+	// Where is the origin of the document, as in [Error].
 	Where string
-	// Object is a *Cluster, an *Application, a *Placement or the configuration of webhooks, and JSON the same as text. Neither may be changed.
+	// Object is a *Cluster, an *Application, a *Placement or a configuration of webhooks. JSON is
+	// the same as text. Neither may be changed.
 	Object any
 	JSON   []byte
 }
 
-// Decode reads all documents of a file, or of a request; where names that. Parts without content do not count.
+// Decode decodes all documents of a file or of a request. where names the file or request. Empty
+// documents are skipped.
 func Decode(data []byte, where string) ([]*Document, error) {
 	var out []*Document
 	for part, err := range yamldoc.Split(data) {
@@ -69,7 +72,7 @@ func Decode(data []byte, where string) ([]*Document, error) {
 	return out, nil
 }
 
-// DecodeOne reads one document, of which it says where it is from by kind and name.
+// DecodeOne decodes one document and sets its Where to kind and name.
 func DecodeOne(data []byte) (*Document, error) {
 	all, err := Decode(data, "the body")
 	if err != nil {
@@ -152,11 +155,11 @@ func decodeJSON(raw []byte, where string) (*Document, error) {
 	if wrong := check(d.Object); wrong != nil {
 		return nil, &Error{where, wrong.Field, wrong.ErrorBody()}
 	}
-	_, err = d.rollout(func(c Clusters) []string { return c.Names }) // labels are not known here
+	_, err = d.rollout(func(c Clusters) []string { return c.Names }) // labels are unknown here
 	return d, err
 }
 
-// strictError is about a field that there is not, or that is there twice.
+// strictError returns the error for an unknown or duplicate field.
 func strictError(where string, err error) error {
 	out := &Error{Where: where, Problem: err.Error()}
 	var field kjson.FieldError
@@ -173,7 +176,7 @@ func oneLine(text string) string {
 	return space.ReplaceAllString(strings.TrimPrefix(text, "yaml: "), " ")
 }
 
-// WithName returns an Error where a document has another kind or name than those that it is asked to have.
+// WithName returns an Error if the document does not have this kind and name.
 func (d *Document) WithName(kind Kind, name string) error {
 	switch {
 	case d.Kind != kind:

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package document has the documents that tell the hub what to run where, in YAML or JSON. A file may have any number of
-// them, divided by lines of three dashes, and 64 MiB; a document may have 1 MiB. examples/hub/samples has one of each.
+// Package document has the documents that configure the hub, in YAML or JSON. A file may have
+// several documents, separated by lines of three dashes, and up to 64 MiB; a document may have 1
+// MiB. examples/hub/samples has one of each kind.
 //
-// A Cluster is known to the hub by its name, which is also the name of its agent on the broker:
+// A Cluster is identified by its name, which is also the name of its agent on the broker:
 //
 //	apiVersion: hub.spokewire.io/v1alpha1
 //	kind: Cluster
@@ -12,8 +13,9 @@
 //	  name: cluster1
 //	  labels: {region: north}
 //
-// An Application has parts, each with templates of manifests. Parts are rolled out at the same time, unless one depends on another: then
-// it waits until that is Ready on the same cluster, and for a time more.
+// An Application has parts, each with templates of manifests. Parts are rolled out at the same
+// time, unless one depends on another. A dependent part waits until the other part is Ready on the
+// same cluster, and then for an optional time.
 //
 //	apiVersion: hub.spokewire.io/v1alpha1
 //	kind: Application
@@ -30,18 +32,22 @@
 //	    dependsOn:
 //	    - {part: database, wait: 2s}
 //	    manifests:
-//	    - hook: pre-install      # a Job, say: applied before the others of the part, and waited for
+//	    - hook: pre-install      # for example a Job: the rest of the part waits until it is ready
 //	      template: ...
 //	    - template: ...
 //
-// A part is Ready when the agent of the cluster has applied all of its objects, and they do what they are for: replicas are available, Jobs are
-// complete, and a webhook that judges them finds them healthy. With condition: Deployed the part that depends on it waits only until they are
-// written for the agent. That does not wait for a cluster that is away, and there the second part may be applied before the first one.
+// A part is Ready when the agent of the cluster has applied all of its objects and the objects are
+// ready: replicas are available, Jobs are complete, and webhooks that interpret them report them as
+// healthy. With condition: Deployed the dependent part waits only until the objects are written for
+// the agent. This does not wait for a cluster that is offline, where the second part may be applied
+// before the first.
 //
-// Templates are those of Go's text/template, and make any number of YAML documents; a label that a cluster does not have is an error.
-// Package render says what they can use. Hooks are crd-install, pre-install, post-install, pre-delete and post-delete.
+// Templates are Go text/template templates and may produce several YAML documents. A label that a
+// cluster does not have is an error. Package render describes their variables and functions. Hooks
+// are crd-install, pre-install, post-install, pre-delete and post-delete.
 //
-// A Placement says which applications run on which clusters, by their names, by their labels, or both. An empty selector selects all.
+// A Placement selects the clusters for applications, by names, by labels, or both. An empty
+// selector selects all clusters.
 //
 //	apiVersion: hub.spokewire.io/v1alpha1
 //	kind: Placement
@@ -54,7 +60,7 @@
 //
 // An Application may have spec.rollout, with the fields of rsync.Rollout and rsync.RolloutGroup in
 // lower camel case. The clusters of a group are selected as in a Placement. Limits are numbers or
-// percentages, and times are texts:
+// percentages, and times are strings:
 //
 //	spec:
 //	  rollout:
@@ -74,8 +80,10 @@
 //
 // The doc of examples/hub describes rollouts, and rsync/ROLLOUT.md all fields.
 //
-// And there are the configurations of webhooks that say whether objects are healthy of kinds that the hub does not know:
-// ResourceInterpreterWebhookConfiguration and ResourceExploringWebhookConfiguration of config.karmada.io/v1alpha1.
+// The last two kinds configure webhooks that report the health of kinds that the hub does not
+// support: ResourceInterpreterWebhookConfiguration and ResourceExploringWebhookConfiguration of
+// config.karmada.io/v1alpha1.
 //
-// Decoding is strict: a field that there is not, or that is there twice, is an error, which names file, document and field.
+// Decoding is strict: an unknown or duplicate field is an error that names file, document and
+// field.
 package document

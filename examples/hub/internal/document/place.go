@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// typeError is about a value of the wrong type in a document.
+// typeError returns the error for a value of the wrong type.
 func typeError(where string, raw []byte, err error) error {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {
@@ -27,10 +27,11 @@ func typeError(where string, raw []byte, err error) error {
 		article = "an"
 	}
 	out := &Error{where, strings.TrimPrefix(wrong.Field, "Header."), fmt.Sprintf("it is %s %s, and must be of another type", article, wrong.Value)}
-	if kind, _, _ := strings.Cut(wrong.Value, " "); wrong.Type.Kind() == reflect.String && (kind == "bool" || kind == "number") { // YAML has more words for these than one knows
+	if kind, _, _ := strings.Cut(wrong.Value, " "); wrong.Type.Kind() == reflect.String && (kind == "bool" || kind == "number") { // YAML has many spellings of these
 		out.Problem = fmt.Sprintf("it is a %s, and must be a text: put it in quotes", wrong.Value)
 	}
-	// The error does not name elements of lists and keys of maps. Where a type decodes itself its offset is that of a part.
+	// The error does not name elements of lists and keys of maps. If a type decodes itself, the
+	// offset is relative to a part.
 	if place := placeAt(raw, wrong.Offset); strings.HasPrefix(brackets.ReplaceAllString(place, ""), out.Field) {
 		out.Field = place
 	}
@@ -42,7 +43,7 @@ var (
 	plain    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 )
 
-// level is an object or a list that has begun.
+// level is an object or a list that is not closed yet.
 type level struct {
 	path  *field.Path
 	list  bool
@@ -51,7 +52,8 @@ type level struct {
 	value bool   // whether a value is next, and not a key
 }
 
-// placeAt returns the path of the first value of a text in JSON that has begun and reaches to an offset: that is where a decoder has stopped.
+// placeAt returns the path of the first JSON value that extends to an offset: the position at which
+// a decoder stopped.
 func placeAt(raw []byte, offset int64) string {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	levels := []*level{{value: true}}
@@ -82,7 +84,8 @@ func placeAt(raw []byte, offset int64) string {
 	}
 }
 
-// duplicateIn returns the path of the first repeated key of a text in YAML, or "". It does not parse a large text again.
+// duplicateIn returns the path of the first duplicate key of a YAML text, or "". It returns "" for
+// texts of more than 64 KiB, to avoid parsing them again.
 func duplicateIn(text []byte) string {
 	const large = 64 << 10
 	var root yamlv3.Node
@@ -98,7 +101,8 @@ func duplicateIn(text []byte) string {
 	return ""
 }
 
-// duplicate looks in a node, and follows no aliases: what they name is looked at where it is.
+// duplicate searches a node. It does not follow aliases: their anchors are searched at their own
+// position.
 func duplicate(node *yamlv3.Node, path *field.Path) *field.Path {
 	seen := map[string]bool{}
 	for i, child := range node.Content {
@@ -132,7 +136,7 @@ func (l *level) next() *field.Path {
 		l.index++
 		return l.path.Index(l.index - 1)
 	case l.path == nil && l.key == "":
-		return nil // all of it
+		return nil // the whole document
 	}
 	l.value = false
 	if plain.MatchString(l.key) {

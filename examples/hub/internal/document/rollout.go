@@ -20,8 +20,8 @@ func ClusterID(name string) appcontext.ClusterID {
 	return appcontext.ClusterID{Provider: Provider, Name: name}
 }
 
-// Rollout returns the rollout of an Application over the clusters that it is placed on, or nil if its
-// document has none. The error for a rollout that cannot finish is an [*Error].
+// Rollout returns the rollout of an Application over its clusters, or nil if the document has none.
+// The error for a rollout that cannot finish is an [*Error].
 func (d *Document) Rollout(clusters []*Cluster) (*rsync.Rollout, error) {
 	return d.rollout(func(c Clusters) (names []string) {
 		for _, one := range c.of(clusters) {
@@ -55,7 +55,7 @@ func (d *Document) rollout(names func(Clusters) []string) (*rsync.Rollout, error
 	return out, err
 }
 
-// The engine names fields as Go does, and counts the selected clusters of a group.
+// The engine uses the field names of Go, and counts the selected clusters of a group.
 var (
 	initial      = regexp.MustCompile(`\b[A-Z]`)
 	clusterIndex = regexp.MustCompile(`\[\d+\]$`)

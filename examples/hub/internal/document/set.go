@@ -13,13 +13,14 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// Key names a document of a set.
+// Key identifies a document of a set.
 type Key struct {
 	Kind Kind
 	Name string
 }
 
-// Set has documents, one of each kind and name. It is not changed: With and Without return others.
+// Set has at most one document of each kind and name. It is immutable: With and Without return new
+// sets.
 type Set struct {
 	documents map[Key]*Document
 }
@@ -37,7 +38,7 @@ func NewSet(documents ...*Document) (*Set, error) {
 	return s, nil
 }
 
-// With returns a set with a document added, or in the place of the one of its kind and name.
+// With returns a set in which a document is added, or replaces the one with the same kind and name.
 func (s *Set) With(d *Document) *Set {
 	documents := maps.Clone(s.documents)
 	documents[Key{d.Kind, d.Name}] = d
@@ -66,7 +67,7 @@ func (s *Set) Documents(kind Kind) []*Document {
 	return out
 }
 
-// Len returns how many documents there are.
+// Len returns the number of documents.
 func (s *Set) Len() int { return len(s.documents) }
 
 // All returns the objects of a kind in the order of their names.
@@ -114,7 +115,7 @@ func nameOf(object any) string {
 	return ""
 }
 
-// Kinds returns all kinds.
+// Kinds returns all kinds of documents.
 func Kinds() []Kind {
 	return []Kind{ClusterKind, ApplicationKind, PlacementKind, InterpretingKind, ExploringKind}
 }

@@ -18,7 +18,7 @@ import (
 // Kind is a kind of document.
 type Kind string
 
-// The kinds.
+// The kinds of documents.
 const (
 	ClusterKind      Kind = "Cluster"
 	ApplicationKind  Kind = "Application"
@@ -27,17 +27,17 @@ const (
 	ExploringKind    Kind = "ResourceExploringWebhookConfiguration"
 )
 
-// APIVersion is that of the first three kinds.
+// APIVersion is the API version of the first three kinds.
 const APIVersion = "hub.spokewire.io/v1alpha1"
 
-// Header is what each document begins with.
+// Header has the fields that all documents have.
 type Header struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       Kind     `json:"kind"`
 	Metadata   Metadata `json:"metadata"`
 }
 
-// Metadata names a document.
+// Metadata has the name and labels of a document.
 type Metadata struct {
 	Name   string            `json:"name"`
 	Labels map[string]string `json:"labels,omitempty"`
@@ -48,13 +48,13 @@ type Cluster struct {
 	Header `json:",inline"`
 }
 
-// Application is what runs on clusters.
+// Application is an application that runs on clusters.
 type Application struct {
 	Header `json:",inline"`
 	Spec   ApplicationSpec `json:"spec"`
 }
 
-// ApplicationSpec has the parts of an application.
+// ApplicationSpec has the parts of an application, and its rollout.
 type ApplicationSpec struct {
 	Parts   []Part                      `json:"parts"`
 	Rollout *rollouts.Rollout[Clusters] `json:"rollout,omitempty"`
@@ -78,38 +78,39 @@ type Part struct {
 // Dependency makes a part wait for another one.
 type Dependency struct {
 	Part string `json:"part"`
-	// Condition is Ready, which is the default, or Deployed.
+	// Condition is Ready (the default) or Deployed.
 	Condition string `json:"condition,omitempty"`
-	// Wait is how long to wait beyond that.
+	// Wait is how long to wait after the condition is met.
 	Wait string `json:"wait,omitempty"`
 }
 
-// Delay returns how long Wait is.
+// Delay returns Wait as a duration.
 func (d *Dependency) Delay() (time.Duration, error) { return time.ParseDuration(cmp.Or(d.Wait, "0")) }
 
 // Manifest is a template of objects.
 type Manifest struct {
-	// Hook is empty, or when the objects are applied that are not simply part of the part.
+	// Hook is the hook at which the objects are applied; empty for objects that are no hook.
 	Hook     string `json:"hook,omitempty"`
 	Template string `json:"template"`
 }
 
-// Placement brings applications to clusters.
+// Placement places applications on clusters.
 type Placement struct {
 	Header `json:",inline"`
 	Spec   PlacementSpec `json:"spec"`
 }
 
-// PlacementSpec says which applications run on which clusters.
+// PlacementSpec has the applications and selects their clusters.
 type PlacementSpec struct {
 	Applications []string `json:"applications"`
 	Clusters     Clusters `json:"clusters"`
 }
 
-// Clusters selects clusters: those that are named and those that the selector selects.
+// Clusters selects clusters: the named ones and the ones that the selector selects.
 type Clusters struct {
 	Names []string `json:"names,omitempty"`
-	// Selector selects by labels. Without one there are only the names; an empty one selects all clusters.
+	// Selector selects by labels. Without a selector only the names are selected; an empty one
+	// selects all clusters.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
@@ -126,11 +127,11 @@ func (s *Set) On(application string) []*Cluster {
 	return slices.DeleteFunc(clusters, func(c *Cluster) bool { return !placed[c] })
 }
 
-// of returns those of some clusters that are selected, in their order.
+// of returns the selected clusters, in their order.
 func (c Clusters) of(clusters []*Cluster) (out []*Cluster) {
 	selector, err := metav1.LabelSelectorAsSelector(c.Selector)
 	if err != nil {
-		selector = labels.Nothing() // Decode has refused it
+		selector = labels.Nothing() // refused by Decode
 	}
 	names := sets.New(c.Names...)
 	for _, one := range clusters {

@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// check returns the first error of a document by itself. Only the first is reported, so checks stop
-// at the first element of a list that has errors.
+// check returns the first error of a document without the others. Only the first is reported, so
+// checks stop at the first element of a list that has errors.
 func check(object any) *field.Error {
 	var errs field.ErrorList
 	switch o := object.(type) {
@@ -46,7 +46,7 @@ var (
 	groups   = spec.Child("rollout", "groups")
 )
 
-// checkName: names become parts of those of namespaces, works and topics.
+// checkName checks a name, which becomes part of the names of namespaces, works and topics.
 func checkName(path *field.Path, name string) field.ErrorList {
 	var errs field.ErrorList
 	for _, wrong := range utilvalidation.IsDNS1123Label(name) {
@@ -218,7 +218,7 @@ func (c Clusters) check(path *field.Path) field.ErrorList {
 	return checkSelector(path.Child("selector"), c.Selector)
 }
 
-// missing returns an error for a name of a cluster that has no document.
+// missing returns an error for a cluster name without a document.
 func (c Clusters) missing(s *Set, where string, path *field.Path) error {
 	for i, name := range c.Names {
 		if s.Document(ClusterKind, name) == nil {
@@ -228,7 +228,8 @@ func (c Clusters) missing(s *Set, where string, path *field.Path) error {
 	return nil
 }
 
-// Validate finds what documents say of others that are not there. It returns the first as an [*Error].
+// Validate checks the references between documents. It returns the first missing one as an
+// [*Error].
 func (s *Set) Validate() error {
 	for _, d := range s.Documents(PlacementKind) {
 		p := d.Object.(*Placement)

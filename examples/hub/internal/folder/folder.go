@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package folder reads the documents of a folder, and tells when they have changed.
+// Package folder reads the documents of a folder, and watches them for changes.
 package folder
 
 import (
@@ -16,15 +16,16 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 )
 
-// MaxBytes is how large a file may be. A document may be [document.MaxBytes].
+// MaxBytes is the maximum size of a file. A document may have [document.MaxBytes].
 const MaxBytes = 64 << 20
 
-// Read reads all documents in the files of a folder whose names end with .yaml, .yml or .json, in letters of any case, and that do not begin with a dot. It looks
-// into no folders in it. A file may have [MaxBytes]. Its error is a [*document.Error] for what is wrong with a document.
+// Read reads all documents in the files of a folder. The files have the extensions .yaml, .yml or
+// .json, in any case, and names that do not begin with a dot. Subfolders are not read. A file may
+// have [MaxBytes]. The error is a [*document.Error] for an invalid document.
 func Read(dir string) (*document.Set, error) {
 	var all []*document.Document
 	err := files(dir, func(file string, data []byte) error {
-		if len(data) == 0 { // as when somebody has begun to write it
+		if len(data) == 0 { // it may be incomplete
 			return &document.Error{Where: file, Problem: "it is empty: write its documents, or remove it"}
 		}
 		documents, err := document.Decode(data, file)
@@ -37,12 +38,12 @@ func Read(dir string) (*document.Set, error) {
 	return document.NewSet(all...)
 }
 
-// isDocument reports whether a file of a name has documents.
+// isDocument reports whether a file with this name has documents.
 func isDocument(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name))) && !strings.HasPrefix(name, ".")
 }
 
-// files reads the files that have documents, in the order of their names.
+// files reads the files with documents, in the order of their names.
 func files(dir string, each func(file string, data []byte) error) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -53,7 +54,7 @@ func files(dir string, each func(file string, data []byte) error) error {
 			continue
 		}
 		file := filepath.Join(dir, entry.Name())
-		// An entry may be a link, as where a ConfigMap is mounted.
+		// An entry may be a link, for example of a mounted ConfigMap.
 		info, err := os.Stat(file)
 		if err != nil {
 			return err
@@ -61,7 +62,7 @@ func files(dir string, each func(file string, data []byte) error) error {
 		if info.IsDir() {
 			continue
 		}
-		if !info.Mode().IsRegular() { // reading a pipe would wait for who writes to it
+		if !info.Mode().IsRegular() { // reading a pipe could block
 			return &document.Error{Where: file, Problem: "it is no regular file"}
 		}
 		data, err := read(file, info.Size())
@@ -75,7 +76,7 @@ func files(dir string, each func(file string, data []byte) error) error {
 	return nil
 }
 
-// read reads a file of some size, which may grow meanwhile.
+// read reads a file with this size, which may be growing.
 func read(file string, size int64) ([]byte, error) {
 	tooLarge := &document.Error{Where: file, Problem: fmt.Sprintf("it has more than %d bytes: divide it", MaxBytes)}
 	if size > MaxBytes {
@@ -93,7 +94,7 @@ func read(file string, size int64) ([]byte, error) {
 	return data, err
 }
 
-// digest tells what a folder has, or why it cannot be read.
+// digest identifies the content of a folder, or the error of reading it.
 func digest(dir string) string {
 	sum := sha256.New()
 	err := files(dir, func(file string, data []byte) error {

@@ -15,26 +15,27 @@ import (
 
 // Editors and kubelets write in several steps.
 const (
-	quiet   = 100 * time.Millisecond // how long nothing must happen before a change is told
-	longest = 2 * time.Second        // how long a change may wait for that
+	quiet   = 100 * time.Millisecond // time without events before a change is reported
+	longest = 2 * time.Second        // longest delay of a change
 )
 
 // Options configures a [Watcher]; the zero value is useful.
 type Options struct {
-	// Interval is how often to look whether the files have changed without any event, as with a network's file system, and where a link above the folder
-	// leads elsewhere. Defaults to 30 s.
+	// Interval is the interval at which the files are compared without an event. Events are missing
+	// on network file systems, and when a link above the folder changes. Defaults to 30 s.
 	Interval time.Duration
 }
 
-// Watcher tells when a folder has changed.
+// Watcher reports changes of a folder.
 type Watcher struct {
 	dir      string
 	interval time.Duration
 	files    *fsnotify.Watcher
-	seen     string // the digest when a change was told, or at first
+	seen     string // the digest at the last comparison
 }
 
-// Watch begins to watch: what changes from now on is told when Start runs, so that nothing is missed between a Read after it and Start.
+// Watch starts to watch a folder. Start reports changes from now on, so a Read after Watch misses
+// nothing.
 func Watch(dir string, o Options) (*Watcher, error) {
 	if o.Interval == 0 {
 		o.Interval = 30 * time.Second
@@ -57,13 +58,14 @@ func Watch(dir string, o Options) (*Watcher, error) {
 	return w, nil
 }
 
-// paths are those that are watched. The folder that it is in tells when it is replaced by another one.
+// paths returns the watched folders. The parent folder reports a replacement of the folder.
 func (w *Watcher) paths() []string { return []string{filepath.Dir(w.dir), w.dir} }
 
-// Close ends the watch, for one that is not started.
+// Close ends a watch that was not started.
 func (w *Watcher) Close() error { return w.files.Close() }
 
-// Start calls changed, one call at a time, after the files have changed or were written anew, until ctx ends.
+// Start calls changed after the files have changed or were written again, until ctx ends. Calls are
+// not concurrent.
 func (w *Watcher) Start(ctx context.Context, changed func()) error {
 	defer func() { _ = w.files.Close() }()
 	pending := newPending()
@@ -80,7 +82,7 @@ func (w *Watcher) Start(ctx context.Context, changed func()) error {
 			}
 		case <-look.C:
 			if w.differs() {
-				w.watchAgain() // who was watched may not be who is there
+				w.watchAgain() // the folder may have been replaced
 				changed()
 			}
 		case event, ok := <-w.files.Events:
@@ -88,12 +90,12 @@ func (w *Watcher) Start(ctx context.Context, changed func()) error {
 				return fmt.Errorf("the watch of %s has ended", w.dir)
 			}
 			if event.Name == w.dir && event.Has(fsnotify.Create) {
-				_ = w.files.Add(w.dir) // it may be gone again, which its Read tells
+				_ = w.files.Add(w.dir) // Read reports a missing folder
 			}
 			if event.Name == w.dir || filepath.Dir(event.Name) == w.dir {
 				pending.add(isDocument(filepath.Base(event.Name)))
 			}
-		case _, ok := <-w.files.Errors: // events were lost: look
+		case _, ok := <-w.files.Errors: // events were lost
 			if !ok {
 				return fmt.Errorf("the watch of %s has ended", w.dir)
 			}
@@ -102,7 +104,7 @@ func (w *Watcher) Start(ctx context.Context, changed func()) error {
 	}
 }
 
-// differs reports whether the files are others than when it was asked last.
+// differs reports whether the files differ from those at the last call.
 func (w *Watcher) differs() bool {
 	now := digest(w.dir)
 	differs := now != w.seen
@@ -113,15 +115,15 @@ func (w *Watcher) differs() bool {
 func (w *Watcher) watchAgain() {
 	for _, path := range w.paths() {
 		_ = w.files.Remove(path)
-		_ = w.files.Add(path) // what is not there now may come, and the next look tells
+		_ = w.files.Add(path) // the next comparison finds a folder that is missing now
 	}
 }
 
-// pending are events that are not told yet.
+// pending has the events that are not reported yet.
 type pending struct {
 	timer   *time.Timer
-	first   time.Time // zero where there are none
-	written bool      // whether one was of a file with documents, and not only of a link or of another file
+	first   time.Time // zero without events
+	written bool      // whether a file with documents was written, not only links or other files
 }
 
 func newPending() *pending {
@@ -138,7 +140,7 @@ func (p *pending) add(written bool) {
 	p.timer.Reset(max(0, min(quiet, longest-time.Since(p.first))))
 }
 
-// end forgets them, and reports whether one was of a file with documents.
+// end removes the events, and reports whether a file with documents was written.
 func (p *pending) end() (written bool) {
 	written = p.written
 	p.first, p.written = time.Time{}, false

@@ -20,25 +20,26 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// The names of values: whole has all of a status, and generation that of the object, for
+// The names of values: whole is the status, and generation the generation of the object, for
 // interpreters that compare it with status.observedGeneration.
 const (
 	whole      = "status"
 	generation = "Generation"
 )
 
-// fields are those of a status that tell whether workloads are healthy, for when all of it is too long.
+// fields are the status fields that determine the health of workloads. They are used if the whole
+// status is too long.
 var fields = []string{"observedGeneration", "replicas", "updatedReplicas", "availableReplicas", "readyReplicas", "updatedNumberScheduled",
 	"numberAvailable", "desiredNumberScheduled", "currentNumberScheduled", "succeeded", "failed", "active", "phase"}
 
-// customFields and conditions are those that tell the most of custom resources, for when their
-// status is too long. The name of a value is that of the condition.
+// customFields and conditions are the most informative ones of custom resources. They are used if
+// the whole status is too long. The name of a value is the condition type.
 var (
 	customFields = []string{"observedGeneration", "phase"}
 	conditions   = []string{"Ready", "Reconciling", "Stalled", "Synced"}
 )
 
-// statusless are kinds of which nobody needs to ask for a status: they have none.
+// statusless are kinds without a status.
 var statusless = map[string][]string{
 	"":                          {"ConfigMap", "Secret", "ServiceAccount", "LimitRange", "Endpoints", "PodTemplate"},
 	"rbac.authorization.k8s.io": nil,
@@ -47,14 +48,16 @@ var statusless = map[string][]string{
 	"coordination.k8s.io":       nil,
 }
 
-// Config is for manifestwork.Options: what the agent is to report of an object, as soon as it changes. It has all that the connector asks for itself.
+// Config is the configuration for manifestwork.Options: the values that the agent reports of an
+// object when it changes. It includes the values that the connector needs.
 func Config(o appcontext.Object) *workv1.ManifestConfigOption {
 	config := manifestwork.DefaultConfig(o)
 	if kinds, ok := statusless[o.Group]; ok && (kinds == nil || slices.Contains(kinds, o.Kind)) {
 		return config
 	}
 	if config == nil {
-		// The agent compares names of resources; that of a kind is guessed as kubectl does. A wrong guess gets no status, and no harm is done.
+		// The agent compares names of resources. The name is guessed from the kind, as in kubectl. A
+		// wrong guess only means that no status is reported.
 		resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: o.Group, Version: "v1", Kind: o.Kind})
 		config = &workv1.ManifestConfigOption{
 			ResourceIdentifier: workv1.ResourceIdentifier{Group: o.Group, Resource: resource.Resource, Namespace: o.Namespace, Name: o.Name},
@@ -81,17 +84,17 @@ func Config(o appcontext.Object) *workv1.ManifestConfigOption {
 	return config
 }
 
-// simple is the name of a value that is a field of the status.
+// simple matches the name of a value that is a field of the status.
 var simple = regexp.MustCompile("^[a-z][A-Za-z]*$")
 
-// report is what an agent has reported of an object: its generation, or 0, and its status as JSON,
-// or "".
+// report is the state of an object that an agent has reported: the generation, or 0, and the status
+// as JSON, or "".
 type report struct {
 	generation int64
 	status     string
 }
 
-// reportOf puts together what an agent has reported.
+// reportOf returns the report in the condition of a manifest.
 func reportOf(c *workv1.ManifestCondition) (r report) {
 	parts := map[string]any{}
 	var found []any
@@ -144,14 +147,15 @@ func objectWith(manifest []byte, r report) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// conditionOf returns what the agent says of an object at a place of the manifests, or nil. An object without a namespace may be reported in the default one.
+// conditionOf returns the reported condition of the object at index i of the manifests, or nil. An
+// object without a namespace may be reported in the default namespace.
 func conditionOf(w *workv1.ManifestWork, o appcontext.Object, i int) *workv1.ManifestCondition {
 	all := w.Status.ResourceStatus.Manifests
 	is := func(m *workv1.ManifestResourceMeta) bool {
 		return m.Group == o.Group && m.Kind == o.Kind && m.Name == o.Name &&
 			(m.Namespace == o.Namespace || o.Namespace == "" && m.Namespace == metav1.NamespaceDefault && int(m.Ordinal) == i)
 	}
-	if i < len(all) && is(&all[i].ResourceMeta) { // as most agents report
+	if i < len(all) && is(&all[i].ResourceMeta) { // the order of most agents
 		return &all[i]
 	}
 	for j := range all {

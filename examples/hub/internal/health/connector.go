@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// State is for manifestwork.Options, for one cluster: an object with an interpreter other than the
-// native one is ready when that finds it healthy.
+// State is the function for manifestwork.Options, for one cluster. An object with an interpreter
+// other than the native one is ready when that interpreter reports it as healthy.
 func (t *Tracker) State(cluster string) func(*connector.State, workv1.ManifestCondition) {
 	return func(s *connector.State, condition workv1.ManifestCondition) {
 		if !s.Ready {
@@ -23,7 +23,7 @@ func (t *Tracker) State(cluster string) func(*connector.State, workv1.ManifestCo
 		v, known := t.verdict(cluster, s.Object)
 		switch {
 		case !known || v.manifest == "" || v.report != reportOf(&condition):
-			s.Ready, s.Message = false, "its health is being asked for" // Watching tells when it is known
+			s.Ready, s.Message = false, "its health is being asked for" // Watching reports the result
 		case v.interpreted && v.Health != Healthy:
 			s.Ready, s.Message = false, "its interpreter reports that it is "+strings.ToLower(string(v.Health))
 		}
@@ -37,7 +37,8 @@ func (t *Tracker) verdict(cluster string, o appcontext.Object) (v Verdict, known
 	return v, known
 }
 
-// Watching returns a connector of a cluster that tells the engine also when the health of an object is known, or has changed.
+// Watching returns a connector of a cluster that also notifies the engine when the health of an
+// object becomes known or changes.
 func (t *Tracker) Watching(cluster string, c connector.Connector) connector.Connector {
 	return &watching{c, t, cluster}
 }
@@ -54,7 +55,7 @@ func (w *watching) WatchStatus(ctx context.Context, changed func()) error {
 	return w.Connector.(connector.StatusWatcher).WatchStatus(ctx, changed)
 }
 
-// watch has a function called when something changes on a cluster, until what it returns is called.
+// watch registers a function that is called on changes of a cluster, until end is called.
 func (t *Tracker) watch(cluster string, changed func()) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

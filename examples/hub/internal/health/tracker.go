@@ -26,66 +26,67 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// workers is how many works are looked at at a time: calls of webhooks may take their time.
+// workers is the number of works that are evaluated concurrently, because webhooks may be slow.
 const workers = 8
 
-// Health says how an object is.
+// Health is the health of an object.
 type Health string
 
 // The values of [Health].
 const (
 	Healthy   Health = "Healthy"
 	Unhealthy Health = "Unhealthy"
-	// Unknown: the agent has not reported its status, or the interpreter does not answer.
+	// Unknown means that the agent has not reported its status, or the interpreter failed.
 	Unknown Health = "Unknown"
-	// Applied and NotApplied are of kinds without an interpreter.
+	// Applied and NotApplied are for kinds without an interpreter. NotApplied is also for all
+	// objects that the agent could not apply.
 	Applied    Health = "Applied"
 	NotApplied Health = "NotApplied"
 )
 
-// Verdict is what is known of an object.
+// Verdict is the health of an object, with its reason.
 type Verdict struct {
 	Object appcontext.Object
 	Health Health
-	// Message says more, where there is more to say. It has no content of the object.
+	// Message is an explanation, or empty. It contains no content of the object.
 	Message string
 	Since   time.Time
 
-	work        string // that has it
-	reported    bool   // its agent has said something
-	manifest    string // that it is about
+	work        string // that contains it
+	reported    bool   // its agent has reported it
+	manifest    string // that was evaluated
 	report      report
 	interpreted bool // not by the native kinds
 }
 
 // Interpreter reports whether an object is healthy: webhooks, customizations, native kinds, or a
-// chain of them. It is also the interface of rsync's connector/kube.
+// chain of them. It is the same interface as in connector/kube of rsync.
 type Interpreter interface {
 	Health(ctx context.Context, object *unstructured.Unstructured) (bool, error)
 }
 
-// Tracker keeps the health of all objects in works. All methods may be called from any goroutine.
+// Tracker tracks the health of all objects in works. Its methods may be called concurrently.
 type Tracker struct {
 	own      Interpreter
 	native   Interpreter
 	kinds    Interpreter
 	factory  workinformers.SharedInformerFactory
 	informer cache.SharedIndexInformer
-	synced   cache.InformerSynced // every work is in Works that was there at the start
+	synced   cache.InformerSynced // Works has all works that existed at the start
 	queue    workqueue.TypedRateLimitingInterface[string]
 	changed  func()
 
 	mu       sync.Mutex
 	works    map[string]*known                        // by namespace/name
-	written  map[string]written                       // what the informer does not have yet, by namespace/name
+	written  map[string]written                       // newer than the informer, by namespace/name
 	verdicts map[string]map[appcontext.Object]Verdict // by cluster
-	round    int                                      // grows when all have to be asked anew
+	round    int                                      // incremented when all must be evaluated again
 	watchers map[string]map[*func()]bool              // by cluster
 }
 
-// New returns a tracker of the works that a clientset has of a manager (manifestwork.Options). It
-// asks own first, then native, then kinds. The answers of own and kinds also decide about
-// readiness. changed is called when something has, and must return at once.
+// New returns a tracker of the works of a manager (manifestwork.Options) in a clientset. It calls
+// own first, then native, then kinds. The results of own and kinds also decide about readiness.
+// changed is called after changes, and must return at once.
 func New(works workclientset.Interface, manager string, own, native, kinds Interpreter, changed func()) (*Tracker, error) {
 	t := &Tracker{
 		own: own, native: native, kinds: kinds, changed: changed,
@@ -107,12 +108,13 @@ func New(works workclientset.Interface, manager string, own, native, kinds Inter
 	return t, nil
 }
 
-// Synced waits until all works are known that there were when Start was called. It reports false when ctx has ended before.
+// Synced waits until all works that existed when Start was called are known. It returns false if
+// ctx ends before.
 func (t *Tracker) Synced(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), t.synced)
 }
 
-// Start works until ctx ends.
+// Start runs the tracker until ctx ends.
 func (t *Tracker) Start(ctx context.Context) error {
 	t.factory.Start(ctx.Done())
 	defer t.factory.Shutdown()
@@ -129,13 +131,13 @@ func (t *Tracker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Refresh asks again about all objects: the interpreters have changed.
+// Refresh evaluates all objects again, after a change of the interpreters.
 func (t *Tracker) Refresh() {
 	t.mu.Lock()
 	t.round++
 	for _, verdicts := range t.verdicts {
 		for o, v := range verdicts {
-			v.manifest = "" // nothing is the same as that
+			v.manifest = "" // matches no manifest
 			verdicts[o] = v
 		}
 	}
@@ -159,12 +161,11 @@ func (t *Tracker) next(ctx context.Context) bool {
 	return true
 }
 
-// look brings the verdicts of a work up to date. It returns an error when an interpreter is to be
-// asked again.
+// look evaluates the objects of a work. It returns an error if an interpreter must be called again.
 func (t *Tracker) look(ctx context.Context, key string) error {
 	cluster, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
-		return nil //nolint:nilerr // no key of ours
+		return nil //nolint:nilerr // an invalid key
 	}
 	k, before, round := t.of(cluster, name)
 	var failures []error
@@ -173,13 +174,13 @@ func (t *Tracker) look(ctx context.Context, key string) error {
 		for i := range k.manifests {
 			m := &k.manifests[i]
 			if m.text == "" {
-				continue // the connector makes none like that
+				continue // the connector never creates these
 			}
 			was := before[m.object]
 			v, err := t.judge(ctx, k.work, m, i, &was)
 			if err != nil {
 				failures = append(failures, err)
-				v.manifest = "" // so that it is asked again
+				v.manifest = "" // evaluated again next time
 			}
 			if v.Since = was.Since; v.Health != was.Health || was.Since.IsZero() {
 				v.Since = time.Now()
@@ -188,12 +189,12 @@ func (t *Tracker) look(ctx context.Context, key string) error {
 		}
 	}
 	if !t.put(cluster, name, before, after, round) {
-		return nil // Refresh came meanwhile, and has queued the work again
+		return nil // Refresh was called meanwhile, and has queued the work again
 	}
 	return errors.Join(failures...)
 }
 
-// of returns a work, or nil, with the verdicts on it, and the number of the round in which they were made.
+// of returns a work, or nil, with its verdicts, and the current round.
 func (t *Tracker) of(cluster, work string) (*known, map[appcontext.Object]Verdict, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,7 +207,8 @@ func (t *Tracker) of(cluster, work string) (*known, map[appcontext.Object]Verdic
 	return t.works[cluster+"/"+work], out, t.round
 }
 
-// put replaces the verdicts on a work, and tells those who wait. It reports whether the round is still the same.
+// put replaces the verdicts of a work, and notifies the watchers. It returns false if the round has
+// changed.
 func (t *Tracker) put(cluster, work string, before, after map[appcontext.Object]Verdict, round int) bool {
 	t.mu.Lock()
 	if t.round != round {
@@ -219,7 +221,7 @@ func (t *Tracker) put(cluster, work string, before, after map[appcontext.Object]
 		t.verdicts[cluster] = all
 	}
 	for o, v := range before {
-		if all[o].work == v.work { // and is not in another work now
+		if all[o].work == v.work { // it may be in another work now
 			delete(all, o)
 		}
 	}
@@ -245,7 +247,7 @@ func (t *Tracker) put(cluster, work string, before, after map[appcontext.Object]
 	return true
 }
 
-// judge asks about one object. It returns an error if the interpreter must be asked again.
+// judge evaluates one object. It returns an error if the interpreter must be called again.
 func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest, i int, was *Verdict) (Verdict, error) {
 	o := m.object
 	v := Verdict{Object: o, work: w.Name, manifest: m.text, Health: Unknown, Message: unreported}

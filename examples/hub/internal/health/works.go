@@ -15,40 +15,40 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// unreported is the message of an object of which the agent has said nothing.
+// unreported is the message for an object that the agent has not reported.
 const unreported = "its agent has not reported it yet"
 
-// Work is a work with what is known of its objects. It is shared, and must not be changed.
+// Work is a work with the health of its objects. It is shared, and must not be changed.
 type Work struct {
 	*workv1.ManifestWork
 	Objects []Verdict
-	// Behind is whether a newer version of the work was written than this one.
+	// Behind is whether a newer version of the work was written.
 	Behind bool
 }
 
-// Progress says how far the agent of a cluster is with a work.
+// Progress is the progress of an agent with a work.
 type Progress string
 
 // The values of [Progress].
 const (
-	// Waiting: the agent has not said anything of the work as it is now, or it is being deleted.
+	// Waiting means that the agent has not reported this generation, or the work is being deleted.
 	Waiting Progress = "Waiting"
-	// Refused: the agent could not apply all of the work as it is now. It tries again.
+	// Refused means that the agent could not apply all of this generation. It retries.
 	Refused Progress = "Refused"
-	// Degraded: all is applied, and has not been as it should be for long.
+	// Degraded means that all is applied, and the agent reports the work as degraded.
 	Degraded Progress = "Degraded"
-	// Current: all is applied.
+	// Current means that all is applied.
 	Current Progress = "Current"
 )
 
-// Progress returns how far the agent is, and what it says where that is not good.
+// Progress returns the progress of the agent, with its message if there is a problem.
 func (w *Work) Progress() (p Progress, message string) {
 	applied := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied)
 	if w.Behind || w.DeletionTimestamp != nil || applied == nil || applied.ObservedGeneration < w.Generation {
 		return Waiting, ""
 	}
 	if applied.Status != metav1.ConditionTrue {
-		for i := range w.Objects { // which says more than the work
+		for i := range w.Objects { // the object has a better message than the work
 			if v := &w.Objects[i]; v.Health == NotApplied {
 				return Refused, v.Object.String() + ": " + v.Message
 			}
@@ -62,20 +62,21 @@ func (w *Work) Progress() (p Progress, message string) {
 	return Current, ""
 }
 
-// known is a work as the informer has it.
+// known is a work of the informer.
 type known struct {
 	work      *workv1.ManifestWork
 	manifests []manifest
-	verdicts  []Verdict // on the objects, in their order; nil when it is to be made anew
+	verdicts  []Verdict // of the objects, in their order; nil if it must be computed
 }
 
-// manifest is one of a work: its object and its text, which is empty for what is no manifest.
+// manifest is a manifest of a work: its object and its text, which is empty for an invalid
+// manifest.
 type manifest struct {
 	object appcontext.Object
 	text   string
 }
 
-// note takes over what the informer has of a work. Manifests are parsed when they have changed, and at no other time.
+// note records a work of the informer. Manifests are parsed only when they have changed.
 func (t *Tracker) note(obj any) {
 	w, ok := obj.(*workv1.ManifestWork)
 	if !ok {
@@ -114,7 +115,7 @@ func manifestsOf(w *workv1.ManifestWork) []manifest {
 	return out
 }
 
-// forget drops a work that is gone.
+// forget removes a deleted work.
 func (t *Tracker) forget(obj any) {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
@@ -127,7 +128,7 @@ func (t *Tracker) forget(obj any) {
 	t.changed()
 }
 
-// informed returns what the informer has of a cluster.
+// informed returns the informer's works of a cluster.
 func (t *Tracker) informed(cluster string) (out []*workv1.ManifestWork) {
 	all, err := t.informer.GetIndexer().ByIndex(cache.NamespaceIndex, cluster)
 	if err != nil {
@@ -156,7 +157,7 @@ func (t *Tracker) Works() []Work {
 	return out
 }
 
-// verdictsOn returns what is known of the objects of a work. With t.mu held.
+// verdictsOn returns the verdicts of the objects of a work. The caller holds t.mu.
 func (t *Tracker) verdictsOn(k *known) []Verdict {
 	out := make([]Verdict, 0, len(k.manifests))
 	for _, m := range k.manifests {
@@ -172,7 +173,8 @@ func (t *Tracker) verdictsOn(k *known) []Verdict {
 	return out
 }
 
-// Leaving reports whether some work of a cluster is being deleted. It costs as much as that cluster has works.
+// Leaving reports whether a work of a cluster is being deleted. The cost is proportional to the
+// number of works of that cluster.
 func (t *Tracker) Leaving(cluster string) bool {
 	return slices.ContainsFunc(t.informed(cluster), func(w *workv1.ManifestWork) bool { return w.DeletionTimestamp != nil })
 }

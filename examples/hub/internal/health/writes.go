@@ -18,7 +18,8 @@ type written struct {
 	generation int64
 }
 
-// Writing returns works that tell the tracker what is written through them, so that nobody takes for the present what the informer has: see [Work].Behind.
+// Writing returns a client for works that reports writes to the tracker. Otherwise an outdated work
+// of the informer could be mistaken for the current one: see [Work].Behind.
 func (t *Tracker) Writing(works worktyped.ManifestWorksGetter) worktyped.ManifestWorksGetter {
 	return writing{works, t}
 }
@@ -39,19 +40,19 @@ type writer struct {
 	namespace string
 }
 
-// Create notes what it has created.
+// Create records the created work.
 func (w *writer) Create(ctx context.Context, work *workv1.ManifestWork, o metav1.CreateOptions) (*workv1.ManifestWork, error) {
 	out, err := w.ManifestWorkInterface.Create(ctx, work, o)
 	return w.note(out, err)
 }
 
-// Update notes what it has changed.
+// Update records the updated work.
 func (w *writer) Update(ctx context.Context, work *workv1.ManifestWork, o metav1.UpdateOptions) (*workv1.ManifestWork, error) {
 	out, err := w.ManifestWorkInterface.Update(ctx, work, o)
 	return w.note(out, err)
 }
 
-// Delete forgets what was noted: the informer may never have it.
+// Delete removes the record: the informer may never receive the work.
 func (w *writer) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
 	err := w.ManifestWorkInterface.Delete(ctx, name, o)
 	if err == nil {

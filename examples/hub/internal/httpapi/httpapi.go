@@ -34,11 +34,11 @@ const (
 	maxWaits = 100
 )
 
-// Options are what an API serves.
+// Options configures the API.
 type Options struct {
 	Hub      *hub.Hub
 	Rollouts *rollout.Manager
-	// ReadOnly is set where documents come from elsewhere.
+	// ReadOnly is set if documents come from a folder.
 	ReadOnly bool
 }
 
@@ -47,7 +47,7 @@ type api struct {
 	waits chan struct{}
 }
 
-// New returns the API.
+// New returns the handler of the API.
 func New(options Options) http.Handler {
 	a := &api{options, make(chan struct{}, maxWaits)}
 	mux := http.NewServeMux()
@@ -91,7 +91,7 @@ func New(options Options) http.Handler {
 	return protection.Handler(mux)
 }
 
-// none says why there is nothing for a request: the path, or only the method.
+// none returns the error for a request without a handler: the path or the method is unknown.
 func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 	_, own := mux.Handler(r)
 	var allow []string
@@ -117,7 +117,7 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 type failure struct {
 	code  int
 	text  string
-	allow string // the methods that there are, where the status says that there are others
+	allow string // the allowed methods, for the status 405
 }
 
 func (f *failure) Error() string { return f.text }
@@ -128,7 +128,7 @@ type problem struct {
 	Field string `json:"field,omitempty"`
 }
 
-// explain finds the status of an error.
+// explain returns the status and the body for an error.
 func explain(err error) (int, problem) {
 	var wrong *document.Error
 	var own *failure
@@ -151,14 +151,14 @@ func explain(err error) (int, problem) {
 	return http.StatusInternalServerError, problem{Error: err.Error()}
 }
 
-// Refuse answers with an error, as the API does.
+// Refuse writes an error response of the API.
 func Refuse(w http.ResponseWriter, code int, text string) { answer(w, code, problem{Error: text}) }
 
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	switch body := body.(type) { // errors are of clients that have gone
+	switch body := body.(type) { // errors mean that the client has disconnected
 	case nil:
 	case *document.Document:
 		_, _ = w.Write(body.JSON)
@@ -169,7 +169,7 @@ func answer(w http.ResponseWriter, code int, body any) {
 	}
 }
 
-// writeList writes documents without a copy: a client that does not read keeps no memory.
+// writeList writes documents without a copy, so a slow client uses no memory.
 func writeList(w io.Writer, documents []*document.Document) {
 	before := "["
 	for _, d := range documents {
@@ -258,7 +258,7 @@ func (a *api) remove(r *http.Request) (int, any, error) {
 	return http.StatusOK, struct{}{}, err
 }
 
-// bodyError is about a body that cannot be read.
+// bodyError returns the error for a body that cannot be read.
 func bodyError(err error) error {
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return err
@@ -332,11 +332,12 @@ type applicationStatus struct {
 	Reason   string          `json:"reason,omitempty"`
 	Rollout  *page.Rollout   `json:"rollout,omitempty"`
 	Clusters []clusterStatus `json:"clusters"`
-	// Revisions are those to which it can be rolled back.
+	// Revisions are the revisions that it can be rolled back to.
 	Revisions []revision `json:"revisions,omitempty"`
 }
 
-// revision is what an application was once. It has no hash of what it was made from: that has Secrets, of which a weak one could be guessed.
+// revision is a revision of an application. It has no hash of its source: the source may contain
+// weak secrets, which the hash would allow to guess.
 type revision struct {
 	Number   int       `json:"number"`
 	Cause    string    `json:"cause"`
@@ -351,12 +352,12 @@ type clusterStatus struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// clusterOf is a cluster as the hub knows it.
+// clusterOf is the status of a cluster.
 type clusterOf struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
-	// Heard is when its agent was last heard of since the hub began, to the minute.
+	// Heard is when the last message of its agent arrived since the hub started, to the minute.
 	Heard *time.Time `json:"heard,omitempty"`
 }
 
@@ -421,7 +422,7 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 		httpserve.EndTurn(r.Context())
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
-		_ = a.Hub.Settled(ctx, name) // whatever it is by then
+		_ = a.Hub.Settled(ctx, name) // the status is returned in any case
 	}
 	p, ok := a.Hub.Application(name)
 	if !ok {

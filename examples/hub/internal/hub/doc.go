@@ -1,19 +1,24 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hub turns documents into rollouts: it renders each application for the clusters that it is placed on, and says what it is to be whenever a
-// document, or an object of the hub's cluster that a template has read, has changed.
+// Package hub turns documents into rollouts. It renders each application for its clusters and sets
+// the target of its rollout. It does this after a change of a document, or of an object of the
+// hub's cluster that a template has read.
 //
-// A change counts as a whole or not at all: where a document is wrong, refers to another one that there is not, a template does not render, or an object
-// has a head that no cluster takes, everything stays as it was. What a template reads and is not there, now or any more, is no fault of the documents, and nor
-// is a value with which an application does not render that rendered with the one before: the application stays as it is until it comes, but for clusters
-// that come and go, for which the values count that were read last.
+// A change is accepted as a whole or not at all. Nothing changes if a document is invalid, refers
+// to a missing one, or does not render, or if an object has an invalid apiVersion, kind or
+// metadata. Missing objects that a template reads are no error of the documents. Neither is a new
+// value of an object with which an application does not render, if it rendered with the previous
+// value. Such an application stays unchanged until it renders, except for added and removed
+// clusters, for which the last values are used.
 //
-// So does an application that does not render when the hub begins with documents that it kept itself, as without the --kubeconfig with which they were accepted: it
+// The same applies to an application that does not render when the hub starts with its stored
+// documents. They may have been accepted with a --kubeconfig that is missing now. The application
 // is held up, and the API can change it and all others.
 //
-// After a rollback an application stays with the revision, that is with its document and the values that it has read, until its document changes or
-// [Hub.Resume] ends that. The clusters are always those that it is placed on now.
+// After a rollback an application stays at the revision, with its document and the values that it
+// has read. The hold ends when its document changes, or with [Hub.Resume]. Its clusters always
+// follow the current placements.
 //
-// The metrics of all that are in the doc of the command.
+// The documentation of the command describes the metrics.
 package hub

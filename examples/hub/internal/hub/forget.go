@@ -17,11 +17,12 @@ import (
 
 const forgottenPrefix = "/hub/forgotten/"
 
-// ErrPresent is of a cluster that has a document, so that it cannot be forgotten.
+// ErrPresent is returned when a cluster that has a document cannot be forgotten.
 var ErrPresent = errors.New("the cluster has a document: only one that was removed can be forgotten")
 
-// Forget gives up on a cluster that was removed and will not come back: nobody waits any more until its agent has cleaned up. That holds until there is a document of its
-// name again. It returns ErrPresent, and [ErrNotFound] for a name of no cluster that anybody waits for.
+// Forget stops waiting for a removed cluster that will not return: the hub no longer waits for its
+// agent to clean up. This ends when a document with its name exists again. It returns ErrPresent
+// for a cluster with a document, and [ErrNotFound] for a cluster that is not awaited.
 func (h *Hub) Forget(ctx context.Context, cluster string) error {
 	h.change.Lock()
 	defer h.change.Unlock()
@@ -40,7 +41,7 @@ func (h *Hub) Forget(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// awaited reports whether a cluster has works, or is to have some of a revision, or is forgotten already.
+// awaited reports whether a cluster has works, is part of a live revision, or is already forgotten.
 func (h *Hub) awaited(ctx context.Context, cluster string) (bool, error) {
 	for _, w := range h.options.Health.Works() {
 		if w.Namespace == cluster {
@@ -76,18 +77,19 @@ func (h *Hub) awaited(ctx context.Context, cluster string) (bool, error) {
 	return false, nil
 }
 
-// WorksChanged says that there is something new about works. It returns at once.
+// WorksChanged reports that works have changed. It returns at once.
 func (h *Hub) WorksChanged() {
 	select {
 	case h.works <- struct{}{}:
-	default: // it is known already
+	default: // already signaled
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.news.Wake()
 }
 
-// giveUp lets go of the works of clusters that are forgotten, as they come to be deleted. What fails is tried again.
+// giveUp abandons the works of forgotten clusters when they are being deleted. Failures are
+// retried.
 func (h *Hub) giveUp(ctx context.Context) error {
 	said := ""
 	var again <-chan time.Time
@@ -108,7 +110,7 @@ func (h *Hub) giveUp(ctx context.Context) error {
 	}
 }
 
-// abandon lets go of the works of clusters that are forgotten which are being deleted.
+// abandon forgets the works of forgotten clusters that are being deleted.
 func (h *Hub) abandon(ctx context.Context) error {
 	result, err := h.options.Store.Range(ctx, forgottenPrefix)
 	if err != nil {
@@ -127,7 +129,7 @@ func (h *Hub) abandon(ctx context.Context) error {
 	return nil
 }
 
-// remember ends that clusters are forgotten which have documents.
+// remember removes clusters with documents from the forgotten ones.
 func (h *Hub) remember(ctx context.Context, set *document.Set) error {
 	result, err := h.options.Store.Range(ctx, forgottenPrefix)
 	if err != nil {

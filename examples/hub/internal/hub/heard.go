@@ -8,13 +8,16 @@ import (
 	"time"
 )
 
-// silence is after how many beats without a word an agent is silent: it, or the way to it, is away.
+// silence is the number of beats without a message after which an agent is silent: the agent or its
+// connection is down.
 const silence = 3
 
-// heard returns when the agent of a cluster was last heard of, to the minute, so that the page does not change with each message.
+// heard returns when the last message of the agent of a cluster arrived, to the minute, so that the
+// page does not change with each message.
 func (h *Hub) heard(cluster string) time.Time { return h.options.Heard(cluster).Truncate(time.Minute) }
 
-// silent reports whether an agent that has works is away. None is before it had the time to be heard of.
+// silent reports whether an agent with works is silent. An agent is not silent until the hub has
+// run for that time.
 func (h *Hub) silent(cluster string) bool {
 	last := h.options.Heard(cluster)
 	if last.Before(h.began) {
@@ -23,7 +26,8 @@ func (h *Hub) silent(cluster string) bool {
 	return time.Since(last) > silence*h.options.Beat
 }
 
-// listen says in each beat that the state may have changed: whoever falls silent does not tell.
+// listen notifies in each beat that the state may have changed, because an agent that becomes
+// silent causes no event.
 func (h *Hub) listen(ctx context.Context) error {
 	beat := time.NewTicker(h.options.Beat)
 	defer beat.Stop()

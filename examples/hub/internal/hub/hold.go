@@ -23,18 +23,18 @@ const (
 	documentPrefix = "/hub/document/"
 )
 
-// ErrNotFound is of what there is not: a document, a revision, or a cluster that anybody waits for.
+// ErrNotFound is returned when a document, a revision or an awaited cluster does not exist.
 var ErrNotFound = errors.New("there is none")
 
-// ErrNoRevision is of a rollback to nothing: there is no such revision.
+// ErrNoRevision is returned when there is no revision to roll back to.
 var ErrNoRevision = errors.New("there is no such revision to go back to")
 
 // hold keeps an application at a revision.
 type hold struct {
 	Revision int `json:"revision"`
-	// Rejected is the document that it was rolled back from, as a hash: another one ends the hold.
+	// Rejected is the hash of the document that was rolled back. A changed document ends the hold.
 	Rejected string `json:"rejected"`
-	// Source is that of the revision, which may be forgotten before the hold ends.
+	// Source is the source of the revision, which may be deleted before the hold ends.
 	Source rollout.Source `json:"source"`
 }
 
@@ -43,7 +43,7 @@ func hashOf(d *document.Document) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// holdOf returns the hold of an application, or nil. One whose document is another now ends.
+// holdOf returns the hold of an application, or nil. A hold ends when the document has changed.
 func (h *Hub) holdOf(ctx context.Context, d *document.Document) (*hold, error) {
 	kv, err := h.options.Store.Get(ctx, holdPrefix+d.Name+"/")
 	if err != nil || !kv.Exists() {
@@ -65,15 +65,17 @@ func (h *Hub) release(ctx context.Context, name string) error {
 	return err
 }
 
-// RolledBack is what a rollback has come to.
+// RolledBack is the result of a rollback.
 type RolledBack struct {
 	Revision int `json:"revision"`
-	// Note says what is to be known about it, if anything.
+	// Note is a remark for the user, or empty.
 	Note string `json:"note,omitempty"`
 }
 
-// Rollback takes an application back to a revision, or with 0 to the one before, and holds it there. It returns which one, and [ErrNotFound]
-// for an application that there is not, [ErrNoRevision], or a [*document.Error] where the revision cannot be on the clusters of today.
+// Rollback rolls an application back to a revision, or with 0 to the previous one, and holds it
+// there. It returns that revision. The error is [ErrNotFound] for a missing application or
+// revision, [ErrNoRevision], or a [*document.Error] if the revision is not valid on the current
+// clusters.
 func (h *Hub) Rollback(ctx context.Context, name string, number int) (out RolledBack, err error) {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
@@ -131,7 +133,8 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 	return out, nil
 }
 
-// before returns the revision to which an application is rolled back that is wanted to be some revision, or has a hold.
+// before returns the revision to which an application is rolled back, given its hold or its wanted
+// revision.
 func (h *Hub) before(ctx context.Context, d *document.Document, revisions []rollout.Revision, wanted int) (int, error) {
 	held, err := h.holdOf(ctx, d)
 	if err != nil {
@@ -153,7 +156,7 @@ func (h *Hub) before(ctx context.Context, d *document.Document, revisions []roll
 	return 0, ErrNoRevision
 }
 
-// is reports whether an application is to be what a revision was made from already.
+// is reports whether the current target of an application has the same source.
 func (h *Hub) is(name string, source *rollout.Source) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,7 +164,8 @@ func (h *Hub) is(name string, source *rollout.Source) bool {
 	return a != nil && a.newest.Content == source.Digest()
 }
 
-// begun reports whether the newest that an application is to be is its wanted revision already: what is under way may keep it waiting.
+// begun reports whether the newest target of an application is its wanted revision already. An
+// event in progress may delay it.
 func (h *Hub) begun(name string, revisions []rollout.Revision, wanted int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,8 +175,8 @@ func (h *Hub) begun(name string, revisions []rollout.Revision, wanted int) bool 
 	})
 }
 
-// Resume ends the hold of an application, so that its document counts again. It returns a [*document.Error], and the hold stays, where another application
-// has an object of it by now.
+// Resume ends the hold of an application, so that its document is used again. If another
+// application has one of its objects now, it returns a [*document.Error] and the hold stays.
 func (h *Hub) Resume(ctx context.Context, name string) error {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
@@ -201,7 +205,8 @@ func (h *Hub) Resume(ctx context.Context, name string) error {
 	return nil
 }
 
-// endHolds forgets holds that do not count any more, so that they stay ended when a document comes back.
+// endHolds deletes holds that have ended, so that they stay ended when the same document is put
+// again.
 func (h *Hub) endHolds(ctx context.Context, results []result) error {
 	all, err := h.options.Store.Range(ctx, holdPrefix)
 	if err != nil {
@@ -224,10 +229,11 @@ func (h *Hub) endHolds(ctx context.Context, results []result) error {
 	return err
 }
 
-// keep stores what differs between two sets, and the origin, in one transaction. At first the store has the documents already; those of a folder are not kept.
+// keep stores the differences between two sets, and the origin, in one transaction. At the start
+// the store already has the documents. Documents of a folder are not stored.
 func (h *Hub) keep(ctx context.Context, before, after *document.Set, now origin, first bool) error {
 	h.mu.Lock()
-	same := !first && slices.Equal(h.origin.Left, now.Left) // the others do not change by documents
+	same := !first && slices.Equal(h.origin.Left, now.Left) // changed documents affect only Left
 	h.mu.Unlock()
 	var ops []store.Op
 	if !same {
@@ -250,7 +256,7 @@ func (h *Hub) keep(ctx context.Context, before, after *document.Set, now origin,
 	return err
 }
 
-// changes returns what stores the difference between two sets.
+// changes returns the operations that store the difference between two sets.
 func changes(before, after *document.Set) (ops []store.Op) {
 	for _, kind := range document.Kinds() {
 		for _, d := range before.Documents(kind) {

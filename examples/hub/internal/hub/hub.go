@@ -27,80 +27,85 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Objects reads what templates need of the hub's cluster: see package objects.
+// Objects reads the objects of the hub's cluster for templates: see package objects.
 type Objects interface {
 	Read(ctx context.Context, application string, read func(render.Objects) error) error
 	Forget(application string) error
 }
 
-// Options are the parts that a [Hub] is made of. All are required.
+// Options are the parts of a [Hub]. All are required, except as described.
 type Options struct {
 	Engine   *rsync.Engine
-	Store    store.Store // the engine's own
+	Store    store.Store // the store of the engine
 	Rollouts *rollout.Manager
 	Health   *health.Tracker
 	Webhooks *caller.Caller
 	Objects  Objects
-	// Mapper knows the resources that rules of webhooks name; nil knows none.
+	// Mapper maps the resources in the rules of webhooks; nil maps none.
 	Mapper meta.RESTMapper
-	// Source is the name of the hub at the broker, which no cluster can have.
+	// Source is the source ID of the hub at the broker, which no cluster may have.
 	Source string
-	// Dir is the folder that documents come from. Where it is "" they come by Put and Delete alone, and are kept in the store.
+	// Dir is the folder of the documents. If it is "", documents are changed by Put and Delete
+	// only, and are stored.
 	Dir string
-	// LeaveDir lets documents come by Put and Delete where they came from a folder before. What that had stays as it is until it is placed again, or [Hub.Complete].
+	// LeaveDir allows Put and Delete although documents came from a folder before. The applications
+	// of the folder stay unchanged until they are placed again, or [Hub.Complete] is called.
 	LeaveDir bool
 	// MaxMemory limits the estimated memory of all documents and their objects, in bytes.
 	MaxMemory int
-	// Check returns a [*render.InvalidError] for what the agent of a cluster cannot be given. It must not wait for agents.
+	// Check returns a [*render.InvalidError] for resources that the agent of a cluster cannot
+	// receive. It must not wait for agents.
 	Check func(ctx context.Context, cluster string, resources []appcontext.Resource) error
-	// Settled is called once, when all applications are what they are to be for the first time, and the agents of their clusters have applied that.
+	// Settled is called once, when all applications are deployed for the first time, and the agents
+	// of their clusters have applied them.
 	Settled func(context.Context) error
-	// Forget lets go of the works of a cluster that are being deleted.
+	// Forget abandons the works of a cluster that are being deleted.
 	Forget func(ctx context.Context, cluster string) error
-	// Heard returns when the agent of a cluster was last heard of, zero for never. Those that have works are heard of once in a Beat.
+	// Heard returns when the last message of the agent of a cluster arrived, zero for never. Agents
+	// with works send at least one message in each Beat.
 	Heard func(cluster string) time.Time
 	Beat  time.Duration
-	// Say is told what happens, in a line, and Changed that [Hub.State] has changed.
+	// Say receives log lines. Changed is called when [Hub.State] has changed.
 	Say     func(format string, args ...any)
 	Changed func()
 }
 
-// Hub has the documents. All methods may be called from any goroutine.
+// Hub manages the documents and their applications. Its methods may be called concurrently.
 type Hub struct {
 	options Options
 	began   time.Time
 	loaded  chan struct{}
-	works   chan struct{} // has an element when there is something new about works
-	turns   chan struct{} // has an element for each template that is at work
+	works   chan struct{} // has an element when works have changed
+	turns   chan struct{} // has an element for each running template
 
-	complete  chan struct{} // closed when no document is to come that the store does not have
+	complete  chan struct{} // closed when the documents are complete
 	completed func()        // closes it
 
-	change sync.Mutex // held for the whole of a change, which may take its time
+	change sync.Mutex // held during a whole change, which may take long
 
-	mu           sync.Mutex     // for what follows
-	news         wait.Broadcast // something is new about works
-	turned       wait.Broadcast // an application is held up, or no longer
+	mu           sync.Mutex     // guards the following fields
+	news         wait.Broadcast // works have changed
+	turned       wait.Broadcast // an application became held up, or is no longer
 	set          *document.Set
 	taken        time.Time
-	refused      string // why something newer does not count
+	refused      string // why the newest documents were refused
 	applications map[string]*application
-	prepared     map[*document.Document]prepared // of changes that wait for their turn
-	owners       map[appcontext.Identity]string  // which application was the last to have an object
-	earlier      map[string]bool                 // applications of an earlier life without a new revision
+	prepared     map[*document.Document]prepared // of waiting changes
+	owners       map[appcontext.Identity]string  // the last application that had an object
+	earlier      map[string]bool                 // applications of an earlier process without a new revision
 	origin       origin
 }
 
-// application is what a hub knows of one beside its document.
+// application is the state of an application, besides its document.
 type application struct {
-	// problem says why it stays as it is.
+	// problem is why it is held up.
 	problem string
 	since   time.Time
 	held    int              // the revision of a rollback, or 0
-	newest  rollout.Revision // what it is to be, with no more than the digests
+	newest  rollout.Revision // the target; only the digests are set
 	has     map[appcontext.Identity]bool
-	on      map[string]bool // the clusters that it has something on
-	// rendering is what it is to be, made from the document for the clusters.
+	on      map[string]bool // the clusters of its objects
+	// rendering is the target, rendered from the document for the clusters.
 	rendering *render.Rendering
 	document  []byte
 	clusters  []*document.Cluster
@@ -119,14 +124,15 @@ func New(options Options) *Hub {
 	}
 }
 
-// Documents returns the documents that count.
+// Documents returns the accepted documents.
 func (h *Hub) Documents() *document.Set {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.set
 }
 
-// Replace takes other documents in the place of all. Its error is a [*document.Error], after which all is as it was.
+// Replace replaces all documents. The error is a [*document.Error] if they are invalid; then
+// nothing has changed.
 func (h *Hub) Replace(ctx context.Context, set *document.Set) error {
 	h.change.Lock()
 	defer h.change.Unlock()
@@ -145,7 +151,8 @@ func (h *Hub) refuse(err error) {
 	h.options.Changed()
 }
 
-// begin waits for its turn to make a change, which done ends. A change that has begun is made as a whole, also where who asked for it hangs up.
+// begin waits for its turn to make a change; done ends the change. A change that has started is
+// completed even if the client disconnects.
 func (h *Hub) begin(ctx context.Context) (_ context.Context, done func(), err error) {
 	h.change.Lock()
 	if err := ctx.Err(); err != nil {
@@ -155,7 +162,8 @@ func (h *Hub) begin(ctx context.Context) (_ context.Context, done func(), err er
 	return context.WithoutCancel(ctx), h.change.Unlock, nil
 }
 
-// Put takes one document. It reports whether it is new. Its errors are as those of Replace.
+// Put creates or replaces a document, and reports whether it is new. The errors are those of
+// Replace.
 func (h *Hub) Put(ctx context.Context, d *document.Document) (created bool, err error) {
 	defer h.prepare(ctx, d)()
 	ctx, done, err := h.begin(ctx)
@@ -167,7 +175,8 @@ func (h *Hub) Put(ctx context.Context, d *document.Document) (created bool, err 
 	return set.Document(d.Kind, d.Name) == nil, h.take(ctx, set.With(d), fmt.Sprintf("%s %s has changed", d.Kind, d.Name))
 }
 
-// Delete takes one away. It returns [ErrNotFound], and errors as those of Replace where others refer to it.
+// Delete deletes a document. It returns [ErrNotFound] for a missing one, and the errors of Replace
+// if others refer to it.
 func (h *Hub) Delete(ctx context.Context, key document.Key) error {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
@@ -181,7 +190,7 @@ func (h *Hub) Delete(ctx context.Context, key document.Key) error {
 	return h.take(ctx, set.Without(key), fmt.Sprintf("%s %s is gone", key.Kind, key.Name))
 }
 
-// take makes other documents count. With change held.
+// take replaces the accepted documents. The caller holds change.
 func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	before := h.Documents()
 	h.mu.Lock()
@@ -219,12 +228,12 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	if err := h.keep(ctx, before, set, now, first); err != nil {
 		return err
 	}
-	if err := h.endHolds(ctx, results); err != nil { // last: a document that was rolled back must not count by itself after a crash
+	if err := h.endHolds(ctx, results); err != nil { // last: a crash must not put a rolled back document into effect
 		return err
 	}
 	if first || !sameWebhooks(before, set) {
 		if err := h.options.Webhooks.SetConfigurations(set.Webhooks()); err != nil {
-			return err // check has found none
+			return err // check has found no error
 		}
 		h.options.Health.Refresh()
 	}
@@ -239,7 +248,8 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	return h.removeOthers(ctx, set)
 }
 
-// removeOthers takes applications away that have no document, also such as were there in an earlier life, but for those of a folder that was left.
+// removeOthers removes applications without a document, including those of an earlier process, but
+// not those of a folder that was left.
 func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 	names, err := h.options.Rollouts.Applications(ctx)
 	if err != nil {
@@ -278,7 +288,7 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 	return nil
 }
 
-// Changed renders an application anew, because of something that its templates have read.
+// Changed renders an application again, after a change of an object that its templates have read.
 func (h *Hub) Changed(ctx context.Context, name, cause string) error {
 	h.change.Lock()
 	defer h.change.Unlock()
@@ -291,15 +301,15 @@ func (h *Hub) Changed(ctx context.Context, name, cause string) error {
 	return nil
 }
 
-// watchAgain renders applications as they are, so that what they read is watched again, and nothing else, after documents were refused. What has changed while
-// it was not watched counts.
+// watchAgain renders applications again after documents were refused, so that only the objects that
+// they read are watched. Changes of the meantime take effect.
 func (h *Hub) watchAgain(ctx context.Context, set *document.Set, applications ...*document.Document) {
 	for _, r := range h.renderAll(ctx, set, applications) {
 		h.roll(h.alone(set, r), "objects that its templates read have changed")
 	}
 }
 
-// roll says what an application is to be, after it was rendered.
+// roll sets the target of an application, after it was rendered.
 func (h *Hub) roll(r result, cause string) {
 	h.mu.Lock()
 	if slices.Contains(h.origin.Left, r.name) {
@@ -314,7 +324,7 @@ func (h *Hub) roll(r result, cause string) {
 	a.held = r.revision
 	problem := ""
 	if r.err != nil {
-		problem = strings.ReplaceAll(r.err.Error(), "\n", "; ") // errors that were joined
+		problem = strings.ReplaceAll(r.err.Error(), "\n", "; ") // joined errors
 	}
 	if a.problem != problem {
 		a.problem, a.since = problem, time.Now()

@@ -17,7 +17,7 @@ var (
 	acceptedDesc     = prometheus.NewDesc("spokewire_hub_documents_accepted_timestamp_seconds", "When documents were accepted last, in seconds since 1970; 0 before the first ones.", nil, nil)
 )
 
-// Collector returns the metrics of a hub. They are of the moment when they are collected.
+// Collector returns the metrics of a hub. They are computed when they are collected.
 func (h *Hub) Collector() prometheus.Collector { return collector{h} }
 
 type collector struct{ hub *Hub }

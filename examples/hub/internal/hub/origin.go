@@ -20,20 +20,23 @@ import (
 
 const originKey = "/hub/origin/"
 
-// ErrNoDocument is of a hub that is told that all documents are there, and has none.
+// ErrNoDocument is returned by [Hub.Complete] when the hub has no documents.
 var ErrNoDocument = errors.New("there is no document: put those of all that is to stay first")
 
-// origin is what a store says of the way that documents come.
+// origin is the stored record of how documents reach the hub.
 type origin struct {
-	// Folder is whether they come from a folder.
+	// Folder is whether documents come from a folder.
 	Folder bool `json:"folder"`
-	// Incomplete is whether there may be works of applications that the hub does not know, since it began without documents: see [Hub.Complete].
+	// Incomplete is whether there may be works of unknown applications, because the hub started
+	// without documents: see [Hub.Complete].
 	Incomplete bool `json:"incomplete,omitempty"`
-	// Left are applications of a folder that was left, which have no document yet, or none that places them. They stay as they are.
+	// Left are applications of a folder that was left, without a document or a placement yet. They
+	// stay unchanged.
 	Left []string `json:"left,omitempty"`
 }
 
-// arrive returns the origin of before, nil where there was none, and the one of now. With change held, after recall.
+// arrive returns the previous origin, or nil, and the current one. The caller holds change and has
+// called recall.
 func (h *Hub) arrive(ctx context.Context) (was *origin, now origin, err error) {
 	now.Folder = h.options.Dir != ""
 	kv, err := h.options.Store.Get(ctx, originKey)
@@ -46,7 +49,7 @@ func (h *Hub) arrive(ctx context.Context) (was *origin, now origin, err error) {
 		if err := json.Unmarshal(kv.Value, was); err != nil {
 			return nil, now, fmt.Errorf("the value of %s is broken: %w", originKey, err)
 		}
-	default: // a new store, or one of a hub that did not note it: only documents of the API were kept
+	default: // a new store, or an older hub, which stored only documents of the API
 		kept, err := h.options.Store.Range(ctx, documentPrefix)
 		if err != nil {
 			return nil, now, err
@@ -58,7 +61,7 @@ func (h *Hub) arrive(ctx context.Context) (was *origin, now origin, err error) {
 		h.mu.Unlock()
 	}
 	switch {
-	case now.Folder: // which has all documents
+	case now.Folder: // the folder has all documents
 	case was == nil:
 		now.Incomplete = true
 	case was.Folder:
@@ -72,7 +75,8 @@ func (h *Hub) arrive(ctx context.Context) (was *origin, now origin, err error) {
 	return was, now, nil
 }
 
-// checkOrigin refuses documents that come another way than those of before and would take something away: an option was forgotten, or is one too many.
+// checkOrigin refuses a change of the origin that would remove applications: an option may be
+// missing, or set by mistake.
 func (h *Hub) checkOrigin(ctx context.Context, was *origin, set *document.Set, results []result) error {
 	folder := h.options.Dir != ""
 	if was == nil || was.Folder == folder || !folder && h.options.LeaveDir {
@@ -90,7 +94,7 @@ func (h *Hub) checkOrigin(ctx context.Context, was *origin, set *document.Set, r
 		"while their documents are put through the HTTP API", list(gone))
 }
 
-// gone returns which applications would go from where they are to be: "shop on c1, c2".
+// gone returns the applications that would be removed from clusters: "shop on c1, c2".
 func (h *Hub) gone(ctx context.Context, set *document.Set, results []result) ([]string, error) {
 	names, err := h.options.Rollouts.Applications(ctx)
 	if err != nil {
@@ -105,7 +109,7 @@ func (h *Hub) gone(ctx context.Context, set *document.Set, results []result) ([]
 		if set.Document(document.ApplicationKind, name) != nil {
 			r := results[slices.IndexFunc(results, func(r result) bool { return r.name == name })]
 			if r.rendering == nil {
-				continue // it stays as it is
+				continue // it stays unchanged
 			}
 			for id := range r.rendering.Identities() {
 				delete(clusters, id.Cluster.Name)
@@ -118,7 +122,7 @@ func (h *Hub) gone(ctx context.Context, set *document.Set, results []result) ([]
 	return out, nil
 }
 
-// placed returns the clusters that an application is to be on, as far as they have begun to be.
+// placed returns the clusters of the wanted revision of an application, if that revision is live.
 func (h *Hub) placed(ctx context.Context, name string) (map[string]bool, error) {
 	out := map[string]bool{}
 	_, wanted, err := h.options.Rollouts.Revisions(ctx, name)
@@ -140,13 +144,14 @@ func (h *Hub) placed(ctx context.Context, name string) (map[string]bool, error) 
 	return out, nil
 }
 
-// note returns what stores an origin.
+// note returns the operation that stores an origin.
 func (o *origin) note() (store.Op, error) {
 	data, err := json.Marshal(o)
 	return store.Put(originKey, data), err
 }
 
-// without returns an origin in which applications that have a document, and one that places them, are not left: the first comes before the second.
+// without returns an origin in which applications with a document and a placement are not left. The
+// document is put before the placement.
 func (o *origin) without(set *document.Set) origin {
 	out := *o
 	out.Left = slices.DeleteFunc(slices.Clone(o.Left), func(name string) bool {
@@ -155,8 +160,10 @@ func (o *origin) without(set *document.Set) origin {
 	return out
 }
 
-// Complete says that the documents of all that is to stay are there: applications of a folder that was left, and works that the hub does not know, are taken away.
-// A hub that begins without documents in its store waits for it, for as long as it takes: the store may be new, or lost. It returns [ErrNoDocument] where there is none.
+// Complete declares that the documents of all applications exist. The hub then removes the
+// applications of a folder that was left, and unknown works. A hub that starts without documents in
+// its store waits for this call without a limit: the store may be new, or lost. It returns
+// [ErrNoDocument] if there is no document.
 func (h *Hub) Complete(ctx context.Context) error {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
@@ -186,7 +193,7 @@ func (h *Hub) Complete(ctx context.Context) error {
 	return h.removeOthers(ctx, set)
 }
 
-// setOrigin takes an origin that is stored.
+// setOrigin sets an origin that is stored.
 func (h *Hub) setOrigin(now origin) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -196,7 +203,7 @@ func (h *Hub) setOrigin(now origin) {
 	}
 }
 
-// saysComplete waits until all documents are there, and reports whether it had to.
+// saysComplete waits until the documents are complete, and reports whether it had to wait.
 func (h *Hub) saysComplete(ctx context.Context) (waited bool) {
 	select {
 	case <-h.complete:

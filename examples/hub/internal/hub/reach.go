@@ -23,26 +23,27 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// What the engine has deployed is written for agents; this is about whether they have applied it.
+// Deployed for the engine means written for agents. This file tracks whether they have applied it.
 
-// reached is how far the agent of a cluster is with an application.
+// reached is the progress of the agent of a cluster with an application.
 type reached struct {
 	waiting int  // works that the agent has not applied
-	leaving int  // works that it is to clean up
+	leaving int  // works that it must clean up
 	missing bool // an object is in no work yet
-	// busy is whether the rollout waits for something there, such as a hook; message is for what, where that is known.
+	// busy is whether the rollout waits for the cluster, for example for a hook; message is the
+	// reason, if it is known.
 	busy    bool
 	message string
-	// refused and degraded are of the first work that is so, in the agent's words.
+	// refused and degraded are the messages of the first such work.
 	refused, degraded string
 }
 
-// all reports whether the agent has applied all there is, and has cleaned up what there is not.
+// all reports whether the agent has applied all works, and has cleaned up the deleted ones.
 func (r reached) all() bool { return r.applied() && r.leaving == 0 }
 
 func (r reached) applied() bool { return r.waiting == 0 && !r.missing }
 
-// reachedBy says how far an agent is with some works.
+// reachedBy returns the progress of an agent with some works.
 func reachedBy(works []health.Work) (r reached) {
 	for i := range works {
 		if works[i].DeletionTimestamp != nil {
@@ -63,7 +64,7 @@ func reachedBy(works []health.Work) (r reached) {
 	return r
 }
 
-// first returns the lesser of two messages, so that it is the same one each time.
+// first returns the lesser of two messages, for a stable result.
 func first(a, b string) string {
 	if a == "" || b < a {
 		return b
@@ -71,10 +72,11 @@ func first(a, b string) string {
 	return a
 }
 
-// reach is how far each cluster is with an application.
+// reach is the progress of each cluster with an application.
 type reach map[string]reached
 
-// reachOf says how far clusters are with an application that has some works. What it is to have and is in no work yet counts once it is deployed.
+// reachOf returns the progress of clusters with an application that has these works. Objects that
+// are in no work yet count as missing only when the application is deployed.
 func reachOf(a application, s rollout.Status, works []health.Work) reach {
 	byCluster := map[string][]health.Work{}
 	for _, w := range works {
@@ -83,7 +85,7 @@ func reachOf(a application, s rollout.Status, works []health.Work) reach {
 	out := reach{}
 	for cluster, works := range byCluster {
 		r := reachedBy(works)
-		if a.rendering != nil && !a.on[cluster] { // what is there is on its way out, object by object
+		if a.rendering != nil && !a.on[cluster] { // its objects are being removed
 			r.leaving, r.waiting = r.leaving+r.waiting, 0
 		}
 		out[cluster] = r
@@ -110,7 +112,8 @@ func reachOf(a application, s rollout.Status, works []health.Work) reach {
 	return out
 }
 
-// await notes what a rollout waits for, beside agents: the one to a revision that is so far, by the event under way.
+// await records why the rollout waits, besides agents. to is the progress of the wanted revision,
+// and underway of the event in progress.
 func (r reach) await(a application, s rollout.Status, to, underway phases) {
 	note := func(cluster, message string) {
 		on := r[cluster]
@@ -136,7 +139,8 @@ func (r reach) await(a application, s rollout.Status, to, underway phases) {
 	}
 }
 
-// leftOn says, by cluster, which objects are there that the application is not to have. What is in works that are being deleted is not among them.
+// leftOn returns, by cluster, objects that the application must not have any more. Works that are
+// being deleted are not included.
 func leftOn(a application, works []health.Work) map[string]string {
 	if a.rendering == nil {
 		return nil
@@ -170,7 +174,7 @@ func leftOn(a application, works []health.Work) map[string]string {
 	return out
 }
 
-// summary names the clusters that are waited for, and says what is wrong where something is.
+// summary returns the clusters that the application waits for, and the first problems.
 func (r reach) summary() (waiting, refused, degraded string) {
 	var applying, leaving, busy []string
 	message := ""
@@ -221,7 +225,7 @@ func agentsOf(clusters []string) string {
 	return "the agents of " + list(clusters)
 }
 
-// countWorks is a number of works, in words.
+// countWorks returns a number of works as text.
 func countWorks(n int) string {
 	if n == 1 {
 		return "1 work"
@@ -229,7 +233,7 @@ func countWorks(n int) string {
 	return fmt.Sprintf("%d works", n)
 }
 
-// list names some, and counts the others.
+// list returns the first names, and the number of the others.
 func list(names []string) string {
 	const most = 5
 	if more := len(names) - most; more > 0 {
@@ -238,11 +242,12 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// pause is between two looks of [Hub.Settled], so that thousands of statuses cost few of them.
+// pause is the time between two checks of [Hub.Settled], which limits the checks for thousands of
+// statuses.
 const pause = 100 * time.Millisecond
 
-// Settled returns when an application is what it is to be, and the agents of all its clusters have applied that, or there is no such application. Its error is
-// that of ctx.
+// Settled returns when an application is deployed and the agents of all its clusters have applied
+// it, or when there is no such application. The error is that of ctx.
 func (h *Hub) Settled(ctx context.Context, application string) error {
 	for {
 		h.mu.Lock()
@@ -255,7 +260,7 @@ func (h *Hub) Settled(ctx context.Context, application string) error {
 		case status.State != rollout.Deployed:
 			return nil
 		case !status.Settled:
-			continue // something newer has come
+			continue // there is a newer target
 		default:
 			a, works := h.application(application)
 			if waiting, _, _ := reachOf(a, status, works).summary(); waiting == "" {
@@ -273,7 +278,7 @@ func (h *Hub) Settled(ctx context.Context, application string) error {
 	}
 }
 
-// application returns what is known of one, and its works.
+// application returns the state of an application, and its works.
 func (h *Hub) application(name string) (a application, works []health.Work) {
 	h.mu.Lock()
 	if known := h.applications[name]; known != nil {
@@ -288,7 +293,7 @@ func (h *Hub) application(name string) (a application, works []health.Work) {
 	return a, works
 }
 
-// Application returns one of the applications of [Hub.State]. It reports whether there is one.
+// Application returns an application of [Hub.State], and whether it exists.
 func (h *Hub) Application(name string) (page.Application, bool) {
 	set := h.Documents()
 	a, works := h.application(name)

@@ -21,20 +21,23 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// result is what became of an application: a rendering, an error, or both where the rendering has values that were read before.
+// result is the result of rendering an application: a rendering, an error, or both if the rendering
+// has earlier values.
 type result struct {
 	name      string
 	rendering *render.Rendering
 	clusters  []*document.Cluster
 	rollout   *rsync.Rollout
 	source    rollout.Source
-	revision  int // that it is held at, or 0
+	revision  int // of the hold, or 0
 	err       error
 }
 
-// check finds out whether documents can count, and renders their applications. Beside the results there is no error but a [*document.Error]; what is only missing,
-// or has a value that an application does not render with, is in the results, and so is what an application fails with that has not rendered since the hub
-// began with its document: that was accepted in an earlier life, as with a --kubeconfig.
+// check checks whether documents can be accepted, and renders their applications. The error is a
+// [*document.Error]. Missing values, and values with which an application does not render, are
+// errors in the results. So are the errors of an application that has not rendered since the hub
+// started with its document: the document was accepted by an earlier process, for example with a
+// --kubeconfig.
 func (h *Hub) check(ctx context.Context, set *document.Set, kept bool) ([]result, error) {
 	if err := set.Validate(); err != nil {
 		return nil, err
@@ -57,17 +60,18 @@ func (h *Hub) check(ctx context.Context, set *document.Set, kept bool) ([]result
 	if err := disjoint(set, results); err != nil {
 		return nil, err
 	}
-	if err := h.checkMemory(set, results); err != nil && !kept { // a hub starts with the documents of before
+	if err := h.checkMemory(set, results); err != nil && !kept { // a hub starts with its stored documents
 		return nil, err
 	}
 	return results, h.checkMoves(set, results)
 }
 
-// documentCopies is how often the memory of a document counts: as text, decoded, and while it is stored.
+// documentCopies is the factor for the memory of a document: it is kept as text, decoded, and while
+// it is stored.
 const documentCopies = 3
 
 // checkMemory refuses documents if they and their objects need more than MaxMemory, and more than
-// the documents of before.
+// the current documents.
 func (h *Hub) checkMemory(set *document.Set, results []result) error {
 	renderings := map[string]*render.Rendering{}
 	for _, r := range results {
@@ -95,7 +99,7 @@ func (h *Hub) checkMemory(set *document.Set, results []result) error {
 }
 
 // memoryOf estimates the memory of documents and their objects. It returns the document that needs
-// most of it, and how much.
+// most of it, and its memory.
 func memoryOf(
 	set *document.Set, rendering func(application string) *render.Rendering,
 ) (all int, largest *document.Document, most int) {
@@ -117,7 +121,8 @@ func memoryOf(
 
 func toMiB(bytes int) int { return (bytes + 1<<20 - 1) >> 20 }
 
-// neverRendered reports whether an application has the document with which the hub began, and has not rendered since.
+// neverRendered reports whether an application still has the document of the start, and has not
+// rendered since.
 func (h *Hub) neverRendered(set *document.Set, name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,7 +134,8 @@ func (h *Hub) neverRendered(set *document.Set, name string) bool {
 	return was != nil && string(was.JSON) == string(is.JSON)
 }
 
-// checkMoves refuses objects that another application has, or has not let go of yet: it would delete them as they come.
+// checkMoves refuses objects that another application has or has not removed yet: it would delete
+// them after they are applied.
 func (h *Hub) checkMoves(set *document.Set, results []result) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,7 +156,8 @@ func (h *Hub) checkMoves(set *document.Set, results []result) error {
 	return nil
 }
 
-// recall notes which objects applications have had in an earlier life of the hub, and may have on clusters.
+// recall records the objects that applications had in an earlier process of the hub, and may have
+// on clusters.
 func (h *Hub) recall(ctx context.Context) error {
 	names, err := h.options.Rollouts.Applications(ctx)
 	if err != nil {
@@ -173,7 +180,8 @@ func (h *Hub) recall(ctx context.Context) error {
 	return nil
 }
 
-// alone returns a result without its rendering, and with an error, where that has objects that another application has.
+// alone returns a result with an error instead of its rendering if another application has one of
+// its objects.
 func (h *Hub) alone(set *document.Set, r result) result {
 	if err := h.checkMoves(set, []result{r}); err != nil {
 		r.rendering, r.err = nil, err
@@ -181,7 +189,8 @@ func (h *Hub) alone(set *document.Set, r result) result {
 	return r
 }
 
-// letGo reports whether an application that had an object is deployed without it, or gone. With h.mu held.
+// letGo reports whether an application that had an object is deployed without it, or removed. The
+// caller holds h.mu.
 func (h *Hub) letGo(owner string, id appcontext.Identity) bool {
 	if h.earlier[owner] {
 		return false
@@ -194,7 +203,7 @@ func (h *Hub) letGo(owner string, id appcontext.Identity) bool {
 	return a == nil || !a.has[id]
 }
 
-// own notes which objects an application is to have. With h.mu held.
+// own records the objects of an application. The caller holds h.mu.
 func (h *Hub) own(a *application, r result) {
 	a.has, a.on = map[appcontext.Identity]bool{}, map[string]bool{}
 	for id := range r.rendering.Identities() {
@@ -204,7 +213,8 @@ func (h *Hub) own(a *application, r result) {
 	}
 }
 
-// renderAll renders applications. They wait at the same time for what they read: while the hub's cluster is away each wait is some seconds long.
+// renderAll renders applications. They wait for their objects concurrently: while the hub's cluster
+// is unreachable, each wait takes seconds.
 func (h *Hub) renderAll(ctx context.Context, set *document.Set, applications []*document.Document) []result {
 	results := make([]result, len(applications))
 	var group sync.WaitGroup
@@ -215,7 +225,7 @@ func (h *Hub) renderAll(ctx context.Context, set *document.Set, applications []*
 	return results
 }
 
-// atWork are the objects of a template that has a turn. It gives that up while it waits for one.
+// atWork are the objects for a running template. It gives up its turn while it waits for a value.
 type atWork struct {
 	render.Objects
 	turns chan struct{}
@@ -228,7 +238,8 @@ func (a atWork) Value(ref render.Ref) (string, error) {
 	return a.Objects.Value(ref)
 }
 
-// disjoint refuses objects that two applications have on one cluster: the first that is taken away would take it from the other.
+// disjoint refuses objects that two applications have on one cluster: removing one application
+// would delete the object of the other.
 func disjoint(set *document.Set, results []result) error {
 	owners := map[appcontext.Identity]string{}
 	for _, r := range results {
@@ -247,7 +258,7 @@ func disjoint(set *document.Set, results []result) error {
 	return nil
 }
 
-// render renders one application, as it is held or as its document is.
+// render renders one application, by its hold or its document.
 func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Document) result {
 	clusters, current := set.On(d.Name), d
 	r := result{name: d.Name, source: rollout.Source{Document: d.JSON}, clusters: clusters}
@@ -266,16 +277,17 @@ func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Documen
 	}
 	if r.rendering = h.rendered(d, clusters); r.rendering == nil {
 		r.rendering, r.err = h.read(ctx, d, clusters, kept)
-	} else { // a version of the document that was refused may have read objects
+	} else { // a refused version of the document may have read objects
 		r.err = h.options.Objects.Read(ctx, d.Name, func(render.Objects) error { return nil })
 	}
-	// What renders with the values of before is no fault of the document, whatever it reads now.
+	// If the document renders with the earlier values, the new values are the problem.
 	if errors.As(r.err, new(*render.MissingError)) || r.err != nil && held == nil {
 		r.rendering = h.renderKept(ctx, d, clusters)
 	}
 	if r.rendering != nil {
 		r.source.Values = r.rendering.Values
-		// A rollback goes over the clusters as the document of today has it: groups of an earlier one may be gone.
+		// A rollback uses the rollout of the current document: groups of an earlier one may not
+		// exist any more.
 		if r.rollout, err = current.Rollout(clusters); err != nil {
 			r.rendering, r.err = nil, err
 		}
@@ -293,8 +305,8 @@ type prepared struct {
 // bodies of this size one at a time.
 const large = 64 << 10
 
-// prepare renders a large application before its change has its turn, so that the changes of others
-// do not wait for that. Documents that read objects, or do not render, are left to the change.
+// prepare renders a large application before its change has its turn, so that other changes do not
+// wait for it. Documents that read objects, or do not render, are left to the change.
 func (h *Hub) prepare(ctx context.Context, d *document.Document) (forget func()) {
 	clusters := h.Documents().With(d).On(d.Name)
 	if d.Kind != document.ApplicationKind || len(d.JSON) < large || len(clusters) == 0 || h.rendered(d, clusters) != nil {
@@ -336,7 +348,7 @@ func sameCluster(a, b *document.Cluster) bool {
 	return a.Metadata.Name == b.Metadata.Name && maps.Equal(a.Metadata.Labels, b.Metadata.Labels)
 }
 
-// read renders with values that were kept, and others that are read now.
+// read renders with the kept values, and reads the others.
 func (h *Hub) read(ctx context.Context, d *document.Document, clusters []*document.Cluster, kept map[string]string) (out *render.Rendering, err error) {
 	with := func(objects render.Objects) error {
 		h.turns <- struct{}{}
@@ -349,14 +361,16 @@ func (h *Hub) read(ctx context.Context, d *document.Document, clusters []*docume
 	return out, err
 }
 
-// checking returns what checks objects before any of their application is written.
+// checking returns the function that checks objects before any object of their application is
+// written.
 func (h *Hub) checking(ctx context.Context) render.Check {
 	return func(cluster string, resources []appcontext.Resource) error {
 		return h.options.Check(ctx, cluster, resources)
 	}
 }
 
-// renderKept renders with the values of the revision that is wanted, if that is of the same document; else it returns nil.
+// renderKept renders with the values of the wanted revision if it has the same document; otherwise
+// it returns nil.
 func (h *Hub) renderKept(ctx context.Context, d *document.Document, clusters []*document.Cluster) *render.Rendering {
 	_, wanted, err := h.options.Rollouts.Revisions(ctx, d.Name)
 	if err != nil || wanted == 0 {
@@ -375,7 +389,7 @@ func (h *Hub) renderKept(ctx context.Context, d *document.Document, clusters []*
 	return out
 }
 
-// checkWebhooks finds what is wrong with configurations of webhooks beyond what each says by itself: a caller that nobody uses takes them.
+// checkWebhooks checks the configurations of webhooks together: it sets them on a temporary caller.
 func (h *Hub) checkWebhooks(set *document.Set) error {
 	trial, err := caller.New(caller.Options{Mapper: h.options.Mapper})
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// Start takes the documents of the folder, now and whenever they change, or those that were kept, until ctx ends. What is wrong with the documents at first is its
-// error; later everything stays as it is. It can be called once.
+// Start loads the documents of the folder, now and after changes, or the stored ones, and runs
+// until ctx ends. It returns an error if the first documents are invalid; later invalid documents
+// change nothing. It can be called once.
 func (h *Hub) Start(parent context.Context) error {
 	group, ctx := errgroup.WithContext(parent)
 	group.Go(func() error { return h.settle(ctx) })
@@ -40,13 +41,13 @@ func (h *Hub) Start(parent context.Context) error {
 	if err := group.Wait(); parent.Err() == nil {
 		return err
 	}
-	return nil // whatever was cut short goes on with the next start
+	return nil // interrupted changes continue after the next start
 }
 
-// Loaded is closed when Start has taken the first documents.
+// Loaded returns a channel that is closed when Start has loaded the first documents.
 func (h *Hub) Loaded() <-chan struct{} { return h.loaded }
 
-// follow takes what is in the folder.
+// follow loads the documents of the folder.
 func (h *Hub) follow(ctx context.Context) error {
 	watcher, err := folder.Watch(h.options.Dir, folder.Options{})
 	if err != nil {
@@ -73,8 +74,8 @@ func (h *Hub) follow(ctx context.Context) error {
 	return watcher.Start(ctx, func() { h.insist(ctx, take) })
 }
 
-// insist takes what is in the folder. What fails and is no fault of the documents is tried again: the folder may be of a network, or the store for a moment without
-// an answer.
+// insist loads the documents of the folder. It retries errors that are not caused by the documents:
+// a network file system or the store may fail for a moment.
 func (h *Hub) insist(ctx context.Context, take func() error) {
 	said := ""
 	for attempt := 0; ; attempt++ {
@@ -95,7 +96,8 @@ func (h *Hub) insist(ctx context.Context, take func() error) {
 	}
 }
 
-// mayBeEmpty refuses a folder without documents where something is on clusters: a volume that is not mounted must not take everything away.
+// mayBeEmpty refuses a folder without documents if there are applications: a volume that is not
+// mounted must not remove them.
 func (h *Hub) mayBeEmpty(ctx context.Context) error {
 	names, err := h.options.Rollouts.Applications(ctx)
 	if err != nil {
@@ -107,7 +109,7 @@ func (h *Hub) mayBeEmpty(ctx context.Context) error {
 	return nil
 }
 
-// kept returns the documents that were kept.
+// kept returns the stored documents.
 func (h *Hub) kept(ctx context.Context) (*document.Set, error) {
 	result, err := h.options.Store.Range(ctx, documentPrefix)
 	if err != nil {
@@ -124,9 +126,11 @@ func (h *Hub) kept(ctx context.Context) (*document.Set, error) {
 	return document.NewSet(all...)
 }
 
-// settle calls Settled when no application is held up: as long as one is, nobody knows which works there will be. A hub that begins without a document
-// never does, and one whose store began so waits for Complete, also in its next lives: it may have lost its store, and its clusters must not lose what runs
-// on them. It waits for the agents, because works that were lost come back under other names: an object has to be in the new one before the old one is deleted.
+// settle calls Settled when no application is held up: until then, the set of works is unknown. A
+// hub that starts without documents never calls it. If the store started without documents, it
+// waits for Complete, also after restarts: the store may have been lost, and applications on
+// clusters must not be removed. It waits for the agents, because lost works are created again under
+// other names: an object must be in the new work before the old one is deleted.
 func (h *Hub) settle(ctx context.Context) error {
 	select {
 	case <-h.loaded:
@@ -153,7 +157,8 @@ func (h *Hub) settle(ctx context.Context) error {
 	return nil
 }
 
-// allSettled waits until all applications are settled. It reports false when ctx has ended, or something has turned meanwhile.
+// allSettled waits until all applications are settled. It returns false if ctx has ended, or the
+// set of applications that are held up has changed.
 func (h *Hub) allSettled(ctx context.Context, turned <-chan struct{}) bool {
 	for _, d := range h.Documents().Documents(document.ApplicationKind) {
 		if h.Settled(ctx, d.Name) != nil {
@@ -168,7 +173,8 @@ func (h *Hub) allSettled(ctx context.Context, turned <-chan struct{}) bool {
 	}
 }
 
-// heldUp reports whether any application is held up, and returns a channel that is closed when that may have changed. It waits for the end of a change.
+// heldUp reports whether any application is held up, and returns a channel that is closed when that
+// may have changed. It waits for the end of a change.
 func (h *Hub) heldUp() (held bool, turned <-chan struct{}) {
 	h.change.Lock()
 	defer h.change.Unlock()
@@ -180,7 +186,7 @@ func (h *Hub) heldUp() (held bool, turned <-chan struct{}) {
 	return held, h.turned.Next()
 }
 
-// turn says that an application is held up that was not, or the other way round. With h.mu held.
+// turn signals that an application became held up, or is no longer. The caller holds h.mu.
 func (h *Hub) turn() {
 	h.turned.Wake()
 }

@@ -71,7 +71,7 @@ func (h *Hub) State() page.State {
 	return out
 }
 
-// applicationOf returns the application that a work is of, or "".
+// applicationOf returns the application of a work, or "".
 func applicationOf(w *workv1.ManifestWork) string {
 	name, _, _ := rollout.ParseContextID(w.Annotations[manifestwork.AnnotationAppContext])
 	return name
@@ -201,12 +201,12 @@ func (h *Hub) rolloutState(p phases) *page.Rollout {
 	return out
 }
 
-// wasApplied reports whether an agent has ever said that it has applied a work, as it was then.
+// wasApplied reports whether the agent has reported any generation of a work as applied.
 func wasApplied(w health.Work) bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkApplied)
 }
 
-// applicationStatus is how an application is, and whether it is held: its document does not count then.
+// applicationStatus returns the status of an application, with its hold.
 func applicationStatus(a application, s rollout.Status, r reach, documented bool) page.Status {
 	out := progress(a, s, r, documented)
 	if a.held == 0 {
@@ -248,29 +248,30 @@ func progress(a application, s rollout.Status, r reach, documented bool) page.St
 	return page.Status{Tone: page.Busy, Word: string(s.State), Reason: cmp.Or(s.Message, waiting), Since: s.Since}
 }
 
-// phase is how far all parts of an application are on a cluster.
+// phase is the progress of all parts of an application on a cluster.
 type phase struct {
 	ended        int // parts that are done
 	done, failed bool
-	begun        bool   // of a rollout: its turn has come
-	message      string // of those that are not
+	begun        bool   // its turn in the rollout has started
+	message      string // of the parts that are not done
 }
 
-// phases are how far a revision is, by cluster. Where an event is under way it is about that one.
+// phases is the progress of a revision, by cluster. During an event it is the progress of that
+// event.
 type phases struct {
 	underway bool
-	rollout  bool            // whether the event under way is a rollout
+	rollout  bool            // the event in progress is a rollout
 	last     *rsync.EventRef // the last rollout to the revision, or nil
 	on       map[string]phase
 }
 
-// phases returns how far a revision with some parts is.
+// phases returns the progress of a revision with some parts.
 func (h *Hub) phases(application string, revision, parts int) phases {
 	out := phases{on: map[string]phase{}}
 	if revision == 0 {
 		return out
 	}
-	// The store is in memory or near by, and an error shows nothing that is wrong.
+	// The store is local, and an error only hides progress.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	status, err := h.options.Engine.Status(ctx, rollout.ContextID(application, revision))
@@ -286,7 +287,7 @@ func (h *Hub) phases(application string, revision, parts int) phases {
 	for _, c := range status.Clusters {
 		p := out.on[c.Cluster.Name]
 		switch {
-		case out.underway && c.Seq != status.Queue[event].Seq: // of an event before
+		case out.underway && c.Seq != status.Queue[event].Seq: // of an earlier event
 		case c.Phase == rsync.PhaseDone || c.Phase == rsync.PhaseSkipped:
 			p.ended++
 		default:
@@ -303,7 +304,8 @@ func (h *Hub) phases(application string, revision, parts int) phases {
 	return out
 }
 
-// underway returns the phases of the event that a rollout waits for, of those of the revisions that it leads to and from, or of another revision.
+// underway returns the phases of the event that a rollout waits for: first of the given revisions,
+// then of the others.
 func (h *Hub) underway(application string, parts int, known ...phases) phases {
 	for _, p := range known {
 		if p.underway {
@@ -324,8 +326,9 @@ func (h *Hub) underway(application string, parts int, known ...phases) phases {
 	return phases{}
 }
 
-// placementStatus is how an application is on a cluster: what the rollout says if that is bad, then what the agent does, else the worst that is known of its objects.
-// Left is what is there of another revision.
+// placementStatus returns the status of an application on a cluster: a failure of the rollout, then
+// the progress of the agent, then the worst health of its objects. left is an object of another
+// revision that is still there.
 func placementStatus(works []health.Work, p phase, r reached, left string) page.Status {
 	var worst *health.Verdict
 	for _, w := range works {

@@ -15,31 +15,33 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Works and what they are for are in two files. Where that of the states was lost, or is of an earlier day, works have objects that are of no revision: nobody
-// takes them away any more. They may be all that runs, so the hub says so, and lets them be.
+// The works and the state of the hub are in two files. If the state was lost or is outdated, works
+// have objects of no revision, which no application removes. They may be all that runs, so the hub
+// reports them and leaves them unchanged.
 
-// whatToDo is said of works that no application has.
+// whatToDo is the advice for works that no application has.
 const whatToDo = "state.db was lost or is of an earlier day, and it stays as it is. Restore state.db, or bring back the documents that had it: " +
 	"an application takes over what is there, and what is then taken out of its document is deleted"
 
-// unclaimed returns the works with objects that are of no live revision of any application, and of none that is to be.
+// unclaimed returns the works with objects that belong to no live revision and no target of any
+// application.
 func (h *Hub) unclaimed(works []health.Work) []page.Unclaimed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.taken.IsZero() {
-		return nil // it is not known yet what there is to be
+		return nil // the targets are not known yet
 	}
 	var out []page.Unclaimed
 	for i := range works {
 		w := &works[i]
 		application := applicationOf(w.ManifestWork)
 		if a := h.applications[application]; w.DeletionTimestamp != nil || w.Behind || a != nil && a.problem != "" && a.rendering == nil {
-			continue // on its way out, about to change, or of an application that nobody knows what it has of until it renders
+			continue // deleted, about to change, or of an application that has not rendered
 		}
 		var objects []string
 		for j := range w.Objects {
 			o := w.Objects[j].Object
-			// The definitions of a crd-install stay when their application goes.
+			// CRDs of a crd-install hook stay when their application is removed.
 			id := appcontext.Identity{Cluster: document.ClusterID(w.Namespace), Object: o}
 			if h.owners[id] == "" && o.Kind != "CustomResourceDefinition" {
 				objects = append(objects, o.String())
@@ -56,7 +58,7 @@ func (h *Hub) unclaimed(works []health.Work) []page.Unclaimed {
 	return out
 }
 
-// notice says which works no application has, and what to do.
+// notice returns a message with the unclaimed works, and the advice.
 func notice(unclaimed []page.Unclaimed) string {
 	if len(unclaimed) == 0 {
 		return ""
@@ -68,7 +70,7 @@ func notice(unclaimed []page.Unclaimed) string {
 	return fmt.Sprintf("No application has what is in %s: %s: %s", countWorks(len(unclaimed)), list(names), whatToDo)
 }
 
-// sayUnclaimed says once which works no application has.
+// sayUnclaimed logs the unclaimed works once.
 func (h *Hub) sayUnclaimed(ctx context.Context) error {
 	select {
 	case <-h.loaded:

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package objects reads the Secrets and ConfigMaps of the hub's cluster that templates name, and watches them: when one changes, the applications
-// that have read it are told. There is one API watch for each object, however many applications read it.
+// Package objects reads the Secrets and ConfigMaps of the hub's cluster that templates name, and
+// watches them. When one changes, the applications that have read it are rendered again. Each
+// object has one API watch, also if several applications read it.
 package objects
 
 import (
@@ -25,17 +26,19 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
 )
 
-// Auto is in place of the name of a kubeconfig: what the environment names, the pod has, or kubectl uses.
+// Auto replaces the name of a kubeconfig: it selects the kubeconfig of the environment, of the pod,
+// or of kubectl.
 const Auto = "auto"
 
-// Objects are those of one cluster, or of none.
+// Objects reads objects of one cluster, or of none.
 type Objects struct {
-	watcher dynamicwatcher.DynamicWatcher // nil where there is no cluster
+	watcher dynamicwatcher.DynamicWatcher // nil without a cluster
 	mapper  meta.RESTMapper
 }
 
-// Open returns the objects of the cluster of a kubeconfig; where that is "" there are none. It calls changed with the name of an application when something
-// has changed that its last Read has read, and says what; where that returns an error it calls again after a while.
+// Open returns the objects of the cluster of a kubeconfig; without a cluster if file is "". It
+// calls changed with an application and the cause when an object has changed that its last Read has
+// read. If changed returns an error, it is called again after a pause.
 func Open(file string, registerer prometheus.Registerer, changed func(ctx context.Context, application, cause string) error) (*Objects, error) {
 	if file == "" {
 		return &Objects{}, nil
@@ -62,8 +65,9 @@ func open(config *rest.Config, registerer prometheus.Registerer, changed func(ct
 	return watch(dynamicwatcher.Options{Config: config, Mapper: readable(), MetricsRegisterer: registerer}, mapper, changed)
 }
 
-// readable knows the kinds that templates read. What they read so is watched, and told when it comes, also where the cluster is away from the beginning and cannot
-// be asked for its kinds.
+// readable maps the kinds that templates read. Their objects are watched, and reported when they
+// are created, even if the cluster has been unreachable since the start and its kinds cannot be
+// discovered.
 func readable() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{"Secret", "ConfigMap"} {
@@ -72,7 +76,7 @@ func readable() meta.RESTMapper {
 	return m
 }
 
-// watch returns objects that are watched with some options.
+// watch returns objects with a watcher that has these options.
 func watch(options dynamicwatcher.Options, mapper meta.RESTMapper, changed func(ctx context.Context, application, cause string) error) (*Objects, error) {
 	options.EnableCache, options.Name = true, "templates"
 	options.Reconciler = dynamicwatcher.ReconcilerFunc(func(ctx context.Context, application dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
@@ -90,10 +94,10 @@ func watch(options dynamicwatcher.Options, mapper meta.RESTMapper, changed func(
 	return &Objects{watcher, mapper}, nil
 }
 
-// Mapper knows the resources of the cluster. It is nil where there is none.
+// Mapper returns the REST mapper of the cluster. It is nil without a cluster.
 func (o *Objects) Mapper() meta.RESTMapper { return o.mapper }
 
-// Start watches until ctx ends.
+// Start runs the watches until ctx ends.
 func (o *Objects) Start(ctx context.Context) error {
 	if o.watcher == nil {
 		return nil
@@ -101,7 +105,7 @@ func (o *Objects) Start(ctx context.Context) error {
 	return o.watcher.Start(ctx)
 }
 
-// Started is closed when Read works.
+// Started returns a channel that is closed when Read works.
 func (o *Objects) Started() <-chan struct{} {
 	if o.watcher == nil {
 		now := make(chan struct{})
@@ -111,8 +115,9 @@ func (o *Objects) Started() <-chan struct{} {
 	return o.watcher.Started()
 }
 
-// Read calls read once, with objects for one application, and returns its error. What it reads is what the application watches from then on, also where
-// read fails: what is missing may come.
+// Read calls read once, with the objects for one application, and returns its error. The
+// application watches the objects that read reads, even if read fails, because missing objects may
+// be created later.
 func (o *Objects) Read(ctx context.Context, application string, read func(render.Objects) error) error {
 	if o.watcher == nil {
 		return read(render.Without{})
@@ -125,7 +130,7 @@ func (o *Objects) Read(ctx context.Context, application string, read func(render
 	return errors.Join(failed, err)
 }
 
-// Forget ends what an application watches.
+// Forget ends the watches of an application.
 func (o *Objects) Forget(application string) error {
 	if o.watcher == nil {
 		return nil
@@ -138,7 +143,7 @@ func identify(application string) dynamicwatcher.ObjectIdentifier {
 	return dynamicwatcher.ObjectIdentifier{Group: gv.Group, Version: gv.Version, Kind: string(document.ApplicationKind), Name: application}
 }
 
-// reader reads within a batch.
+// reader reads objects within a batch.
 type reader struct {
 	querier dynamicwatcher.Querier
 	who     dynamicwatcher.ObjectIdentifier
@@ -151,7 +156,7 @@ func (r reader) Value(ref render.Ref) (string, error) {
 	switch {
 	case errors.As(err, &wrong):
 		return "", fmt.Errorf("%s cannot be read: its %s %s", ref, wrong.Field, wrong.Reason)
-	case err != nil: // no access, or no answer: either may come back
+	case err != nil: // no access, or no answer: both may be temporary
 		return "", &render.MissingError{Ref: ref, Problem: "it cannot be read now: " + err.Error()}
 	case object == nil:
 		return "", &render.MissingError{Ref: ref, Problem: "there is no such " + ref.Kind + " on the hub's cluster"}

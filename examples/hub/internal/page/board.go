@@ -26,19 +26,21 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"conditionTone": conditionTone, "objects": objectsLine,
 }).ParseFS(files, "page.html"))
 
-// maxGone is how many rows are remembered that are gone. A browser that was away for more of them gets everything.
+// maxGone is the maximum number of removed rows that are recorded. A browser that missed more of
+// them gets the whole page.
 const maxGone = 1000
 
-// board holds the page in elements and knows with which version each of them changed last, so that what a browser
-// lacks follows from the version that it has: nothing is kept for any browser.
+// board has the page in elements, each with the version of its last change. The version of a
+// browser determines the elements that it lacks, so nothing is kept for single browsers.
 //
-// An element's ID is a word, or for a row the table's and the row's own name behind a slash.
+// The ID of an element is a word, or for a row the names of the table and of the row with a slash
+// between them.
 type board struct {
 	version  uint64
 	elements map[string]*element
 	rows     []string          // IDs in order
-	gone     map[string]uint64 // rows, with the version that they went with
-	floor    uint64            // gone is complete for those who have this version or a newer one
+	gone     map[string]uint64 // removed rows, with the version of the removal
+	floor    uint64            // gone is complete for this version and newer ones
 }
 
 type element struct {
@@ -48,7 +50,7 @@ type element struct {
 	version uint64
 }
 
-// has reports whether all words are in what a browser shows.
+// has reports whether the text that a browser shows contains all words.
 func (e *element) has(words []string) bool {
 	if len(words) > 0 && e.text == "" {
 		e.text = plain(e.html)
@@ -56,7 +58,7 @@ func (e *element) has(words []string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(e.text, word) })
 }
 
-// sections are the tables in the order of the page.
+// sections are the tables, in the order of the page.
 var sections = []struct {
 	id, title string
 	columns   []string
@@ -67,13 +69,14 @@ var sections = []struct {
 	{"works", "Works", []string{"Work", "Application", "Conditions", "Objects"}},
 }
 
-// placed is a placement with the application that it is one of.
+// placed is a placement with its application.
 type placed struct {
 	Application string
 	Placement
 }
 
-// show takes a state over. It renders what is another than before, and counts a version when something is.
+// show sets the state. It renders the changed elements, and increments the version if there are
+// any.
 func (b *board) show(s State) error {
 	next := b.version + 1
 	seen := map[string]bool{}
@@ -113,7 +116,7 @@ func (b *board) show(s State) error {
 	return failed
 }
 
-// put renders one element if its model is another than before.
+// put renders one element if its model has changed.
 func (b *board) put(kind, id string, model any, version uint64) error {
 	old := b.elements[id]
 	if old != nil && reflect.DeepEqual(old.model, model) {
@@ -136,7 +139,7 @@ func (b *board) put(kind, id string, model any, version uint64) error {
 	return nil
 }
 
-// settle drops the rows that were not seen, and brings the others in order.
+// settle removes the rows that were not seen, and sorts the others.
 func (b *board) settle(seen map[string]bool, version uint64) {
 	b.rows = slices.DeleteFunc(b.rows, func(id string) bool {
 		if !seen[id] {
@@ -156,7 +159,7 @@ func (b *board) settle(seen map[string]bool, version uint64) {
 	}
 }
 
-// render executes the template of a kind. What it returns is a whole HTML element.
+// render executes the template of a kind. The result is a whole HTML element.
 func render(kind, id string, model any) (string, error) {
 	var data any
 	switch kind {
@@ -179,13 +182,14 @@ func render(kind, id string, model any) (string, error) {
 
 var tag = regexp.MustCompile(`<[^>]*>`)
 
-// plain is what a browser shows of rendered HTML, in lower case: its textContent. Templates escape all but the tags.
+// plain returns the text that a browser shows for rendered HTML, in lower case: its textContent.
+// Templates escape everything except tags.
 func plain(rendered string) string {
 	return strings.ToLower(html.UnescapeString(tag.ReplaceAllString(rendered, "")))
 }
 
-// rowID is the same for the same names, and another for others: what separates them is escaped in them, and what is
-// not shown of a long one counts by its hash.
+// rowID returns the ID of a row, which is unique for its names: separators in names are escaped,
+// and the part of a long name that is not shown is hashed.
 func rowID(table string, names ...string) string {
 	for _, name := range names {
 		if len(name) > MaxText {
@@ -196,15 +200,16 @@ func rowID(table string, names ...string) string {
 	return table
 }
 
-// update is what a browser gets, as JSON.
+// update is a message to a browser, as JSON.
 type update struct {
-	// Reset says that Set is everything, and rows that are not in it are gone.
+	// Reset is whether Set is the whole page, so that rows which are not in it are removed.
 	Reset bool     `json:"reset,omitempty"`
 	Set   []string `json:"set,omitempty"`
 	Gone  []string `json:"gone,omitempty"`
 }
 
-// since returns what changed after a version. A version that the board never had gets everything.
+// since returns the changes after a version, or the whole page for a version that the board never
+// had.
 func (b *board) since(version uint64, known bool) update {
 	u := update{Reset: !known || version < b.floor || version > b.version}
 	for _, id := range []string{"input", "clusters.summary", "applications.summary", "placements.summary", "works.summary"} {
@@ -228,7 +233,7 @@ func (b *board) since(version uint64, known bool) update {
 	return u
 }
 
-// view is what the template of the whole page takes.
+// view is the model of the template of the whole page.
 type view struct {
 	Title, Version, Query, Matches string
 	Input                          template.HTML
@@ -241,8 +246,8 @@ type section struct {
 	Summary, Rows template.HTML
 }
 
-// page returns the whole page. Rows that do not have every word of the query are there, but hidden, so that a
-// browser can show them without asking.
+// page returns the whole page. Rows that do not contain all words of the query are hidden, so a
+// browser can show them without a request.
 func (b *board) page(title, version, query string) view {
 	v := view{Title: title, Version: version, Query: query, Input: b.html("input")}
 	wanted := strings.Fields(strings.ToLower(query))
@@ -266,13 +271,14 @@ func (b *board) page(title, version, query string) view {
 		v.Sections = append(v.Sections, section{
 			ID: s.id, Title: s.title, Columns: s.columns,
 			Summary: b.html(s.id + ".summary"),
-			Rows:    template.HTML(rows[s.id].String()), // made by our own templates
+			Rows:    template.HTML(rows[s.id].String()), // from the templates of this package
 		})
 	}
 	return v
 }
 
-// html is an element as a part of a template: our own templates made and escaped it.
+// html returns an element as a part of a template. The templates of this package have rendered and
+// escaped it.
 func (b *board) html(id string) template.HTML {
 	if e := b.elements[id]; e != nil {
 		return template.HTML(e.html)

@@ -1,25 +1,28 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page is the hub's one web page: what became of the input, the clusters, the applications and the works, live.
+// Package page is the web page of the hub: the state of the input, the clusters, the applications
+// and the works, with live updates.
 //
 //	status, err := page.New(hub, page.Options{Title: "My hub"}) // hub has a method State() page.State
-//	hub.OnChange = status.Changed                               // says that something is new; never blocks
+//	hub.OnChange = status.Changed                               // reports a change; never blocks
 //	server := &http.Server{Handler: status}
-//	server.RegisterOnShutdown(status.Close) // or Shutdown waits for browsers, which never hang up
+//	server.RegisterOnShutdown(status.Close) // otherwise Shutdown waits for browsers
 //
-// The server renders everything, so the page is whole without JavaScript. With it, the page opens a stream of
-// server-sent events and replaces the rows that changed.
+// The server renders everything, so the page is complete without JavaScript. With JavaScript, the
+// page opens a stream of server-sent events and replaces changed rows.
 //
 // # Guarantees
 //
-//   - Nothing is done while nobody looks. Otherwise the state is asked for after a change, at most once per
-//     [Options].Interval, however many browsers and changes there are. Only rows whose content changed are rendered and sent.
-//   - Nothing queues up for a slow browser: it gets the rows as they are when it is ready for them, and is
-//     disconnected when it takes nothing for [Options].WriteTimeout. A browser that was away gets what changed
-//     meanwhile, or everything after a restart of the hub.
-//   - Whatever names and messages contain is shown as text, at most [MaxText] bytes of each. The Content-Security-Policy
-//     allows what this package serves and nothing else; no resource is fetched from elsewhere.
+//   - Without browsers the page does no work. Otherwise it reads the state after a change, at most
+//     once per [Options].Interval, for any number of browsers and changes. Only rows with changed
+//     content are rendered and sent.
+//   - A slow browser has no queue: it gets the latest rows when it is ready for them, and is
+//     disconnected when it accepts no data for [Options].WriteTimeout. A browser that reconnects
+//     gets the changes of the meantime, or the whole page after a restart of the hub.
+//   - All names and messages are shown as text, at most [MaxText] bytes of each. The
+//     Content-Security-Policy allows only the files of this package; no resource is loaded from
+//     other servers.
 //
-// The page only shows. It has no login: serve it where only those can reach it who may see the state.
+// The page is read-only. It has no login: restrict access to users who may see the state.
 package page

@@ -18,8 +18,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// serveEvents tells one browser of changes until it goes. What it is sent is made when it is ready to take it, so that
-// a slow one gets fewer and larger messages, and none waits for it.
+// serveEvents sends changes to one browser until it disconnects. Each message is created when the
+// browser is ready for it, so a slow browser gets fewer and larger messages, and delays no other.
 func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if !p.enter() {
 		w.Header().Set("Retry-After", "10")
@@ -30,13 +30,13 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // for nginx, which would hold events back
+	h.Set("X-Accel-Buffering", "no") // for nginx, which would buffer events
 
-	// After a lost connection the browser says itself what it had last.
+	// After a lost connection the browser sends its last version.
 	version, known := p.parse(cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("since")))
 	send := func(message []byte) error {
 		out := http.NewResponseController(w)
-		_ = out.SetWriteDeadline(time.Now().Add(p.opts.WriteTimeout)) // not every writer can
+		_ = out.SetWriteDeadline(time.Now().Add(p.opts.WriteTimeout)) // not supported by every writer
 		if _, err := w.Write(message); err != nil {
 			return err
 		}
@@ -65,7 +65,8 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// next waits for something that is newer than the version and returns it as an event, or a beat after a while without.
+// next waits for a version that is newer than version and returns its event, or a beat after a
+// while without changes.
 func (p *Page) next(ctx context.Context, version uint64, known bool) ([]byte, uint64, error) {
 	quiet := time.NewTimer(beat)
 	defer quiet.Stop()
@@ -75,7 +76,7 @@ func (p *Page) next(ctx context.Context, version uint64, known bool) ([]byte, ui
 			return message, now, err
 		}
 		var again <-chan time.Time
-		if wait > 0 { // changes that come close to each other go out as one
+		if wait > 0 { // changes in quick succession are sent together
 			changed, again = nil, time.After(wait)
 		}
 		select {
@@ -91,7 +92,7 @@ func (p *Page) next(ctx context.Context, version uint64, known bool) ([]byte, ui
 	}
 }
 
-// look returns an event with what is newer than the version, or nil and what to wait for: see refresh.
+// look returns an event with the changes since a version, or nil and the results of refresh.
 func (p *Page) look(ctx context.Context, version uint64, known bool) (changed <-chan struct{}, wait time.Duration, message []byte, now uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,12 +104,13 @@ func (p *Page) look(ctx context.Context, version uint64, known bool) (changed <-
 	return changed, wait, message, p.board.version, err
 }
 
-// event is an update as a server-sent event. JSON has no line breaks, which would end it.
+// event returns an update as a server-sent event. JSON has no line breaks, which would end the
+// event.
 func event(version string, u update) ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "id: %s\nevent: change\ndata: ", version)
 	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false) // it is no part of a page, and would be a third longer
+	encoder.SetEscapeHTML(false) // unnecessary outside a page, and a third longer
 	if err := encoder.Encode(u); err != nil {
 		return nil, err
 	}
@@ -116,7 +118,8 @@ func event(version string, u update) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// parse reads what [Page.version] wrote. What it cannot read, or another process wrote, is not known.
+// parse parses the result of [Page.version]. An invalid version, or one of another process, is not
+// known.
 func (p *Page) parse(text string) (version uint64, known bool) {
 	epoch, number, _ := strings.Cut(text, ".")
 	version, err := strconv.ParseUint(number, 10, 64)

@@ -20,15 +20,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Options says how the page is served. The zero value is ready to use.
+// Options configures a [Page]. The zero value is ready to use.
 type Options struct {
-	// Title is the page's. Defaults to "Spokewire hub".
+	// Title is the title of the page. Defaults to "Spokewire hub".
 	Title string
-	// Interval is the shortest time between two looks at the state. Defaults to 250 ms.
+	// Interval is the minimum time between two reads of the state. Defaults to 250 ms.
 	Interval time.Duration
-	// MaxReaders is how many browsers may follow live at a time; others are asked to come back. Defaults to 100.
+	// MaxReaders is the maximum number of browsers with live updates; others get the status 503.
+	// Defaults to 100.
 	MaxReaders int
-	// WriteTimeout is how long one message may take to get to a browser, which is disconnected then. Defaults to 10 s.
+	// WriteTimeout is the maximum time to send a message to a browser, after which it is
+	// disconnected. Defaults to 10 s.
 	WriteTimeout time.Duration
 }
 
@@ -38,22 +40,24 @@ const (
 	defaultMaxReaders   = 100
 	defaultWriteTimeout = 10 * time.Second
 
-	// beat is how often a live page hears something, so that either side sees when the other is gone.
+	// beat is the interval of messages on an idle connection, which detect a lost connection on
+	// both sides.
 	beat = 15 * time.Second
-	// maxQuery is the longest filter, in bytes, that the server looks at.
+	// maxQuery is the maximum length of a filter, in bytes.
 	maxQuery = 256
 )
 
-// policy allows what this package serves, and no more.
+// policy allows only the files of this package.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Page serves the status page at / and what belongs to it beside it: page.css, page.js, icon.svg and events. Links are
-// relative, so it may also be served below a path, with [http.StripPrefix]. It is safe for concurrent use.
+// Page serves the status page at /, and its files: page.css, page.js, icon.svg and events. Links
+// are relative, so it may also be served below a path, with [http.StripPrefix]. It may be used
+// concurrently.
 type Page struct {
 	hub   Hub
 	opts  Options
-	epoch string // versions of another process mean nothing here
+	epoch string // distinguishes the versions of other processes
 	mux   *http.ServeMux
 
 	closing   chan struct{}
@@ -61,17 +65,17 @@ type Page struct {
 
 	mu     sync.Mutex
 	board  board
-	looked time.Time // when the state was asked for last
+	looked time.Time // when the state was last read
 
-	// The rest has a lock of its own, which nobody holds for long: Changed may be called under any lock of the hub,
-	// also one that State takes.
+	// signal guards the following fields, and is never held for long: Changed may be called while
+	// the hub holds any mutex, also one that State locks.
 	signal  sync.Mutex
 	dirty   bool
 	changed chan struct{} // closed while dirty
 	readers int
 }
 
-// New returns the page of a hub. It starts nothing.
+// New returns the page of a hub. It starts no goroutines.
 func New(hub Hub, opts Options) (*Page, error) {
 	if hub == nil {
 		return nil, errors.New("page: a Hub is required")
@@ -104,7 +108,8 @@ func New(hub Hub, opts Options) (*Page, error) {
 	return p, nil
 }
 
-// Changed says that the hub's state is no longer what it was. It returns at once, and may be called at any rate.
+// Changed reports that the hub's state has changed. It returns at once, and may be called at any
+// rate.
 func (p *Page) Changed() {
 	p.signal.Lock()
 	defer p.signal.Unlock()
@@ -114,8 +119,8 @@ func (p *Page) Changed() {
 	}
 }
 
-// Close ends the streams of all browsers, which come back until the server is gone. The rest is still served.
-// It is idempotent.
+// Close ends the streams of all browsers, which reconnect until the server stops. Other requests
+// are still served. It is idempotent.
 func (p *Page) Close() { p.closeOnce.Do(func() { close(p.closing) }) }
 
 // ServeHTTP serves the page.
@@ -150,7 +155,7 @@ func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept-Encoding")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.opts.WriteTimeout)) // not every writer can
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.opts.WriteTimeout)) // not supported by every writer
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
 		body = compressed(body)
@@ -160,7 +165,8 @@ func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
 
 var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// compressed compresses a page as a whole: a compressor takes 800 KiB, and a browser may read slowly.
+// compressed compresses a whole page before it is sent: a compressor takes 800 KiB, and a browser
+// may read slowly.
 func compressed(body bytes.Buffer) (out bytes.Buffer) {
 	z := compressors.Get().(*gzip.Writer)
 	defer compressors.Put(z)
@@ -170,7 +176,7 @@ func compressed(body bytes.Buffer) (out bytes.Buffer) {
 	return out
 }
 
-// serveFile serves a file that is part of the program. Browsers ask each time whether theirs is still the same.
+// serveFile serves an embedded file. Browsers validate their cached copy on each use.
 func serveFile(content []byte, contentType string) http.HandlerFunc {
 	etag := fmt.Sprintf(`"%x"`, sha256.Sum256(content))
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -181,9 +187,9 @@ func serveFile(content []byte, contentType string) http.HandlerFunc {
 	}
 }
 
-// refresh looks at the hub's state if it changed since the last look, and that was not just now. It returns what is
-// closed when there is something new, and how long to wait if there is already, but it is too early to look. The caller
-// holds mu.
+// refresh reads the hub's state if it changed since the last read and Interval has passed. It
+// returns a channel that is closed at the next change, and how long to wait if the state has
+// changed but Interval has not passed. The caller holds mu.
 func (p *Page) refresh(ctx context.Context) (<-chan struct{}, time.Duration) {
 	p.signal.Lock()
 	if !p.dirty {
@@ -194,7 +200,7 @@ func (p *Page) refresh(ctx context.Context) (<-chan struct{}, time.Duration) {
 		defer p.signal.Unlock()
 		return p.changed, wait
 	}
-	p.dirty = false // first, so that a change meanwhile counts as one after
+	p.dirty = false // first, so that a concurrent change is not lost
 	p.changed = make(chan struct{})
 	changed := p.changed
 	p.signal.Unlock()
@@ -206,5 +212,5 @@ func (p *Page) refresh(ctx context.Context) (<-chan struct{}, time.Duration) {
 	return changed, 0
 }
 
-// version is the board's, as browsers know it. The caller holds mu.
+// version returns the version of the board, as browsers send it. The caller holds mu.
 func (p *Page) version() string { return fmt.Sprintf("%s.%d", p.epoch, p.board.version) }

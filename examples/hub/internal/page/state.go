@@ -9,20 +9,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Hub is what the page shows the state of.
+// Hub provides the state that the page shows.
 type Hub interface {
-	// State returns the state as it is now. Calls come one at a time. The page only reads what it gets, and keeps it
-	// until the next call: the hub must not change it later.
+	// State returns the current state. Calls are not concurrent. The page reads the result until
+	// the next call: the hub must not change it.
 	State() State
 }
 
-// HubFunc is a function as a [Hub].
+// HubFunc is a function that implements [Hub].
 type HubFunc func() State
 
 // State calls f.
 func (f HubFunc) State() State { return f() }
 
-// State is everything that the page shows. Lists may be in any order: the page sorts by name.
+// State is the content of the page. Lists may be in any order: the page sorts by name.
 type State struct {
 	Input        Input
 	Clusters     []Cluster
@@ -32,37 +32,37 @@ type State struct {
 	Unclaimed []Unclaimed
 }
 
-// Input is where applications and placements come from.
+// Input is the source of applications and placements.
 type Input struct {
-	// Origin names it, such as the directory.
+	// Origin is the name of the source, for example the directory.
 	Origin string
-	// Taken is when what now counts was read.
+	// Taken is when the current input was accepted.
 	Taken time.Time
-	// Error says why something newer was refused. It is empty when what counts is what is there.
+	// Error is why a newer input was refused. It is empty if the current input is the newest.
 	Error string
-	// Notice is what else is wrong, and what to do. It may be empty.
+	// Notice is another problem, with the remedy. It may be empty.
 	Notice string
 }
 
-// Tone is how a status is to be taken.
+// Tone classifies a status.
 type Tone string
 
-// The tones. Any other is taken for Unknown.
+// The tones. Any other value is Unknown.
 const (
 	Unknown Tone = ""
 	Good    Tone = "good"
-	Busy    Tone = "busy" // on its way
+	Busy    Tone = "busy" // in progress
 	Bad     Tone = "bad"
 )
 
-// Status is a state in a word.
+// Status is a state, with its reason.
 type Status struct {
 	Tone Tone
 	// Word is the state, such as "Applied".
 	Word string
-	// Reason says more, in a sentence or two.
+	// Reason explains the state, in a sentence or two.
 	Reason string
-	// Since is when it became so. Zero shows nothing.
+	// Since is when the state began. Zero shows nothing.
 	Since time.Time
 }
 
@@ -71,26 +71,27 @@ type Cluster struct {
 	Name   string
 	Labels map[string]string
 	Status Status
-	// Heard is when something was last heard of it. Zero shows nothing.
+	// Heard is when the last message of the cluster arrived. Zero shows nothing.
 	Heard time.Time
 }
 
 // Application is one application. Its name is unique.
 type Application struct {
 	Name string
-	// Revision is the one that is wanted.
+	// Revision is the wanted revision.
 	Revision string
 	Status   Status
-	// Rollout is how far its rollout is; nil without one.
+	// Rollout is the progress of its rollout; nil without one.
 	Rollout *Rollout
-	// Placements has one for each cluster on which the application is, shall be, or no longer shall be.
+	// Placements has an entry for each cluster that the application is on, will be on, or is being
+	// removed from.
 	Placements []Placement
 }
 
-// Rollout is how far an application is on its way over clusters.
+// Rollout is the progress of the rollout of an application.
 type Rollout struct {
 	Status string `json:"status"`
-	// Waiting is why no further cluster begins.
+	// Waiting is why no further cluster starts.
 	Waiting string         `json:"waiting,omitempty"`
 	Paused  bool           `json:"paused,omitempty"`
 	Aborted bool           `json:"aborted,omitempty"`
@@ -109,7 +110,7 @@ type RolloutGroup struct {
 // Placement is an application on a cluster.
 type Placement struct {
 	Cluster string
-	// Revision is the one that is there.
+	// Revision is the revision on the cluster.
 	Revision string
 	Status   Status
 }
@@ -117,7 +118,7 @@ type Placement struct {
 // Work is one ManifestWork. Cluster and name together are unique.
 type Work struct {
 	Cluster, Name string
-	// Application is the one that it is part of.
+	// Application is the application of the work.
 	Application string
 	Conditions  []metav1.Condition
 	Objects     []Object
@@ -129,10 +130,10 @@ type Object struct {
 	Health                Status
 }
 
-// Unclaimed is a work of which some objects, or all, are of no application.
+// Unclaimed is a work with objects that no application has.
 type Unclaimed struct {
 	Cluster, Work string
-	// Application is the one that it was made for.
+	// Application is the application that the work was created for.
 	Application string
 	Objects     []string
 }

@@ -16,15 +16,15 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// What is shown of one state is bounded, whatever it holds.
+// These limits bound the page for any state.
 const (
-	// MaxText is how many bytes of a name, reason or message are shown.
+	// MaxText is the maximum number of bytes shown of a name, reason or message.
 	MaxText = 512
-	// MaxList is how many labels, conditions or objects of one thing are shown.
+	// MaxList is the maximum number of labels, conditions or objects shown of one item.
 	MaxList = 100
 )
 
-// text cuts s to what is shown of it, between characters.
+// text shortens s to MaxText bytes, between characters.
 func text(s string) string {
 	if len(s) <= MaxText {
 		return s
@@ -36,7 +36,7 @@ func text(s string) string {
 	return s[:end] + "…"
 }
 
-// instant is a time in UTC as people and as HTML read it; empty for none.
+// instant returns a time in UTC, readable for users and HTML; empty for the zero time.
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -44,7 +44,7 @@ func instant(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// mark says the tone in one character, for those who do not see colours.
+// mark returns the tone as one character, for users who cannot distinguish colors.
 func mark(t Tone) string {
 	switch t {
 	case Good:
@@ -58,7 +58,7 @@ func mark(t Tone) string {
 	}
 }
 
-// class is the tone as a class of the style sheet.
+// class returns the tone as a class of the style sheet.
 func class(t Tone) string {
 	switch t {
 	case Good, Busy, Bad:
@@ -68,7 +68,7 @@ func class(t Tone) string {
 	}
 }
 
-// labels returns a cluster's labels as key=value, in order.
+// labels returns the labels of a cluster as key=value, sorted.
 func labels(c Cluster) []string {
 	all := make([]string, 0, len(c.Labels))
 	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
@@ -77,13 +77,13 @@ func labels(c Cluster) []string {
 	return all
 }
 
-// first returns what is shown of a list of any type: templates cannot call generic functions.
+// first returns the shown part of a list of any type: templates cannot call generic functions.
 func first(list any) any {
 	v := reflect.ValueOf(list)
 	return v.Slice(0, min(v.Len(), MaxList)).Interface()
 }
 
-// more says how much of a list is not shown; empty for none.
+// more returns the number of list elements that are not shown; empty if all are shown.
 func more(length int) string {
 	if length <= MaxList {
 		return ""
@@ -91,7 +91,8 @@ func more(length int) string {
 	return fmt.Sprintf("and %d more", length-MaxList)
 }
 
-// conditionTone is how a condition is to be taken. Of types that the work API does not know, nobody can say.
+// conditionTone returns the tone of a condition; Unknown for types that the work API does not
+// define.
 func conditionTone(c metav1.Condition) Tone {
 	if c.Status == metav1.ConditionUnknown {
 		return Unknown
@@ -118,7 +119,8 @@ func conditionTone(c metav1.Condition) Tone {
 	}
 }
 
-// workTone is the work's own: bad as soon as one part of it is, and good when something is and nothing else.
+// workTone returns the worst tone of the conditions and objects of a work: bad, busy, good, or
+// unknown.
 func workTone(w Work) Tone {
 	tone := Unknown
 	take := func(t Tone) {
@@ -137,7 +139,7 @@ func workTone(w Work) Tone {
 
 func rank(t Tone) int { return slices.Index([]Tone{Good, Busy, Bad}, t) }
 
-// objectsLine says in a line how the objects of a work are.
+// objectsLine summarizes the objects of a work in a line.
 func objectsLine(w Work) string {
 	tones := make([]Tone, len(w.Objects))
 	for i, o := range w.Objects {
@@ -146,7 +148,7 @@ func objectsLine(w Work) string {
 	return count(tones, "object", "objects", "healthy", "unhealthy")
 }
 
-// count says how many there are, and how many of them are good, on their way, bad and unknown.
+// count returns the number of tones, and the numbers that are bad, in progress, good and unknown.
 func count(tones []Tone, one, many, good, bad string) string {
 	if len(tones) == 0 {
 		return "no " + many

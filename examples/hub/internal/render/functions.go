@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// functions returns what templates can call. Those that make texts of others are Go's own with a limit: a few of them, one after another, would else take
-// all memory.
+// functions returns the functions of templates. Functions of Go that create text have a limit:
+// otherwise a few calls in a row could use all memory.
 func (r *renderer) functions() template.FuncMap {
 	m := &r.meter
 	return template.FuncMap{
@@ -65,7 +65,8 @@ func (r *renderer) from(kind string) func(namespace, name, key string) (string, 
 	}
 }
 
-// limit limits a function whose result is no more than some times as long as its arguments.
+// limit limits a function with a result that is at most a constant factor longer than its
+// arguments.
 func (m *meter) limit(f func(...any) string) func(...any) (string, error) {
 	return func(args ...any) (string, error) {
 		total := 0
@@ -81,10 +82,10 @@ func (m *meter) limit(f func(...any) string) func(...any) (string, error) {
 
 var number = regexp.MustCompile(`\d+`)
 
-// printf limits fmt.Sprintf, which makes all of its result before anybody can see how long it is: a verb may have a width of a million, and may name the same
-// argument as others do.
+// printf limits fmt.Sprintf, which creates its whole result before the length can be checked: a
+// verb may have a width of a million, and several verbs may use the same argument.
 func (m *meter) printf(format string, args ...any) (string, error) {
-	const widest = 1_000_000 // as fmt has it
+	const widest = 1_000_000 // the limit of fmt
 	width, longest, total := 0, 0, len(format)
 	for _, digits := range number.FindAllString(format, -1) {
 		n, err := strconv.Atoi(digits)
@@ -100,7 +101,8 @@ func (m *meter) printf(format string, args ...any) (string, error) {
 		longest = max(longest, sizeOf(arg))
 		total += sizeOf(arg)
 	}
-	// A verb has a width and a precision, and makes up to five bytes of one; none makes more than 512 of a number.
+	// A verb has a width and a precision, and writes up to five bytes for each byte of the argument.
+	// No verb writes more than 512 bytes for a number.
 	if bound := len(format) + strings.Count(format, "%")*(2*width+5*longest+512) + total; bound > 64*maxBytes {
 		return "", fmt.Errorf("it may make more than %d bytes", maxBytes)
 	}
@@ -110,7 +112,7 @@ func (m *meter) printf(format string, args ...any) (string, error) {
 	return m.made(fmt.Sprintf(format, args...))
 }
 
-// sizeOf returns how many bytes a value prints.
+// sizeOf returns the number of bytes that a value prints.
 func sizeOf(value any) int {
 	if text, ok := value.(string); ok {
 		return len(text)

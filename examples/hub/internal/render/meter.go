@@ -13,26 +13,28 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// What a template may use on one cluster. The steps are the same on all machines, so that what is taken today is
-// taken tomorrow. The time is for what steps do not tell, such as the order of the keys of a large map.
+// These limits apply to a template on one cluster. Steps are the same on all machines, so a
+// template that is accepted once is always accepted. The time limit covers costs that steps do not
+// count, for example sorting the keys of a large map.
 const (
 	maxSteps = 1_000_000
 	maxTime  = 10 * time.Second
-	// together, and togetherOnCluster for each cluster, are what all templates of an application may take: others
-	// wait meanwhile.
+	// together, and togetherOnCluster for each cluster, limit all templates of an application,
+	// because other applications wait for them.
 	together          = 2 * maxSteps
 	togetherOnCluster = 20_000
 
-	roundCost = 10  // of each round of a loop, beside what is in it
+	roundCost = 10  // of each round of a loop, in addition to its nodes
 	callCost  = 100 // of a template in a template, for its place on the stack
 )
 
-// meter counts what the execution of a template uses. Go's templates cannot be interrupted, so they are made to call
-// it: each body of a loop, and each template, begins with a call of its own. See instrument.
+// meter counts the resources that the execution of a template uses. Go's templates cannot be
+// interrupted, so they are changed to call the meter: each loop body, and each template, begins
+// with a call. See instrument.
 type meter struct {
 	clock clock.PassiveClock
-	steps int // that are left of an execution
-	all   int // that are left of the application
+	steps int // left for the execution
+	all   int // left for the application
 	end   time.Time
 }
 
@@ -49,10 +51,10 @@ func (e *tooLongError) Error() string {
 	return fmt.Sprintf("line %d: %s", e.line, e.problem)
 }
 
-// begin is the beginning of an execution.
+// begin resets the limits of one execution.
 func (m *meter) begin() { m.steps, m.end = maxSteps, m.clock.Now().Add(maxTime) }
 
-// step is what templates call.
+// step is the function that templates call.
 func (m *meter) step(line, cost int) (string, error) {
 	if err := m.spend(cost); err != nil {
 		err.line = line
@@ -74,14 +76,14 @@ func (m *meter) spend(steps int) *tooLongError {
 	return nil
 }
 
-// wait does something that is no fault of the template when it takes long.
+// wait calls f, and does not count its time.
 func (m *meter) wait(f func()) {
 	began := m.clock.Now()
 	f()
 	m.end = m.end.Add(m.clock.Since(began))
 }
 
-// made takes the text that a function has made, which is a step for each 64 bytes.
+// made counts the text that a function has created: a step for each 64 bytes.
 func (m *meter) made(text string) (string, error) {
 	if len(text) > maxBytes {
 		return "", errTooMuch()
@@ -94,10 +96,12 @@ func (m *meter) made(text string) (string, error) {
 
 func errTooMuch() error { return fmt.Errorf("it makes more than %d bytes", maxBytes) }
 
-// stepName is no name that a template can use: functions of this name come after it was parsed.
+// stepName cannot be used by a template, because the function is added after the template was
+// parsed.
 const stepName = "step"
 
-// instrument makes a template call its meter. A step is a node of the syntax: an action, a text between two, a function, an argument.
+// instrument makes a template call its meter. A step is a node of the syntax: an action, a text
+// between two actions, a function, an argument.
 func (m *meter) instrument(t *template.Template, text string) {
 	for _, one := range t.Templates() {
 		if one.Tree != nil && one.Root != nil {
@@ -107,7 +111,8 @@ func (m *meter) instrument(t *template.Template, text string) {
 	t.Funcs(template.FuncMap{stepName: m.step})
 }
 
-// begin puts a call before a list of nodes. It costs what they do, whichever branch is taken.
+// begin inserts a call before a list of nodes. It has the cost of all nodes, whichever branch is
+// executed.
 func begin(list *parse.ListNode, text string, cost int) {
 	cost += costOf(list, text)
 	line := 1 + strings.Count(text[:min(int(list.Pos), len(text))], "\n")
@@ -118,7 +123,7 @@ func begin(list *parse.ListNode, text string, cost int) {
 	list.Nodes = append(trees[stepName].Root.Nodes, list.Nodes...)
 }
 
-// costOf counts the nodes of one, but for bodies of loops, which count by themselves in each round.
+// costOf counts the nodes of a node, except loop bodies, which are counted in each round.
 func costOf(node parse.Node, text string) int {
 	switch n := node.(type) {
 	case *parse.ListNode:

@@ -24,26 +24,26 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// maxBytes is how much a template may make, and each of its functions at a time.
+// maxBytes is the maximum output of a template, and of each call of its functions.
 const maxBytes = 1 << 20
 
-// An application may render this many bytes, and for each of its clusters this many more.
+// An application may render maxApplication bytes, and maxOnCluster more for each cluster.
 const (
 	maxApplication = 16 << 20
 	maxOnCluster   = 64 << 10
 )
 
-// Each object takes this much memory, and this many times its manifest: 8,000 objects with 120
-// bytes each take 19 MiB.
+// Each object takes objectMemory bytes, and manifestCopies times the size of its manifest: 8,000
+// objects with 120 bytes each take 19 MiB.
 const (
 	objectMemory   = 2 << 10
 	manifestCopies = 4
 )
 
-// secretKind is the kind of what errors must not quote.
+// secretKind is the kind of objects that errors must not quote.
 const secretKind = "Secret"
 
-// Ref names a value of a Secret or a ConfigMap.
+// Ref identifies a value of a Secret or a ConfigMap.
 type Ref struct{ Kind, Namespace, Name, Key string }
 
 // String returns "Secret shop/password, key user".
@@ -51,71 +51,73 @@ func (r Ref) String() string {
 	return fmt.Sprintf("%s %s/%s, key %s", r.Kind, r.Namespace, r.Name, r.Key)
 }
 
-// Objects reads values of the hub's cluster. Its errors must not have any.
+// Objects reads values of the hub's cluster. Its errors must not contain values.
 type Objects interface {
-	// Value returns a value. The error is a [*MissingError] where it may come, or come back.
+	// Value returns a value. The error is a [*MissingError] if the value may become available.
 	Value(Ref) (string, error)
 }
 
-// MissingError is of a value that is not there now.
+// MissingError is returned for a value that is not available now.
 type MissingError struct {
 	Ref Ref
-	// Problem says why.
+	// Problem is the reason.
 	Problem string
 }
 
-// Error returns all of it.
+// Error returns the reference and the problem.
 func (e *MissingError) Error() string { return e.Ref.String() + ": " + e.Problem }
 
-// Check returns an [*InvalidError] for objects that no agent of a cluster could be given, or nil.
+// Check returns an [*InvalidError] for objects that the agent of a cluster cannot receive, or nil.
 type Check func(cluster string, resources []appcontext.Resource) error
 
-// InvalidError is of an object that no agent can be given.
+// InvalidError is returned for an object that an agent cannot receive.
 type InvalidError struct {
-	// Resource is its number, -1 where it is none in particular.
+	// Resource is the index of the object, or -1 for all.
 	Resource int
-	// Field is its field, "" for all of it, and Reason one word about that. Neither has a value.
+	// Field is the field, "" for the whole object. Reason is one word about it. Neither contains a
+	// value.
 	Field, Reason string
-	// Text says what is wrong, and may have values.
+	// Text describes the problem, and may contain values.
 	Text string
 }
 
-// Error returns no value.
+// Error returns field and reason, which contain no value.
 func (e *InvalidError) Error() string { return strings.TrimPrefix(e.Field+": "+e.Reason, ": ") }
 
-// Rendering is what became of an application.
+// Rendering is the result of rendering an application.
 type Rendering struct {
 	Application string
-	// Clusters is how many it is on.
+	// Clusters is the number of its clusters.
 	Clusters int
-	// Values are those that the templates have read, by the text of their Ref.
+	// Values are the values that the templates have read, by Ref.String.
 	Values map[string]string
-	// Memory estimates the bytes that the hub needs for the objects and their works.
+	// Memory is the estimated memory of the objects and their works in the hub, in bytes.
 	Memory int
 
 	apps   []appcontext.App
 	digest func() string // computes it once
 }
 
-// AppContext returns the rendering as a context.
+// AppContext returns the rendering as an AppContext.
 func (r *Rendering) AppContext(id string) *appcontext.AppContext {
 	return &appcontext.AppContext{ID: id, Meta: appcontext.Meta{CompositeApp: r.Application}, Apps: r.apps}
 }
 
-// Digest tells renderings apart.
+// Digest returns a hash that identifies the rendering.
 func (r *Rendering) Digest() string { return r.digest() }
 
 func digestOf(apps []appcontext.App) string {
 	data, err := json.Marshal(apps)
 	if err != nil {
-		panic(err) // texts and numbers, all of them
+		panic(err) // it has only strings and numbers
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
 }
 
-// Render renders an application for some clusters. The error is a [*document.Error] with the path of the template, and beside
-// it a [*MissingError] where that is the cause. All that a template makes for a cluster is checked, unless check is nil.
+// Render renders an application for clusters. The error is a [*document.Error] with the path of the
+// template, and also a [*MissingError] if that is the cause. The objects of each template and
+// cluster are checked, unless check is nil.
 func Render(d *document.Document, clusters []*document.Cluster, objects Objects, check Check) (*Rendering, error) {
 	if check == nil {
 		check = func(string, []appcontext.Resource) error { return nil }
@@ -147,7 +149,7 @@ type renderer struct {
 	check   Check
 	values  map[string]string
 	meter   meter
-	left    int // bytes of manifests that may still come
+	left    int // remaining bytes of manifests
 	memory  int
 }
 
@@ -160,7 +162,7 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 		}
 		wait, err := d.Delay()
 		if err != nil {
-			return app, err // Decode has refused it
+			return app, err // refused by Decode
 		}
 		app.DependsOn = append(app.DependsOn, appcontext.Dependency{App: d.Part, Status: status, Wait: wait})
 	}
@@ -202,7 +204,7 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 	return app, nil
 }
 
-// spend bounds all manifests of the application.
+// spend limits the size of all manifests of the application.
 func (r *renderer) spend(made []appcontext.Resource, clusters int) error {
 	for i := range made {
 		r.left -= len(made[i].Manifest)
@@ -215,7 +217,8 @@ func (r *renderer) spend(made []appcontext.Resource, clusters int) error {
 	return nil
 }
 
-// checked checks what a template has made. Where any has read a Secret, its errors have no values.
+// checked checks the objects of a template. If any template has read a Secret, the errors contain
+// no values.
 func (r *renderer) checked(cluster string, made []appcontext.Resource) error {
 	if len(made) == 0 {
 		return nil
@@ -240,11 +243,11 @@ func (r *renderer) checked(cluster string, made []appcontext.Resource) error {
 	return errors.New(text)
 }
 
-// failed says where a template is, and for which cluster it failed.
+// failed returns the error of a template, with its position and the cluster.
 func (r *renderer) failed(path, cluster string, err error) error {
 	problem := strings.TrimPrefix(err.Error(), "template: ")
 	if long := (*tooLongError)(nil); errors.As(err, &long) && long.line != 0 {
-		problem = long.Error() // without the call that the template does not have
+		problem = long.Error() // without the inserted call
 	}
 	if cluster != "" {
 		problem = "for the cluster " + cluster + ": " + problem
@@ -257,7 +260,8 @@ func (r *renderer) failed(path, cluster string, err error) error {
 	return out
 }
 
-// missingIn is a [*MissingError] in the words of the error of its template, which says all that it does.
+// missingIn is a [*MissingError] with the text of the error of its template, which includes its own
+// text.
 type missingIn struct {
 	in      *document.Error
 	missing *MissingError
@@ -268,7 +272,8 @@ func (e *missingIn) Unwrap() []error { return []error{e.in, e.missing} }
 
 var yamlLine = regexp.MustCompile(`line \d+`)
 
-// objectsIn adds the objects of a text to resources. Errors have nothing of the text: it may have secrets.
+// objectsIn adds the objects of a text to resources. Errors contain nothing of the text, which may
+// contain secrets.
 func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hook) ([]appcontext.Resource, error) {
 	for part, err := range yamldoc.Split(text) {
 		if err != nil {
@@ -297,7 +302,7 @@ func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hoo
 	return resources, nil
 }
 
-// limited is a buffer that takes no more than some bytes.
+// limited is a buffer with a maximum size.
 type limited struct {
 	bytes.Buffer
 	left int
@@ -310,7 +315,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// Without are no objects.
+// Without has no objects: Value always fails.
 type Without struct{}
 
 // Value implements [Objects].
@@ -318,7 +323,7 @@ func (Without) Value(ref Ref) (string, error) {
 	return "", fmt.Errorf("%s cannot be read: the hub has no --kubeconfig", ref)
 }
 
-// Kept has values that were read before, and asks others for those that were not.
+// Kept returns values that were read before, and reads other values from Other.
 type Kept struct {
 	Values map[string]string
 	Other  Objects
@@ -332,10 +337,11 @@ func (k Kept) Value(ref Ref) (string, error) {
 	return k.Other.Value(ref)
 }
 
-// Identities returns the objects that it has on clusters.
+// Identities returns the objects on clusters.
 func (r *Rendering) Identities() iter.Seq[appcontext.Identity] { return Identities(r.apps) }
 
-// Installed returns those that are there for as long as the application is, with their manifests: hooks of its end are not.
+// Installed returns the objects that exist while the application is installed, with their
+// manifests: all except delete hooks.
 func (r *Rendering) Installed() iter.Seq2[appcontext.Identity, *appcontext.Resource] {
 	return func(yield func(appcontext.Identity, *appcontext.Resource) bool) {
 		for id, r := range resources(r.apps) {

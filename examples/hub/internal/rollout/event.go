@@ -11,7 +11,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 )
 
-// event is one that is under way.
+// event is an event in progress.
 type event struct {
 	id string
 	rsync.Element
@@ -20,7 +20,7 @@ type event struct {
 
 func (e *event) ref() rsync.EventRef { return rsync.EventRef{AppContextID: e.id, Seq: e.Seq} }
 
-// from returns the revision that an update leaves, or 0.
+// from returns the revision that an update replaces, or 0.
 func (e *event) from() int {
 	id := e.UCID
 	if e.Event == rsync.UpdateDelete {
@@ -43,20 +43,20 @@ func (w *worker) leads(e event, r *record) bool {
 	}
 }
 
-// observe reads the states of all revisions, and which events are under way. It reads one revision after another until two
-// passes agree: an update that ends meanwhile changes two of them.
+// observe reads the states of all revisions, and the events in progress. It reads one revision
+// after another until two passes agree, because an update that ends meanwhile changes two of them.
 func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionState, busy []event, err error) {
 	var stopped []string
 	for before := []revisionState(nil); ; before = revisions {
 		revisions, busy, stopped, err = w.states(ctx, r)
 		if err != nil || len(busy) > 0 {
-			return revisions, busy, err // an update that is under way may go on in a revision that has no event yet
+			return revisions, busy, err // an update in progress may continue in a revision without an event yet
 		}
 		if slices.Equal(before, revisions) {
 			break
 		}
 	}
-	for _, id := range stopped { // by us
+	for _, id := range stopped { // by worker.stop
 		if err := w.manager.engine.ClearStop(ctx, id); err != nil {
 			return nil, nil, err
 		}
@@ -64,7 +64,7 @@ func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionSt
 	return revisions, nil, nil
 }
 
-// states returns the state of each revision, the events under way and the contexts that are stopped.
+// states returns the state of each revision, the events in progress and the stopped contexts.
 func (w *worker) states(ctx context.Context, r *record) (
 	revisions []revisionState, busy []event, stopped []string, err error,
 ) {
@@ -121,7 +121,7 @@ func (w *worker) begin(ctx context.Context, r *record, s step, target Target) (e
 		if err != nil {
 			return e, err
 		}
-		// A rollout that is done already has left a revision that could not be deleted then.
+		// The earlier rollout is done, but has left a revision that could not be deleted then.
 		status, err := engine.RolloutStatus(ctx, ref)
 		if err != nil || status.Status != rsync.Done {
 			e.IdempotencyKey, e.Rollout = key, true

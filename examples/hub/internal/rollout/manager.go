@@ -16,22 +16,24 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Options configures a [Manager]; the zero value is useful.
+// Options configures a [Manager]; the zero value is ready to use.
 type Options struct {
-	// Keep is how many revisions of an application are kept for rollbacks. Defaults to 10.
+	// Keep is the number of revisions of an application that are kept for rollbacks. Defaults to
+	// 10.
 	Keep int
-	// Patience is how long an event under way may hold up what is newer. Defaults to 30 s.
+	// Patience is how long an event in progress may delay a newer target. Defaults to 30 s.
 	Patience time.Duration
-	// Missing reports whether something of what is to be on clusters is not written for their agents any more, although it was: then it is written anew. It is
-	// asked once for each application, when that is reached for the first time. Nil means that nothing ever is.
+	// Missing reports whether some objects of a rendering, which was written for agents, are not
+	// written any more. They are then written again. It is called once for each application, when
+	// its target is first reached. Nil means that nothing is ever missing.
 	Missing func(context.Context, *render.Rendering) (bool, error)
-	// Say is told what happens, in a line. It may be called from any goroutine. Nil means that nobody is.
+	// Say receives log lines. It may be called from any goroutine. Nil discards them.
 	Say func(format string, args ...any)
-	// Changed is called when a [Status] has. It must return at once.
+	// Changed is called when a [Status] has changed. It must return at once.
 	Changed func()
 }
 
-// Manager rolls applications out. All methods may be called from any goroutine.
+// Manager rolls applications out. Its methods may be called concurrently.
 type Manager struct {
 	engine  *rsync.Engine
 	store   store.Store
@@ -40,50 +42,52 @@ type Manager struct {
 	mu      sync.Mutex
 	workers map[string]*worker
 	ctx     context.Context // of Start, nil before
-	ended   bool            // no worker begins any more
+	ended   bool            // no more workers are started
 	group   sync.WaitGroup
 }
 
-// Target is what an application is to be.
+// Target is the wanted state of an application.
 type Target struct {
-	// Rendering is what is to be on clusters; nil takes the application away.
+	// Rendering is the content for the clusters; nil removes the application.
 	Rendering *render.Rendering
 	Source    Source
-	// Rollout limits how it moves over the clusters. Nil means all at once.
+	// Rollout is the rollout over the clusters. Nil means all clusters at once.
 	Rollout *rsync.Rollout
-	// Cause says in a few words why, for the list of revisions.
+	// Cause is the reason in a few words, for the list of revisions.
 	Cause string
-	// Revision is that of a rollback: where its content is the same it is that revision again, and not a new one.
+	// Revision is the revision of a rollback. If its content is the same, it is used again instead
+	// of a new revision.
 	Revision int
 }
 
-// State says how far an application is.
+// State is the progress of an application.
 type State string
 
-// The states.
+// The states of an application.
 const (
-	Pending  State = "Pending"  // it has not begun yet
+	Pending  State = "Pending"  // it has not started yet
 	Unplaced State = "Unplaced" // it is on no cluster, and never was
-	Rolling  State = "Rolling"  // an event is under way
-	Deployed State = "Deployed" // what is wanted was written for the clusters' agents, and what is not is gone
-	Failed   State = "Failed"   // the last event has failed, and is tried again
-	Removed  State = "Removed"  // nothing of it is on clusters
+	Rolling  State = "Rolling"  // an event is in progress
+	Deployed State = "Deployed" // the wanted objects are written for the agents, and others are removed
+	Failed   State = "Failed"   // the last event has failed, and is retried
+	Removed  State = "Removed"  // it has no objects on clusters
 )
 
-// Status is what a [Manager] knows of an application.
+// Status is the status of an application.
 type Status struct {
 	Application string
 	State       State
-	// Revision is the one that is wanted, 0 for none; From is the one that is being left.
+	// Revision is the wanted revision, 0 for none; From is the revision that is being replaced.
 	Revision, From int
-	// Message says why it failed, or what is under way.
+	// Message is why it failed, or the work in progress.
 	Message string
 	Since   time.Time
-	// Settled is whether all is done, and nothing newer waits.
+	// Settled is whether the target is reached, and no newer one waits.
 	Settled bool
 }
 
-// New returns a manager for an engine that has the options Transitions and Everything of this package. The store is the engine's own.
+// New returns a manager for an engine that has the options Transitions and Everything of this
+// package. s is the engine's store.
 func New(engine *rsync.Engine, s store.Store, options Options) *Manager {
 	if options.Keep == 0 {
 		options.Keep = 10
@@ -103,7 +107,7 @@ func New(engine *rsync.Engine, s store.Store, options Options) *Manager {
 	return &Manager{engine: engine, store: s, options: options, workers: map[string]*worker{}}
 }
 
-// Start works until ctx ends. It can be called once.
+// Start runs the manager until ctx ends. It can be called once.
 func (m *Manager) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -125,7 +129,8 @@ func (m *Manager) Start(ctx context.Context) error {
 	return nil
 }
 
-// Set says what an application is to be. It returns at once; what was set before and has not begun is forgotten.
+// Set sets the target of an application. It returns at once. An earlier target that has not started
+// is dropped.
 func (m *Manager) Set(application string, target Target) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,13 +145,13 @@ func (m *Manager) Set(application string, target Target) {
 	w.set(target)
 }
 
-// run begins a worker. With m.mu held.
+// run starts a worker. The caller holds m.mu.
 func (m *Manager) run(w *worker) {
 	ctx := m.ctx
 	m.group.Go(func() { w.run(ctx) })
 }
 
-// Status returns what is known of an application.
+// Status returns the status of an application, and whether it is known.
 func (m *Manager) Status(application string) (Status, bool) {
 	m.mu.Lock()
 	w := m.workers[application]
@@ -157,7 +162,8 @@ func (m *Manager) Status(application string) (Status, bool) {
 	return w.report(), true
 }
 
-// Rollout returns how far the rollout of an application is, or an [rsync.ErrNotFound] without one.
+// Rollout returns the progress of the rollout of an application, or an [rsync.ErrNotFound] without
+// a rollout.
 func (m *Manager) Rollout(ctx context.Context, application string) (*rsync.RolloutStatus, error) {
 	r, err := m.load(ctx, application)
 	if err != nil {
@@ -195,7 +201,8 @@ func LastRollout(s *rsync.Status) (rsync.EventRef, bool) {
 	return rsync.EventRef{}, false
 }
 
-// Resume ends a pause. A rollout that failed or was aborted begins again. It returns when this is stored.
+// Resume ends a pause. A rollout that failed or was aborted starts again. It returns when this is
+// stored.
 func (m *Manager) Resume(ctx context.Context, application string) error {
 	status, err := m.Rollout(ctx, application)
 	m.mu.Lock()
@@ -220,7 +227,7 @@ func (m *Manager) Control(
 	return err
 }
 
-// leave takes a worker away that has nothing to do any more. It reports whether nothing has come meanwhile.
+// leave removes an idle worker. It returns false if a newer target was set.
 func (m *Manager) leave(w *worker) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -231,8 +238,8 @@ func (m *Manager) leave(w *worker) bool {
 	return true
 }
 
-// Settled returns when an application is what it is to be: Deployed or Removed, with nothing that waits. It is for tests and scripts; its error is that of ctx,
-// with the last status.
+// Settled returns when an application is Deployed or Removed, and no target waits. It is for tests
+// and scripts. The error is that of ctx, with the last status.
 func (m *Manager) Settled(ctx context.Context, application string) error {
 	for {
 		m.mu.Lock()

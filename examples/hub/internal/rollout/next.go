@@ -22,10 +22,11 @@ func Transitions() rsync.Transitions {
 	return out
 }
 
-// Everything is the comparer for these rollouts: an update applies all resources, so that it also mends what one before it left half done.
+// Everything is the comparer for these rollouts: an update applies all resources, so it also
+// completes an interrupted earlier update.
 func Everything(_, _ *appcontext.Resource) bool { return true }
 
-// revisionState is a revision and the state of its context, which is empty where there is none.
+// revisionState is a revision and the state of its context, which is empty without a context.
 type revisionState struct {
 	number int
 	state  rsync.State
@@ -40,7 +41,7 @@ func (r revisionState) live() bool {
 	return true
 }
 
-// verb is what can be done next.
+// verb is the kind of a step.
 type verb string
 
 const (
@@ -52,16 +53,17 @@ const (
 	remove      verb = "remove"
 )
 
-// step is what to do next with a revision; from is the other one of an update.
+// step is the next step for a revision; from is the replaced revision of an update.
 type step struct {
 	verb     verb
-	number   int // of terminate the newest of all that are live
+	number   int // for terminate: the newest live revision
 	from     int
 	rollback bool
 }
 
-// next says what leads from the states of all revisions, in the order of their numbers, to a wanted one, or with 0 to none. Nothing may
-// be under way. The wanted revision is among them, at least without a context.
+// next returns the next step from the states of all revisions, in the order of their numbers, to a
+// wanted revision, or with 0 to none. No event may be in progress. The wanted revision is one of
+// them, possibly without a context.
 func next(revisions []revisionState, wanted int) step {
 	var target revisionState
 	var others []revisionState
@@ -85,7 +87,8 @@ func next(revisions []revisionState, wanted int) step {
 	case target.state == "":
 		return step{verb: create, number: wanted}
 	case len(others) > 0:
-		// The newest first: the one before may have objects that only it has, which the last update removes.
+		// The newest first: an earlier revision may have objects of its own, which the last update
+		// removes.
 		from := others[len(others)-1].number
 		return step{verb: update, number: wanted, from: from, rollback: wanted < from}
 	case target.state != rsync.Instantiated:
@@ -94,7 +97,7 @@ func next(revisions []revisionState, wanted int) step {
 	return step{}
 }
 
-// old returns the revisions that need not be kept: more than keep, neither wanted nor live.
+// old returns the revisions that may be deleted: more than keep, neither wanted nor live.
 func old(revisions []revisionState, wanted, keep int) []int {
 	var out []int
 	for i, r := range revisions {

@@ -25,52 +25,53 @@ const (
 	revisionPrefix = "/hub/revision/"
 )
 
-// record is what is stored of an application.
+// record is the stored state of an application.
 type record struct {
 	// Next is the number of the next revision.
 	Next int `json:"next"`
-	// Wanted is the revision that the application is to be, 0 for none.
+	// Wanted is the wanted revision, 0 for none.
 	Wanted int `json:"wanted"`
-	// Rollout is the hash of its rollout, or empty. Attempt counts how often one had to begin: events of
-	// one attempt have the same idempotency keys, so a failed rollout does not begin again by itself.
+	// Rollout is the hash of its rollout, or empty. Attempt counts the starts of rollouts: events
+	// of one attempt have the same idempotency keys, so a failed rollout does not start again by
+	// itself.
 	Rollout string `json:"rollout,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
 	// Revisions are in the order of their numbers.
 	Revisions []Revision `json:"revisions,omitempty"`
 }
 
-// Revision is what an application was once.
+// Revision is a revision of an application.
 type Revision struct {
 	Number int    `json:"number"`
 	Digest string `json:"digest"`
-	// Content tells what the revision was made from, whatever clusters it is on.
+	// Content is the digest of the source, which does not depend on the clusters.
 	Content  string    `json:"content"`
 	Cause    string    `json:"cause"`
 	Created  time.Time `json:"created"`
 	Clusters int       `json:"clusters"`
 }
 
-// Source is what a revision was made from.
+// Source is the source of a revision.
 type Source struct {
-	// Document is that of the application, in JSON.
+	// Document is the document of the application, in JSON.
 	Document json.RawMessage `json:"document"`
-	// Values are what its templates have read of the hub's cluster.
+	// Values are the values of the hub's cluster that its templates have read.
 	Values map[string]string `json:"values,omitempty"`
 }
 
-// Digest tells sources apart: it is the Content of their revisions.
+// Digest returns a hash that identifies the source: the Content of its revisions.
 func (s *Source) Digest() string { return digest(s) }
 
 func digest(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return "" // a document that is no JSON, which there is not
+		return "" // impossible: documents are valid JSON
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16])
 }
 
-// Before returns the newest revision before another one that was made from something else, or 0.
+// Before returns the newest revision with another source before a revision, or 0.
 func Before(revisions []Revision, number int) int {
 	at := slices.IndexFunc(revisions, func(r Revision) bool { return r.Number == number })
 	for i := at - 1; i >= 0; i-- {
@@ -90,7 +91,7 @@ func (r *record) find(number int) *Revision {
 	return nil
 }
 
-// key is the idempotency key of the rollout from a context, or empty without a rollout.
+// key returns the idempotency key of the rollout from a context, or "" without a rollout.
 func (r *record) key(from string) string {
 	if r.Rollout == "" {
 		return ""
@@ -98,7 +99,7 @@ func (r *record) key(from string) string {
 	return fmt.Sprintf("%d from %s", r.Attempt, from)
 }
 
-// attempt counts an attempt if the rollout has changed or must begin again. It reports whether it did.
+// attempt counts an attempt if the rollout has changed or must start again, and reports that.
 func (r *record) attempt(rollout *rsync.Rollout, again bool) bool {
 	hash := ""
 	if rollout != nil {
@@ -112,12 +113,12 @@ func (r *record) attempt(rollout *rsync.Rollout, again bool) bool {
 	return changed
 }
 
-// ContextID is the ID of the AppContext of a revision.
+// ContextID returns the ID of the AppContext of a revision.
 func ContextID(application string, number int) string {
 	return application + "." + strconv.Itoa(number)
 }
 
-// ParseContextID is its reverse. It reports whether the ID is that of a revision.
+// ParseContextID parses a ContextID. It reports whether the ID is valid.
 func ParseContextID(id string) (application string, number int, ok bool) {
 	at := strings.LastIndexByte(id, '.')
 	if at < 0 {
@@ -133,7 +134,7 @@ func sourceKey(application string, number int) string {
 	return fmt.Sprintf("%s%s/%d/", revisionPrefix, application, number)
 }
 
-// load reads the record of an application; one that is not there is empty.
+// load reads the record of an application; a missing record is empty.
 func (m *Manager) load(ctx context.Context, application string) (*record, error) {
 	kv, err := m.store.Get(ctx, recordKey(application))
 	if err != nil {
@@ -148,7 +149,7 @@ func (m *Manager) load(ctx context.Context, application string) (*record, error)
 	return r, nil
 }
 
-// save writes a record, and whatever else belongs to it, in one transaction.
+// save writes a record, and other operations, in one transaction.
 func (m *Manager) save(ctx context.Context, application string, r *record, ops ...store.Op) error {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -158,7 +159,7 @@ func (m *Manager) save(ctx context.Context, application string, r *record, ops .
 	return err
 }
 
-// Applications returns those that anything is stored of.
+// Applications returns the applications with a stored record.
 func (m *Manager) Applications(ctx context.Context) ([]string, error) {
 	result, err := m.store.Range(ctx, recordPrefix)
 	if err != nil {
@@ -171,7 +172,7 @@ func (m *Manager) Applications(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// Revisions returns the revisions of an application that are kept, the oldest first, and which one it is to be.
+// Revisions returns the stored revisions of an application, the oldest first, and the wanted one.
 func (m *Manager) Revisions(ctx context.Context, application string) (revisions []Revision, wanted int, err error) {
 	r, err := m.load(ctx, application)
 	if err != nil {
@@ -180,7 +181,7 @@ func (m *Manager) Revisions(ctx context.Context, application string) (revisions 
 	return r.Revisions, r.Wanted, nil
 }
 
-// Live returns the revisions of an application of which objects may be on clusters.
+// Live returns the revisions of an application that may have objects on clusters.
 func (m *Manager) Live(ctx context.Context, application string) ([]*appcontext.AppContext, error) {
 	r, err := m.load(ctx, application)
 	if err != nil {
@@ -209,7 +210,7 @@ func (m *Manager) Live(ctx context.Context, application string) ([]*appcontext.A
 	return out, nil
 }
 
-// Source returns what a revision was made from, or an rsync.ErrNotFound.
+// Source returns the source of a revision, or an rsync.ErrNotFound.
 func (m *Manager) Source(ctx context.Context, application string, number int) (*Source, error) {
 	kv, err := m.store.Get(ctx, sourceKey(application, number))
 	if err != nil {

@@ -11,9 +11,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 )
 
-// wait waits for an event, and returns its error. When something newer has waited for long, it stops what is under way and goes on to wait: that ends soon then.
-// An event that does not lead to what is wanted is one for which something newer waits from the beginning.
-// A rollout is stopped at once: it may take days, or wait for an approval.
+// wait waits for an event, and returns its error. If a newer target has waited for Patience, wait
+// stops the event, and waits for its end. For an event that does not lead to the wanted revision,
+// this time starts at once. A rollout is stopped without delay: it may take days, or wait for an
+// approval.
 func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -32,14 +33,15 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 	switch {
 	case !left:
 		patience.Stop()
-	case r.Wanted == 0 || e.Rollout: // an application that is removed need not be finished first
+	case r.Wanted == 0 || e.Rollout: // an event of a removed application need not finish first
 		patience.Reset(0)
 	}
 	for {
 		select {
 		case <-ended:
 			if errors.Is(result, rsync.ErrStopped) || errors.Is(result, rsync.ErrPreempted) {
-				// Stopped by wait: the states decide the next step. A rollout needs another key to begin again.
+				// Stopped by wait: the states decide the next step. A rollout needs another key to start
+				// again.
 				if !e.Rollout {
 					return nil
 				}
@@ -59,7 +61,7 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 				patience.Reset(w.manager.options.Patience)
 			}
 		case <-patience.C:
-			if arrived = w.arrival(); !left && !w.newer() { // it was taken back
+			if arrived = w.arrival(); !left && !w.newer() { // the newer target was withdrawn
 				continue
 			}
 			arrived = nil
@@ -71,13 +73,13 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 	}
 }
 
-// haltedError is the error of a failed or aborted rollout, which does not begin again by itself.
+// haltedError is the error of a failed or aborted rollout, which does not start again by itself.
 type haltedError struct{ error }
 
 // Unwrap returns the error of the event.
 func (e *haltedError) Unwrap() error { return e.error }
 
-// waitAll waits for several, and returns the first error.
+// waitAll waits for several events, and returns the first error.
 func (w *worker) waitAll(ctx context.Context, r *record, events []event) (first error) {
 	for _, e := range events {
 		if err := w.wait(ctx, r, e); err != nil && first == nil {
@@ -90,7 +92,8 @@ func (w *worker) waitAll(ctx context.Context, r *record, events []event) (first 
 	return first
 }
 
-// stop sets the latch on all revisions, also on those that have no event: the end of an update may be queued in one of them just now. observe takes it back.
+// stop stops all revisions, also those without an event, because the end of an update may be queued
+// in one of them now. observe clears the stop.
 func (w *worker) stop(ctx context.Context, r *record) error {
 	for _, known := range r.Revisions {
 		err := w.manager.engine.Stop(ctx, ContextID(w.application, known.Number))

@@ -17,25 +17,25 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Failed events are tried again, after a time that doubles.
+// Failed events are retried after a delay that doubles.
 const (
 	retryBase = time.Second
 	retryMax  = 5 * time.Minute
 )
 
-// worker brings one application to what it is to be.
+// worker rolls out the targets of one application.
 type worker struct {
 	manager     *Manager
 	application string
-	there       bool // what was written for agents before this process began is there; of run alone
+	there       bool // all works of earlier processes exist; used only by run
 
 	mu      sync.Mutex
-	taken   *Target       // what is being reached, or is reached
-	waiting *Target       // what is newer, or nil
-	again   bool          // its rollout must begin again
-	arrived chan struct{} // closed when something is waiting
+	taken   *Target       // the current target
+	waiting *Target       // a newer target, or nil
+	again   bool          // its rollout must start again
+	arrived chan struct{} // closed when a newer target waits
 	status  Status
-	done    bool // what was taken is reached
+	done    bool // the current target is reached
 	changed wait.Broadcast
 }
 
@@ -46,7 +46,7 @@ func newWorker(m *Manager, application string) *worker {
 	}
 }
 
-// set says what the application is to be. What is the same as what is being done is nothing newer.
+// set sets the target. A target equal to the current one is not newer.
 func (w *worker) set(target Target) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +64,7 @@ func (w *worker) set(target Target) {
 	w.tell()
 }
 
-// retry begins a failed or aborted rollout again. It returns when this is stored, or ctx ends.
+// retry starts a failed or aborted rollout again. It returns when this is stored, or ctx ends.
 func (w *worker) retry(ctx context.Context) error {
 	w.mu.Lock()
 	w.again = true
@@ -97,12 +97,12 @@ func (t *Target) same(other *Target) bool {
 		t.Rendering.Digest() == other.Rendering.Digest()
 }
 
-// tell wakes those who wait for changes. With w.mu held.
+// tell wakes the goroutines that wait for changes. The caller holds w.mu.
 func (w *worker) tell() {
 	w.changed.Wake()
 }
 
-// take returns the newest target.
+// take makes the newest target the current one, and returns it.
 func (w *worker) take() Target {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,7 +113,8 @@ func (w *worker) take() Target {
 	return *w.taken
 }
 
-// arrival returns a channel that is closed when something newer waits. It may be open again by then: newer knows.
+// arrival returns a channel that is closed when a newer target waits. The target may be withdrawn
+// by then: check newer.
 func (w *worker) arrival() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +127,7 @@ func (w *worker) newer() bool {
 	return w.waiting != nil
 }
 
-// ends reports whether what is newer takes the application away.
+// ends reports whether the newer target removes the application.
 func (w *worker) ends() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +148,7 @@ func (w *worker) settled() (bool, <-chan struct{}) {
 	return w.done && w.waiting == nil, w.changed.Next()
 }
 
-// show sets the status. done is whether what was taken is reached.
+// show sets the status. done is whether the current target is reached.
 func (w *worker) show(state State, revision, from int, done bool, message string) {
 	w.mu.Lock()
 	if s := &w.status; s.State != state || s.Revision != revision || s.From != from || s.Message != message || w.done != done {
@@ -163,7 +164,7 @@ func (w *worker) say(format string, args ...any) {
 	w.manager.options.Say(w.application+": "+format, args...)
 }
 
-// run works until ctx ends, or the application is gone for good.
+// run works until ctx ends, or the application is removed.
 func (w *worker) run(ctx context.Context) {
 	for {
 		select {
@@ -182,7 +183,7 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// insist tries to reach a target until it is reached, something newer waits, or ctx ends.
+// insist retries until the target is reached, a newer one waits, or ctx ends.
 func (w *worker) insist(ctx context.Context, target Target) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		err := w.reach(ctx, target)
@@ -196,7 +197,7 @@ func (w *worker) insist(ctx context.Context, target Target) {
 		w.show(Failed, s.Revision, s.From, false, err.Error())
 		timer := time.NewTimer(wait.Backoff(retryBase, retryMax, failures))
 		if errors.As(err, new(*haltedError)) {
-			timer.Stop() // until Resume, or something newer
+			timer.Stop() // until Resume, or a newer target
 		}
 		select {
 		case <-timer.C:
@@ -210,10 +211,11 @@ func (w *worker) insist(ctx context.Context, target Target) {
 	}
 }
 
-// errNewer: something newer is wanted.
+// errNewer is returned when there is a newer target.
 var errNewer = errors.New("something newer is wanted")
 
-// reach does all steps to a target. It returns errNewer when there is a newer one, and the error of a step that failed.
+// reach does all steps to a target. It returns errNewer if there is a newer target, and the error
+// of a failed step.
 func (w *worker) reach(ctx context.Context, target Target) error {
 	r, err := w.choose(ctx, target)
 	if err != nil {
@@ -229,12 +231,12 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 			return err
 		}
 		if len(busy) > 0 {
-			// They are of an earlier process, or were stopped.
+			// Events of an earlier process, or stopped events.
 			w.show(Rolling, r.Wanted, busy[0].from(), false, "")
 			if err := w.waitAll(ctx, r, busy); err != nil && !errors.As(err, new(*rsync.EventError)) {
 				return err
 			}
-			continue // what is next follows from the states
+			continue // the states decide the next step
 		}
 		if w.newer() {
 			return errNewer
@@ -244,7 +246,7 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 			if s, err = w.rewrite(ctx, r, target); err != nil {
 				return err
 			}
-			target.Rollout = nil // all clusters have had it
+			target.Rollout = nil // it is complete on all clusters
 		}
 		if s.verb == nothing {
 			return w.reached(ctx, r, revisions)
@@ -253,13 +255,13 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 			return err
 		}
 		if s.verb == instantiate || s.verb == update {
-			w.there = !w.newer() // they write all, unless they are stopped for what is newer
+			w.there = !w.newer() // they write all works, unless they are stopped for a newer target
 		}
 	}
 }
 
-// rewrite returns the step after all was done once: none, or an Instantiate if the works are lost, with
-// their file, but not the states.
+// rewrite returns the step after all steps are done: none, or an Instantiate if the file of works
+// was lost, but not the states.
 func (w *worker) rewrite(ctx context.Context, r *record, target Target) (step, error) {
 	if w.there || r.Wanted == 0 {
 		return step{}, nil
@@ -295,7 +297,7 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 		return r, err
 	}
 	if target.Rendering.Clusters == 0 && len(r.Revisions) == 0 {
-		return r, nil // it does not begin with nothing
+		return r, nil // the first revision needs a cluster
 	}
 	changed := r.attempt(target.Rollout, again)
 	digest := target.Rendering.Digest()
@@ -338,7 +340,7 @@ func (w *worker) retried() {
 	w.tell()
 }
 
-// do does a step, and waits for its event.
+// do executes a step, and waits for its event.
 func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s step, target Target) error {
 	engine, id := w.manager.engine, ContextID(w.application, s.number)
 	switch {
@@ -375,7 +377,8 @@ func clusters(n int) string {
 	return fmt.Sprintf("%d clusters", n)
 }
 
-// terminate takes all live revisions away at once, so that none has to wait for a cluster on account of another.
+// terminate terminates all live revisions at once, so that a revision does not wait for a cluster
+// because of another.
 func (w *worker) terminate(ctx context.Context, r *record, revisions []revisionState) error {
 	var all []event
 	for _, known := range revisions {
@@ -391,7 +394,7 @@ func (w *worker) terminate(ctx context.Context, r *record, revisions []revisionS
 	return w.waitAll(ctx, r, all)
 }
 
-// reached forgets old revisions and shows that all is done.
+// reached deletes old revisions and sets the final status.
 func (w *worker) reached(ctx context.Context, r *record, revisions []revisionState) error {
 	m := w.manager
 	if r.Wanted == 0 {

@@ -13,8 +13,9 @@ import (
 	"unicode"
 )
 
-// Say returns a function that writes lines with the time. It may be called from any goroutine. What would end a line, or change what a terminal shows, is written as Go
-// writes it in quotes: names of files and the words of templates and servers are those of others.
+// Say returns a function that writes lines with the time. It may be called concurrently. Line
+// breaks and control characters are escaped as in Go strings, because names of files, templates and
+// servers are untrusted.
 func Say(w io.Writer) func(format string, args ...any) {
 	var mu sync.Mutex
 	return func(format string, args ...any) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serve serves what the hub has to show: page, API, metrics and probes.
+// Package serve serves the page, the API, metrics and probes of the hub.
 package serve
 
 import (
@@ -20,14 +20,14 @@ import (
 	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
-// Options are what is served.
+// Options configures [Serve].
 type Options struct {
 	Page    *page.Page
 	API     http.Handler
 	Metrics prometheus.Gatherer
 	// AllowedHosts are the hosts of requests for the page and the API, in addition to this machine's loopback names.
 	AllowedHosts []string
-	// Livez and Readyz return what is wrong.
+	// Livez and Readyz return an error if the probe fails.
 	Livez, Readyz func(*http.Request) error
 }
 

@@ -19,8 +19,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Check returns a [*render.InvalidError] for what no work of a cluster takes. It is a dry run: nothing is written, and nothing sent. What else may keep a work
-// from being written, as a broker that is away, is no fault of what is in it, and no error here.
+// Check returns a [*render.InvalidError] for resources that no work of a cluster accepts. It is a
+// dry run: nothing is written or sent. Other causes that prevent a write, such as an unreachable
+// broker, are no error here.
 func (s *Spokes) Check(ctx context.Context, cluster string, resources []appcontext.Resource) error {
 	for i := range resources {
 		if err := takes(&resources[i]); err != nil {
@@ -52,7 +53,8 @@ func (s *Spokes) Check(ctx context.Context, cluster string, resources []appconte
 	return inField(len(resources), first.Field, string(first.Type), first.Message)
 }
 
-// inWork finds what a field of a work is about: the number of a manifest, and a field of it. Answers without causes have it within their text.
+// inWork finds the number of a manifest in a field of a work. Responses without causes have the
+// field in their text.
 var inWork = regexp.MustCompile(`spec\.workload\.manifests\[(\d+)\]\.?`)
 
 func inField(resources int, field, reason, text string) *render.InvalidError {

@@ -12,13 +12,14 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// Beat is how often agents that have works are asked what they have, which each of them answers: one that is not heard of for longer is away, or its broker is.
+// Beat is the interval of resyncs, which every agent with works answers. An agent without a message
+// for longer is offline, or its broker is.
 const Beat = time.Minute
 
-// maxHeard bounds how many clusters are remembered, whatever names a broker lets through.
+// maxHeard limits the number of recorded clusters, for any names that a broker allows.
 const maxHeard = 100_000
 
-// ears is a transport that notes of which clusters it hears.
+// ears is a transport that records the clusters of received messages.
 type ears struct {
 	cloudevents.Transport
 
@@ -44,14 +45,14 @@ func (e *ears) note(cluster string) {
 	}
 }
 
-// heard returns when a cluster's agent was last heard of; zero for never.
+// heard returns when the last message of the agent of a cluster arrived; zero for never.
 func (e *ears) heard(cluster string) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.last[cluster]
 }
 
-// clusterOf returns the cluster whose agent may write to a topic, or "": see package codec.
+// clusterOf returns the cluster of the agent that may publish to a topic, or "": see package codec.
 func clusterOf(topic string) string {
 	levels := strings.Split(strings.TrimPrefix(topic, "/sources/"), "/")
 	switch {

@@ -14,14 +14,15 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// takes returns what no API server takes of an object, as far as that is known without asking one: lists, and names of kinds that each of them has. A work
-// takes them, and its agent would fail.
+// takes returns an error for objects that every API server rejects, as far as this is known without
+// a request: lists, and invalid names of built-in kinds. A work accepts them, and its agent would
+// fail.
 func takes(r *appcontext.Resource) *render.InvalidError {
 	o := r.Object
 	if isList(r) {
 		return &render.InvalidError{Field: "kind", Reason: "FieldValueInvalid", Text: fmt.Sprintf("Invalid value: %q: a list of objects is none: each must be a document of its own", o.Kind)}
 	}
-	wrong := content.IsPathSegmentName(o.Name) // which no kind goes without
+	wrong := content.IsPathSegmentName(o.Name) // required for all kinds
 	if rule := nameRules[o.Group][o.Kind]; rule != nil && len(wrong) == 0 {
 		wrong = rule(o.Name)
 	}
@@ -31,7 +32,8 @@ func takes(r *appcontext.Resource) *render.InvalidError {
 	return nil
 }
 
-// isList reports whether an object is a list: one of a kind of Kubernetes' own, or what clients take for one by its items.
+// isList reports whether an object is a list: of a built-in kind, or with items, which clients
+// treat as a list.
 func isList(r *appcontext.Resource) bool {
 	kind, found := strings.CutSuffix(r.Object.Kind, "List")
 	if !found {
@@ -46,8 +48,8 @@ func isList(r *appcontext.Resource) bool {
 	return json.Unmarshal(r.Manifest, &listed) == nil && listed.Items != nil
 }
 
-// nameRules are the rules of names of kinds by their groups. Other kinds have others: a Role may have any name that can be a part of a path. Older API servers ask
-// more of a Service.
+// nameRules are the rules for names of kinds, by group. Other kinds have other rules: a Role may
+// have any name that is a valid path segment. Older API servers have stricter rules for Services.
 var nameRules = map[string]map[string]func(string) []string{
 	"": {
 		"ConfigMap": content.IsDNS1123Subdomain, "Endpoints": content.IsDNS1123Subdomain, "LimitRange": content.IsDNS1123Subdomain,

@@ -17,14 +17,15 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// lookAgain is for how long what was found is remembered: all applications ask when a hub begins.
+// lookAgain is how long the written manifests are cached: all applications use them when a hub
+// starts.
 const lookAgain = time.Minute
 
 // texts are manifests by cluster and object.
 type texts map[string]map[appcontext.Object][]byte
 
-// Missing reports whether some of what an application has for as long as it is there is in no work, or not as it is to be: the file of works was lost, or is
-// of an earlier day. What was written within the last minute it may not know.
+// Missing reports whether an installed object of an application is in no work, or is different
+// there: the file of works was lost, or is outdated. It may miss writes of the last minute.
 func (s *Spokes) Missing(ctx context.Context, r *render.Rendering) (bool, error) {
 	written, err := s.written(ctx)
 	if err != nil {
@@ -38,7 +39,8 @@ func (s *Spokes) Missing(ctx context.Context, r *render.Rendering) (bool, error)
 	return false, nil
 }
 
-// written returns what is in works. It asks the source itself, since informers may not have synced yet.
+// written returns the manifests in works. It lists them from the source, because informers may not
+// have synced yet.
 func (s *Spokes) written(ctx context.Context) (texts, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +75,7 @@ func (s *Spokes) written(ctx context.Context) (texts, error) {
 	return found, nil
 }
 
-// same compares manifests in JSON.
+// same reports whether two JSON manifests are equal.
 func same(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

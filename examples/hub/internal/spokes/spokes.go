@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package spokes reaches clusters: a source of ManifestWorks over a broker, which keeps them in a file, and the engine's connectors to
-// the clusters' agents by way of it.
+// Package spokes connects the hub to clusters: a source of ManifestWorks over a broker, which
+// stores them in a file, and the engine's connectors, which use it to reach the agents.
 package spokes
 
 import (
@@ -21,36 +21,36 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// manager tells our works from those of others.
+// manager identifies the works of the hub.
 const manager = "hub"
 
-// Spokes are all clusters.
+// Spokes is the connection to all clusters.
 type Spokes struct {
 	*work.Source
-	// Health is that of all objects on them.
+	// Health tracks the health of all objects on them.
 	Health *health.Tracker
 
 	store *boltstore.Store
 	ears  *ears
 
 	mu    sync.Mutex
-	found texts // see Missing; nil when it is to be looked for
+	found texts // see Missing; nil if not cached
 }
 
-// Options say how to reach clusters.
+// Options configures [Open].
 type Options struct {
 	Transport cloudevents.Transport
-	// SourceID is who we are, and File keeps the works.
+	// SourceID identifies the hub, and File stores the works.
 	SourceID, File string
 	// Interpreter, then Native, then Kinds, interpret the health of objects: see [health.New].
-	// Changed is called when there is something new about works.
+	// Changed is called when works have changed.
 	Interpreter, Native, Kinds health.Interpreter
 	Changed                    func()
 
 	MetricsRegisterer prometheus.Registerer
 }
 
-// Open opens the file, and starts nothing.
+// Open opens the file. It starts no connection.
 func Open(o Options) (*Spokes, error) {
 	store, err := boltstore.Open(o.File, boltstore.Options{})
 	if err != nil {
@@ -68,18 +68,20 @@ func Open(o Options) (*Spokes, error) {
 	return &Spokes{Source: source, Health: tracker, store: store, ears: heard}, nil
 }
 
-// Start connects until ctx ends, and closes the file.
+// Start keeps the connection until ctx ends, and then closes the file.
 func (s *Spokes) Start(ctx context.Context) error {
 	return errors.Join(s.Source.Start(ctx), s.store.Close())
 }
 
-// Heard returns when the agent of a cluster was last heard of since the hub began: anything that it has sent. Zero is never.
+// Heard returns when the last message of the agent of a cluster arrived since the hub started. Zero
+// means never.
 func (s *Spokes) Heard(cluster string) time.Time { return s.ears.heard(cluster) }
 
-// Close closes the file of spokes that are not started.
+// Close closes the file if Start was not called.
 func (s *Spokes) Close() error { return s.store.Close() }
 
-// Connector implements [connector.Connectors]. A cluster whose agent is away is reached all the same: its works wait for it.
+// Connector implements [connector.Connectors]. It also succeeds for a cluster with an offline
+// agent: the works wait for the agent.
 func (s *Spokes) Connector(ctx context.Context, provider, cluster string) (connector.Connector, error) {
 	connectors, err := manifestwork.New(s.Health.Writing(s.Clientset().WorkV1()), manifestwork.Options{
 		Manager: manager, Config: health.Config, State: s.Health.State(cluster),

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package commandtest is for the tests of command lines.
+// Package commandtest has checks for the tests of command lines.
 package commandtest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
-// Usage checks that what --help shows has a line for each flag, and fits a terminal.
+// Usage checks that the text of --help has a line for each flag, and fits a terminal.
 func Usage(t *testing.T, usage string, flags ...string) {
 	t.Helper()
 	lines := strings.Split(usage, "\n")
@@ -34,8 +34,8 @@ func Usage(t *testing.T, usage string, flags ...string) {
 	}
 }
 
-// Refuses checks that each of the command lines, of words with one space between them, is an error that says what it is
-// mapped to, and that a request for help is [flag.ErrHelp].
+// Refuses checks that each command line, with words separated by one space, is an error that
+// contains its mapped text. It also checks that a request for help is [flag.ErrHelp].
 func Refuses[O any](t *testing.T, parse func([]string) (O, error), lines map[string]string) {
 	t.Helper()
 	for line, want := range lines {
@@ -50,7 +50,7 @@ func Refuses[O any](t *testing.T, parse func([]string) (O, error), lines map[str
 	}
 }
 
-// line is a command line, and how it ends.
+// line is a command line with the expected exit status and error.
 type line struct {
 	reason string
 	args   []string
@@ -58,22 +58,23 @@ type line struct {
 	want   string
 }
 
-// NeedsCluster checks that a program that runs on the cluster of a kubeconfig says in its own name, and on standard error
-// only, what is wrong: where there is no kubeconfig, and where nobody is at the address. Then what is what it could not
-// do there.
+// NeedsCluster checks the errors of a program that needs a cluster: without a kubeconfig, and if no
+// server listens at the address. The error must start with the name of the program, and be on
+// standard error only. For the address, it must contain what, the failed action.
 func NeedsCluster(t *testing.T, program, what string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
 	t.Helper()
 	nobody := Kubeconfig(t, "https://127.0.0.1:1")
 	needs(t, program, run, line{"nobody at the address", []string{"--kubeconfig", nobody}, command.Failed, what + " on https://127.0.0.1:1: "})
 }
 
-// NeedsKubeconfig is [NeedsCluster] for a program that waits for the cluster where nobody is at the address.
+// NeedsKubeconfig is [NeedsCluster] for a program that waits for the cluster if no server listens
+// at the address.
 func NeedsKubeconfig(t *testing.T, program string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
 	t.Helper()
 	needs(t, program, run)
 }
 
-// Kubeconfig writes one for an API server, and returns its name.
+// Kubeconfig writes a kubeconfig for an API server, and returns the name of the file.
 func Kubeconfig(t *testing.T, server string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")

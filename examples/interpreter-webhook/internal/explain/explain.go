@@ -28,7 +28,7 @@ import (
 )
 
 // File explains each object of a YAML file, with customizations of other files. It returns an error
-// for an invalid file, or an object that an interpreter failed on.
+// for an invalid file, and for an object for which an interpreter failed.
 func File(ctx context.Context, path string, customized []string, out io.Writer) error {
 	own, err := customizations.Open(customized...)
 	if err != nil {
@@ -44,7 +44,7 @@ func File(ctx context.Context, path string, customized []string, out io.Writer) 
 	}
 	defer stop()
 	e := &explainer{out: out}
-	e.chain = caller.Chain( // the default of kinds comes last
+	e.chain = caller.Chain( // the default of kinds is last
 		named{own, "customization", e}, named{webhooks, "webhook", e},
 		named{native.New(), "native", e}, named{kinds.New(), "kinds", e},
 	)
@@ -64,11 +64,11 @@ func File(ctx context.Context, path string, customized []string, out io.Writer) 
 type explainer struct {
 	out    io.Writer
 	chain  *caller.Chained
-	source string // the interpreter that has answered last
+	source string // the last interpreter that answered
 	failed bool
 }
 
-// named is an interpreter of the chain that notes that it has answered.
+// named is an interpreter of the chain that records its answers.
 type named struct {
 	interpreter.Interpreter
 	name string
@@ -136,7 +136,7 @@ func (e *explainer) explain(ctx context.Context, object *unstructured.Unstructur
 	return !e.failed
 }
 
-// requests is what each replica requests.
+// requests returns the text of the requests of each replica.
 func requests(list corev1.ResourceList) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(list)) {

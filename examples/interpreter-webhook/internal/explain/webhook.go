@@ -33,7 +33,7 @@ func startWebhook() (*caller.Caller, func(), error) {
 			URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 		},
 		Rules: []v1alpha1.KindRuleWithOperations{{
-			Operations: []v1alpha1.InterpreterOperation{ // of what explain asks, all but components
+			Operations: []v1alpha1.InterpreterOperation{ // all operations of explain except components
 				v1alpha1.InterpretReplica, v1alpha1.InterpretHealth, v1alpha1.InterpretStatus, v1alpha1.InterpretDependency,
 			},
 			KindRule: v1alpha1.KindRule{APIGroups: []string{"workload.example.io"}, APIVersions: []string{"v1alpha1"}, Kinds: []string{"Workload"}},

@@ -23,19 +23,19 @@ type Workload struct {
 	Status Status `json:"status,omitempty"`
 }
 
-// Spec is what shall run.
+// Spec is the desired state of a Workload.
 type Spec struct {
 	Replicas *int32                 `json:"replicas,omitempty"`
 	Paused   bool                   `json:"paused,omitempty"`
 	Template corev1.PodTemplateSpec `json:"template"`
 }
 
-// Status is what runs.
+// Status is the observed state of a Workload.
 type Status struct {
 	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
 }
 
-// Handler answers what a control plane asks about Workloads.
+// Handler returns the handler for Workloads.
 func Handler() interpreter.HandlerFor[*Workload] {
 	return interpreter.HandlerFor[*Workload]{
 		Replica: func(_ context.Context, w *Workload) (int32, *interpreter.ReplicaRequirements, error) {
@@ -46,7 +46,7 @@ func Handler() interpreter.HandlerFor[*Workload] {
 			return nil
 		},
 		Retain: func(_ context.Context, desired, observed *Workload) error {
-			desired.Spec.Paused = observed.Spec.Paused // people pause a workload on its cluster
+			desired.Spec.Paused = observed.Spec.Paused // users pause a workload on its cluster
 			return nil
 		},
 		Aggregate: func(_ context.Context, w *Workload, items []interpreter.AggregatedStatusItem) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
-// Usage is what --help shows.
+// Usage is the text of --help.
 const Usage = `Usage: go run ./examples/policy-watcher [flags]
 
 Renders the templates of policies, and renders them anew when a Secret or ConfigMap that a template
@@ -26,13 +26,14 @@ names is created, changed or deleted. Installs the CRD of policies.
 Exit status: 0 after an interrupt, 1 when it failed, 2 for a wrong command line.
 `
 
-// Options is what the command line asks for.
+// Options are the options of the command line.
 type Options struct {
 	Kubeconfig, Metrics string
 	Verbosity           int
 }
 
-// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request for
+// help.
 func Parse(args []string) (Options, error) {
 	var o Options
 	flags := command.NewFlags("policy-watcher")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy is the kind Policy and what reconciles it.
+// Package policy has the kind Policy and its reconciler.
 package policy
 
 import (
@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Kind is that of policies.
+// Kind is the kind of policies.
 var Kind = schema.GroupVersionKind{Group: "policy.spokewire.example", Version: "v1", Kind: "Policy"}
 
 //go:embed crd.yaml
@@ -32,7 +32,8 @@ func New() *unstructured.Unstructured {
 	return u
 }
 
-// InstallCRD creates the CRD of policies, or brings it up to date, and returns when policies are served.
+// InstallCRD creates or updates the CRD of policies, and waits until it is established. The time
+// limit is 30 s.
 func InstallCRD(ctx context.Context, config *rest.Config) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {

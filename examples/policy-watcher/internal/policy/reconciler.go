@@ -20,11 +20,11 @@ import (
 // Reconciler renders policies.
 type Reconciler struct {
 	client  client.Client
-	reader  client.Reader // of what is not cached
+	reader  client.Reader // reads without the cache
 	watcher dynamicwatcher.DynamicWatcher
 }
 
-// NewReconciler returns a reconciler that tells the watcher what templates name.
+// NewReconciler returns a reconciler that adds the objects of templates to the watcher.
 func NewReconciler(m manager.Manager, watcher dynamicwatcher.DynamicWatcher) (*Reconciler, error) {
 	if err := corev1.AddToScheme(m.GetScheme()); err != nil {
 		return nil, err
@@ -43,13 +43,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	text, _, _ := unstructured.NestedString(p.Object, "spec", "template")
 	rendered, asked, failure := render(ctx, r.reader, request.Namespace, text)
-	// What was missing is watched too. An object that changed after it was read is told of once it is watched.
+	// Missing objects are watched too. If an object changed after it was read, the watcher sends a
+	// trigger when it is watched.
 	if err := r.watcher.AddOrUpdateWatcher(self, asked...); err != nil {
 		return reconcile.Result{}, err
 	}
 	status := map[string]any{"rendered": rendered}
 	if failure != nil {
-		status = map[string]any{"error": failure.Error()} // someone must mend the template, or what it names
+		status = map[string]any{"error": failure.Error()} // the user must fix the template or its objects
 	}
 	if old, _, _ := unstructured.NestedMap(p.Object, "status"); old["rendered"] == status["rendered"] && old["error"] == status["error"] {
 		return reconcile.Result{}, nil

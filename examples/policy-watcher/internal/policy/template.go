@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 )
 
-// render executes a template. It returns what the template has asked for, also where it failed.
+// render executes a template. It returns the objects that the template has read, also after an
+// error.
 func render(ctx context.Context, reader client.Reader, namespace, text string) (out string, asked []dynamicwatcher.ObjectIdentifier, err error) {
 	ask := func(kind, name string) client.ObjectKey {
 		asked = append(asked, dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: kind, Namespace: namespace, Name: name})

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent is a small work agent: a controller that applies the manifests of each ManifestWork to one
-// cluster and reports how that went in the work's status.
+// Package agent is a small work agent: a controller that applies the manifests of each ManifestWork
+// to one cluster and reports the results in the work's status.
 //
-// It is written against the generated clientset and knows nothing of brokers: with the clientset of a
-// [work.Agent] it gets its works over one, with the Kubernetes clientset it would read them from a hub. A
-// manifest that cannot be applied, because its namespace or its definition is in a work that comes later, is
-// tried again with growing pauses, and meanwhile reported with Applied=False.
+// It uses the generated clientset and is independent of brokers. With the clientset of a
+// [work.Agent], works are received over a broker. With the Kubernetes clientset, they would be read
+// from a hub. A manifest may fail because a later work has its namespace or its definition. The
+// agent retries it with exponential backoff, and reports Applied=False in the meantime.
 //
-// How a work comes to its cluster and goes from there is the cluster's own affair: see [cluster.Cluster].
+// A [cluster.Cluster] applies and removes works.
 //
 // [work.Agent]: https://pkg.go.dev/github.com/spokewire/sdk-go/cloudevents/work#Agent
 package agent
@@ -45,28 +45,28 @@ const (
 type Options struct {
 	// ClusterName is the namespace of the cluster's works. Required.
 	ClusterName string
-	// Works is where works come from and status goes. Required.
+	// Works reads and patches works. Required.
 	Works workclientset.Interface
-	// Cluster is where manifests are applied. Required.
+	// Cluster is the cluster for the manifests. Required.
 	Cluster cluster.Cluster
-	// Observe is told what was done to the cluster; nil means nobody. It is called from several goroutines
-	// and must not block.
+	// Observe is called after each change of the cluster; nil means no calls. It is called from
+	// several goroutines and must not block.
 	Observe func(Event)
-	// Workers is how many works are served at once. Defaults to 4.
+	// Workers is the number of concurrent reconciles. Defaults to 4.
 	Workers int
-	// PollInterval is how often status is read again while a workload has replicas that are not ready, or a
-	// deleted object is still there. Defaults to 500 ms.
+	// PollInterval is the interval between reads of the status while a workload has replicas that
+	// are not ready, or a deleted object still exists. Defaults to 500 ms.
 	PollInterval time.Duration
 }
 
-// Event is one work brought to the cluster, or taken from it.
+// Event is a work that was applied to the cluster or removed from it.
 type Event struct {
-	// Work is the work's name and Generation the generation applied.
+	// Work is the work's name and Generation the applied generation.
 	Work       string
 	Generation int64
-	// Deleted is true when the work's objects are gone; otherwise they are applied.
+	// Deleted is true if the work's objects were deleted. Otherwise they were applied.
 	Deleted bool
-	// Err is why not all could be applied. They will be tried again.
+	// Err is the reason if some objects could not be applied. The agent retries them.
 	Err error
 }
 
@@ -77,7 +77,7 @@ type Agent struct {
 	lister worklisters.ManifestWorkNamespaceLister
 }
 
-// New returns an agent. It starts nothing.
+// New returns an agent that is not started.
 func New(o Options) (*Agent, error) {
 	if o.ClusterName == "" || o.Works == nil || o.Cluster == nil {
 		return nil, errors.New("agent: ClusterName, Works and Cluster are required")
@@ -129,7 +129,8 @@ func (a *Agent) Start(ctx context.Context) error {
 	return nil
 }
 
-// needsWork tells a change that the agent must act on from the echo of its own status.
+// needsWork reports whether a change requires a reconcile. Changes of the agent's own status do
+// not.
 func needsWork(before, after *workv1.ManifestWork) bool {
 	return before.UID != after.UID || before.Generation != after.Generation || after.DeletionTimestamp != nil
 }
@@ -140,7 +141,7 @@ func (a *Agent) enqueue(obj any) {
 	}
 }
 
-// next serves one work; it returns false when the queue is shut down.
+// next reconciles one work. It returns false when the queue is shut down.
 func (a *Agent) next(ctx context.Context) bool {
 	name, shutdown := a.queue.Get()
 	if shutdown {
@@ -150,7 +151,7 @@ func (a *Agent) next(ctx context.Context) bool {
 	again, err := a.reconcile(ctx, name)
 	switch {
 	case err != nil:
-		// Also in the work's status, so no more than a debug line here.
+		// The status of the work has the error too, so it is only a debug line.
 		klog.FromContext(ctx).V(1).Info("Work is tried again", "cluster", a.o.ClusterName, "work", name, "reason", err)
 		a.queue.AddRateLimited(name)
 	case again:
@@ -162,8 +163,8 @@ func (a *Agent) next(ctx context.Context) bool {
 	return true
 }
 
-// reconcile brings one work to the cluster, or takes it away, and reports. It returns true when something is
-// still on its way in the cluster and should be looked at again.
+// reconcile applies one work to the cluster, or removes it, and reports the status. It returns true
+// if the cluster has not finished and the work must be reconciled again.
 func (a *Agent) reconcile(ctx context.Context, name string) (again bool, err error) {
 	cached, err := a.lister.Get(name)
 	if apierrors.IsNotFound(err) {
@@ -181,7 +182,7 @@ func (a *Agent) reconcile(ctx context.Context, name string) (again bool, err err
 	}
 	results, again, err := a.o.Cluster.ApplyWork(ctx, w)
 	if ctx.Err() != nil {
-		return false, nil // what failed, failed because we are stopping
+		return false, nil // the errors are caused by the stop
 	}
 	if failed := firstError(results); failed != nil {
 		err = failed

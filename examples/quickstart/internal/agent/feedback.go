@@ -14,13 +14,14 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
 )
 
-// wellKnown are the values that the rule WellKnownStatus reports of workloads, and their fields in the status.
+// wellKnown are the values of the rule WellKnownStatus for workloads, and their fields in the
+// status.
 var wellKnown = []struct{ name, field string }{
 	{"ReadyReplicas", "readyReplicas"}, {"Replicas", "replicas"}, {"AvailableReplicas", "availableReplicas"},
 }
 
-// feedback reads the values that the manifest's configuration asks for from the object, in which JSON paths begin as they do
-// for OCM's agent. What is not there is left out.
+// feedback returns the values that the manifest's configuration requests. JSON paths have the same
+// root as in OCM's agent. Missing values are omitted.
 func feedback(r cluster.Result) []workv1.FeedbackValue {
 	if r.Config == nil || r.Live == nil {
 		return nil
@@ -47,7 +48,7 @@ func feedback(r cluster.Result) []workv1.FeedbackValue {
 	return values
 }
 
-// lookUp follows a JSON path within an object; it returns nil if that leads nowhere or to several values.
+// lookUp evaluates a JSON path in an object. It returns nil for no value or several values.
 func lookUp(object map[string]any, path string) any {
 	j := jsonpath.New("feedback").AllowMissingKeys(true)
 	if err := j.Parse("{" + path + "}"); err != nil {
@@ -80,7 +81,7 @@ func fieldValue(content any) (workv1.FieldValue, bool) {
 	return workv1.FieldValue{}, false
 }
 
-// anyUnready tells whether a reported workload still has replicas that are not ready.
+// anyUnready reports whether a workload with feedback rules has replicas that are not ready.
 func anyUnready(results []cluster.Result) bool {
 	for _, r := range results {
 		if r.Config == nil || r.Live == nil || len(r.Config.FeedbackRules) == 0 {

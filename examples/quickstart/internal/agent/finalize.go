@@ -14,7 +14,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// addFinalizer makes sure that the work waits for this agent when it is deleted, before anything is applied.
+// addFinalizer adds the finalizer of this agent to a work before anything is applied.
 func (a *Agent) addFinalizer(ctx context.Context, w *workv1.ManifestWork) (*workv1.ManifestWork, error) {
 	if slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) {
 		return w, nil
@@ -22,8 +22,8 @@ func (a *Agent) addFinalizer(ctx context.Context, w *workv1.ManifestWork) (*work
 	return a.patchFinalizers(ctx, w, append(slices.Clone(w.Finalizers), workv1.ManifestWorkFinalizer))
 }
 
-// finalize takes the work from the cluster, and lets go of it when nothing of it is left there. It returns true while
-// the cluster is still busy.
+// finalize removes the work from the cluster, and then its finalizer. It returns true while objects
+// are still being deleted.
 func (a *Agent) finalize(ctx context.Context, w *workv1.ManifestWork) (again bool, err error) {
 	if !slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) {
 		return false, nil
@@ -39,7 +39,7 @@ func (a *Agent) finalize(ctx context.Context, w *workv1.ManifestWork) (again boo
 	return false, err
 }
 
-// patchFinalizers replaces the finalizers of this very version of the work.
+// patchFinalizers replaces the finalizers, if the work still has the same version.
 func (a *Agent) patchFinalizers(ctx context.Context, w *workv1.ManifestWork, finalizers []string) (*workv1.ManifestWork, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": w.UID, "resourceVersion": w.ResourceVersion, "finalizers": finalizers,

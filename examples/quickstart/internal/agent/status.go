@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
 )
 
-// statusOf is the work's next status: a pure function of the last one and of what became of each manifest.
-// Conditions that did not change keep their time.
+// statusOf returns the work's next status. It is a pure function of the last status and the results
+// of the manifests. Unchanged conditions keep their time.
 func statusOf(w *workv1.ManifestWork, results []cluster.Result) workv1.ManifestWorkStatus {
 	next := workv1.ManifestWorkStatus{}
 	w.Status.DeepCopyInto(&next)
@@ -69,8 +69,8 @@ func resourceMeta(r cluster.Result) workv1.ManifestResourceMeta {
 	}
 }
 
-// conditionsBefore finds the same object's conditions. Its ordinal may have changed, and its resource is only
-// known once its kind is.
+// conditionsBefore returns the earlier conditions of the same object. Its ordinal may have changed,
+// and its resource was empty while its kind was unknown.
 func conditionsBefore(before []workv1.ManifestCondition, m workv1.ManifestResourceMeta) []metav1.Condition {
 	for _, b := range before {
 		if b.ResourceMeta.Group == m.Group && b.ResourceMeta.Kind == m.Kind && b.ResourceMeta.Name == m.Name &&
@@ -81,12 +81,13 @@ func conditionsBefore(before []workv1.ManifestCondition, m workv1.ManifestResour
 	return nil
 }
 
-// report writes the status if it says anything new.
+// report patches the status if it has changed.
 func (a *Agent) report(ctx context.Context, w *workv1.ManifestWork, next workv1.ManifestWorkStatus) error {
 	if equality.Semantic.DeepEqual(w.Status, next) {
 		return nil
 	}
-	// Lists in a merge patch replace what is there; the fields are spelt out so that an empty list does, too.
+	// A merge patch replaces lists. The fields are set explicitly, so that empty lists are sent,
+	// too.
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{
 		"conditions":     next.Conditions,
 		"resourceStatus": map[string]any{"manifests": next.ResourceStatus.Manifests},
@@ -98,7 +99,7 @@ func (a *Agent) report(ctx context.Context, w *workv1.ManifestWork, next workv1.
 	return err
 }
 
-// firstError says how many manifests could not be applied and why the first of them.
+// firstError returns the number of manifests that could not be applied, with the first error.
 func firstError(results []cluster.Result) error {
 	var first error
 	failed := 0

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package broker runs an MQTT broker inside the process, so that the quickstart needs none. It is for trying
-// things out: it listens on this machine only, lets everybody in and keeps nothing.
+// Package broker runs an MQTT broker inside the process, so the quickstart needs no other broker.
+// It is for trials only: it listens on this machine only, accepts every client and stores nothing.
 package broker
 
 import (
@@ -17,24 +17,24 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
-// pending is how many messages may wait for one client. Beyond its limits mochi drops messages although the
-// publisher was told that they were accepted, so this is far above what a quickstart sends at once; the price is
-// half a megabyte for each client.
+// pending is the limit of messages that wait for one client. Beyond its limits, mochi drops
+// messages that it has accepted from the publisher. So the limit is far above the number of
+// messages in a quickstart. It costs half a megabyte for each client.
 const pending = math.MaxUint16
 
-// Broker is the broker that a run uses.
+// Broker is the broker of a run.
 type Broker struct {
 	url    string
-	server *mochi.Server // nil if it runs elsewhere
+	server *mochi.Server // nil for another broker
 }
 
-// Open returns the broker at a URL, which is not contacted, or starts one if the URL is empty.
+// Open returns the broker at a URL, or starts one if the URL is empty. It does not connect.
 func Open(address string) (*Broker, error) {
 	if address == "" {
 		return Start()
 	}
 	if u, err := url.Parse(address); err == nil && u.User != nil {
-		return nil, errors.New("the broker's URL must not hold a user or password: it is shown") // nor is it shown here
+		return nil, errors.New("the broker's URL must not hold a user or password: it is shown") // so the error omits it
 	}
 	return &Broker{url: address}, nil
 }
@@ -52,7 +52,7 @@ func Start() (*Broker, error) {
 	server := mochi.New(&mochi.Options{Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler)})
 	if err = server.AddHook(new(hook), nil); err == nil {
 		if err = server.AddListener(newListener(accept)); err == nil {
-			err = server.Serve() // returns at once; the listener has goroutines of its own
+			err = server.Serve() // returns at once; the listener has its own goroutines
 		}
 	}
 	if err != nil {
@@ -62,10 +62,10 @@ func Start() (*Broker, error) {
 	return &Broker{url: "mqtt://" + accept.Addr().String(), server: server}, nil
 }
 
-// URL is where clients reach the broker.
+// URL returns the address of the broker.
 func (b *Broker) URL() string { return b.url }
 
-// String is the URL, and whether the broker is an embedded one.
+// String returns the URL, and whether the broker is embedded.
 func (b *Broker) String() string {
 	if b.server == nil {
 		return b.url
@@ -73,33 +73,34 @@ func (b *Broker) String() string {
 	return b.url + " (embedded in this process)"
 }
 
-// Close disconnects all clients and stops the broker, unless it runs elsewhere. It may be called once.
+// Close disconnects all clients and stops an embedded broker. It may be called once.
 func (b *Broker) Close() {
 	if b.server != nil {
 		_ = b.server.Close()
 	}
 }
 
-// hook lets every client connect, publish and subscribe. (mochi has such a hook, too, in a package that brings a
-// YAML parser along.) And it hides from mochi how many unacknowledged messages a client wants at most: mochi
-// counts them wrong, reorders what it has held back, and can block for good while it looks for the next one.
+// hook allows every client to connect, publish and subscribe. (mochi has such a hook, too, but its
+// package also imports a YAML parser.) It also hides the Receive Maximum of clients from mochi:
+// mochi miscounts unacknowledged messages, reorders delayed ones, and can block forever while it
+// looks for the next one.
 type hook struct{ mochi.HookBase }
 
 // ID names the hook in mochi's log.
 func (*hook) ID() string { return "quickstart" }
 
-// Provides says what the hook wants to be asked.
+// Provides reports whether the hook implements a callback.
 func (*hook) Provides(question byte) bool {
 	return question == mochi.OnConnectAuthenticate || question == mochi.OnACLCheck || question == mochi.OnPacketRead
 }
 
-// OnConnectAuthenticate says yes.
+// OnConnectAuthenticate accepts every client.
 func (*hook) OnConnectAuthenticate(*mochi.Client, packets.Packet) bool { return true }
 
-// OnACLCheck says yes.
+// OnACLCheck allows every topic.
 func (*hook) OnACLCheck(*mochi.Client, string, bool) bool { return true }
 
-// OnPacketRead takes the Receive Maximum out of a CONNECT packet.
+// OnPacketRead removes the Receive Maximum from a CONNECT packet.
 func (*hook) OnPacketRead(_ *mochi.Client, p packets.Packet) (packets.Packet, error) {
 	if p.FixedHeader.Type == packets.Connect {
 		p.Properties.ReceiveMaximum = 0 // mochi reads it as: no limit

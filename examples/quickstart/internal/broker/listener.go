@@ -11,9 +11,10 @@ import (
 	"github.com/mochi-mqtt/server/v2/listeners"
 )
 
-// listener accepts connections for mochi. Its own one asks the server to disconnect the clients when it closes,
-// and that takes a read lock within the same read lock: a client which leaves at that moment blocks it for good.
-// This one closes the connections itself and waits until mochi is done with each.
+// listener accepts connections for mochi. mochi's own listener requests at Close that the server
+// disconnects the clients. This takes a read lock inside the same read lock: a client that
+// disconnects at that moment blocks it forever. This listener closes the connections itself, and
+// waits for the end of each client.
 type listener struct {
 	accept net.Listener
 
@@ -29,19 +30,19 @@ func newListener(accept net.Listener) *listener {
 	return &listener{accept: accept, conns: map[net.Conn]struct{}{}}
 }
 
-// ID names the listener within mochi.
+// ID returns the name of the listener in mochi.
 func (l *listener) ID() string { return "quickstart" }
 
-// Address is where it listens.
+// Address returns the address of the listener.
 func (l *listener) Address() string { return l.accept.Addr().String() }
 
-// Protocol is the network.
+// Protocol returns the network.
 func (l *listener) Protocol() string { return l.accept.Addr().Network() }
 
-// Init has nothing to do.
+// Init does nothing.
 func (l *listener) Init(*slog.Logger) error { return nil }
 
-// Serve hands connections to mochi until Close.
+// Serve passes connections to mochi until Close.
 func (l *listener) Serve(establish listeners.EstablishFn) {
 	for {
 		conn, err := l.accept.Accept()
@@ -54,12 +55,12 @@ func (l *listener) Serve(establish listeners.EstablishFn) {
 		}
 		go func() {
 			defer l.remove(conn)
-			_ = establish(l.ID(), conn) // how a client ends is its own affair
+			_ = establish(l.ID(), conn) // errors of clients are ignored
 		}()
 	}
 }
 
-// Close ends all connections and returns when their clients are gone.
+// Close closes all connections and waits for the end of their clients.
 func (l *listener) Close(listeners.CloseFn) {
 	_ = l.accept.Close()
 	l.mu.Lock()
@@ -71,7 +72,7 @@ func (l *listener) Close(listeners.CloseFn) {
 	l.wg.Wait()
 }
 
-// add notes a connection; it returns false after Close.
+// add records a connection. It returns false after Close.
 func (l *listener) add(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

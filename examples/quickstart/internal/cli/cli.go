@@ -11,7 +11,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
-// Usage is what --help shows.
+// Usage is the text of --help.
 const Usage = `Usage: go run ./examples/quickstart [flags]
 
 Sends Kubernetes manifests from a hub to clusters over an MQTT broker, shows how they
@@ -36,27 +36,29 @@ built-in kinds, but a real cluster may still refuse what they accept.
 Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
 `
 
-// MaxClusters bounds --clusters: beyond it, one process is the wrong place to try things.
+// MaxClusters is the limit of --clusters: one process is not suitable for more.
 const MaxClusters = 1000
 
-// Options is what the command line asks for.
+// Options are the options of the command line.
 type Options struct {
-	// Manifests is the folder to read; "" means the shipped one.
+	// Manifests is the folder to read; "" means the default manifests.
 	Manifests string
-	// Kubeconfigs are files, one per real cluster; none means Clusters many in memory.
+	// Kubeconfigs are files, one for each real cluster. If empty, Clusters is the number of
+	// clusters in memory.
 	Kubeconfigs []string
 	Clusters    int
-	// Broker is the URL of an outside broker; "" means an embedded one.
+	// Broker is the URL of another broker; "" means an embedded one.
 	Broker string
-	// BrokerTimeout is how long the broker may be out of reach, at the start or later, and Timeout how long
-	// all works may stand still.
+	// BrokerTimeout limits how long the broker may be unreachable, at the start or later. Timeout
+	// limits the time without progress of all works.
 	BrokerTimeout, Timeout time.Duration
 
 	Keep    bool
 	Verbose bool
 }
 
-// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request for
+// help.
 func Parse(args []string) (Options, error) {
 	var o Options
 	flags := command.NewFlags("quickstart")

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster is what a work agent wants of the cluster that it serves: to bring a work there, and to take it away.
-// Package memcluster has clusters in memory, package kubecluster real ones.
+// Package cluster has the interface between a work agent and its cluster: applying and removing
+// works. Package memcluster has clusters in memory, package kubecluster real ones.
 package cluster
 
 import (
@@ -16,36 +16,39 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 )
 
-// Cluster takes works. Its methods may be called concurrently, for each work by one caller at a time.
+// Cluster applies and removes works. Its methods may be called concurrently, but only once at a
+// time for each work.
 type Cluster interface {
 	Kinds
-	// ApplyWork brings the objects of a work to the cluster, and takes away what it has brought for the work before and is
-	// not in the work any more. The results are of all manifests, in their order: one that fails does not keep the others
-	// from being applied. The error is of what is taken away. While the cluster is still busy with that, again is true.
+	// ApplyWork applies the objects of a work to the cluster, and deletes earlier objects of the
+	// work that it no longer has. It returns the results of all manifests, in their order: a failed
+	// manifest does not block the others. The error is that of the deletion. again is true while
+	// the deletion has not finished.
 	ApplyWork(ctx context.Context, w *workv1.ManifestWork) (results []Result, again bool, err error)
-	// RemoveWork takes away what was brought for a work, as its delete option has it. While the cluster is still busy with
-	// that, again is true. For a work that has nothing there is nothing to do.
+	// RemoveWork deletes or orphans the objects of a work, according to its delete option. again is
+	// true while the deletion has not finished. It does nothing for a work without objects.
 	RemoveWork(ctx context.Context, w *workv1.ManifestWork) (again bool, err error)
 }
 
-// Kinds knows the kinds of a cluster.
+// Kinds returns the kinds of a cluster.
 type Kinds interface {
-	// Kind resolves a kind. Where the cluster does not have it (yet), the error satisfies meta.IsNoMatchError.
+	// Kind returns a kind. If the cluster does not have it (yet), the error satisfies
+	// meta.IsNoMatchError.
 	Kind(ctx context.Context, gvk schema.GroupVersionKind) (kinds.Kind, error)
 }
 
-// Result is what became of one manifest.
+// Result is the result of applying one manifest.
 type Result struct {
 	Ordinal int
-	// Manifest has the namespace that it goes to. It is empty, and not nil, if it could not be decoded.
+	// Manifest has its namespace set. It is empty, and not nil, if it could not be decoded.
 	Manifest *unstructured.Unstructured
-	// Kind is zero if the cluster does not know it.
+	// Kind is zero if the cluster does not have it.
 	Kind kinds.Kind
-	// Config is what the work says about the object; nil if it says nothing.
+	// Config is the configuration of the object in the work, or nil.
 	Config *workv1.ManifestConfigOption
-	// Live is the object in the cluster; nil if it is not there.
+	// Live is the object on the cluster, or nil if it does not exist.
 	Live *unstructured.Unstructured
-	// Err is why the manifest could not be applied.
+	// Err is the reason why the manifest could not be applied.
 	Err error
 }
 
@@ -70,7 +73,7 @@ func Resolve(ctx context.Context, known Kinds, w *workv1.ManifestWork, ordinal i
 	return r
 }
 
-// Strategy is how the object is to be updated.
+// Strategy returns the update strategy of the object.
 func (r Result) Strategy() workv1.UpdateStrategy {
 	if r.Config == nil || r.Config.UpdateStrategy == nil {
 		return workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeUpdate}
@@ -78,10 +81,10 @@ func (r Result) Strategy() workv1.UpdateStrategy {
 	return *r.Config.UpdateStrategy
 }
 
-// ApplyOptions are those of the object's strategy, for a manager if the strategy does not name another.
+// ApplyOptions returns the options of the object's strategy, with a default field manager.
 func (r Result) ApplyOptions(manager string) metav1.ApplyOptions {
 	o := metav1.ApplyOptions{FieldManager: manager, Force: true}
-	// Only this strategy respects the fields of others; Update overwrites them.
+	// Only this strategy respects fields of other managers; Update overwrites them.
 	if s := r.Strategy(); s.Type == workv1.UpdateStrategyTypeServerSideApply {
 		o.Force = s.ServerSideApply != nil && s.ServerSideApply.Force
 		if s.ServerSideApply != nil && s.ServerSideApply.FieldManager != "" {
@@ -97,7 +100,7 @@ type Identity struct {
 	Namespace, Name string
 }
 
-// Identity of the object.
+// Identity returns the identity of the object.
 func (r Result) Identity() Identity {
 	return Identity{r.Kind, r.Manifest.GetNamespace(), r.Manifest.GetName()}
 }
@@ -106,7 +109,7 @@ func (i Identity) is(id workv1.ResourceIdentifier) bool {
 	return id.Group == i.Kind.GVK.Group && id.Resource == i.Kind.Resource && id.Namespace == i.Namespace && id.Name == i.Name
 }
 
-// Orphaned tells whether the delete option of a work leaves an object in the cluster.
+// Orphaned reports whether the delete option of a work orphans an object.
 func (i Identity) Orphaned(option *workv1.DeleteOption) bool {
 	if option == nil {
 		return false

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fakework is a hub for tests: the generated fake clientset, taught what hub and agent rely on.
-// The plain fake neither counts generations nor waits for finalizers.
+// Package fakework is a hub for tests: the generated fake clientset with generations and
+// finalizers, which the plain fake does not have.
 package fakework
 
 import (
@@ -20,8 +20,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// New returns a clientset whose works have a UID and a generation and stay, when deleted, until their
-// finalizers are gone.
+// New returns a clientset with works that have a UID and a generation. A deleted work stays until
+// its finalizers are removed.
 func New() *workfake.Clientset {
 	cs := workfake.NewSimpleClientset() //nolint:staticcheck // this package has no other
 	h := &hub{tracker: cs.Tracker(), plain: testing.ObjectReaction(cs.Tracker())}
@@ -32,7 +32,7 @@ func New() *workfake.Clientset {
 	return cs
 }
 
-// hub reacts under the fake's own lock, so its writes are atomic.
+// hub has the reactors. They run with the mutex of the fake, so its writes are atomic.
 type hub struct {
 	tracker testing.ObjectTracker
 	plain   testing.ReactionFunc
@@ -49,7 +49,7 @@ func (h *hub) create(action testing.Action) (bool, runtime.Object, error) {
 	return h.plain(action)
 }
 
-// write lets an update or a patch through, then does what a server would have done with it.
+// write executes an update or a patch, and then sets the fields that a server would set.
 func (h *hub) write(action testing.Action) (bool, runtime.Object, error) {
 	name := ""
 	switch a := action.(type) {
@@ -100,7 +100,7 @@ func (h *hub) get(namespace, name string) (*workv1.ManifestWork, error) {
 	return obj.(*workv1.ManifestWork).DeepCopy(), nil
 }
 
-// sameSpec compares content: a patch writes manifests anew, with other spaces and another order of fields.
+// sameSpec compares the content: a patch changes the spaces and the order of fields in manifests.
 func sameSpec(a, b *workv1.ManifestWork) bool {
 	content := func(w *workv1.ManifestWork) (v any) {
 		raw, err := json.Marshal(w.Spec)
@@ -108,7 +108,7 @@ func sameSpec(a, b *workv1.ManifestWork) bool {
 			err = json.Unmarshal(raw, &v)
 		}
 		if err != nil {
-			panic(err) // a test made a work that is no JSON
+			panic(err) // the work of the test is not JSON
 		}
 		return v
 	}

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hub drives the quickstart's hub: it sends a work for each manifest file to each cluster, waits until
-// all are reported, updates one, deletes one, and in the end takes everything back.
+// Package hub is the quickstart's hub. It sends a work for each manifest file to each cluster, and
+// waits until all are reported. Then it updates one work, deletes one, and finally removes all.
 //
-// It is written against the generated clientset, so it would do the same with ManifestWorks that a Kubernetes
-// API server stores.
+// It uses the generated clientset, so it could use ManifestWorks of a Kubernetes API server in the
+// same way.
 package hub
 
 import (
@@ -34,35 +34,35 @@ const (
 
 // Options configures a [Hub].
 type Options struct {
-	// Works is the clientset that works are written to. Required.
+	// Works writes and watches the works. Required.
 	Works workclientset.Interface
-	// Clusters and Files are what to send where: at least one of each.
+	// Clusters and Files are the clusters and the files to send to them: at least one of each.
 	Clusters []string
 	Files    []manifests.File
-	// StatusTimeout is how long no work may get further, while some are waited for, before the run fails.
-	// Defaults to 60 s.
+	// StatusTimeout limits the time without progress of any work while the hub waits. Then the run
+	// fails. Defaults to 60 s.
 	StatusTimeout time.Duration
-	// ReadyTimeout is how long to wait, once everything is applied, for workloads to become ready. It is no
-	// error if they do not: an image may take long to fetch. Defaults to 5 s.
+	// ReadyTimeout limits the time to wait for ready workloads after all works are applied. Unready
+	// workloads are not an error: an image may take long to pull. Defaults to 5 s.
 	ReadyTimeout time.Duration
-	// Event is told every step, Say what happens next. nil means nobody.
+	// Event is called for every step, and Say for messages. Nil means no calls.
 	Event func(progress.Event)
 	Say   func(format string, args ...any)
 }
 
-// Hub is one run. Its methods are called in the order Start (in a goroutine of its own), Run, Cleanup.
+// Hub is one run. Its methods are called in the order Start (in its own goroutine), Run, Cleanup.
 type Hub struct {
 	o      Options
 	synced chan struct{}
 
 	mu      sync.Mutex
 	works   map[key]*work
-	changed wait.Broadcast // a work got further
+	changed wait.Broadcast // woken when a work makes progress
 }
 
 type key struct{ cluster, name string }
 
-// New returns a hub. It starts nothing.
+// New returns a hub that is not started.
 func New(o Options) (*Hub, error) {
 	if o.Works == nil || len(o.Clusters) == 0 || len(o.Files) == 0 {
 		return nil, errors.New("hub: Works, Clusters and Files are required")
@@ -103,12 +103,12 @@ func (h *Hub) Start(ctx context.Context) error {
 	return nil
 }
 
-// Run sends everything, updates one work and deletes one. It fails with the first work that cannot be written
-// or gets no further, or with the cause of ctx's end.
+// Run sends all works, updates one work and deletes one. It returns the error of the first work
+// that cannot be written or makes no progress, or the cause of the end of ctx.
 func (h *Hub) Run(ctx context.Context) (Summary, error) {
 	s, err := h.run(ctx)
 	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx) // says more than what it has interrupted
+		err = context.Cause(ctx) // more precise than the interrupted call
 	}
 	return s, err
 }
@@ -123,8 +123,8 @@ func (h *Hub) run(ctx context.Context) (Summary, error) {
 	if err := h.sendAll(ctx); err != nil {
 		return Summary{}, err
 	}
-	// The first file is what others may build on, the last what nothing does: the one is updated, the other
-	// deleted, on the first cluster. With one file it is the same work.
+	// Other files may depend on the first file, but not on the last. So on the first cluster, the
+	// first is updated and the last deleted. With one file it is the same work.
 	cluster, first, last := h.o.Clusters[0], h.o.Files[0], h.o.Files[len(h.o.Files)-1]
 	s := Summary{Clusters: len(h.o.Clusters), Files: len(h.o.Files), Sent: h.latencies(), Objects: h.objects()}
 	h.o.Say("Updating %s on %s: an annotation on its %s", first.Work, cluster, first.Objects[0])
@@ -141,7 +141,8 @@ func (h *Hub) run(ctx context.Context) (Summary, error) {
 	return s, nil
 }
 
-// sendAll creates every work and waits until all are reported and, within limits, their workloads ready.
+// sendAll creates every work and waits until all are reported and, for a limited time, their
+// workloads are ready.
 func (h *Hub) sendAll(ctx context.Context) error {
 	h.o.Say("Sending %s to %s", progress.Count(len(h.o.Files), "work"), progress.Count(len(h.o.Clusters), "cluster"))
 	for _, f := range h.o.Files {
@@ -165,9 +166,9 @@ func (h *Hub) sendAll(ctx context.Context) error {
 // errUnready ends the wait for workloads.
 var errUnready = errors.New("some workloads are not ready yet")
 
-// Cleanup deletes every work that is left and waits until the agents have removed their objects, for the status
-// timeout at most or until ctx ends. It says so, with a hint if there is one, unless nothing is left, and returns
-// how many works these were.
+// Cleanup deletes all remaining works and waits until the agents have removed their objects, at
+// most for the status timeout or until ctx ends. If there are remaining works, it prints a message
+// with the hint. It returns the number of these works.
 func (h *Hub) Cleanup(ctx context.Context, hint string) (deleted int, err error) {
 	if left, _ := h.stuck((*work).absent); len(left) == 0 {
 		return 0, nil
@@ -176,13 +177,13 @@ func (h *Hub) Cleanup(ctx context.Context, hint string) (deleted int, err error)
 	ctx, cancel := context.WithTimeoutCause(ctx, h.o.StatusTimeout, fmt.Errorf("removing took more than %v", h.o.StatusTimeout))
 	defer cancel()
 	if deleted, err = h.removeAll(ctx); err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx) // says more than what it has interrupted
+		err = context.Cause(ctx) // more precise than the interrupted call
 	}
 	return deleted, err
 }
 
 func (h *Hub) removeAll(ctx context.Context) (deleted int, err error) {
-	// Backwards: what came last builds on what came first.
+	// In reverse order: later files may depend on earlier ones.
 	for _, f := range slices.Backward(h.o.Files) {
 		for _, cluster := range h.o.Clusters {
 			present, err := h.startDelete(ctx, key{cluster, f.Work})

@@ -12,17 +12,20 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/progress"
 )
 
-// Summary is what a run did.
+// Summary has the numbers and the times of a run.
 type Summary struct {
-	// Files were sent to Clusters, Objects of them in all.
+	// Files, Clusters and Objects are the numbers of files, of clusters, and of all objects on all
+	// clusters.
 	Files, Clusters, Objects int
-	// Sent is how long each work took from being sent to the report that it is applied, in order of size.
+	// Sent has, for each work, the time from sending it to the report that it is applied, in
+	// ascending order.
 	Sent []time.Duration
-	// Updated and Deleted are the same for the update and the deletion, Took is the whole run.
+	// Updated and Deleted are the times of the update and the deletion. Took is the time of the
+	// whole run.
 	Updated, Deleted, Took time.Duration
 }
 
-// String puts the summary into a few lines.
+// String returns the summary in a few lines.
 func (s Summary) String() string {
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, "%s for %s: %s applied and reported, one work updated, one deleted, in %s.\n",
@@ -34,7 +37,7 @@ func (s Summary) String() string {
 	return b.String()
 }
 
-// latencies returns how long each work took, in order of size.
+// latencies returns the times of all works, in ascending order.
 func (h *Hub) latencies() []time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

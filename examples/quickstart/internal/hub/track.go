@@ -19,24 +19,25 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/progress"
 )
 
-// work is what the hub knows of one work on one cluster. The hub's mutex guards it.
+// work is the state of one work on one cluster. The hub's mutex guards it.
 type work struct {
 	key  key
 	file manifests.File
-	// generation is the version sent last; what is reported of others is ignored.
+	// generation is the last sent version. Reports of other versions are ignored.
 	generation     int64
 	sent, reported time.Time
-	// deleted is set when the hub deleted the work, isGone when the agent is done with it.
+	// deleted is set when the hub deleted the work, isGone when the agent has finalized it.
 	deleted, isGone bool
-	// problem is why it is not applied, ready whether all its workloads are.
+	// problem is the reason why the work is not applied. unready is whether a workload is not
+	// ready.
 	problem  string
 	feedback string
 	unready  bool
 }
 
-// The methods below say what a work still lacks, as the end of a sentence; "" means nothing.
+// The following methods return the missing step of a work, as the end of a sentence, or "".
 
-// settled: the agent has reported the current version as applied and available.
+// settled returns "" after the report that the current version is applied and available.
 func (w *work) settled() string {
 	switch {
 	case w.deleted || !w.reported.IsZero():
@@ -47,7 +48,7 @@ func (w *work) settled() string {
 	return "has no status"
 }
 
-// ready: its workloads have all their replicas.
+// ready returns "" if the workloads have all their replicas.
 func (w *work) ready() string {
 	if w.unready && !w.deleted {
 		return "has " + w.feedback
@@ -55,7 +56,7 @@ func (w *work) ready() string {
 	return ""
 }
 
-// absent: the agent has removed its objects.
+// absent returns "" if the agent has removed the objects.
 func (w *work) absent() string {
 	if w.isGone {
 		return ""
@@ -63,7 +64,7 @@ func (w *work) absent() string {
 	return "is not reported to be gone"
 }
 
-// sent notes that a version goes out now. The file is given the first time.
+// sent records that a version is sent. The file is given the first time.
 func (h *Hub) sent(k key, f manifests.File, generation int64, detail string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +77,7 @@ func (h *Hub) sent(k key, f manifests.File, generation int64, detail string) {
 	h.emit(progress.Sent, w, w.sent, detail)
 }
 
-// deleting notes that a work is deleted now. It returns false if there is none.
+// deleting records that a work is deleted. It returns false if there is no such work.
 func (h *Hub) deleting(k key) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,7 +92,7 @@ func (h *Hub) deleting(k key) bool {
 	return true
 }
 
-// observe takes a work as the informer shows it.
+// observe handles a work of the informer.
 func (h *Hub) observe(seen *workv1.ManifestWork) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,7 +125,8 @@ func (h *Hub) observe(seen *workv1.ManifestWork) {
 	}
 }
 
-// whyNot names the first manifest that is not applied, by file and document if there are several.
+// whyNot returns the first manifest that is not applied, with its file and document, and the
+// reason.
 func (w *work) whyNot(seen *workv1.ManifestWork) string {
 	for _, m := range seen.Status.ResourceStatus.Manifests {
 		c := meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied)
@@ -145,7 +147,7 @@ func (w *work) whyNot(seen *workv1.ManifestWork) string {
 	return "not available"
 }
 
-// readiness sums up the replicas that a work's status feedback tells.
+// readiness returns the sum of the replicas in the status feedback of a work.
 func readiness(seen *workv1.ManifestWork) (text string, unready bool) {
 	var ready, wanted int64
 	for _, m := range seen.Status.ResourceStatus.Manifests {
@@ -165,7 +167,7 @@ func readiness(seen *workv1.ManifestWork) (text string, unready bool) {
 	return fmt.Sprintf("%d/%d ready", ready, wanted), ready < wanted
 }
 
-// gone takes the end of a work from the informer.
+// gone handles the deletion of a work in the informer.
 func (h *Hub) gone(obj any) {
 	name, err := cache.DeletionHandlingObjectToName(obj)
 	if err != nil {
@@ -182,13 +184,14 @@ func (h *Hub) gone(obj any) {
 	h.progressed()
 }
 
-// progressed wakes those who wait. The caller holds the mutex.
+// progressed wakes waiting calls. The caller holds the mutex.
 func (h *Hub) progressed() {
 	h.changed.Wake()
 }
 
-// wait returns when no work lacks anything. It gives up when nothing got further for the status timeout, and
-// names a work that is stuck and what it lacks; or when ctx ends, with its cause.
+// wait returns nil when lacks returns "" for all works. If no work makes progress for the status
+// timeout, it returns an error with a waiting work and its missing step. If ctx ends, it returns
+// the cause.
 func (h *Hub) wait(ctx context.Context, lacks func(*work) string) error {
 	timeout := time.NewTimer(h.o.StatusTimeout)
 	defer timeout.Stop()
@@ -201,7 +204,7 @@ func (h *Hub) wait(ctx context.Context, lacks func(*work) string) error {
 		case <-changed:
 			timeout.Reset(h.o.StatusTimeout)
 		case <-timeout.C:
-			stuck, _ = h.stuck(lacks) // a problem may have been reported, which is no progress
+			stuck, _ = h.stuck(lacks) // it may have a newly reported problem, which is no progress
 			if len(stuck) == 0 {
 				return nil
 			}
@@ -216,7 +219,8 @@ func (h *Hub) wait(ctx context.Context, lacks func(*work) string) error {
 	}
 }
 
-// stuck lists what works lack, sorted, and a channel that is closed when one gets further.
+// stuck returns the sorted missing steps of works, and a channel that is closed when a work makes
+// progress.
 func (h *Hub) stuck(lacks func(*work) string) ([]string, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -24,7 +24,8 @@ import (
 // UpdatedAt is the annotation that the update sets on the first object of a work.
 const UpdatedAt = "spokewire.github.io/quickstart-updated-at"
 
-// NewWork makes the work of a file for a cluster. For workloads it asks the agent to report their replicas.
+// NewWork returns the work of a file for a cluster. It requests the replicas of workloads as status
+// feedback.
 func NewWork(f manifests.File, cluster string) (*workv1.ManifestWork, error) {
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: f.Work}}
 	for _, o := range f.Objects {
@@ -50,7 +51,7 @@ func NewWork(f manifests.File, cluster string) (*workv1.ManifestWork, error) {
 	return w, nil
 }
 
-// send creates the work of a file on a cluster, or makes an existing one like it.
+// send creates the work of a file on a cluster, or updates the spec of an existing work.
 func (h *Hub) send(ctx context.Context, cluster string, f manifests.File) error {
 	w, err := NewWork(f, cluster)
 	if err != nil {
@@ -71,7 +72,8 @@ func (h *Hub) send(ctx context.Context, cluster string, f manifests.File) error 
 	return nil
 }
 
-// update annotates the first object of a work, waits for the report and returns how long it took.
+// update annotates the first object of a work, waits for the report, and returns how long this
+// took.
 func (h *Hub) update(ctx context.Context, k key) (time.Duration, error) {
 	err := h.change(ctx, k, "update", func(w *workv1.ManifestWork) error {
 		first := &unstructured.Unstructured{}
@@ -95,7 +97,7 @@ func (h *Hub) update(ctx context.Context, k key) (time.Duration, error) {
 	return h.took(k), err
 }
 
-// change updates a work, again if somebody else did so meanwhile.
+// change updates a work. It retries after conflicts.
 func (h *Hub) change(ctx context.Context, k key, detail string, change func(*workv1.ManifestWork) error) error {
 	works := h.o.Works.WorkV1().ManifestWorks(k.cluster)
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -112,14 +114,14 @@ func (h *Hub) change(ctx context.Context, k key, detail string, change func(*wor
 			h.observe(before)
 			return nil
 		}
-		// The report may be here before Update returns, so the version is noted ahead of it.
+		// The report may arrive before Update returns, so the generation is recorded first.
 		h.sent(k, manifests.File{}, w.Generation+1, detail)
 		_, err = works.Update(ctx, w, metav1.UpdateOptions{})
 		return err
 	})
 }
 
-// delete deletes a work, waits until it is gone and returns how long that took.
+// delete deletes a work, waits until it is gone, and returns how long this took.
 func (h *Hub) delete(ctx context.Context, k key) (time.Duration, error) {
 	if _, err := h.startDelete(ctx, k); err != nil {
 		return 0, err
@@ -133,7 +135,8 @@ func (h *Hub) delete(ctx context.Context, k key) (time.Duration, error) {
 	return h.took(k), err
 }
 
-// startDelete deletes a work that this run has sent. It returns false if there is none left.
+// startDelete deletes a work that this run has sent. It returns false if the work does not exist
+// any more.
 func (h *Hub) startDelete(ctx context.Context, k key) (bool, error) {
 	if !h.deleting(k) {
 		return false, nil

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kinds knows what a bare Kubernetes cluster can store: which kinds are built in, what their
-// resources are called and whether they live in a namespace. On a real cluster discovery answers these
-// questions; a cluster in memory, and the check of manifests before anything is sent, have only this table.
+// Package kinds has the built-in kinds of Kubernetes, with their resources and scopes. On a real
+// cluster, discovery returns them. Clusters in memory, and the check of manifests before they are
+// sent, have only this table.
 package kinds
 
 import (
@@ -26,7 +26,7 @@ type Kind struct {
 	GVK schema.GroupVersionKind
 	// Resource is the plural, lower-case name, such as "deployments".
 	Resource string
-	// Namespaced says whether its objects live in a namespace.
+	// Namespaced is whether its objects have a namespace.
 	Namespaced bool
 }
 
@@ -38,16 +38,17 @@ func (k Kind) GVR() schema.GroupVersionResource {
 // CRD is the kind that defines other kinds.
 var CRD = apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")
 
-// APIService is the kind that adds an API server of one's own. client-go's scheme does not have it.
+// APIService is the kind that adds an aggregated API server. client-go's scheme does not have it.
 var APIService = schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
 
-// Minor is y of the Kubernetes version 1.y that this table is for: that of client-go's types.
+// Minor is the minor version of Kubernetes for this table: that of client-go's types.
 const Minor = 37
 
-// Namespace is the kind that other objects live in.
+// Namespace is the kind of namespaces.
 var Namespace = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 
-// clusterScoped lists the built-in kinds outside any namespace. client-go's scheme has the types, not their scope.
+// clusterScoped lists the cluster-scoped built-in kinds. client-go's scheme does not have the
+// scope.
 var clusterScoped = sets.New(
 	"/Namespace", "/Node", "/PersistentVolume", "/ComponentStatus",
 	"admissionregistration.k8s.io/MutatingAdmissionPolicy", "admissionregistration.k8s.io/MutatingAdmissionPolicyBinding",
@@ -68,14 +69,15 @@ var clusterScoped = sets.New(
 	"storagemigration.k8s.io/StorageVersionMigration",
 )
 
-// notStored lists types with object metadata that no cluster keeps: they are requests, or parts of other resources.
+// notStored lists types with object metadata that no cluster stores: they are requests, or parts of
+// other resources.
 var notStored = sets.New(
 	"Binding", "Eviction", "PodStatusResult", "RangeAllocation", "Scale", "TokenRequest", "TokenReview",
 	"SubjectAccessReview", "LocalSubjectAccessReview", "SelfSubjectAccessReview", "SelfSubjectRulesReview",
 	"SelfSubjectReview", "ImageReview", "DeploymentRollback",
 )
 
-// BuiltIn returns the kind when every cluster has it.
+// BuiltIn returns a built-in kind, or false.
 func BuiltIn(gvk schema.GroupVersionKind) (Kind, bool) {
 	switch gvk {
 	case CRD:
@@ -99,7 +101,8 @@ func BuiltIn(gvk schema.GroupVersionKind) (Kind, bool) {
 	}, true
 }
 
-// removed tells whether Kubernetes has dropped the version of a type: client-go keeps it for older clusters.
+// removed reports whether Kubernetes has removed the version of a type: client-go keeps it for
+// older clusters.
 func removed(obj runtime.Object) bool {
 	r, ok := obj.(interface{ APILifecycleRemoved() (major, minor int) })
 	if !ok {
@@ -109,8 +112,8 @@ func removed(obj runtime.Object) bool {
 	return major < 1 || major == 1 && minor <= Minor
 }
 
-// Defined returns the kinds, one for each served version, that a CustomResourceDefinition defines.
-// It returns nothing for any other object, and an error for a definition that lacks a part.
+// Defined returns the kinds of a CustomResourceDefinition, one for each served version. It returns
+// nil for any other object, and an error for an incomplete definition.
 func Defined(obj *unstructured.Unstructured) ([]Kind, error) {
 	if obj.GroupVersionKind() != CRD {
 		return nil, nil

@@ -18,11 +18,11 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
 )
 
-// fieldManager begins the names of the field managers that works are applied as, unless one names another.
+// fieldManager is the default prefix of the field managers of works.
 const fieldManager = "work-agent"
 
-// applyAll applies what is to be applied, in one call, so that namespaces and definitions come first. The error is of the
-// inventory, the others are in the results.
+// applyAll applies the objects of the results in one call, so that namespaces and definitions are
+// first. The error is that of the inventory. Other errors are in the results.
 func (c *Cluster) applyAll(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, policies appliedwork.Policies) error {
 	options := appliedwork.ApplyOptions{
 		Adoption: appliedwork.AdoptIfUnowned, Policies: policies, FieldManager: fieldManager,
@@ -31,14 +31,14 @@ func (c *Cluster) applyAll(ctx context.Context, record *v1alpha1.AppliedWork, re
 	var of []int
 	for i := range results {
 		r := &results[i]
-		// A kind that is not there may come with a definition in the same work: Apply knows.
+		// The work itself may define a missing kind: Apply handles this.
 		if r.Err != nil && !meta.IsNoMatchError(r.Err) || r.Err == nil && c.stays(ctx, r) {
 			continue
 		}
 		of = append(of, i)
 		if key, err := appliedwork.Identify(r.Manifest); err == nil {
 			if r.Kind.Resource != "" && !r.Kind.Namespaced {
-				key.Namespace = "" // as Apply has it
+				key.Namespace = "" // as in Apply
 			}
 			o := r.ApplyOptions(fieldManager)
 			options.ByKey[key] = appliedwork.ObjectOptions{FieldManager: o.FieldManager, Force: o.Force}
@@ -50,7 +50,7 @@ func (c *Cluster) applyAll(ctx context.Context, record *v1alpha1.AppliedWork, re
 	return c.applyGroup(ctx, record, results, of, options)
 }
 
-// stays tells whether the update strategy leaves the object as it is.
+// stays reports whether the update strategy keeps the object unchanged.
 func (c *Cluster) stays(ctx context.Context, r *cluster.Result) bool {
 	switch r.Strategy().Type {
 	case workv1.UpdateStrategyTypeReadOnly:
@@ -65,8 +65,8 @@ func (c *Cluster) stays(ctx context.Context, r *cluster.Result) bool {
 	return false
 }
 
-// applyGroup applies objects, and adopts those that existed before, unless somebody owns them. Objects of other works are shared:
-// the last work that has one deletes it.
+// applyGroup applies objects, and adopts existing ones without owners. Objects of other works are
+// shared: the last work with an object deletes it.
 func (c *Cluster) applyGroup(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, of []int, options appliedwork.ApplyOptions) error {
 	changes, err := c.apply(ctx, record, results, of, options)
 	var shared []int
@@ -84,7 +84,8 @@ func (c *Cluster) applyGroup(ctx context.Context, record *v1alpha1.AppliedWork, 
 	return err
 }
 
-// apply applies some of the objects, and writes into their results what became of them. The error is of the inventory.
+// apply applies some of the objects, and stores their errors in the results. The returned error is
+// that of the inventory.
 func (c *Cluster) apply(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, of []int, options appliedwork.ApplyOptions) (*appliedwork.ChangeSet, error) {
 	some := make([]cluster.Result, len(of))
 	for n, i := range of {

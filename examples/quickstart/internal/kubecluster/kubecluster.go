@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubecluster gives the agent a real cluster, by way of a kubeconfig file.
+// Package kubecluster applies works to a real cluster, with a kubeconfig file.
 //
-// Each work has an AppliedWork there, which owns what the work has brought, in a way that outlives the agent: what is in
-// it and what is not is [appliedwork]'s to know after a crash, and whoever deletes the AppliedWork has everything go. The
-// agent's calls become those of its helpers: [Cluster.ApplyWork] is Ensure, Apply and Prune, [Cluster.RemoveWork] is Teardown
-// or Release. See works.go.
+// Each work has an AppliedWork on the cluster, which owns the applied objects and outlives the
+// agent. After a crash, package [appliedwork] finds out which objects belong to it. If the
+// AppliedWork is deleted, all its objects are deleted. The methods use the helpers of that package:
+// [Cluster.ApplyWork] uses Ensure, Apply and Prune, and [Cluster.RemoveWork] uses Teardown or
+// Release. See works.go.
 package kubecluster
 
 import (
@@ -32,10 +33,11 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 )
 
-// requestTimeout bounds every request, so that a cluster which does not answer is an error and no hang.
+// requestTimeout is the time limit of every request to the cluster.
 const requestTimeout = 10 * time.Second
 
-// Cluster is one real cluster. Its methods may be called concurrently, for each work by one caller at a time.
+// Cluster is one real cluster. Its methods may be called concurrently, but only once at a time for
+// each work.
 type Cluster struct {
 	name   string
 	host   string
@@ -49,17 +51,18 @@ type Cluster struct {
 	collector *appliedwork.Collector
 
 	mu        sync.Mutex
-	installed bool               // whether the CRD is there
-	audited   map[types.UID]bool // AppliedWorks whose objects are known to be in their inventories
+	installed bool               // whether the CRD is installed
+	audited   map[types.UID]bool // AppliedWorks with a complete inventory
 }
 
-// New reads a kubeconfig file, or what kubectl would read where that is "", and uses the current context. The hub is where the works come from: works of another hub
-// with the same names are others. It must be the same each time, or the AppliedWorks of an earlier process are not
-// found again. New sends no request.
+// New reads a kubeconfig file, or the default of kubectl if the name is empty, and uses the current
+// context. The hub identifies the origin of the works: works of another hub with the same names are
+// different works. It must be the same each time. Otherwise the AppliedWorks of an earlier process
+// are not found. New sends no request.
 func New(kubeconfig, hub string) (*Cluster, error) {
 	if kubeconfig == "" {
 		if _, err := kubeconfigs.Load(""); err != nil {
-			return nil, err // says what kubectl would look for
+			return nil, err // it has advice
 		}
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
@@ -107,13 +110,13 @@ func New(kubeconfig, hub string) (*Cluster, error) {
 	}, nil
 }
 
-// Name is the kubeconfig's current context as a valid name of a cluster.
+// Name returns the kubeconfig's current context as a valid name of a cluster.
 func (c *Cluster) Name() string { return c.name }
 
-// Host is the address of the API server.
+// Host returns the address of the API server.
 func (c *Cluster) Host() string { return c.host }
 
-// clusterName makes the name of a context, such as "admin@prod", one that a namespace may have.
+// clusterName converts the name of a context, such as "admin@prod", to a valid name of a namespace.
 func clusterName(context string) string {
 	name := strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' || 'a' <= r && r <= 'z' {
@@ -128,8 +131,8 @@ func clusterName(context string) string {
 	return strings.TrimRight(name[:min(len(name), 60)], "-")
 }
 
-// Kind asks the cluster's discovery. What is known is remembered; for what is not, the cluster is asked again
-// each time, as a CustomResourceDefinition may have come meanwhile.
+// Kind returns a kind from discovery, which is cached. Unknown kinds are looked up again each time,
+// since a CustomResourceDefinition may have been added.
 func (c *Cluster) Kind(_ context.Context, gvk schema.GroupVersionKind) (kinds.Kind, error) {
 	mapping, err := c.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {

@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
 )
 
-// ApplyWork applies the manifests for the work's AppliedWork, and prunes what that has and the manifests have not.
+// ApplyWork applies the manifests for the work's AppliedWork, and prunes its other objects.
 func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (results []cluster.Result, again bool, err error) {
 	for i := range w.Spec.Workload.Manifests {
 		results = append(results, cluster.Resolve(ctx, c, w, i))
@@ -42,14 +42,14 @@ func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (result
 	return results, !pruned.Done(), errors.Join(applyErr, pruneErr)
 }
 
-// RemoveWork tears the work's AppliedWork down.
+// RemoveWork tears down or releases the work's AppliedWork, according to the delete option.
 func (c *Cluster) RemoveWork(ctx context.Context, w *workv1.ManifestWork) (again bool, err error) {
 	if err := c.install(ctx); err != nil {
 		return false, err
 	}
 	record, err := c.get(ctx, w)
 	if apierrors.IsNotFound(err) {
-		return false, nil // it is done, or there was never anything
+		return false, nil // done, or never applied
 	}
 	if err != nil {
 		return false, err
@@ -80,7 +80,7 @@ func (c *Cluster) recordName(w *workv1.ManifestWork) string {
 	return appliedwork.NameFor(c.hub, w.Namespace, w.Name)
 }
 
-// get returns the AppliedWork of a work as it is, which may be that it is going.
+// get returns the AppliedWork of a work, which may be terminating.
 func (c *Cluster) get(ctx context.Context, w *workv1.ManifestWork) (*v1alpha1.AppliedWork, error) {
 	raw, err := c.client.Resource(v1alpha1.GroupVersionResource).Get(ctx, c.recordName(w), metav1.GetOptions{})
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *Cluster) get(ctx context.Context, w *workv1.ManifestWork) (*v1alpha1.Ap
 	return record, runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, record)
 }
 
-// install has the CRD installed, once.
+// install installs the CRD, once.
 func (c *Cluster) install(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,8 +104,8 @@ func (c *Cluster) install(ctx context.Context) error {
 	return nil
 }
 
-// audit records what a request of an earlier process has made after that had ended, once. What this process has begun
-// needs none.
+// audit records, once, objects that a request of an earlier process created after the process had
+// ended. AppliedWorks that this process has created need no audit.
 func (c *Cluster) audit(ctx context.Context, record *v1alpha1.AppliedWork) error {
 	c.mu.Lock()
 	known := c.audited[record.UID]
@@ -124,9 +124,9 @@ func (c *Cluster) audit(ctx context.Context, record *v1alpha1.AppliedWork) error
 	return nil
 }
 
-// look reads the object as it is now, where it can be there.
+// look reads the current object if its kind exists.
 func (c *Cluster) look(ctx context.Context, w *workv1.ManifestWork, r *cluster.Result) {
-	if r.Kind.Resource == "" { // its definition may have come with this work
+	if r.Kind.Resource == "" { // this work may have defined it
 		if now := cluster.Resolve(ctx, c, w, r.Ordinal); now.Err == nil {
 			r.Manifest, r.Kind, r.Config = now.Manifest, now.Kind, now.Config
 		}
@@ -152,7 +152,8 @@ func (c *Cluster) object(ctx context.Context, r cluster.Result) (*unstructured.U
 	return resources.Get(ctx, r.Manifest.GetName(), metav1.GetOptions{})
 }
 
-// manifests returns what is desired: nil for what cannot be decoded, so that nothing is pruned for it.
+// manifests returns the desired objects. An element is nil for a manifest that cannot be decoded,
+// so that nothing is pruned for it.
 func manifests(results []cluster.Result) []*unstructured.Unstructured {
 	objects := make([]*unstructured.Unstructured, len(results))
 	for i, r := range results {
@@ -163,10 +164,10 @@ func manifests(results []cluster.Result) []*unstructured.Unstructured {
 	return objects
 }
 
-// policies is the delete option of a work, for the helpers. Adopted objects stay in any case.
+// policies converts the delete option of a work for the helpers. Adopted objects always stay.
 //
-// Deletion is always in the background: to wait in the foreground would take half a minute for a kind that was just
-// defined, until the garbage collector has noticed it.
+// Deletion is always in the background. In the foreground, it would take half a minute for a kind
+// that was just defined, until the garbage collector has found the kind.
 func policies(option *workv1.DeleteOption) (p appliedwork.Policies) {
 	if option == nil {
 		return p

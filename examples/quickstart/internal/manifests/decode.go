@@ -38,7 +38,7 @@ func splitYAML(text []byte) (docs []document, err error) {
 	return docs, nil
 }
 
-// splitJSON cuts a file of JSON values that follow each other.
+// splitJSON splits a file with a sequence of JSON values.
 func splitJSON(text []byte) ([]document, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	lineAt := func(offset int64) int { return 1 + bytes.Count(text[:min(int(offset), len(text))], []byte("\n")) }
@@ -62,10 +62,11 @@ func splitJSON(text []byte) ([]document, error) {
 	}
 }
 
-// yamlLine finds the line, counted within the document, in an error of the YAML library.
+// yamlLine matches the line in an error of the YAML library, counted from the start of the
+// document.
 var yamlLine = regexp.MustCompile(`line (\d+):`)
 
-// decode returns the objects of a document: one, or the items of a List.
+// decode returns the object of a document, or the items of a List.
 func decode(doc document, where string) ([]Object, error) {
 	raw, err := doc.StrictJSON()
 	if err != nil {
@@ -76,7 +77,7 @@ func decode(doc document, where string) ([]Object, error) {
 		return nil, fmt.Errorf("%s: bad %s: %s", where, doc.format, strings.Join(strings.Fields(text), " "))
 	}
 	var content any
-	// This decoder gives int64 for whole numbers, as unstructured objects require.
+	// This decoder returns int64 for integers, as unstructured objects require.
 	if err := utiljson.Unmarshal(raw, &content); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
@@ -120,8 +121,8 @@ func hasType(u *unstructured.Unstructured) error {
 	return err
 }
 
-// checkMetadata requires a name, and everything of its right type: YAML reads a bare y, no or 1.10 as
-// something else than a text, and the accessors of unstructured objects then act as if it were not there.
+// checkMetadata requires a name, and correct types of all fields. YAML reads a bare y, no or 1.10
+// as another type than a text, and the accessors of unstructured objects then ignore the field.
 func checkMetadata(metadata any) error {
 	fields, _ := metadata.(map[string]any)
 	var typed metav1.ObjectMeta

@@ -16,8 +16,9 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 )
 
-// CheckFields reports the first object of a built-in kind with a field of a wrong type or, if strict, with a
-// field that its kind does not have. A real cluster may be newer than the types known here: for one, do not be strict.
+// CheckFields returns an error for the first object of a built-in kind with a field of a wrong
+// type. If strict is set, an unknown field is an error, too. Do not set it for a real cluster,
+// which may be newer than these types.
 func CheckFields(files []File, strict bool) error {
 	for _, f := range files {
 		for _, o := range f.Objects {
@@ -37,7 +38,7 @@ func CheckFields(files []File, strict bool) error {
 	return nil
 }
 
-// typeOf returns an empty object of a built-in kind, nil if no type is known for it.
+// typeOf returns an empty object of a built-in kind, or nil if it has no known type.
 func typeOf(gvk schema.GroupVersionKind) any {
 	if gvk == kinds.CRD {
 		return &apiextensionsv1.CustomResourceDefinition{}
@@ -52,8 +53,8 @@ func typeOf(gvk schema.GroupVersionKind) any {
 	return typed
 }
 
-// decodeInto decodes into a pointer to a type. An error names the field; unknown are the fields that the type
-// does not have.
+// decodeInto decodes into a pointer to a type. An error names the field. unknown are errors for the
+// fields that the type does not have.
 func decodeInto(content, typed any) (unknown []error, err error) {
 	raw, err := stdjson.Marshal(content)
 	if err != nil {

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests reads a directory of Kubernetes manifests and says exactly where one is wrong.
+// Package manifests reads a folder of Kubernetes manifests, with precise errors.
 //
-// Files ending in .yaml, .yml and .json are read in the order of their names; subfolders are not. A file
-// may hold several documents, and a List counts as its items. Every error names the file and, within it,
-// the document and the line where that is known, because it is read by whoever wrote the file.
+// It reads the .yaml, .yml and .json files in the order of their names, without subfolders. A file
+// may have several documents, and a List counts as its items. Every error has the file and, if
+// known, the document and the line, for the author of the file.
 package manifests
 
 import (
@@ -23,24 +23,24 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 )
 
-// File is one manifest file; the quickstart makes one work of it for each cluster.
+// File is one manifest file. The quickstart sends it to each cluster as one work.
 type File struct {
 	// Name is the file's name without its folder.
 	Name string
-	// Work is the name of the works made from it: the file's name without extension, as a valid object name.
+	// Work is the name of its works: the file's name without extension, as a valid object name.
 	Work string
 	// Objects are the file's objects in order, at least one.
 	Objects []Object
 }
 
-// Object is one object and the place it was read from.
+// Object is one object and its position in a file.
 type Object struct {
 	*unstructured.Unstructured
-	// Where is the place for messages, such as "web.yaml, document 2 (line 14)".
+	// Where is the position for messages, such as "web.yaml, document 2 (line 14)".
 	Where string
 }
 
-// String names the object for messages, such as `ConfigMap "demo/settings"`.
+// String returns the kind and the name for messages, such as `ConfigMap "demo/settings"`.
 func (o Object) String() string {
 	name := o.GetName()
 	if ns := o.GetNamespace(); ns != "" {
@@ -55,7 +55,7 @@ func Load(folder fs.FS, name string) ([]File, error) {
 	if err != nil {
 		var pathErr *fs.PathError
 		if errors.As(err, &pathErr) {
-			err = pathErr.Err // the path in it is relative to the folder, and so says nothing
+			err = pathErr.Err // the path in the error is relative to the folder
 		}
 		return nil, fmt.Errorf("manifests folder %s: %w", name, err)
 	}
@@ -108,7 +108,8 @@ func loadFile(folder fs.FS, name string) (File, error) {
 	return f, nil
 }
 
-// workName makes a valid object name of a file's name: lower case, and a dash for what names may not hold.
+// workName converts a file's name to a valid object name: lower case, with dashes for invalid
+// characters.
 func workName(file string) (string, error) {
 	stem := strings.ToLower(strings.TrimSuffix(file, path.Ext(file)))
 	name := strings.Map(func(r rune) rune {
@@ -135,8 +136,8 @@ func sameWork(files []File) error {
 	return nil
 }
 
-// sameObject refuses an object that is there twice: two works would fight for it, and the end of one would
-// delete what the other still wants.
+// sameObject returns an error for a duplicate object: two works would overwrite each other, and the
+// end of one would delete the object of the other.
 func sameObject(files []File) error {
 	type identity struct {
 		schema.GroupKind
@@ -158,8 +159,8 @@ func sameObject(files []File) error {
 	return nil
 }
 
-// CheckKinds reports the first object whose kind is neither known nor defined by a
-// CustomResourceDefinition in one of the files.
+// CheckKinds returns an error for the first object with a kind that is neither known nor defined by
+// a CustomResourceDefinition in one of the files.
 func CheckKinds(files []File, known func(schema.GroupVersionKind) (bool, error)) error {
 	defined := map[schema.GroupVersionKind]bool{}
 	for _, f := range files {

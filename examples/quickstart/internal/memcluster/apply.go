@@ -21,10 +21,10 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 )
 
-// Apply creates or changes an object by server-side apply and returns what is stored. A status in obj is
-// ignored, as on a cluster it belongs to a subresource. It returns NotFound where the namespace is missing,
-// BadRequest for what the kind does not allow, and Conflict when another manager owns a field with another
-// value and o.Force is not set.
+// Apply creates or changes an object by server-side apply, and returns the stored object. A status
+// in obj is ignored: on a cluster it belongs to a subresource. The error is NotFound for a missing
+// namespace, and BadRequest for an object that its kind does not allow. It is Conflict if another
+// manager owns a field with another value and o.Force is not set.
 func (c *Cluster) Apply(_ context.Context, kind kinds.Kind, obj *unstructured.Unstructured, o metav1.ApplyOptions) (*unstructured.Unstructured, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *Cluster) Apply(_ context.Context, kind kinds.Kind, obj *unstructured.Un
 	return c.present(c.objects[k], kind.GVK.GroupVersion()), nil
 }
 
-// forgetKinds drops the kinds of a definition that is replaced, but keeps their objects.
+// forgetKinds removes the kinds of a definition that is replaced, but keeps their objects.
 func (c *Cluster) forgetKinds(crd *unstructured.Unstructured) {
 	custom, _ := kinds.Defined(crd)
 	for _, k := range custom {
@@ -63,7 +63,7 @@ func (c *Cluster) forgetKinds(crd *unstructured.Unstructured) {
 	}
 }
 
-// check does what an API server does before it merges.
+// check does the checks of an API server before a merge.
 func (c *Cluster) check(kind kinds.Kind, obj *unstructured.Unstructured, o metav1.ApplyOptions) error {
 	gr, name, ns := kind.GVR().GroupResource(), obj.GetName(), obj.GetNamespace()
 	if o.FieldManager == "" {
@@ -116,8 +116,8 @@ func merge(gvk schema.GroupVersionKind, live *record, obj *unstructured.Unstruct
 	return u, nil
 }
 
-// sameObject tells whether an apply changed nothing. The field manager stamps the time of every apply, which
-// alone is no change: an API server then keeps the resourceVersion, too.
+// sameObject reports whether an apply changed nothing. The field manager sets the time of every
+// apply. This alone is no change: an API server then keeps the resourceVersion, too.
 func sameObject(a, b *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(unstamped(a), unstamped(b))
 }
@@ -135,7 +135,7 @@ func unstamped(obj *unstructured.Unstructured) map[string]any {
 	return obj.Object
 }
 
-// sameSpec tells whether the generation stays: it counts changes outside metadata and status.
+// sameSpec reports whether the generation stays: it counts changes outside metadata and status.
 func sameSpec(a, b *unstructured.Unstructured) bool {
 	rest := func(obj *unstructured.Unstructured) map[string]any {
 		content := map[string]any{}
@@ -155,8 +155,9 @@ func newObject(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	return obj
 }
 
-// untyped is what the field manager needs to know of a scheme, for objects without types: a version is but a
-// name, as with a CustomResourceDefinition whose conversion strategy is None.
+// untyped implements the parts of a scheme that the field manager needs, for objects without Go
+// types. Versions differ in their names only, as with the conversion strategy None of a
+// CustomResourceDefinition.
 type untyped struct{}
 
 func (untyped) New(gvk schema.GroupVersionKind) (runtime.Object, error) { return newObject(gvk), nil }

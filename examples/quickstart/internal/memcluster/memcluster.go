@@ -1,18 +1,20 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memcluster is a cluster in memory: an object store that behaves like a Kubernetes API server
-// towards a work agent, for trying things without a cluster.
+// Package memcluster has clusters in memory, for trying things without a cluster. A [Cluster] is an
+// object store that behaves like a Kubernetes API server for a work agent.
 //
-// [Cluster.ApplyWork] and [Cluster.RemoveWork] are what an agent calls; what a work has created is marked with an annotation
-// ([CreatedBy]). Below them it does server-side apply with field ownership and conflicts, checks that namespaces exist and that
-// built-in objects have no unknown or mistyped fields, learns kinds from CustomResourceDefinitions, counts
-// resourceVersion and generation, and deletes what a namespace or a definition takes with it. Deployments and
-// their like become ready after a moment ([Cluster.Get]); nothing runs, though.
+// An agent calls [Cluster.ApplyWork] and [Cluster.RemoveWork]. Objects that a work has created have
+// an annotation ([CreatedBy]). The store does server-side apply with field ownership and conflicts.
+// It checks that namespaces exist, and that built-in objects have no unknown or mistyped fields. It
+// adds the kinds of CustomResourceDefinitions, counts resourceVersion and generation, and deletes
+// the objects of a deleted namespace or definition. Deployments and similar workloads become ready
+// after a moment ([Cluster.Get]), but nothing runs.
 //
-// What it leaves out: validation of values and of custom resources, defaults, conversion between versions,
-// finalizers, owner references, subresources and watches. Lists are applied as a whole, since the field types
-// are deduced from the objects (client-go's dynamic fake cannot apply unstructured objects at all).
+// It does not have validation of values and of custom resources, defaults, conversion between
+// versions, finalizers, owner references, subresources and watches. Lists are applied as a whole,
+// since the field types are deduced from the objects (client-go's dynamic fake cannot apply
+// unstructured objects at all).
 package memcluster
 
 import (
@@ -39,18 +41,19 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 )
 
-// Cluster is one cluster in memory. Its methods may be called concurrently; what they return belongs to the caller.
+// Cluster is one cluster in memory. Its methods may be called concurrently. The caller owns the
+// returned objects.
 type Cluster struct {
 	clock clock.PassiveClock
 
 	mu       sync.Mutex
 	objects  map[key]*record
 	custom   map[schema.GroupVersionKind]kinds.Kind
-	brought  map[string][]cluster.Identity // by work: what ApplyWork has applied
+	brought  map[string][]cluster.Identity // the objects that ApplyWork has applied, by work
 	revision int64
 }
 
-// key identifies an object whatever version it is written in.
+// key identifies an object, independent of its version.
 type key struct {
 	resource        schema.GroupResource
 	namespace, name string
@@ -62,7 +65,8 @@ type record struct {
 	changed time.Time
 }
 
-// New returns a cluster with the namespaces every cluster has. A nil clock means the real one.
+// New returns a cluster with the namespaces that every cluster has. A nil clock means the clock of
+// the system.
 func New(c clock.PassiveClock) *Cluster {
 	if c == nil {
 		c = clock.RealClock{}
@@ -83,8 +87,8 @@ func New(c clock.PassiveClock) *Cluster {
 // protected are the namespaces that always exist.
 var protected = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
 
-// Kind resolves a kind: built in, or from a CustomResourceDefinition applied before. Otherwise the error
-// satisfies [meta.IsNoMatchError].
+// Kind returns a built-in kind, or a kind of an applied CustomResourceDefinition. Otherwise the
+// error satisfies [meta.IsNoMatchError].
 func (c *Cluster) Kind(_ context.Context, gvk schema.GroupVersionKind) (kinds.Kind, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,8 +101,7 @@ func (c *Cluster) Kind(_ context.Context, gvk schema.GroupVersionKind) (kinds.Ki
 	return kinds.Kind{}, &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 }
 
-// Get returns an object, with the status that the cluster's controllers would have given it by now; NotFound
-// if there is none.
+// Get returns an object with its current simulated status, or NotFound.
 func (c *Cluster) Get(_ context.Context, kind kinds.Kind, namespace, name string) (*unstructured.Unstructured, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,8 +128,8 @@ func (c *Cluster) List(_ context.Context, kind kinds.Kind) []*unstructured.Unstr
 	return found
 }
 
-// Delete removes an object and, for a namespace or a CustomResourceDefinition, all that lives by it. If a UID is
-// given and the object has another, it returns Conflict.
+// Delete removes an object. For a namespace or a CustomResourceDefinition, it also removes all its
+// objects. If a UID is given and the object has another, it returns Conflict.
 func (c *Cluster) Delete(_ context.Context, kind kinds.Kind, namespace, name string, uid types.UID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +164,7 @@ func (c *Cluster) forget(crd *unstructured.Unstructured) {
 	}
 }
 
-// store keeps obj in place of live, which is nil for a new object, and sets what only the server may set.
+// store replaces live, which is nil for a new object, by obj, and sets the fields of the server.
 func (c *Cluster) store(k key, live *record, obj *unstructured.Unstructured) {
 	c.revision++
 	now := c.clock.Now()

@@ -12,11 +12,12 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 )
 
-// replicaStart is how long each replica of a simulated workload takes to become ready, one after the other.
+// replicaStart is the time until a replica of a simulated workload becomes ready. Replicas start
+// one after the other.
 const replicaStart = 150 * time.Millisecond
 
-// setStatus plays the controllers of a cluster. A status follows from the object and its age alone, so that no
-// goroutine is needed to bring it about.
+// setStatus simulates the controllers of a cluster. A status depends on the object and its age
+// only, so no goroutine is needed.
 func setStatus(obj *unstructured.Unstructured, age time.Duration) {
 	gk := obj.GroupVersionKind().GroupKind()
 	switch {

@@ -17,15 +17,15 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
 )
 
-// CreatedBy is the annotation, with the work's name as its value, on every object that a work has created.
-// Objects without it are never deleted: they were there before.
+// CreatedBy is the annotation on every object that a work has created. Its value is the name of the
+// work. Objects without it are never deleted: they existed before.
 const CreatedBy = "spokewire.github.io/quickstart-work"
 
-// fieldManager is what works are applied as, unless one names another.
+// fieldManager is the default field manager of works.
 const fieldManager = "work-agent"
 
-// ApplyWork applies the manifests one after the other, and deletes what an earlier call has applied for the work and
-// this one has not. Nothing goes on afterwards: again is always false.
+// ApplyWork applies the manifests in order. It deletes objects that an earlier call applied for the
+// work and that the work no longer has. All changes are immediate, so again is always false.
 func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (results []cluster.Result, again bool, err error) {
 	var brought []cluster.Identity
 	failed := false
@@ -42,7 +42,7 @@ func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (result
 		if slices.Contains(brought, id) {
 			continue
 		}
-		if failed { // a manifest that could not be read may be the one of this object
+		if failed { // the object may belong to a manifest that could not be read
 			brought = append(brought, id)
 			continue
 		}
@@ -57,7 +57,7 @@ func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (result
 	return results, false, err
 }
 
-// applyManifest brings one object to the cluster in the way its update strategy says.
+// applyManifest applies one object with its update strategy.
 func (c *Cluster) applyManifest(ctx context.Context, w *workv1.ManifestWork, r cluster.Result) (*unstructured.Unstructured, error) {
 	live, err := c.Get(ctx, r.Kind, r.Manifest.GetNamespace(), r.Manifest.GetName())
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -73,7 +73,7 @@ func (c *Cluster) applyManifest(ctx context.Context, w *workv1.ManifestWork, r c
 	}
 	obj := r.Manifest.DeepCopy()
 	if live == nil || live.GetAnnotations()[CreatedBy] == w.Name {
-		// Left out of a later apply, the annotation would go: it is set anew each time.
+		// An apply without the annotation would remove it, so it is set each time.
 		annotations := obj.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
@@ -88,8 +88,8 @@ func (c *Cluster) applyManifest(ctx context.Context, w *workv1.ManifestWork, r c
 	return applied, nil
 }
 
-// RemoveWork deletes what the work has created, the last first since later ones build on earlier ones. All of it is gone
-// at once: again is always false.
+// RemoveWork deletes the objects that the work has created, in reverse order, since later ones may
+// depend on earlier ones. Deletion is immediate, so again is always false.
 func (c *Cluster) RemoveWork(ctx context.Context, w *workv1.ManifestWork) (again bool, err error) {
 	for _, id := range slices.Backward(c.broughtBy(w)) {
 		err = errors.Join(err, c.deleteOf(ctx, w, id))
@@ -108,7 +108,7 @@ func (c *Cluster) broughtBy(w *workv1.ManifestWork) []cluster.Identity {
 	return c.brought[w.Name]
 }
 
-// deleteOf deletes an object if the work has created it, and does not want it to be left.
+// deleteOf deletes an object if the work has created it, unless its delete option orphans it.
 func (c *Cluster) deleteOf(ctx context.Context, w *workv1.ManifestWork, id cluster.Identity) error {
 	if id.Orphaned(w.Spec.DeleteOption) {
 		return nil
@@ -117,7 +117,7 @@ func (c *Cluster) deleteOf(ctx context.Context, w *workv1.ManifestWork, id clust
 	if err == nil && live.GetAnnotations()[CreatedBy] == w.Name {
 		err = c.Delete(ctx, id.Kind, id.Namespace, id.Name, live.GetUID())
 	}
-	// Conflict: somebody made a new object of that name just now.
+	// Conflict: the object was deleted and created again in the meantime.
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || meta.IsNoMatchError(err) {
 		return nil
 	}

@@ -15,19 +15,19 @@ import (
 	"golang.org/x/term"
 )
 
-// redraw is how often a table is drawn anew while it changes; faster than that nobody reads.
+// redraw is the interval between updates of the table.
 const redraw = 80 * time.Millisecond
 
-// Terminal says how to draw on a terminal; nil means that the output is none.
+// Terminal describes a terminal. Nil means that the output is not a terminal.
 type Terminal struct {
-	// Size returns the columns and lines it has now.
+	// Size returns the current columns and lines.
 	Size func() (width, height int)
 	// Color allows colors.
 	Color bool
 }
 
-// DetectTerminal returns how to draw on w, or nil if w is no terminal or one that cannot move its cursor.
-// Colors are left out where the environment variable NO_COLOR is set (https://no-color.org).
+// DetectTerminal returns the terminal of w, or nil if w is not a terminal or cannot move its
+// cursor. Colors are disabled if the environment variable NO_COLOR is set (https://no-color.org).
 func DetectTerminal(w io.Writer, getenv func(string) string) *Terminal {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) || getenv("TERM") == "dumb" {
@@ -52,10 +52,10 @@ type Console struct {
 	mu     sync.Mutex
 	w      io.Writer
 	board  *Board
-	drawn  int  // lines of the table now on the terminal
-	dirty  bool // the table has changed since
+	drawn  int  // lines of the table on the terminal
+	dirty  bool // the table has changed since it was drawn
 	frozen bool
-	err    error // the first of writing
+	err    error // the first write error
 }
 
 // NewConsole returns a console that writes lines or, if there is a terminal, draws a table while
@@ -64,7 +64,7 @@ func NewConsole(w io.Writer, t *Terminal) *Console {
 	return &Console{w: w, terminal: t, board: NewBoard(time.Now())}
 }
 
-// ConsoleFor returns a console for w: a table if that is a terminal, unless lines are asked for.
+// ConsoleFor returns a console for w. It draws a table if w is a terminal and lines is false.
 func ConsoleFor(w io.Writer, lines bool) *Console {
 	if lines {
 		return NewConsole(w, nil)
@@ -72,7 +72,7 @@ func ConsoleFor(w io.Writer, lines bool) *Console {
 	return NewConsole(w, DetectTerminal(w, os.Getenv))
 }
 
-// Err returns the first error of writing, such as a full disk's.
+// Err returns the first write error, such as that of a full disk.
 func (c *Console) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,14 +82,14 @@ func (c *Console) Err() error {
 	return fmt.Errorf("write progress: %w", c.err)
 }
 
-// write keeps the first error. The caller holds the mutex.
+// write writes a text and stores the first error. The caller holds the mutex.
 func (c *Console) write(text string) {
 	if _, err := io.WriteString(c.w, text); err != nil && c.err == nil {
 		c.err = err
 	}
 }
 
-// Event shows a step.
+// Event prints a step.
 func (c *Console) Event(e Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +103,7 @@ func (c *Console) Event(e Event) {
 	c.dirty = true
 }
 
-// Say writes a line that stays; the table moves below it.
+// Say writes a permanent line. The table moves below it.
 func (c *Console) Say(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +117,8 @@ func (c *Console) Say(format string, args ...any) {
 	c.draw()
 }
 
-// Freeze leaves the table as it is: later steps are not shown on a terminal, only what is said. Lines go on.
+// Freeze stops updates of the table: on a terminal, later steps are not shown, only messages of
+// Say. Output as lines continues.
 func (c *Console) Freeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +129,7 @@ func (c *Console) Freeze() {
 	c.frozen = true
 }
 
-// finish draws the table a last time and gives the cursor back. The caller holds the mutex.
+// finish draws the table a last time and shows the cursor again. The caller holds the mutex.
 func (c *Console) finish() {
 	if c.frozen {
 		return
@@ -140,8 +141,8 @@ func (c *Console) finish() {
 	c.drawn = 0
 }
 
-// Start keeps the table up to date until ctx ends; then it draws it a last time and gives the cursor back. What
-// is said afterwards comes below. Without a terminal there is nothing to do but wait.
+// Start keeps the table up to date until ctx ends. Then it draws the table a last time and shows
+// the cursor again. Later messages are below the table. Without a terminal, Start only waits.
 func (c *Console) Start(ctx context.Context) error {
 	if c.terminal == nil {
 		<-ctx.Done()
@@ -166,8 +167,8 @@ func (c *Console) Start(ctx context.Context) error {
 	}
 }
 
-// draw writes the table over the one before in a single write, line by line without clearing the screen, so
-// that nothing flickers.
+// draw overwrites the table in a single write, line by line and without clearing the screen, to
+// avoid flicker.
 func (c *Console) draw() {
 	c.dirty = false
 	if len(c.board.rows) == 0 {

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package progress shows a person how works travel: a table that is redrawn in place on a terminal, one line
-// for each step anywhere else.
+// Package progress shows the progress of works: a table that is redrawn in place on a terminal, and
+// otherwise a line for each step.
 //
-// [Board] folds events into rows, [Board.Table] and [Board.Line] make text of them; all three are plain
-// functions of their input. [Console] does the writing.
+// [Board] collects events in rows, and [Board.Table] and [Board.Line] return text. All three are
+// plain functions of their input. [Console] writes the text.
 package progress
 
 import (
@@ -16,50 +16,51 @@ import (
 	"time"
 )
 
-// Step is a station on a work's way.
+// Step is a step in the life of a work.
 type Step int
 
-// The steps, in the order in which a work takes them. Waiting and Status may come more than once or never.
+// The steps, in their order. Waiting and Status may occur several times or never.
 const (
-	Sent     Step = iota // the hub gave the work, or a new version of it, to its source
+	Sent     Step = iota // the hub wrote the work, or a new version of it
 	Applied              // the agent has applied all its manifests
 	Waiting              // the agent reported that it cannot apply all of them yet
 	Reported             // the agent's report of success has reached the hub
 	Status               // the agent reported values from the cluster
 	Deleting             // the hub deleted the work
 	Removed              // the agent has deleted the work's objects
-	Gone                 // the hub knows that the agent is done with it
+	Gone                 // the work no longer exists on the hub
 )
 
 var stepNames = [...]string{"sent", "applied", "waiting", "reported", "status", "delete", "removed", "gone"}
 
-// String is the step's name as shown in a line.
+// String returns the step's name in a line.
 func (s Step) String() string { return stepNames[s] }
 
 // Event is one step of one work on one cluster.
 type Event struct {
 	Step          Step
 	Work, Cluster string
-	// Generation is the version of the work that the step is about.
+	// Generation is the version of the work.
 	Generation int64
 	At         time.Time
 	// Detail is a short remark, such as a reason to wait.
 	Detail string
 }
 
-// Row is what is known of one work on one cluster.
+// Row is the progress of one work on one cluster.
 type Row struct {
 	Work, Cluster string
 	Generation    int64
-	// Step is the last one taken; Waiting is left by Applied and Reported.
+	// Step is the last step. Applied and Reported replace Waiting.
 	Step Step
-	// Sent, Applied and Reported are when the current version, or the deletion, took these steps; zero means not yet.
+	// Sent, Applied and Reported are the times of these steps of the current version, or of the
+	// deletion. Zero means not yet.
 	Sent, Applied, Reported time.Time
-	// Note is the reason to wait, or the values from the cluster.
+	// Note is the reason for Waiting, or the values from the cluster.
 	Note string
 }
 
-// Board holds the rows, by cluster and work. Use from one goroutine at a time.
+// Board has the rows, by cluster and work. Use it from one goroutine at a time.
 type Board struct {
 	start time.Time
 	rows  []*Row
@@ -68,7 +69,7 @@ type Board struct {
 // NewBoard returns an empty board. Times are shown relative to start.
 func NewBoard(start time.Time) *Board { return &Board{start: start} }
 
-// Rows returns copies of the rows in the order in which they are shown.
+// Rows returns copies of the rows in their order in the table.
 func (b *Board) Rows() []Row {
 	rows := make([]Row, len(b.rows))
 	for i, r := range b.rows {
@@ -77,11 +78,11 @@ func (b *Board) Rows() []Row {
 	return rows
 }
 
-// Add takes an event. It returns false if that changed nothing: the event is late, or says again what is known.
+// Add adds an event. It returns false if nothing changed: the event is late or a duplicate.
 func (b *Board) Add(e Event) bool {
 	r := b.row(e.Work, e.Cluster)
 	if e.Step >= Deleting {
-		// A deletion is about all versions, and where it is noted, the generation may grow once more.
+		// A deletion concerns all versions, and may increase the generation.
 		e.Generation = max(e.Generation, r.Generation)
 	}
 	if e.Generation < r.Generation || e.Generation == r.Generation && e.Step < Deleting && r.Step >= Deleting {
@@ -97,7 +98,7 @@ func (b *Board) Add(e Event) bool {
 			return false
 		}
 		r.Applied = e.At
-		if r.Step == Reported { // the report was quicker to be seen than what it reports
+		if r.Step == Reported { // the report was received before the event of the agent
 			return true
 		}
 	case Waiting:
@@ -112,7 +113,7 @@ func (b *Board) Add(e Event) bool {
 	}
 	switch {
 	case e.Step == Status:
-		r.Note = e.Detail // values say nothing about how far the work is
+		r.Note = e.Detail // values do not change the step
 	case e.Step == Waiting:
 		r.Step, r.Note = Waiting, e.Detail
 	default:
@@ -124,7 +125,7 @@ func (b *Board) Add(e Event) bool {
 	return *r != before
 }
 
-// row returns the row, made and put in its place if it is new.
+// row returns the row of a work. It inserts a new row if needed.
 func (b *Board) row(work, cluster string) *Row {
 	at, found := slices.BinarySearchFunc(b.rows, [2]string{cluster, work}, func(r *Row, key [2]string) int {
 		return cmp.Or(strings.Compare(r.Cluster, key[0]), strings.Compare(r.Work, key[1]))
@@ -135,7 +136,8 @@ func (b *Board) row(work, cluster string) *Row {
 	return b.rows[at]
 }
 
-// Line is an event as one line: time, step, where from and to, and how long it took since the work was sent.
+// Line returns an event as one line: time, step, work, cluster, and the time since the work was
+// sent.
 func (b *Board) Line(e Event) string {
 	arrow := map[Step]string{Sent: "->", Deleting: "->", Applied: "on", Removed: "on"}[e.Step]
 	if arrow == "" {
@@ -151,7 +153,7 @@ func (b *Board) Line(e Event) string {
 	return line
 }
 
-// Short writes a duration in few characters: 0.4 ms, 12 ms, 3.4 s.
+// Short formats a duration in few characters: 0.4 ms, 12 ms, 3.4 s.
 func Short(d time.Duration) string {
 	switch {
 	case d < 10*time.Millisecond:
@@ -163,7 +165,7 @@ func Short(d time.Duration) string {
 	}
 }
 
-// Count writes a number of things: 1 work, 2 works.
+// Count formats a number of things: 1 work, 2 works.
 func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// Size is what a table must fit into.
+// Size is the space for a table.
 type Size struct {
-	// Width and Height are in characters; a line never wraps and the table never scrolls.
+	// Width and Height are in characters. Lines do not wrap and the table does not scroll.
 	Width, Height int
 	// Color allows ANSI colors.
 	Color bool
@@ -28,8 +28,9 @@ const (
 
 var header = []string{"WORK", "CLUSTER", "SENT", "APPLIED", "REPORTED", "STATE"}
 
-// Table draws the rows. SENT is counted from the start, APPLIED and REPORTED from SENT. If not all rows fit,
-// those that are done and listed first are left out, and a last line says how many.
+// Table returns the lines of the table. SENT is relative to the start, APPLIED and REPORTED are
+// relative to SENT. If not all rows fit, the first rows that are done are omitted, and a last line
+// has their number.
 func (b *Board) Table(s Size) []string {
 	rows, hidden := b.visible(s.Height - 1)
 	cells := make([][]string, len(rows))
@@ -64,7 +65,7 @@ func (b *Board) visible(lines int) (rows []*Row, hidden int) {
 	if len(b.rows) <= lines {
 		return b.rows, 0
 	}
-	lines = max(lines-1, 0) // one line says how many are left out
+	lines = max(lines-1, 0) // one line has the number of hidden rows
 	hidden = len(b.rows) - lines
 	drop := hidden
 	for _, r := range b.rows {
@@ -89,7 +90,7 @@ func (b *Board) cells(r *Row) []string {
 	return []string{r.Work, r.Cluster, since(b.start, r.Sent, ""), since(r.Sent, r.Applied, "+"), since(r.Sent, r.Reported, "+")}
 }
 
-// state is the last column and its color.
+// state returns the last column and its color.
 func (r *Row) state() (text, attribute string) {
 	switch r.Step {
 	case Waiting:

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package services runs what the quickstart consists of side by side, and ends it in an orderly way.
+// Package services runs the parts of the quickstart concurrently, and stops them in order.
 package services
 
 import (
@@ -14,17 +14,17 @@ import (
 
 // Connection is a source or an agent of the SDK.
 type Connection interface {
-	// Ready is closed when it is connected for the first time.
+	// Ready returns a channel that is closed at the first connection.
 	Ready() <-chan struct{}
-	// Healthy returns nil while it is connected, otherwise why not.
+	// Healthy returns nil while it is connected, and otherwise the reason.
 	Healthy() error
 }
 
-// checkEvery is how often connections are looked at.
+// checkEvery is the interval between checks of connections.
 const checkEvery = 250 * time.Millisecond
 
-// KeepAlive is for the transports of connections: short, so that a broker which hangs is noticed before anybody
-// loses patience.
+// KeepAlive is the keep-alive interval of the transports. It is short, to detect a hanging broker
+// soon.
 const KeepAlive = 4 * time.Second
 
 // Group is a set of running services.
@@ -41,10 +41,10 @@ type Group struct {
 	wg        sync.WaitGroup
 }
 
-// New returns an empty group, whose connections lead to a broker that may be out of reach for a grace period, and
-// the context for what is done with its services: it ends with parent, or when a
-// service fails, with that as its cause. The services themselves outlive it until Stop, so that there is time
-// to clean up.
+// New returns an empty group, and the context for the calls that use its services. The broker may
+// be unreachable for a grace period. The context ends with parent, or when a service fails, with
+// the error of the service as its cause. The services themselves run until Stop, which leaves time
+// for the cleanup.
 func New(parent context.Context, broker string, grace time.Duration) (*Group, context.Context) {
 	g := &Group{broker: broker, grace: grace}
 	g.ctx, g.cancel = context.WithCancel(context.WithoutCancel(parent))
@@ -67,11 +67,12 @@ func (g *Group) Go(start func(context.Context) error) {
 	})
 }
 
-// Reachable is the context for cleaning up: it outlives the parent, and ends when the group stops or when a
-// connection that is watched was away for the grace period, with that as its cause.
+// Reachable returns the context for the cleanup. It outlives the parent. It ends when the group
+// stops, or when a watched connection was lost for the grace period. The error of the connection is
+// then its cause.
 func (g *Group) Reachable() context.Context { return g.reachable }
 
-// Stop ends all services and returns when they have ended.
+// Stop ends all services and waits for them.
 func (g *Group) Stop() {
 	g.fail(context.Canceled)
 	g.lost(context.Canceled)
@@ -79,8 +80,8 @@ func (g *Group) Stop() {
 	g.wg.Wait()
 }
 
-// Reach waits until all connections are ready. If they are not within the grace period, it says which broker
-// was not reached, and why.
+// Reach waits until all connections are ready. After the grace period, it returns an error with the
+// broker and the reason.
 func (g *Group) Reach(ctx context.Context, connections ...Connection) error {
 	timeout := time.NewTimer(g.grace)
 	defer timeout.Stop()
@@ -96,12 +97,12 @@ func (g *Group) Reach(ctx context.Context, connections ...Connection) error {
 	return nil
 }
 
-// Watch makes the group fail when a connection has been away for the grace period.
+// Watch makes the group fail when a connection was lost for the grace period.
 func (g *Group) Watch(connections ...Connection) {
 	g.Go(func(ctx context.Context) error {
 		ticker := time.NewTicker(checkEvery)
 		defer ticker.Stop()
-		away := make([]time.Time, len(connections)) // since when; zero: it is not
+		away := make([]time.Time, len(connections)) // since when; zero while connected
 		for {
 			select {
 			case <-ctx.Done():

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package setup opens what the command line names: manifests and clusters.
+// Package setup opens the manifests and the clusters of the command line.
 package setup
 
 import (
@@ -25,18 +25,18 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/progress"
 )
 
-// Cluster is a cluster and the name that works know it by.
+// Cluster is a cluster with its name in works.
 type Cluster struct {
 	cluster.Cluster
 	Name string
-	// Host is the address of a real cluster; "" in memory.
+	// Host is the address of a real cluster, or "" for a cluster in memory.
 	Host string
 }
 
-// Setup is what a run works with.
+// Setup has the inputs of a run.
 type Setup struct {
-	// SourceID is the hub's. It is new for each run: on a shared broker, and on a shared cluster, nobody else's works mix
-	// with ours.
+	// SourceID is the source ID of the hub. It is new for each run, to avoid conflicts with works
+	// of other runs on a shared broker or cluster.
 	SourceID string
 	Files    []manifests.File
 	Clusters []Cluster
@@ -44,8 +44,8 @@ type Setup struct {
 	manifestsAre, clustersAre string
 }
 
-// Open reads the manifests, those in the folder "manifests" of shipped if the command line names none, opens the clusters and checks
-// that they know every kind, or will.
+// Open reads the manifests, from the folder "manifests" of shipped by default, and opens the
+// clusters. It checks that the clusters or the manifests define every kind.
 func Open(ctx context.Context, o cli.Options, shipped fs.FS) (*Setup, error) {
 	s := &Setup{SourceID: "quickstart-" + rand.String(8)}
 	name, origin := "manifests", "shipped with the quickstart; --manifests DIR takes yours"
@@ -79,7 +79,7 @@ func (s *Setup) String() string {
 	return fmt.Sprintf("  clusters   %s\n  manifests  %s\n", s.clustersAre, s.manifestsAre)
 }
 
-// known asks every cluster; a kind that one of them lacks is unknown.
+// known reports whether all clusters have a kind.
 func (s *Setup) known(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 	for _, c := range s.Clusters {
 		switch _, err := c.Kind(ctx, gvk); {
@@ -105,13 +105,14 @@ func openClusters(o cli.Options, hub string) ([]Cluster, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The objects would belong to the works of two agents, and go when both are gone.
+		// The objects would belong to works of two agents, and would be deleted with the last of
+		// them.
 		if first, ok := hosts[c.Host()]; ok {
 			return nil, fmt.Errorf("kubeconfigs %s and %s lead to the same cluster, %s", first, file, c.Host())
 		}
 		hosts[c.Host()] = file
 		name := c.Name()
-		if names[name]++; names[name] > 1 { // every kind of installation has its own favourite context
+		if names[name]++; names[name] > 1 { // installers often use the same name for the context
 			name = fmt.Sprintf("%s-%d", name, names[name])
 		}
 		clusters = append(clusters, Cluster{Cluster: c, Name: name, Host: c.Host()})
@@ -119,7 +120,7 @@ func openClusters(o cli.Options, hub string) ([]Cluster, error) {
 	return clusters, nil
 }
 
-// describe lists clusters, a few at most.
+// describe lists the first clusters.
 func describe(clusters []Cluster) string {
 	const most = 6
 	var names []string
@@ -141,11 +142,11 @@ func describe(clusters []Cluster) string {
 	return text
 }
 
-// Observer shows what an agent does to its cluster as steps of progress.
+// Observer returns a function that shows the events of an agent as steps.
 func Observer(cluster string, show func(progress.Event)) func(agent.Event) {
 	return func(e agent.Event) {
 		if e.Err != nil {
-			return // the agent reports it, too, and the hub shows that
+			return // the agent also reports it to the hub, which shows it
 		}
 		step := progress.Applied
 		if e.Deleted {
@@ -155,7 +156,7 @@ func Observer(cluster string, show func(progress.Event)) func(agent.Event) {
 	}
 }
 
-// Farewell says what is left of a run that went well.
+// Farewell describes the remaining objects of a successful run.
 func Farewell(o cli.Options) string {
 	switch {
 	case o.Keep:

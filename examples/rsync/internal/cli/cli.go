@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Usage is what --help shows.
+// Usage is the text of --help.
 const Usage = `Usage: go run ./examples/rsync COMMAND [flags] [arguments]
 
 Applies apps to many clusters, updates them and deletes them. "serve" runs the engine with its gRPC
@@ -109,33 +109,33 @@ in memory end with "serve", but the store still has their statuses.
 Exit status: 0 after success, 1 after a failure, 2 for a wrong command line.
 `
 
-// DefaultAddr is where a server and its clients meet.
+// DefaultAddr is the default address of a server and of its clients.
 const DefaultAddr = "127.0.0.1:9031"
 
-// Options is what the command line asks for.
+// Options are the options of the command line.
 type Options struct {
-	// Command is one of those in Usage, and Args its arguments.
+	// Command is one of the commands in Usage, and Args are its arguments.
 	Command string
 	Args    []string
 
 	Listen, Store string
 	Etcd          []string
-	// Clusters has the values of the flags that ask for a kind of clusters.
+	// Clusters has the values of the flags that select providers.
 	Clusters map[string]string
 	Observe  rsync.Observe
 
 	Server string
 	On     []appcontext.ClusterID
 	App    string
-	// Override is a file.
+	// Override is the name of a file.
 	Override string
 	Key      string
 	NoWait   bool
 	Watch    bool
-	// Rollout is a file.
+	// Rollout is the name of a file.
 	Rollout string
 	After   bool
-	// From, Terminate and Output are those of diff.
+	// From, Terminate and Output are the flags of diff.
 	From      string
 	Terminate bool
 	Output    string
@@ -144,7 +144,7 @@ type Options struct {
 	Verbose                     bool
 }
 
-// commands have arguments, and flags of their own.
+// commands has the arguments and the flags of each command.
 var commands = map[string]struct{ arguments, flags string }{
 	"serve":       {"", "listen store etcd observe client-ca"},
 	"create":      {"ID DIR", "cluster app override"},
@@ -170,7 +170,8 @@ var commands = map[string]struct{ arguments, flags string }{
 	"delete":      {"ID", ""},
 }
 
-// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request for
+// help.
 func Parse(args []string) (Options, error) {
 	o := Options{Clusters: map[string]string{}}
 	if len(args) == 0 {
@@ -312,8 +313,8 @@ func (o *Options) check(flags command.Flags) error {
 	return flags.NotEmpty("cert", "key-file", "ca", "store", "client-ca", "app", "override", "key", "rollout", "from")
 }
 
-// Insecure reports whether there is no TLS between a client and its server: both are on this machine, and nobody gave
-// certificates.
+// Insecure reports whether a client connects to its server without TLS: both are on this machine,
+// and no certificate is configured.
 func (o *Options) Insecure() bool {
 	if o.Command == "serve" {
 		return o.Cert == ""

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package client does what the commands of the client say, and writes what came of it.
+// Package client runs the commands of a client, and writes their results.
 package client
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// retryTimeout is how long somebody at a keyboard looks at nothing.
+// retryTimeout limits how long a command waits for a server that does not answer.
 const retryTimeout = 5 * time.Second
 
-// Run does one command.
+// Run runs one command.
 func Run(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	engine, err := rsyncgrpc.NewClient(o.Server, rsyncgrpc.ClientOptions{
 		CAFile: o.CA, CertFile: o.Cert, KeyFile: o.KeyFile, Insecure: o.Insecure(), RetryTimeout: retryTimeout,
@@ -84,7 +84,7 @@ func (c *client) create(ctx context.Context) error {
 	return nil
 }
 
-// overrides are those of a context that is created.
+// overrides returns the overrides for create.
 func (c *client) overrides() ([]folder.Override, error) {
 	if c.options.Override == "" {
 		return nil, nil
@@ -108,7 +108,7 @@ func (c *client) list(ctx context.Context) error {
 	return err
 }
 
-// now does what needs no event.
+// now runs a command that has no event.
 func (c *client) now(ctx context.Context) error {
 	id := c.options.Args[0]
 	do, done := c.engine.Stop, "stopped"
@@ -161,7 +161,7 @@ func (c *client) event(ctx context.Context) error {
 	return err
 }
 
-// show writes a status; with a number only what one event did.
+// show writes a status. With a number, it writes only the results of that event.
 func (c *client) show(s *rsync.Status, seq uint64) {
 	stopped := ""
 	if s.Stopped {
@@ -227,7 +227,7 @@ func element(e *rsync.Element) string {
 	return words("event", e.Seq, e.Event, from, e.Status, e.Reason, e.Message)
 }
 
-// words writes what is not empty.
+// words joins the non-empty values.
 func words(all ...any) string {
 	var out []string
 	for _, w := range all {
@@ -238,12 +238,12 @@ func words(all ...any) string {
 	return strings.Join(out, " ")
 }
 
-// status writes what is known, or all that changes from there.
+// status writes the current status, and with --watch all later changes.
 func (c *client) status(ctx context.Context) error {
 	id := c.options.Args[0]
 	s, err := c.engine.Status(ctx, id)
 	if err != nil {
-		return err // also before a watch, which would wait for a server for ever
+		return err // also before a watch, which would wait for a server forever
 	}
 	if !c.options.Watch {
 		c.show(s, 0)
@@ -262,7 +262,7 @@ func (c *client) status(ctx context.Context) error {
 	}
 }
 
-// watch writes all that there is and that changes, until the context is deleted or ctx ends.
+// watch writes the current state and all changes, until the context is deleted or ctx ends.
 func (c *client) watch(ctx context.Context, id string) error {
 	for change, err := range c.engine.Watch(ctx, id, 0) {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 )
 
-// diff writes what an event would change. Clusters that did not answer are an error.
+// diff writes the changes that an event would make. It returns an error if clusters did not answer.
 func (c *client) diff(ctx context.Context) error {
 	event := rsync.Instantiate
 	switch {
@@ -36,7 +36,7 @@ func (c *client) diff(ctx context.Context) error {
 	return d.Err()
 }
 
-// detach removes a cluster from a context, takes it back, or gives up its cleanup.
+// detach runs the commands detach, attach and forget.
 func (c *client) detach(ctx context.Context) error {
 	id, cluster := c.options.Args[0], c.options.On[0]
 	var err error

@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// callOptions are those of an event.
+// callOptions returns the options of an event.
 func (c *client) callOptions() ([]rsync.CallOption, error) {
 	out := []rsync.CallOption{rsync.IdempotencyKey(c.options.Key)}
 	if c.options.Rollout == "" {
@@ -34,7 +34,7 @@ func (c *client) callOptions() ([]rsync.CallOption, error) {
 	return append(out, rsync.WithRollout(*r)), nil
 }
 
-// rollout controls the last rollout of a context, or writes how far it is.
+// rollout controls the last rollout of a context, and writes its progress.
 func (c *client) rollout(ctx context.Context) error {
 	id := c.options.Args[0]
 	ref, err := c.lastRollout(ctx, id)
@@ -109,8 +109,8 @@ func (c *client) rolloutText(ctx context.Context, ref rsync.EventRef) (string, e
 	return b.String(), nil
 }
 
-// followRollout writes how far a rollout is whenever that changes, until the event ends. It returns
-// the error of the event.
+// followRollout writes the progress of a rollout after each change, until the event ends. It
+// returns the error of the event.
 func (c *client) followRollout(ctx context.Context, ref rsync.EventRef) error {
 	err := c.watchRollout(ctx, ref)
 	for errors.Is(err, store.ErrCompacted) {

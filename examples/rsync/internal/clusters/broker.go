@@ -17,20 +17,21 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// Where a URL does not say otherwise.
+// Defaults of settings in the URL.
 const (
 	defaultSource = "rsync"
 	defaultWorks  = "rsync-works.db"
 )
 
-// broker are the clusters whose agents are on a broker.
+// broker has the clusters with agents on a broker.
 type broker struct {
 	connector.Connectors
 	source *work.Source
 	store  *boltstore.Store
 }
 
-// openBroker makes a source of works, which keeps them in a file: an engine must find again what it applied.
+// openBroker creates a source with a file for the works: an engine must find the works that it
+// applied before a restart.
 func openBroker(value string) (connector.Connectors, error) {
 	at, err := url.Parse(value)
 	if err != nil || at.Host == "" {

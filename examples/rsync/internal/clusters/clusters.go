@@ -20,16 +20,16 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// Provider is a kind of clusters that a command line can ask for.
+// Provider is a kind of clusters that flags can select.
 type Provider struct {
-	// Name is what contexts call it: the first part of provider+cluster.
+	// Name is the provider in contexts: the first part of provider+cluster.
 	Name string
-	// Flag asks for it, with a value that Open understands.
+	// Flag is the flag that selects it. Open parses the value.
 	Flag string
 	Open func(value string) (connector.Connectors, error)
 }
 
-// Providers are all that there are.
+// Providers are all providers.
 var Providers = []Provider{
 	{Name: "fake", Flag: "fake", Open: openFake},
 	{Name: "kube", Flag: "kubeconfig-dir", Open: openKube},
@@ -37,10 +37,10 @@ var Providers = []Provider{
 	{Name: "work", Flag: "broker", Open: openBroker},
 }
 
-// Mux are the clusters of several providers.
+// Mux has the connectors of several providers, by their names.
 type Mux map[string]connector.Connectors
 
-// Open makes those that are asked for, by the names of their flags.
+// Open opens the selected providers. The keys are the names of their flags.
 func Open(asked map[string]string) (Mux, error) {
 	out := Mux{}
 	for _, p := range Providers {
@@ -66,12 +66,12 @@ func (m Mux) Connector(ctx context.Context, provider, cluster string) (connector
 	return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("there is no provider %q here, only: %s", provider, known)}
 }
 
-// starter is what some connectors need to have run.
+// starter is implemented by connectors that run in the background.
 type starter interface {
 	Start(ctx context.Context) error
 }
 
-// Start runs all that has to run for the connectors, until ctx ends.
+// Start runs the connectors that have a Start method, until ctx ends.
 func (m Mux) Start(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, connectors := range m {
@@ -85,7 +85,7 @@ func (m Mux) Start(ctx context.Context) error {
 // maxFake bounds --fake.
 const maxFake = 10_000
 
-// openFake makes clusters in memory: cluster1, cluster2 and so on.
+// openFake returns the connectors of clusters in memory: cluster1, cluster2 and so on.
 func openFake(value string) (connector.Connectors, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > maxFake {
@@ -101,7 +101,8 @@ func openFake(value string) (connector.Connectors, error) {
 	}), nil
 }
 
-// openKube is for the clusters whose kubeconfigs are in a folder: kube+NAME is in NAME.kubeconfig.
+// openKube returns the connectors of clusters with kubeconfigs in a folder. Cluster kube+NAME has
+// the file NAME.kubeconfig.
 func openKube(dir string) (connector.Connectors, error) {
 	info, err := os.Stat(dir)
 	switch {

@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/git"
 )
 
-// openGit is for clusters that are folders of a repository: git+NAME is in git+NAME, below path.
+// openGit returns the connectors of clusters that are folders of a repository. Cluster git+NAME is
+// the folder git+NAME below path.
 func openGit(value string) (connector.Connectors, error) {
 	at, query, _ := strings.Cut(value, "?")
 	if info, err := os.Stat(at); err == nil && info.IsDir() {

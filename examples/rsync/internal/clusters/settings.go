@@ -12,11 +12,12 @@ import (
 	"strings"
 )
 
-// readSettings reads what a URL says after its question mark. Secrets are in files only: command lines can be read by others.
+// readSettings reads the query of a URL. Secrets are allowed in files only: other users can read
+// command lines.
 func readSettings(query string, known map[string]*string) error {
 	settings, err := url.ParseQuery(query)
 	if err != nil {
-		return errors.New("what follows the question mark is not name=value&name=value") // and may have a password
+		return errors.New("what follows the question mark is not name=value&name=value") // the query may have a password
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		switch field := known[name]; {

@@ -24,8 +24,9 @@ const (
 	waveAnnotation   = "argocd.argoproj.io/sync-wave"
 )
 
-// resourceOf makes a resource of a manifest, with the hook, the wave and the delete policies of its
-// annotations. It reports false for a manifest that has only hooks without an event of the engine.
+// resourceOf returns a resource for a manifest, with the hook, the wave and the delete policies of
+// its annotations. It returns false for a manifest that has only hooks without an event of the
+// engine.
 func resourceOf(manifest []byte) (r appcontext.Resource, used bool, err error) {
 	r.Manifest = manifest
 	annotations, err := annotationsOf(manifest)
@@ -47,7 +48,7 @@ func resourceOf(manifest []byte) (r appcontext.Resource, used bool, err error) {
 	return r, true, err
 }
 
-// hookOf returns the one hook of a list that the engine has, or NoHook.
+// hookOf returns the only hook in a list that the engine supports, or NoHook.
 func hookOf(text string) (appcontext.Hook, error) {
 	found := appcontext.NoHook
 	for _, name := range list(text) {
@@ -64,8 +65,8 @@ func hookOf(text string) (appcontext.Hook, error) {
 	return found, nil
 }
 
-// annotationsOf returns the annotations of a manifest. It returns none for a text that is no YAML,
-// which the builder refuses.
+// annotationsOf returns the annotations of a manifest. It returns nil for invalid YAML, which the
+// builder rejects.
 func annotationsOf(manifest []byte) (map[string]string, error) {
 	var content struct {
 		Metadata struct {
@@ -94,7 +95,7 @@ func number(annotations map[string]string, name string) (int, error) {
 	return n, nil
 }
 
-// list divides a text at commas.
+// list splits a text at commas.
 func list(text string) []string {
 	var out []string
 	for part := range strings.SplitSeq(text, ",") {

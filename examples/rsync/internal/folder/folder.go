@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package folder makes an app context of a folder of manifests.
+// Package folder reads an app context from a folder of manifests.
 package folder
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Read makes a context with an app for each folder in a folder, in the order of their names, and one of the given name for what is
-// in the folder itself. Each app is on all clusters. Its resources are the documents of all files that end in .yaml, .yml or
-// .json, in the order of their names.
+// Read returns a context with an app for each folder in a folder, in the order of their names. An
+// app with the given name has the files in the folder itself. Each app is on all clusters. Its
+// resources are the documents of all .yaml, .yml and .json files, in the order of the file names.
 //
-// Helm's annotations make a resource a hook, with its weight and its delete policies. A resource
-// that has only hooks without an event of the engine, as pre-upgrade or test, is left out. For
-// other resources the annotation argocd.argoproj.io/sync-wave is the wave.
+// Helm's annotations make a resource a hook, with its weight and its delete policies. A resource is
+// omitted if it has only hooks without an event of the engine, such as pre-upgrade or test. For
+// other resources, the annotation argocd.argoproj.io/sync-wave is the wave.
 //
 // Overrides change objects on some of the clusters. An error has the fault [appcontext.BadOverride]
-// if only they are wrong.
+// if only they are invalid.
 func Read(files fs.FS, id, app string, clusters []appcontext.ClusterID, overrides []Override) (
 	*appcontext.AppContext, error,
 ) {
@@ -83,7 +83,7 @@ func Read(files fs.FS, id, app string, clusters []appcontext.ClusterID, override
 	return b.Build()
 }
 
-// split returns the documents of a file that are not empty.
+// split returns the non-empty documents of a file.
 func split(files fs.FS, name string) ([][]byte, error) {
 	content, err := fs.ReadFile(files, name)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // Override changes one object on some clusters with a JSON patch.
 type Override struct {
-	field    string // of its file
+	field    string // in its file
 	object   appcontext.Object
 	clusters []appcontext.ClusterID
 	patch    []byte

@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// withoutType rewrites an error of encoding/json that names a type of Go.
+// withoutType replaces an error of encoding/json that contains a Go type.
 func withoutType(err error) error {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) {

@@ -21,14 +21,14 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 )
 
-// Options says how much there is to watch.
+// Options configures [Run].
 type Options struct {
 	Objects, Watchers, Size, Updates int
-	// Consolidate lets one watch take over from those on the objects, before it is measured what they take.
+	// Consolidate lets a shared watch replace the single watches, before their memory is measured.
 	Consolidate bool
 }
 
-// writers is how many objects are created at a time.
+// writers is the number of objects that are created concurrently.
 const writers = 16
 
 // bench is one run.
@@ -38,7 +38,7 @@ type bench struct {
 	namespace string
 	watcher   dynamicwatcher.DynamicWatcher
 	traffic   traffic
-	seen      chan string // names of objects that a reconcile was for
+	seen      chan string // names of reconciled objects
 	listening atomic.Bool
 }
 
@@ -65,7 +65,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) (result *Result, e
 	if err := b.createObjects(ctx); err != nil {
 		return nil, err
 	}
-	// The limits of the user's configuration stay: they are not for watches.
+	// The limits of the user's configuration stay: they do not apply to watches.
 	var options dynamicwatcher.Options
 	if o.Consolidate {
 		options.Consolidate = &dynamicwatcher.ConsolidateOptions{}
@@ -116,7 +116,7 @@ func (b *bench) createObjects(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// watcherOf is who watches an object.
+// watcherOf returns the watcher of an object.
 func (b *bench) watcherOf(i int) dynamicwatcher.ObjectIdentifier {
 	return dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Benchmark", Namespace: b.namespace, Name: fmt.Sprintf("watcher-%d", i%b.Watchers)}
 }
@@ -141,10 +141,11 @@ func (b *bench) establish(ctx context.Context, r *Result) error {
 	}
 	r.EstablishSeconds = time.Since(begin).Seconds()
 	r.Watches, r.Requests, r.Connections = b.watcher.GetWatchCount(), b.traffic.requests.Load(), b.traffic.dials.Load()
-	// The API server sends each watch a bookmark on its next tick, within 1.25 s; it is no part of what an event costs.
+	// The API server sends each watch a bookmark on its next tick, within 1.25 s. It must not count
+	// as part of an event.
 	settle := 1500 * time.Millisecond
 	if b.Consolidate {
-		settle = 12 * time.Second // single watches and their connections end some seconds after the one that takes over has begun
+		settle = 12 * time.Second // single watches end some seconds after the start of the shared watch
 	}
 	select {
 	case <-time.After(settle):
@@ -169,7 +170,7 @@ func (b *bench) update(ctx context.Context, r *Result) error {
 	before := b.traffic.bytes.Load()
 	b.listening.Store(true)
 	for n := range b.Updates {
-		i := n * 7919 % b.Objects // here and there
+		i := n * 7919 % b.Objects // spread over all objects
 		begin := time.Now()
 		if _, err := b.client.CoreV1().ConfigMaps(b.namespace).Update(ctx, b.object(i, n+1), metav1.UpdateOptions{}); err != nil {
 			return err

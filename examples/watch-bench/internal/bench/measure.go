@@ -18,12 +18,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Result is what was measured. Bytes are those of responses, without what TLS and HTTP add.
+// Result has the measurements. Bytes are those of response bodies, without the overhead of TLS and
+// HTTP.
 type Result struct {
 	Options
 	EstablishSeconds   float64
 	Watches            int
-	Consolidated       int // of the watches
+	Consolidated       int // objects that share a watch
 	Requests           int64
 	Connections        int64
 	HeapPerWatch       float64 // bytes, as StackPerWatch
@@ -33,10 +34,11 @@ type Result struct {
 	Latency            Latency
 }
 
-// Latency is from before a write to when the reconcile begins, in milliseconds.
+// Latency has percentiles of the time from before a write to the start of the reconcile, in
+// milliseconds.
 type Latency struct{ P50, P90, P99, Max float64 }
 
-// Text is the result for people.
+// Text returns the result as text.
 func (r *Result) Text() string {
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
@@ -60,10 +62,10 @@ func percentiles(d []time.Duration) Latency {
 	return Latency{P50: at(.5), P90: at(.9), P99: at(.99), Max: at(1)}
 }
 
-// memory is what lives in the process.
+// memory has the live memory and the goroutines of the process.
 type memory struct{ heap, stack, goroutines int64 }
 
-// live collects garbage, often enough for stacks to shrink and for what has finalizers to go.
+// live collects garbage, often enough to shrink stacks and to free objects with finalizers.
 func live() memory {
 	for range 5 {
 		runtime.GC()
@@ -73,10 +75,10 @@ func live() memory {
 	return memory{int64(m.HeapAlloc), int64(m.StackInuse), int64(runtime.NumGoroutine())} //nolint:gosec // far below the limit
 }
 
-// traffic counts what goes over the wire.
+// traffic counts requests, connections and bytes.
 type traffic struct{ requests, dials, bytes atomic.Int64 }
 
-// measure returns a configuration whose traffic is counted.
+// measure returns a configuration that counts its traffic.
 func (t *traffic) measure(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	dial := config.Dial

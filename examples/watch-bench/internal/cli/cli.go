@@ -12,7 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/watch-bench/internal/bench"
 )
 
-// Usage is what --help shows.
+// Usage is the text of --help.
 const Usage = `Usage: go run ./examples/watch-bench [flags]
 
 Watches objects one by one with the dynamic watcher, and prints how long that takes, what it costs
@@ -33,7 +33,7 @@ and how soon changes are reconciled. The objects are ConfigMaps in a namespace m
 Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
 `
 
-// Options is what the command line asks for.
+// Options are the options of the command line.
 type Options struct {
 	bench.Options
 	Kubeconfig    string
@@ -41,7 +41,8 @@ type Options struct {
 	JSON, Verbose bool
 }
 
-// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] when help is asked for.
+// Parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request for
+// help.
 func Parse(args []string) (Options, error) {
 	var o Options
 	flags := command.NewFlags("watch-bench")
