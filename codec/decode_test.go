@@ -246,6 +246,14 @@ func TestDecodeAccepts(t *testing.T) {
 				m.Work.Name, m.Work.Namespace = m.Name, m.Cluster
 				m.Work.Generation = 9007199254740993
 			})},
+		{"the last of two, whole", "nothing of the first stays", newSpec(), fields{"data": raw(`{"metadata":{"labels":{"a":"b"},"generation":7},"metadata":{"annotations":{"c":"d"}},"manifestConfigs":[{"resourceIdentifier":{"name":"a","namespace":"b"}}],"manifestConfigs":[{"resourceIdentifier":{"name":"c"}}],"executor":{"subject":{"type":"ServiceAccount"}},"executor":{},"manifests":[]}`)},
+			change(newSpec(), func(m *codec.Spec) {
+				m.Work = &workv1.ManifestWork{}
+				m.Work.Name, m.Work.Namespace = m.Name, m.Cluster
+				m.Work.Annotations = map[string]string{"c": "d"}
+				m.Work.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{ResourceIdentifier: workv1.ResourceIdentifier{Name: "c"}}}
+				m.Work.Spec.Executor = &workv1.ManifestWorkExecutor{}
+			})},
 		{"deletion with bad spec", "nothing holds a deletion up", newDelete(), fields{"data": raw(`{"manifests":7,"deleteOption":[]}`)},
 			change(newDelete(), func(m *codec.Spec) {
 				m.Work = &workv1.ManifestWork{}

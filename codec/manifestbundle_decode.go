@@ -138,14 +138,11 @@ func readBundle(data []byte) (*workv1.ManifestWork, *Error) {
 			hasManifests = true
 			p.manifests(&w.Spec.Workload)
 		case "deleteOption":
-			w.Spec.DeleteOption = nil
-			p.json("data.deleteOption", &w.Spec.DeleteOption)
+			readJSON(&p, "data.deleteOption", &w.Spec.DeleteOption)
 		case "manifestConfigs":
-			w.Spec.ManifestConfigs = nil
-			p.json("data.manifestConfigs", &w.Spec.ManifestConfigs)
+			readJSON(&p, "data.manifestConfigs", &w.Spec.ManifestConfigs)
 		case "executer":
-			w.Spec.Executor = nil
-			p.json("data.executer", &w.Spec.Executor)
+			readJSON(&p, "data.executer", &w.Spec.Executor)
 		default:
 			p.value()
 		}

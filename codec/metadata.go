@@ -76,6 +76,7 @@ func (d *draft) stringMap(name string, m map[string]string) {
 // metadata reads the part of the object's metadata that belongs to the source, and ignores the
 // rest.
 func (p *dataParser) metadata(m *metav1.ObjectMeta) {
+	*m = metav1.ObjectMeta{}
 	if p.peek() != '{' {
 		if raw := p.value(); !isNull(raw) {
 			p.fail("data.metadata", "is not an object", nil)
@@ -89,8 +90,7 @@ func (p *dataParser) metadata(m *metav1.ObjectMeta) {
 		case "annotations":
 			m.Annotations = p.stringMap("data.metadata.annotations")
 		case "ownerReferences":
-			m.OwnerReferences = nil
-			p.json("data.metadata.ownerReferences", &m.OwnerReferences)
+			readJSON(p, "data.metadata.ownerReferences", &m.OwnerReferences)
 		case "generation":
 			m.Generation = p.number("data.metadata.generation")
 		case "creationTimestamp":

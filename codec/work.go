@@ -157,9 +157,9 @@ func readWork(data []byte, deletion bool) (*workv1.ManifestWork, *Error) {
 		case key == "deleteOption":
 			p.deleteOption(&w.Spec)
 		case key == "manifestConfigs":
-			p.json("data.manifestConfigs", &w.Spec.ManifestConfigs)
+			readJSON(&p, "data.manifestConfigs", &w.Spec.ManifestConfigs)
 		case key == "executor":
-			p.json("data.executor", &w.Spec.Executor)
+			readJSON(&p, "data.executor", &w.Spec.Executor)
 		default:
 			p.value()
 		}
@@ -204,8 +204,9 @@ func (p *dataParser) finish() *Error {
 	return p.bad
 }
 
-// json decodes a small member into target. A later member of the same name replaces the value.
-func (p *dataParser) json(field string, target any) {
+// readJSON decodes a small member into target. A later member of the same name replaces the value.
+func readJSON[T any](p *dataParser, field string, target *T) {
+	*target = *new(T) // the decoder would merge into it
 	raw := p.value()
 	if raw == nil || !p.count(rawjson.Count(raw, MaxElements)) {
 		return
@@ -262,7 +263,7 @@ const copyLimit = 8 << 10
 
 func (p *dataParser) deleteOption(s *workv1.ManifestWorkSpec) {
 	var option *deleteOption
-	p.json("data.deleteOption", &option)
+	readJSON(p, "data.deleteOption", &option)
 	s.DeleteOption = nil
 	if option == nil {
 		return
