@@ -301,7 +301,7 @@ func (s *Source) rivalsChangedLocked() {
 func (s *Source) giveUpAnswersLocked() {
 	s.round++
 	for _, c := range s.clusters {
-		clear(c.lists)
+		c.dropLists()
 	}
 }
 
