@@ -110,7 +110,7 @@ func (a *Agent) receive(m codec.Message) error {
 	case *codec.StatusResync:
 		return a.onHashesLocked(m)
 	}
-	return fmt.Errorf("a %T is nothing for an agent", m)
+	return fmt.Errorf("agent received unexpected event type %T", m)
 }
 
 // work returns the record of a source's work, or nil.

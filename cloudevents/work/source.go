@@ -253,7 +253,7 @@ func (s *Source) InventoryComplete(ctx context.Context) error {
 	if err := s.stored(ctx, term); err != nil {
 		return err
 	}
-	s.askListsLocked()
+	s.askLists()
 	return nil
 }
 

@@ -293,7 +293,7 @@ func (s *Source) rivalsChangedLocked() {
 		s.withheld = true
 	case s.withheld:
 		s.withheld = false
-		s.askListsLocked()
+		s.askLists()
 	}
 }
 
@@ -305,10 +305,10 @@ func (s *Source) giveUpAnswersLocked() {
 	}
 }
 
-// askListsLocked requests lists from all agents.
-func (s *Source) askListsLocked() {
+// askLists requests lists from all agents.
+func (s *Source) askLists() {
 	if s.traits.Strict { // statuses show the agents' works as well
-		s.askAllLocked()
+		s.askAll()
 		return
 	}
 	s.request(&codec.StatusResync{

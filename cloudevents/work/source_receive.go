@@ -131,7 +131,7 @@ func (s *Source) receiveLocked(m codec.Message) error {
 	case *codec.SpecResync:
 		return s.onListLocked(m)
 	}
-	return fmt.Errorf("a %T is nothing for a source", m)
+	return fmt.Errorf("source received unexpected event type %T", m)
 }
 
 func (s *Source) onStatusLocked(m *codec.Status) error {

@@ -123,7 +123,7 @@ func (w *sourceWork) strictSpecLocked(spec *codec.Spec) {
 // before. It sends each cluster the hashes of its statuses and the unconfirmed works.
 func (s *Source) resyncStrictLocked() {
 	if !s.asked || len(s.works) == 0 {
-		s.askAllLocked()
+		s.askAll()
 	}
 	for _, c := range s.clusters {
 		works := s.currentOf(c)
@@ -132,8 +132,8 @@ func (s *Source) resyncStrictLocked() {
 	}
 }
 
-// askAllLocked requests the statuses of all works from all agents.
-func (s *Source) askAllLocked() {
+// askAll requests the statuses of all works from all agents.
+func (s *Source) askAll() {
 	r := &codec.StatusResync{Header: codec.Header{Source: s.options.SourceID}, Broadcast: true}
 	r.ID, r.Time = s.ids.next(), s.options.Clock.Now().UTC()
 	s.engine.Enqueue(cloudevents.Control, &askedAll{newRequirement(message{s.options.Profile, r}, &s.asks), s})
