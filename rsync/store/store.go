@@ -164,7 +164,7 @@ type Data interface {
 	Range(ctx context.Context, prefix string) (RangeResult, error)
 	// Txn executes all ops if all compares are true, and otherwise no op. It returns ErrTooLarge
 	// for a transaction that exceeds the limits, and ErrLeaseNotFound for a put with a lease that
-	// has ended.
+	// has ended. A transaction that puts a key twice, or puts and deletes it, has an error.
 	Txn(ctx context.Context, compares []Compare, ops []Op) (TxnResult, error)
 	// Watch sends the changes of keys with a prefix, from a revision on. The revision may be in the
 	// past or the next one. 0 means from now on. The events of one transaction are in one message.

@@ -14,17 +14,34 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// errTwice is returned for a transaction that etcd also rejects.
-var errTwice = errors.New("two operations of a transaction are about the same key")
+// errPutTwice is returned for a transaction that etcd also rejects.
+var errPutTwice = errors.New("a transaction puts a key twice, or puts and deletes it")
 
-// checkKeys rejects a put or a delete of a key that an earlier op names.
+// checkKeys rejects a put of a key that another op puts or deletes.
 func checkKeys(ops []store.Op) error {
-	keys := map[string]bool{}
+	puts := map[string]struct{}{}
 	for _, op := range ops {
-		if op.Kind != store.OpDeletePrefix && keys[op.Key] {
-			return fmt.Errorf("%w: %s", errTwice, op.Key)
+		if op.Kind != store.OpPut {
+			continue
 		}
-		keys[op.Key] = true
+		if _, twice := puts[op.Key]; twice {
+			return fmt.Errorf("%w: %s", errPutTwice, op.Key)
+		}
+		puts[op.Key] = struct{}{}
+	}
+	for _, op := range ops {
+		switch op.Kind {
+		case store.OpDelete:
+			if _, put := puts[op.Key]; put {
+				return fmt.Errorf("%w: %s", errPutTwice, op.Key)
+			}
+		case store.OpDeletePrefix:
+			for key := range puts {
+				if strings.HasPrefix(key, op.Key) {
+					return fmt.Errorf("%w: %s", errPutTwice, key)
+				}
+			}
+		}
 	}
 	return nil
 }

@@ -214,13 +214,21 @@ func testConcurrentAdds(t *testing.T, s store.Store) {
 }
 
 func testOneKeyTwice(t *testing.T, s store.Store) {
-	for _, second := range []store.Op{store.Put("/a/", []byte("2")), store.Delete("/a/")} {
-		if _, err := s.Txn(t.Context(), nil, []store.Op{store.Put("/a/", []byte("1")), second}); err == nil {
-			t.Errorf("a transaction with two operations on a key, of which the second is %+v, has no error", second)
+	put := store.Put("/a/", []byte("1"))
+	for _, other := range []store.Op{store.Put("/a/", []byte("2")), store.Delete("/a/"), store.DeletePrefix("/a/"), store.DeletePrefix("/")} {
+		for _, ops := range [][]store.Op{{put, other}, {other, put}} {
+			if _, err := s.Txn(t.Context(), nil, ops); err == nil {
+				t.Errorf("a transaction that puts a key twice, or puts and deletes it, has no error: %+v", ops)
+			}
 		}
 	}
 	if got := keys(t, s, "/"); got != nil {
-		t.Errorf("what was refused was written: %v", got)
+		t.Errorf("a rejected transaction was written: %v", got)
+	}
+	txn(t, s, nil, put)
+	txn(t, s, nil, store.Delete("/a/"), store.Delete("/a/"), store.DeletePrefix("/"))
+	if got := keys(t, s, "/"); got != nil {
+		t.Errorf("a key that is deleted twice is there: %v", got)
 	}
 }
 
