@@ -220,7 +220,7 @@ func (a *Agent) rival(outranked bool) error {
 	if outranked && !a.presence.outrankedLocked() {
 		return nil
 	}
-	const effect = "sources take as done what either reports: end one of them"
+	const effect = "sources accept the reports of both: end one of them"
 	return a.presence.describeLocked(effect, effect)
 }
 

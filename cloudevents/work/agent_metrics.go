@@ -34,7 +34,7 @@ func (a *Agent) measure() error {
 	m.outcomes = m.set.Counters("specs_total", "Specs that arrived, by what they led to.", "outcome",
 		specTaken, specDeletion, specAsked, specAnswered, specIgnored)
 	own := &agentSizes{
-		sources: m.set.Desc("sources", "Sources that were heard of."),
+		sources: m.set.Desc("sources", "Sources known to the agent."),
 		synced:  m.set.Desc("synced", "Whether the initial sync is over, so that lists and informers have what there is."),
 	}
 	a.metrics = m

@@ -257,7 +257,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 			w.removeLocked()
 			return
 		}
-		w.reject("InvalidSpec", "the name is none of a Kubernetes object: nothing was applied")
+		w.reject("InvalidSpec", "the name is not valid for a Kubernetes object: nothing was applied")
 		return
 	}
 	if other := a.cache.Get(a.options.ClusterName, w.name); other != nil {

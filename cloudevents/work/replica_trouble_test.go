@@ -151,7 +151,7 @@ func TestWriterChangesQuietly(t *testing.T) {
 		}
 		sameWorks(t, first, second)
 		if text := logs(); strings.Contains(text, "Cannot") || strings.Contains(text, "Lost the connection") ||
-			strings.Count(text, "Another replica writes now") != 1 {
+			strings.Count(text, "Another replica became the leader") != 1 {
 			t.Errorf("logged:\n%s", text)
 		}
 	})

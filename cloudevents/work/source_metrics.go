@@ -37,7 +37,7 @@ func (s *Source) measure() error {
 		"Comparisons begun because the digests of an agent differed twice: a message was lost, or works are unknown.")
 	own := &sourceSizes{
 		unconfirmed: m.set.Desc("works_unconfirmed", "Works whose present version no agent has shown to have."),
-		clusters:    m.set.Desc("clusters", "Clusters that have works or were heard of."),
+		clusters:    m.set.Desc("clusters", "Clusters that have works or have sent messages."),
 		complete: m.set.Desc("inventory_complete",
 			"Whether unknown works on the clusters are deleted, as InventoryComplete was called."),
 		writing: m.set.Desc("replica_writing", "Whether this is the replica that writes; 1 for a source that has no others."),

@@ -87,7 +87,7 @@ func (removed) Saved()       {}
 
 // errNotWriting ends a call of Follow when this replica has lost leadership. Its memory may then
 // have changes that the store does not have.
-var errNotWriting = errors.New("another replica writes now")
+var errNotWriting = errors.New("another replica is the leader")
 
 func newReplica(s SharedStore) *replica {
 	return &replica{
@@ -221,7 +221,7 @@ func (s *Source) claim(ctx context.Context) error {
 			return nil
 		case claim != nil:
 			if err := r.store.Apply(ctx, []Change{{Key: journal.KeyLeader, Value: claim}}); err != nil {
-				return fmt.Errorf("take over the writing: %w", err)
+				return fmt.Errorf("become the leader: %w", err)
 			}
 		}
 		select {
@@ -314,7 +314,7 @@ func (s *Source) followed(changes []Change, whole bool) error {
 	first := !r.follows
 	r.follows, r.lost = true, nil
 	if r.writes {
-		s.logger.Info("This replica writes now")
+		s.logger.Info("Became the leader")
 		r.term++
 		s.workOff(r.inbox)
 		s.askAnew()
@@ -329,7 +329,7 @@ func (s *Source) followed(changes []Change, whole bool) error {
 // the leader now.
 func (s *Source) stopWriting() {
 	if s.replica.writes {
-		s.logger.Info("Another replica writes now")
+		s.logger.Info("Another replica became the leader")
 	}
 	s.replica.writes = false
 	s.replica.term++

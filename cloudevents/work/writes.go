@@ -20,7 +20,7 @@ var (
 	errStopped = apierrors.NewServiceUnavailable("the client has stopped and delivers no more writes")
 	// errReplaced is the error of a write during which another replica became the leader.
 	errReplaced = apierrors.NewServiceUnavailable(
-		"another replica writes now, and may not have seen this change: read it again")
+		"another replica is the leader and may not have this change: read the object again")
 )
 
 // durable waits until a write of the clientset is stored.
