@@ -213,7 +213,7 @@ func (r *applyRun) remove(ctx context.Context, item *applyItem, manifest *unstru
 		if err == nil {
 			return errMoved // it is gone
 		}
-		return fmt.Errorf("it is not deleted, as it could not be created again: %w", err)
+		return fmt.Errorf("not deleted because it could not be created again: %w", err)
 	}
 	uid, rv := item.live.GetUID(), item.live.GetResourceVersion()
 	err := r.resource(item.mapping, item.id.Namespace).Delete(ctx, item.id.Name, metav1.DeleteOptions{

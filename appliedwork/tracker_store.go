@@ -28,7 +28,7 @@ const inventoryManager = "appliedwork-inventory"
 
 // errMoved: an AppliedWork has changed since it was read. The change is made again with the latest
 // inventory, for a limited number of times.
-var errMoved = errors.New("others were faster each time: try again")
+var errMoved = errors.New("other writers were faster in each attempt: try again")
 
 // extrasKnown records that the CRD prunes the fields that we add to the status. Then a difference
 // in these fields is no reason to write.

@@ -92,7 +92,7 @@ const (
 func (p *manifestBundle) parse(topic string) (address, side, *Error) {
 	a, by, ok := p.split(topic)
 	if !ok {
-		return a, by, &Error{Code: CodeTopic, Reason: "is none of the profile ManifestBundle"}
+		return a, by, &Error{Code: CodeTopic, Reason: "is not a topic of the profile ManifestBundle"}
 	}
 	var e *Error
 	if by == bySource || !a.broadcast { // agents broadcast to every source

@@ -99,7 +99,7 @@ func (a address) carries(eventType string) bool {
 func parseTopic(topic string) (address, *Error) {
 	a, ok := splitTopic(topic)
 	if !ok {
-		return a, &Error{Code: CodeTopic, Reason: "is none of the profile ManifestWork"}
+		return a, &Error{Code: CodeTopic, Reason: "is not a topic of the profile ManifestWork"}
 	}
 	var e *Error
 	if !a.sourceless() {

@@ -276,11 +276,11 @@ func (o *op) applyMissing(
 // gone.
 func checkStates(resources []appcontext.Resource, states []connector.State) error {
 	if len(states) != len(resources) {
-		return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("its connector tells %d states of %d objects", len(states), len(resources))}
+		return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("its connector returned %d states for %d objects", len(states), len(resources))}
 	}
 	for i := range states {
 		if states[i].Object != resources[i].Object {
-			return &connector.Error{Class: connector.ErrTerminal, Object: resources[i].Object, Err: errors.New("its connector tells the state of another object in its place")}
+			return &connector.Error{Class: connector.ErrTerminal, Object: resources[i].Object, Err: errors.New("its connector returned the state of another object instead")}
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ var (
 	ErrInvalidInput = errors.New("invalid input")
 	// ErrFailed: an event failed on a cluster. ErrPreempted: a Terminate replaced the event.
 	ErrFailed    = errors.New("a cluster refused")
-	ErrPreempted = errors.New("a terminate took the place of the event")
+	ErrPreempted = errors.New("a terminate replaced the event")
 	// ErrAborted: a rollout was aborted. ErrDeadline: a cluster took longer than
 	// Rollout.ProgressDeadline.
 	ErrAborted  = errors.New("the rollout was aborted")

@@ -86,7 +86,7 @@ func (s *session) revoke(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if err := s.engine.store.Revoke(ctx, s.lease); err != nil {
-		klog.FromContext(ctx).V(1).Info("The lease of an ended session could not be revoked, it ends by itself", "session", s.name, "reason", err.Error())
+		klog.FromContext(ctx).V(1).Info("Failed to revoke the lease of an ended session, it expires by itself", "session", s.name, "reason", err.Error())
 	}
 }
 
@@ -287,7 +287,7 @@ func (s *session) work() {
 		switch {
 		case s.ctx.Err() != nil:
 		case err != nil && !errors.Is(err, errLost):
-			klog.FromContext(s.ctx).Error(err, "An app context could not be worked on, it is tried again", "appContext", id)
+			klog.FromContext(s.ctx).Error(err, "Failed to process an app context, retrying", "appContext", id)
 			s.drop(r)
 			s.retryAfter(id, s.engine.options.Backoff.delay(s.failed(id, true)))
 		case err != nil || !again:

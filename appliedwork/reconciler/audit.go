@@ -64,17 +64,17 @@ func (r *Reconciler) audit(ctx context.Context, work *v1alpha1.AppliedWork) (don
 		e.untracked[work.UID] = objects
 		return false, fmt.Errorf("record the untracked objects of %s: %w", work.Name, err)
 	}
-	klog.FromContext(ctx).Info("Recorded objects that an earlier process has left untracked", "appliedWork", work.Name, "objects", len(objects))
+	klog.FromContext(ctx).Info("Recorded objects that an earlier process left untracked", "appliedWork", work.Name, "objects", len(objects))
 	return true, nil
 }
 
 func (r *Reconciler) survey(ctx context.Context) (map[types.UID][]v1alpha1.AppliedResourceMeta, error) {
 	survey, err := r.collector.Survey(ctx, appliedwork.SurveyOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("look for what an earlier process has left untracked: %w", err)
+		return nil, fmt.Errorf("look for objects that an earlier process left untracked: %w", err)
 	}
 	if n := len(survey.Unread); n > 0 {
-		klog.FromContext(ctx).Info("Could not look everywhere for what an earlier process has left untracked", "unread", n, "err", first(survey.Unread))
+		klog.FromContext(ctx).Info("Failed to look for untracked objects of an earlier process everywhere", "unread", n, "err", first(survey.Unread))
 	}
 	return survey.Untracked, nil
 }

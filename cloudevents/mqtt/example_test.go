@@ -145,5 +145,5 @@ func ExampleNew() {
 	fmt.Println(err)
 	// Output:
 	// MQTT transport to mqtts://broker.example.com:8883 <nil>
-	// MQTT options: BrokerURL "https://broker.example.com" has the scheme "https", which is none of ours: write mqtt://host:port, mqtts://host:port, ws://host:port/path or wss://host:port/path
+	// MQTT options: BrokerURL "https://broker.example.com" has the scheme "https", which is not supported: write mqtt://host:port, mqtts://host:port, ws://host:port/path or wss://host:port/path
 }

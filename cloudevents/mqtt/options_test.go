@@ -40,7 +40,7 @@ func TestNewValidates(t *testing.T) {
 
 		{"empty", mqtt.Options{}, "BrokerURL is empty: write mqtt://"},
 		{"no scheme", mqtt.Options{BrokerURL: "broker:1883"}, `"broker:1883" has no scheme: write mqtt://`},
-		{"another scheme", mqtt.Options{BrokerURL: "tcp://broker:1883"}, `scheme "tcp", which is none of ours: write mqtt://`},
+		{"another scheme", mqtt.Options{BrokerURL: "tcp://broker:1883"}, `scheme "tcp", which is not supported: write mqtt://`},
 		{"no host", mqtt.Options{BrokerURL: "mqtt://:1883"}, "has no host"},
 		{"path on mqtt", mqtt.Options{BrokerURL: "mqtt://broker/path"}, "only ws and wss have a path"},
 		{"query on mqtt", mqtt.Options{BrokerURL: "mqtt://broker?x=y"}, "only ws and wss have a path"},

@@ -114,7 +114,7 @@ func parseBrokerURL(brokerURL string) (endpoint, error) {
 	shown := u.Host // the Host header omits a default port, as in a browser
 	switch {
 	case !known:
-		return endpoint{}, fmt.Errorf("BrokerURL %q has the scheme %q, which is none of ours: %s", s, u.Scheme, forms)
+		return endpoint{}, fmt.Errorf("BrokerURL %q has the scheme %q, which is not supported: %s", s, u.Scheme, forms)
 	case u.Hostname() == "":
 		return endpoint{}, fmt.Errorf("BrokerURL %q has no host: %s", s, forms)
 	}
@@ -151,7 +151,7 @@ func (o Options) validate(e endpoint) error {
 	case o.Password != "" && o.PasswordFile != "":
 		return errors.New("both Password and PasswordFile are set: set one of them")
 	case o.SessionExpiry > 0 && o.ClientID == "":
-		return errors.New("SessionExpiry needs a ClientID: with a random one, nobody would ever come back for the session")
+		return errors.New("SessionExpiry needs a ClientID: with a random one, no client could resume the session")
 	case o.SessionExpiry < 0:
 		return fmt.Errorf("SessionExpiry is %v: it must not be negative", o.SessionExpiry)
 	case o.KeepAlive < 0 || o.KeepAlive > math.MaxUint16*time.Second:

@@ -128,10 +128,10 @@ func (s *Set) Register(r prometheus.Registerer) error {
 	var already prometheus.AlreadyRegisteredError
 	if errors.As(err, &already) {
 		return fmt.Errorf("MetricsRegisterer has metrics of %s %q already: two on one registerer need two IDs, and "+
-			"one may follow another when Start of that has returned: %w", s.kind, s.client, err)
+			"create the next one after Start of the previous one has returned: %w", s.kind, s.client, err)
 	}
 	if err != nil {
-		return fmt.Errorf("MetricsRegisterer does not take the metrics of %s %q: %w", s.kind, s.client, err)
+		return fmt.Errorf("MetricsRegisterer rejects the metrics of %s %q: %w", s.kind, s.client, err)
 	}
 	return nil
 }

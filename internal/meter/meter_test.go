@@ -76,7 +76,7 @@ func TestRegister(t *testing.T) {
 	clash := prometheus.WrapRegistererWith(prometheus.Labels{"client": "x"}, prometheus.NewPedanticRegistry())
 	s := meter.New("source", "hub")
 	s.Counter("a_total", "A.")
-	if err := s.Register(clash); err == nil || !strings.Contains(err.Error(), `does not take the metrics of source "hub"`) {
+	if err := s.Register(clash); err == nil || !strings.Contains(err.Error(), `rejects the metrics of source "hub"`) {
 		t.Errorf("a label twice: %v", err)
 	}
 }

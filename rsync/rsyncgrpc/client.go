@@ -46,7 +46,7 @@ func NewClient(target string, options ClientOptions) (*Client, error) {
 	if !options.Insecure {
 		var err error
 		creds, err = newClientTLS(&options, func(err error) {
-			klog.Background().Error(err, "What was read before stays in use")
+			klog.Background().Error(err, "Failed to reload files, the previous ones stay in effect")
 		})
 		if err != nil {
 			return nil, err

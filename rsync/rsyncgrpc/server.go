@@ -173,7 +173,7 @@ func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Ser
 			if service := service(); service != nil {
 				service.metrics.certificateError()
 			}
-			logger.Error(err, "What was read before stays in use")
+			logger.Error(err, "Failed to reload files, the previous ones stay in effect")
 		})
 		if err != nil {
 			return nil, err
