@@ -12,10 +12,10 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// window is how many bytes of the lane Bulk may be under way when another event is sent.
+// window is the number of bytes of the Bulk lane that may be in flight when another event is sent.
 const window = 64 << 10
 
-// fill enqueues n answers of a size.
+// fill enqueues n answers of the given size.
 func (r *rig) fill(n, size int) []*note {
 	notes := make([]*note, n)
 	for i := range notes {
@@ -25,7 +25,7 @@ func (r *rig) fill(n, size int) []*note {
 	return notes
 }
 
-// expectAnswers checks how many were published, over all connections.
+// expectAnswers checks the number of published answers, over all connections.
 func (r *rig) expectAnswers(want int) {
 	r.t.Helper()
 	synctest.Wait()
@@ -34,7 +34,8 @@ func (r *rig) expectAnswers(want int) {
 	}
 }
 
-// TestBulkWindow: few answers are under way at once. What is urgent is not held up by them, nor by others that wait.
+// TestBulkWindow checks that only a window of answers is in flight at once. Urgent events do not
+// wait for these answers, nor for queued answers.
 func TestBulkWindow(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setHold(true)
@@ -63,7 +64,8 @@ func TestBulkWindow(t *testing.T) {
 	})
 }
 
-// TestBulkWindowGrowsWithDistance: a broker whose acknowledgements take long gets more at once, in proportion to that.
+// TestBulkWindowGrowsWithDistance checks that the window grows in proportion to the time that
+// acknowledgements take.
 func TestBulkWindowGrowsWithDistance(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setHold(true)
@@ -82,7 +84,8 @@ func TestBulkWindowGrowsWithDistance(t *testing.T) {
 	})
 }
 
-// TestBulkWindowTakesOne: one that is larger than the window goes out when there is room for any.
+// TestBulkWindowTakesOne checks that an answer larger than the window is sent when the window has
+// any room.
 func TestBulkWindowTakesOne(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setHold(true)
@@ -95,7 +98,7 @@ func TestBulkWindowTakesOne(t *testing.T) {
 	})
 }
 
-// TestBulkWindowCountsAttributes: events without data are not for nothing.
+// TestBulkWindowCountsAttributes checks that events without data use part of the window.
 func TestBulkWindowCountsAttributes(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setHold(true)
@@ -105,7 +108,8 @@ func TestBulkWindowCountsAttributes(t *testing.T) {
 	})
 }
 
-// TestBulkWindowOpensAnew: each connection has the whole window, however the one before ended.
+// TestBulkWindowOpensAnew checks that each connection starts with the whole window, even if the
+// previous connection was lost.
 func TestBulkWindowOpensAnew(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setHold(true)
@@ -124,7 +128,7 @@ func TestBulkWindowOpensAnew(t *testing.T) {
 	})
 }
 
-// TestBulkWindowAndFailures: what does not reach the broker takes nothing of the window for long.
+// TestBulkWindowAndFailures checks that failed events do not keep their part of the window.
 func TestBulkWindowAndFailures(t *testing.T) {
 	tests := []struct {
 		name string
@@ -159,8 +163,8 @@ func TestBulkWindowAndFailures(t *testing.T) {
 	}
 }
 
-// TestBulkWindowAtTheRate: an answer that waits for the rate limit when the connection ends takes nothing of the next
-// one's window.
+// TestBulkWindowAtTheRate checks that an answer which waits for the rate limit at the end of a
+// connection uses no part of the next window.
 func TestBulkWindowAtTheRate(t *testing.T) {
 	withRig(t, cloudevents.Options{QPS: 1, Burst: 1, DrainTimeout: -1}, func(r *rig) {
 		r.start()

@@ -26,9 +26,9 @@
 //
 // # The outbox
 //
-// The outbox holds items, not messages. An item makes its message when its turn comes. So the
+// The outbox contains items, not messages. An item makes its message when its turn comes. So the
 // outbox keeps no copies, and an event has the state at the time when it is sent. A work that
-// changed five times while the broker was away is sent once. There are three lanes. [Control] is
+// changed five times while the broker was unavailable is sent once. There are three lanes. [Control] is
 // for the first requests of a connection. [Live] is for changes, kept until the broker has
 // acknowledged them. [Bulk] is for answers, which Live overtakes.
 //
@@ -38,7 +38,7 @@
 // Bulk belong to their connection: the next connection begins with its own requests. Start owns
 // every goroutine and returns when they have ended. Nothing is polled.
 //
-// No item holds up another. An item is dropped if it cannot be encoded, is too large or can never
+// No item delays another item. An item is dropped if it cannot be encoded, is too large or can never
 // be published; its Settled receives the reason. If the broker refuses an item for now, with a
 // [TemporaryError], the engine publishes it again on the same connection, whatever its lane. The
 // delays grow from 100 ms to 10 s. After any other refusal an item of Control or Bulk is dropped.

@@ -199,7 +199,7 @@ func (e *Engine) setRefused(err error) {
 	e.refused = err
 }
 
-// Connected reports whether there is a connection.
+// Connected reports whether the engine is connected.
 func (e *Engine) Connected() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -63,11 +63,11 @@ func TestNewEngineRefuses(t *testing.T) {
 	}
 }
 
-// TestOrder: requests go first, whenever they were made, and news of works before answers.
+// TestOrder checks that requests are sent before all other events, and work events before answers.
 func TestOrder(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.handler.requests = []cloudevents.Item{&note{topic: "request"}}
-		r.engine.Enqueue(cloudevents.Live, &note{topic: "work"}) // before the connection
+		r.engine.Enqueue(cloudevents.Live, &note{topic: "work"}) // before the connection exists
 		r.start()
 		expectTopics(t, r.transport, "request", "work")
 		select {
@@ -78,7 +78,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestReadyWaitsForRequests: ready means that the broker has the requests.
+// TestReadyWaitsForRequests checks that the engine is ready only after the broker has acknowledged
+// the requests.
 func TestReadyWaitsForRequests(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setHold(true)
@@ -96,8 +97,8 @@ func TestReadyWaitsForRequests(t *testing.T) {
 	})
 }
 
-// TestReadyNeedsTheBroker: a connection that ended before the broker had the requests got nobody ready, in
-// whichever order its end is noticed.
+// TestReadyNeedsTheBroker checks that the engine is not ready if the connection ends before the
+// broker has the requests. The order in which the end is noticed does not matter.
 func TestReadyNeedsTheBroker(t *testing.T) {
 	for range 50 { // the order is random
 		withRig(t, cloudevents.Options{}, func(r *rig) {
@@ -127,8 +128,8 @@ func TestReadyNeedsTheBroker(t *testing.T) {
 	}
 }
 
-// TestAnswerToEarlyEvent: what an event calls for that arrives before Connect returns goes out on that
-// connection, after its requests; where the attempt fails it is given up.
+// TestAnswerToEarlyEvent checks an answer to an event that arrives before Connect returns. It is
+// sent on that connection, after the requests. If the attempt fails, it is given up.
 func TestAnswerToEarlyEvent(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -154,7 +155,8 @@ func TestAnswerToEarlyEvent(t *testing.T) {
 	}
 }
 
-// TestSettledMayEnqueue: an item that cannot be sent may put another, or itself in another form, into its place.
+// TestSettledMayEnqueue checks that an item that cannot be sent may enqueue another item in its
+// place.
 func TestSettledMayEnqueue(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		short := &note{topic: "short"}
@@ -167,8 +169,8 @@ func TestSettledMayEnqueue(t *testing.T) {
 	})
 }
 
-// TestLiveSurvives: an item that was not acknowledged goes out again on the next connection, once, and what is
-// meant for one connection only does not.
+// TestLiveSurvives checks that an unacknowledged Live item is sent once more on the next
+// connection, and that a Bulk item is not.
 func TestLiveSurvives(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setHold(true)
@@ -191,7 +193,8 @@ func TestLiveSurvives(t *testing.T) {
 	})
 }
 
-// TestLiveCoalesces: an item waits once, and goes out again when it changed while under way.
+// TestLiveCoalesces checks that an item is queued only once, and is sent again if it changed while
+// in flight.
 func TestLiveCoalesces(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setHold(true)
@@ -214,7 +217,7 @@ func TestLiveCoalesces(t *testing.T) {
 	})
 }
 
-// TestBulkIsNotStarved: answers end although there is always news.
+// TestBulkIsNotStarved checks that answers are sent although Live items are always queued.
 func TestBulkIsNotStarved(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.start()
@@ -238,8 +241,8 @@ func TestBulkIsNotStarved(t *testing.T) {
 	})
 }
 
-// TestBackoff: attempts begin close together and end at most ten seconds apart, a permanent failure is tried
-// at the slowest pace, and health says what is wrong.
+// TestBackoff checks the pace of attempts: close together at first, and at most ten seconds apart.
+// A permanent failure is retried at the slowest pace, and Healthy returns the failure.
 func TestBackoff(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setRefuse(errTest)
@@ -272,7 +275,8 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// TestQuickReconnect: after an outage of half a second the first event flows within one.
+// TestQuickReconnect checks that the first event is sent within one second after an outage of half
+// a second.
 func TestQuickReconnect(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.start()
@@ -287,7 +291,8 @@ func TestQuickReconnect(t *testing.T) {
 	})
 }
 
-// TestDrain: what waits when the context ends is still published, for as long as DrainTimeout says.
+// TestDrain checks that queued events are still published after the context ends, for up to
+// DrainTimeout.
 func TestDrain(t *testing.T) {
 	withRig(t, cloudevents.Options{QPS: 10, Burst: 1, DrainTimeout: 2 * time.Second}, func(r *rig) {
 		r.start()

@@ -13,7 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 )
 
-// greeter is the protocol of a client that greets whoever connects, itself included.
+// greeter is the protocol of a client that sends a greeting on each connection and receives it
+// itself.
 type greeter struct {
 	engine *cloudevents.Engine
 	heard  chan string
@@ -26,7 +27,7 @@ func (g *greeter) Disconnected()                   {}
 func (g *greeter) Received(m cloudevents.Message)  { g.heard <- "received " + m.Event.ID() }
 func (g *greeter) Refused(topic string, err error) { g.heard <- topic + ": " + err.Error() }
 
-// greeting is an item of the outbox: what to say, when its turn comes.
+// greeting is an item of the outbox. Its message is created when it is sent.
 type greeting struct{ settled chan string }
 
 func (greeting) item(settled chan string) *greeting { return &greeting{settled} }
@@ -41,7 +42,7 @@ func (g *greeting) Message() (cloudevents.Message, error) {
 
 func (g *greeting) Settled(err error) { g.settled <- fmt.Sprint("settled ", err) }
 
-// An engine keeps a client connected; what the client says and hears is in its Handler.
+// An engine keeps a client connected. The Handler of the client sends and receives its messages.
 func ExampleNewEngine() {
 	handler := &greeter{heard: make(chan string, 2)}
 	engine, err := cloudevents.NewEngine(memory.New().Transport(), cloudevents.Options{

@@ -19,18 +19,18 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// fakeTransport is a broker that does what a test says. Unless held, it acknowledges at once.
+// fakeTransport is a broker that a test controls. Unless held, it acknowledges immediately.
 type fakeTransport struct {
 	mu       sync.Mutex
 	claimed  bool
 	refuse   error  // of Connect
-	early    func() // called by Connect, as by an event that arrives before it returns
+	early    func() // called by Connect before it returns, like an early event
 	attempts []time.Time
 	conn     *fakeConn
 	hold     bool
-	reject   map[string]error // by topic: what Publish returns
+	reject   map[string]error // by topic: the error that Publish returns
 	fatal    map[string]bool  // by topic: whether Publish ends the connection
-	nack     map[string]error // by topic: what done gets
+	nack     map[string]error // by topic: the argument of done
 	sent     []string         // topics, over all connections
 }
 
@@ -62,7 +62,7 @@ func (f *fakeTransport) setRefuse(err error) {
 	f.refuse = err
 }
 
-// setNack makes the broker refuse what is published on a topic; nil ends it.
+// setNack makes the broker refuse messages on a topic; nil makes it accept them again.
 func (f *fakeTransport) setNack(topic string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,14 +152,14 @@ func (c *fakeConn) cut(err error) {
 	})
 }
 
-// settleHeld answers what is not acknowledged.
+// settleHeld calls done for all unacknowledged messages.
 func (c *fakeConn) settleHeld(err error) {
 	for _, done := range c.takeHeld() {
 		done(err)
 	}
 }
 
-// takeHeld returns how to answer what is not acknowledged, in order.
+// takeHeld removes and returns the done functions of unacknowledged messages, in order.
 func (c *fakeConn) takeHeld() []func(error) {
 	f := c.transport
 	f.mu.Lock()
@@ -169,11 +169,11 @@ func (c *fakeConn) takeHeld() []func(error) {
 	return held
 }
 
-// note is an item that records what happens to it.
+// note is an item that records its results.
 type note struct {
 	topic string
 	size  int   // of the event's data
-	err   error // of Message
+	err   error // returned by Message
 	empty bool
 	then  func() // called by Settled
 
@@ -205,7 +205,7 @@ func (n *note) ends() []error {
 	return append([]error{}, n.settled...)
 }
 
-// handler counts, and queues requests when connected.
+// handler counts connections, and enqueues requests when connected.
 type handler struct {
 	engine       *cloudevents.Engine
 	requests     []cloudevents.Item
@@ -223,7 +223,8 @@ func (h *handler) Disconnected()                  { h.disconnected++ }
 func (h *handler) Received(m cloudevents.Message) {}
 func (h *handler) Refused(string, error)          {}
 
-// rig is an engine on a fake transport inside a synctest bubble, which ends only when all goroutines have.
+// rig is an engine on a fake transport, in a synctest bubble that ends only after all of its
+// goroutines.
 type rig struct {
 	t         *testing.T
 	transport *fakeTransport
@@ -249,7 +250,7 @@ func withRig(t *testing.T, o cloudevents.Options, script func(*rig)) {
 	})
 }
 
-// lines are a log that may be read at any time.
+// lines is a log that is safe for concurrent reads and writes.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -12,8 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// TestLogOfConnection: the log has one line for each change and each new reason, not for each
-// attempt, and a client that is thrown out right after each connection does not fill it.
+// TestLogOfConnection checks that the log has one line for each change and each new reason, not for
+// each attempt. A client that is disconnected right after each connection does not fill the log.
 func TestLogOfConnection(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		const cannot, lost, connected = "Cannot connect to the broker", "Lost the connection to the broker", "Connected to the broker again"

@@ -91,7 +91,7 @@ func (m *metrics) unregister() {
 	}
 }
 
-// uptime returns the time since the metrics were made. Items of the outbox are stamped with it.
+// uptime returns the time since the metrics were created. Items of the outbox are stamped with it.
 func (m *metrics) uptime() time.Duration {
 	if m == nil {
 		return 0
@@ -177,7 +177,7 @@ func (s sending) acknowledged() {
 	}
 }
 
-// since returns when an item was queued.
+// since returns the time at which an item was queued.
 func (o *outbox) since(it Item) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()

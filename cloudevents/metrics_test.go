@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// withMetrics is withRig with a registry.
+// withMetrics is withRig with a metrics registry.
 func withMetrics(t *testing.T, script func(*rig, *prometheus.Registry)) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -42,7 +42,7 @@ func TestMetricsOfTraffic(t *testing.T) {
 			"outbox_depth lane=live":                    1,
 			"outbox_oldest_seconds":                     2,
 			"connected":                                 0,
-			"events_dropped_total reason=too_large":     0, // there before the first
+			"events_dropped_total reason=too_large":     0, // exists before the first drop
 			"connect_failures_total permanent=true":     0,
 			"publish_seconds_count":                     0,
 			"packet_limit_bytes":                        0,
@@ -56,11 +56,11 @@ func TestMetricsOfTraffic(t *testing.T) {
 		r.engine.Enqueue(cloudevents.Live, held)
 		synctest.Wait()
 		metertest.Expect(t, registry, map[string]float64{
-			"events_sent_total type=":                       2, // request and work; the fake's events have no type
-			"publish_seconds_count":                         1, // of work, as no write waits for a request
+			"events_sent_total type=":                       2, // request and work; events of the fake have no type
+			"publish_seconds_count":                         1, // work only: requests are not in the lane Live
 			"publish_seconds_sum":                           2,
 			"publish_refusals_total":                        2,
-			"events_dropped_total reason=refused_by_broker": 1, // the one in Live is kept
+			"events_dropped_total reason=refused_by_broker": 1, // the Live item is kept
 			"events_dropped_total reason=too_large":         1,
 			"events_dropped_total reason=not_encodable":     1,
 			"events_dropped_total reason=connection_lost":   1, // early
@@ -74,7 +74,7 @@ func TestMetricsOfTraffic(t *testing.T) {
 	})
 }
 
-// TestMetricsOfTrouble: what waits for an acknowledgement, and what a lost connection costs.
+// TestMetricsOfTrouble checks the metrics of unacknowledged events and of a lost connection.
 func TestMetricsOfTrouble(t *testing.T) {
 	withMetrics(t, func(r *rig, registry *prometheus.Registry) {
 		r.transport.setHold(true)
@@ -116,7 +116,7 @@ func TestMetricsOfTrouble(t *testing.T) {
 	})
 }
 
-// TestMetricsRegistration: one name once, and again when Start has returned.
+// TestMetricsRegistration checks that a name can be registered only once until Start has returned.
 func TestMetricsRegistration(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	options := cloudevents.Options{Name: "a", Filters: []string{"/f"}, Handler: &handler{}, MetricsRegisterer: registry}
@@ -149,8 +149,8 @@ func TestMetricsRegistration(t *testing.T) {
 	}
 }
 
-// TestUnpublishedIsLoggedOnce: a thousand events that the broker refuses are one line and a sum; one that is kept for
-// the next connection is another line.
+// TestUnpublishedIsLoggedOnce checks that a thousand events that the broker refuses are logged as
+// one line and a total. An event that is kept for the next connection has its own line.
 func TestUnpublishedIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -188,8 +188,8 @@ func TestUnpublishedIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// pinger starts an engine on a transport that acknowledges at once. What it returns publishes one item and waits for
-// the broker to have it.
+// pinger starts an engine on a transport that acknowledges immediately. The returned function
+// publishes one item and waits for its acknowledgement.
 func pinger(t testing.TB, registerer prometheus.Registerer) (publish func()) {
 	t.Helper()
 	engine, err := cloudevents.NewEngine(echo{}, cloudevents.Options{
@@ -217,7 +217,8 @@ func pinger(t testing.TB, registerer prometheus.Registerer) (publish func()) {
 	}
 }
 
-// TestMetricsAllocateNothing: an event costs the same memory with metrics as without.
+// TestMetricsAllocateNothing checks that an event needs no more allocations with metrics than
+// without.
 func TestMetricsAllocateNothing(t *testing.T) {
 	off := testing.AllocsPerRun(1000, pinger(t, nil))
 	on := testing.AllocsPerRun(1000, pinger(t, prometheus.NewRegistry()))
@@ -226,7 +227,8 @@ func TestMetricsAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkPublish is the way of one item through an engine, without and with metrics.
+// BenchmarkPublish measures the publication of one item through an engine, without and with
+// metrics.
 func BenchmarkPublish(b *testing.B) {
 	run := func(name string, registerer prometheus.Registerer) {
 		b.Run(name, func(b *testing.B) {
@@ -241,7 +243,7 @@ func BenchmarkPublish(b *testing.B) {
 	run("on", prometheus.NewRegistry())
 }
 
-// ping is an item that tells when the broker has it.
+// ping is an item that reports its acknowledgement on a channel.
 type ping struct {
 	event   *ce.Event
 	settled chan struct{}
@@ -252,7 +254,7 @@ func (p *ping) Message() (cloudevents.Message, error) {
 }
 func (p *ping) Settled(error) { p.settled <- struct{}{} }
 
-// echo is a transport, and a connection, that acknowledges at once.
+// echo is a transport and a connection that acknowledges immediately.
 type echo struct{}
 
 func (echo) Claim(string) error { return nil }

@@ -98,7 +98,7 @@ type liveState struct {
 	postponed bool
 }
 
-// outbox holds the items that wait for publication or for their acknowledgement.
+// outbox contains the items that wait for publication or for their acknowledgement.
 type outbox struct {
 	clock    clock.PassiveClock
 	mu       sync.Mutex
@@ -110,9 +110,9 @@ type outbox struct {
 	inflight [lanes]int
 	// window bounds the unacknowledged bytes of Bulk.
 	window window
-	// postponed has the items that the broker refused for now, in order.
+	// postponed contains the items that the broker refused for now, in order.
 	postponed [lanes][]Item
-	// told has the refused items, so that each refusal is logged once.
+	// told contains the refused items, so that each refusal is logged once.
 	told   map[Item]struct{}
 	online bool
 	// broken is whether a request of the connection was dropped. Such a connection does not make
@@ -127,7 +127,7 @@ func newOutbox(c clock.PassiveClock) *outbox {
 	return &outbox{clock: c, live: map[Item]*liveState{}, told: map[Item]struct{}{}, wake: wait.NewSignal()}
 }
 
-// add queues an item. While offline, items of Control and Bulk are dropped at once.
+// add queues an item. While offline, it drops items of Control and Bulk.
 func (o *outbox) add(lane Lane, it Item) {
 	o.mu.Lock()
 	if lane != Live && !o.online {

@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// TestPermanentFailuresSpread: clients that somebody misconfigured alike do not come all at once,
-// neither soon nor late.
+// TestPermanentFailuresSpread checks that clients which fail permanently for the same reason do not
+// retry all at the same time.
 func TestPermanentFailuresSpread(t *testing.T) {
 	const clients = 10
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,8 @@ func TestPermanentFailuresSpread(t *testing.T) {
 	})
 }
 
-// TestBurstDefault: without a Burst as many events go at once as QPS allows in a second.
+// TestBurstDefault checks that without a Burst, the engine sends the events of one second of QPS at
+// once.
 func TestBurstDefault(t *testing.T) {
 	for qps, want := range map[float32]int{10: 10, 2.5: 3, 0.5: 1} {
 		withRig(t, cloudevents.Options{QPS: qps, DrainTimeout: -1}, func(r *rig) {

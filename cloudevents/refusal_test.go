@@ -14,17 +14,17 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// errBusy is a refusal that may be over in a while.
+// errBusy is a temporary refusal.
 var errBusy = &cloudevents.TemporaryError{Err: errTest}
 
-// logged counts the lines of the log with a text.
+// logged counts the log lines that contain a text.
 func (r *rig) logged(text string) int {
 	synctest.Wait()
 	return strings.Count(r.log.String(), text)
 }
 
-// TestPoison: an item that no connection can carry is given up, and neither the connection nor the other items
-// suffer.
+// TestPoison checks that an item that no connection can send is given up. The connection and the
+// other items are not affected.
 func TestPoison(t *testing.T) {
 	for name, lane := range map[string]cloudevents.Lane{"Control": cloudevents.Control, "Live": cloudevents.Live, "Bulk": cloudevents.Bulk} {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestFatalItem: an item that ends every connection it is sent on keeps no other from the broker, nor the client
-// from backing off.
+// TestFatalItem checks an item that ends each connection on which it is sent. Other items still
+// reach the broker, and the client still backs off.
 func TestFatalItem(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.fatal = map[string]bool{"bad": true}
@@ -66,8 +66,8 @@ func TestFatalItem(t *testing.T) {
 	})
 }
 
-// TestRefusals: what cannot be sent ends with its reason; what the broker would not take waits for the next
-// connection.
+// TestRefusals checks that an item that cannot be sent ends with the reason. An item that the
+// broker refuses waits for the next connection.
 func TestRefusals(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		large := &cloudevents.TooLargeError{Topic: "large", Size: 2000, Limit: 1000}
@@ -75,7 +75,7 @@ func TestRefusals(t *testing.T) {
 		r.transport.nack = map[string]error{"forbidden": errTest, "hidden": large}
 		r.start()
 		bad, big, no, empty := &note{topic: "bad", err: errTest}, &note{topic: "large"}, &note{topic: "forbidden"}, &note{topic: "empty", empty: true}
-		hidden := &note{topic: "hidden"} // over a limit that the broker has and does not announce
+		hidden := &note{topic: "hidden"} // over a limit that the broker does not announce
 		for _, n := range []*note{bad, big, hidden, no, empty} {
 			r.engine.Enqueue(cloudevents.Live, n)
 		}
@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%d items pending, want the refused one", r.engine.Pending())
 		}
 		time.Sleep(time.Hour)
-		expectTopics(t, r.transport, "hidden", "forbidden") // the same again would be refused again
+		expectTopics(t, r.transport, "hidden", "forbidden") // the broker would refuse the same message again
 		if got := r.engine.Refusals(); got != 4 {
 			t.Errorf("%d refusals counted, want 4", got)
 		}
@@ -101,8 +101,8 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// TestTemporaryRefusal: what the broker does not take now is published again on the same connection, slower and
-// slower, while everything else flows.
+// TestTemporaryRefusal checks that an item that the broker refuses for now is published again on
+// the same connection, with backoff. All other items are sent without delay.
 func TestTemporaryRefusal(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setNack("busy", errBusy)
@@ -112,7 +112,7 @@ func TestTemporaryRefusal(t *testing.T) {
 		for i := range 60 {
 			other := &note{topic: "other"}
 			r.engine.Enqueue(cloudevents.Live, other)
-			r.engine.Enqueue(cloudevents.Live, busy) // news of it does not overtake the backoff
+			r.engine.Enqueue(cloudevents.Live, busy) // a new change does not end the backoff
 			expectEnds(t, other, nil)
 			time.Sleep(time.Second)
 			if i == 0 && strings.Count(fmt.Sprint(r.transport.topics()), "busy") < 4 {
@@ -134,7 +134,7 @@ func TestTemporaryRefusal(t *testing.T) {
 			t.Errorf("logged %d times and counted %d, want once and %d", logged, r.engine.Refusals(), n)
 		}
 
-		// Another time begins quickly again, and is logged again.
+		// The next refusal starts with a short backoff again, and is logged again.
 		time.Sleep(time.Minute)
 		r.transport.setNack("busy", errBusy)
 		r.engine.Enqueue(cloudevents.Live, busy)
@@ -148,7 +148,8 @@ func TestTemporaryRefusal(t *testing.T) {
 	})
 }
 
-// TestTemporarilyRefusedRequest: the engine is not ready before the broker has the requests.
+// TestTemporarilyRefusedRequest checks that the engine is not ready while the broker refuses a
+// request for now.
 func TestTemporarilyRefusedRequest(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		request := &note{topic: "request"}
@@ -168,13 +169,14 @@ func TestTemporarilyRefusedRequest(t *testing.T) {
 	})
 }
 
-// needed is a note that nothing comes without.
+// needed is a note that the engine requires to become ready.
 type needed struct{ *note }
 
 func (needed) Required() bool { return true }
 
-// TestRefusedRequirement: a request that the broker refuses for good is not asked. The engine says
-// so, is not ready, and publishes it again on the same connection, since access rules may change.
+// TestRefusedRequirement checks a required request that the broker refuses permanently. The engine
+// reports the refusal and is not ready. It publishes the request again on the same connection,
+// since access rules may change.
 func TestRefusedRequirement(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		request := &note{topic: "request"}
@@ -208,7 +210,7 @@ func TestRefusedRequirement(t *testing.T) {
 			t.Errorf("refused for %v after %d connections", err, len(r.transport.attempted()))
 		}
 
-		// A later connection may be refused what the first was not.
+		// A later connection may be refused a request that an earlier connection was allowed.
 		r.transport.setNack("request", errTest)
 		r.transport.current().cut(errTest)
 		time.Sleep(time.Second)
@@ -218,8 +220,8 @@ func TestRefusedRequirement(t *testing.T) {
 	})
 }
 
-// TestImpossibleRequirement: what no attempt can publish is given up, and the engine is not ready until a connection on
-// which it can.
+// TestImpossibleRequirement checks that a required request is given up if no attempt can publish
+// it. The engine is not ready until a connection can publish it.
 func TestImpossibleRequirement(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		request := &note{topic: "request"}
@@ -239,7 +241,8 @@ func TestImpossibleRequirement(t *testing.T) {
 	})
 }
 
-// TestPostponedAndCut: with its connection ends what was meant for it only; news of works goes out on the next.
+// TestPostponedAndCut checks that postponed Bulk items end with their connection, and that
+// postponed Live items are sent on the next connection.
 func TestPostponedAndCut(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		live, bulk := &note{topic: "live"}, &note{topic: "bulk"}
@@ -258,7 +261,8 @@ func TestPostponedAndCut(t *testing.T) {
 	})
 }
 
-// TestPostponedAndStopped: the flush at the end waits for a refusal to be over, as long as it may.
+// TestPostponedAndStopped checks that the drain waits for the end of a refusal, for up to
+// DrainTimeout.
 func TestPostponedAndStopped(t *testing.T) {
 	for name, relents := range map[string]bool{"Relents": true, "Insists": false} {
 		t.Run(name, func(t *testing.T) {
@@ -287,8 +291,8 @@ func TestPostponedAndStopped(t *testing.T) {
 	}
 }
 
-// TestDeniedTakesNoRoom: what the broker's access rules forbid does not keep out what they allow, over connections
-// and while there is none.
+// TestDeniedTakesNoRoom checks that items which access rules forbid do not count against the limit
+// of the outbox. This applies across connections and while disconnected.
 func TestDeniedTakesNoRoom(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setNack("forbidden", errTest)
@@ -330,7 +334,7 @@ func TestDeniedTakesNoRoom(t *testing.T) {
 	})
 }
 
-// deniable is a note that is told when the broker refuses it.
+// deniable is a note that records refusals by the broker.
 type deniable struct {
 	note
 	refusals []error
@@ -338,8 +342,8 @@ type deniable struct {
 
 func (d *deniable) Refused(err error) { d.refusals = append(d.refusals, err) }
 
-// TestDeniedAndTaken: the broker refuses one publication and takes the next, which was under way
-// already. What it has may be either, so the item goes out again.
+// TestDeniedAndTaken checks an item with two publications in flight, of which the broker refuses
+// the first and accepts the second. The broker may have either state, so the item is sent again.
 func TestDeniedAndTaken(t *testing.T) {
 	withRig(t, cloudevents.Options{}, func(r *rig) {
 		r.transport.setHold(true)

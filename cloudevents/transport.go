@@ -90,14 +90,15 @@ type Conn interface {
 	// drops the message and continues with the next.
 	Publish(ctx context.Context, m Message, done func(error)) error
 
-	// MaxPacketSize is the largest message in bytes, topic and attributes included, that the broker
-	// accepts; 0 means no limit.
+	// MaxPacketSize returns the largest message that the broker accepts, in bytes, including topic
+	// and attributes; 0 means no limit.
 	MaxPacketSize() int
 
-	// Done is closed when the connection has ended, for any reason.
+	// Done returns a channel that is closed when the connection has ended, for any reason.
 	Done() <-chan struct{}
 
-	// Err returns why the connection ended: nil before Done is closed and after Close.
+	// Err returns the reason for the end of the connection. It is nil before Done is closed and
+	// after Close.
 	Err() error
 
 	// Close ends the connection in an orderly way, drops unacknowledged messages and returns when
@@ -160,7 +161,7 @@ type OverrunError struct {
 	Messages int
 }
 
-// Error returns a message with their number.
+// Error returns a message with the number of messages.
 func (e *OverrunError) Error() string {
 	return fmt.Sprintf("%d messages of QoS 0 were dropped: the receiver is behind", e.Messages)
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// BenchmarkLiveHeap measures what stays of an event in the cache of who receives it: the objects, and whatever else
-// they keep alive. Each event has memory of its own, as from a broker, and is dropped once it is decoded.
+// BenchmarkLiveHeap measures the memory that a decoded event occupies in the cache of its receiver:
+// the objects, and everything that they keep alive. Each event has its own memory, like an event
+// from a broker, and is dropped after it is decoded.
 func BenchmarkLiveHeap(b *testing.B) {
 	for _, tc := range []struct {
 		name    string

@@ -15,12 +15,13 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// specCases are works of one manifest of so many bytes, and one of many manifests.
+// specCases returns works with one manifest of a given size in bytes, and a work with many
+// manifests.
 func specCases() []*codec.Spec {
 	return []*codec.Spec{benchSpec(1 << 10), benchSpec(16 << 10), benchSpec(256 << 10), benchSpecs(100)}
 }
 
-// caseName tells a work by its manifests: how many, and their size in bytes.
+// caseName describes a work by the number of its manifests and their size in bytes.
 func caseName(m *codec.Spec) string {
 	list := m.Work.Spec.Workload.Manifests
 	return fmt.Sprintf("%dx%d", len(list), len(list[0].Raw))
@@ -50,7 +51,8 @@ func BenchmarkDecodeStatus(b *testing.B) {
 	}
 }
 
-// benchEncode takes a message to its bytes in structured mode, as a transport does it: into memory that it has.
+// benchEncode encodes a message in structured mode, as a transport does: into a buffer that it
+// reuses.
 func benchEncode(b *testing.B, m codec.Message) {
 	_, payload := structured(b, m)
 	buf := make([]byte, 0, 2*len(payload))
@@ -137,7 +139,8 @@ func structured(tb testing.TB, m codec.Message) (string, []byte) {
 	return topic, payload
 }
 
-// benchSpec makes a spec event with ten attributes beside the required ones, and one ConfigMap.
+// benchSpec makes a spec event with ten attributes in addition to the required attributes, and one
+// ConfigMap.
 func benchSpec(size int) *codec.Spec {
 	const frame = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings","namespace":"default","labels":{"app":"web"}},"data":{}}`
 	var data strings.Builder
@@ -169,7 +172,7 @@ func benchSpec(size int) *codec.Spec {
 	}
 }
 
-// benchSpecs makes a spec event with n manifests of a usual size.
+// benchSpecs makes a spec event with n manifests of a typical size.
 func benchSpecs(n int) *codec.Spec {
 	m := benchSpec(1 << 10)
 	list := &m.Work.Spec.Workload.Manifests

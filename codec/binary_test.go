@@ -28,7 +28,8 @@ func pairs(list ...pair) iter.Seq2[string, string] {
 	}
 }
 
-// TestAttributesAreBounded: in both content modes, since a peer chooses them and they are kept with its event.
+// TestAttributesAreBounded checks the limits of attributes in both content modes: a peer chooses
+// the attributes, and they are kept with its event.
 func TestAttributesAreBounded(t *testing.T) {
 	event := func(attributes, length int) []pair {
 		list := []pair{{"specversion", "1.0"}, {"id", "1"}, {"source", "/s"}, {"type", "t"}}

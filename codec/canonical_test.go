@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestCanonical has the examples of RFC 8785, sections 3.2.2 to 3.2.4.
+// TestCanonical checks the examples of RFC 8785, sections 3.2.2 to 3.2.4.
 func TestCanonical(t *testing.T) {
 	for _, tc := range []struct{ name, reason, data, want string }{
 		{"section 3.2.2", "space, escapes, numbers, literals", `{
@@ -49,7 +49,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// TestCanonicalNumbers has the table of RFC 8785, appendix B.
+// TestCanonicalNumbers checks the table of RFC 8785, appendix B.
 func TestCanonicalNumbers(t *testing.T) {
 	for _, tc := range []struct {
 		bits uint64
@@ -88,7 +88,7 @@ func TestCanonicalNumbers(t *testing.T) {
 	}
 }
 
-// TestStatusHash has the hashes of canonical texts that were written by hand.
+// TestStatusHash compares hashes with those of canonical texts that were written by hand.
 func TestStatusHash(t *testing.T) {
 	sum := func(text string) string {
 		h := sha256.Sum256([]byte(text))

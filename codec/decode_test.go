@@ -147,7 +147,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeBadSpec checks that bad data comes with the message, so that its source can be told.
+// TestDecodeBadSpec checks that Decode returns the message along with the error for bad data, so
+// its source can be notified.
 func TestDecodeBadSpec(t *testing.T) {
 	for _, tc := range []struct{ name, reason, data, field string }{
 		{"none", "only deletions can do without", "null", "data"},
@@ -186,7 +187,8 @@ func TestDecodeBadSpec(t *testing.T) {
 	}
 }
 
-// TestDecodeMalformedData reads data that no parser has seen yet, as it comes in binary mode.
+// TestDecodeMalformedData decodes data that was not parsed before, as a transport delivers it in
+// binary mode.
 func TestDecodeMalformedData(t *testing.T) {
 	for _, data := range []string{`{`, `{"manifests":[]}x`, `{"manifests":[}`, `{"manifests":[{}}`, `{"manifests":[],}`, `{"manifests":[` + nested(codec.MaxDepth+1) + `]}`, `{"manifests":[`, `{"metadata":{"labels":{"a":"b"`, "\x00"} {
 		topic, e, err := codec.ManifestWork.Encode(newSpec())
@@ -286,8 +288,8 @@ func TestDecodeAccepts(t *testing.T) {
 	}
 }
 
-// TestDecodeForeignContexts reads events as other transports build them: names in any case, values of any type
-// that CloudEvents knows.
+// TestDecodeForeignContexts decodes events as other transports build them: with attribute names in
+// any case, and values of any CloudEvents type.
 func TestDecodeForeignContexts(t *testing.T) {
 	topic, e, err := codec.ManifestWork.Encode(newStatus())
 	if err != nil {
@@ -350,7 +352,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestErrorsLocate checks that an error says which event it is about.
+// TestErrorsLocate checks that an error names the topic and the event.
 func TestErrorsLocate(t *testing.T) {
 	topic, payload := eventWith(t, newSpec(), fields{"clustername": "other"})
 	e, err := codec.ParseStructured(payload)
@@ -364,8 +366,8 @@ func TestErrorsLocate(t *testing.T) {
 	}
 }
 
-// TestManifestMemory checks that small manifests do not keep the event alive, that large ones are not copied, and that
-// none can grow into its neighbour.
+// TestManifestMemory checks that small manifests do not keep the event alive and that large
+// manifests are not copied. An append to a manifest must not overwrite the next manifest.
 func TestManifestMemory(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

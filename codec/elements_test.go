@@ -16,8 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
 
-// TestManyElements: an event of 8 MiB with elements of two bytes does not take a multiple of its
-// size.
+// TestManyElements checks that decoding an event of 8 MiB with elements of two bytes does not use a
+// multiple of its size.
 func TestManyElements(t *testing.T) {
 	list := func(element string) string {
 		return "[" + strings.Repeat(element+",", 8<<20/(len(element)+1)) + element + "]"
@@ -72,7 +72,8 @@ func TestManyElements(t *testing.T) {
 	}
 }
 
-// TestMaxElements: Decode gives back what Encode accepts, and Encode accepts MaxElements.
+// TestMaxElements checks that Encode accepts MaxElements, and that Decode returns every message
+// that Encode accepts.
 func TestMaxElements(t *testing.T) {
 	manifests := func(n int) *codec.Spec {
 		return change(newSpec(), func(m *codec.Spec) {
@@ -86,7 +87,8 @@ func TestMaxElements(t *testing.T) {
 	}
 	configs := func(n int) *codec.Spec {
 		return change(newSpec(), func(m *codec.Spec) {
-			// Each has six members or elements: itself, its identifier, the four of that.
+			// Each config has six members or elements: itself, its identifier, and the four members of the
+			// identifier.
 			m.Work.Spec.ManifestConfigs = make([]workv1.ManifestConfigOption, n)
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// change makes a message and changes it.
+// change applies f to a message and returns the message.
 func change[M any](m M, f func(M)) M {
 	f(m)
 	return m
@@ -117,12 +117,12 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// nested makes an object that is that many objects deep.
+// nested returns JSON objects that are nested to a depth.
 func nested(depth int) string {
 	return strings.Repeat(`{"a":`, depth-1) + "{}" + strings.Repeat("}", depth-1)
 }
 
-// badObject cannot be written as JSON.
+// badObject is an object that cannot be encoded as JSON.
 type badObject struct{ runtime.Object }
 
 func (badObject) MarshalJSON() ([]byte, error) { return nil, errBad }
@@ -141,8 +141,8 @@ func TestEncodeObject(t *testing.T) {
 	}
 }
 
-// TestEncodeKeeps checks that Encode changes nothing in the message and keeps manifests as they are, except for the
-// space around them.
+// TestEncodeKeeps checks that Encode does not change the message, and copies manifests unchanged,
+// except for the space around them.
 func TestEncodeKeeps(t *testing.T) {
 	const raw = `{ "z": 1.0, "a": "\u00e4",` + "\n" + `"z": 1e400 }`
 	m := newSpec()
@@ -158,7 +158,7 @@ func TestEncodeKeeps(t *testing.T) {
 	}
 }
 
-// TestDeepest encodes a manifest at the limit: whoever reads the event has to accept it.
+// TestDeepest checks that Decode accepts a manifest at the depth limit of Encode.
 func TestDeepest(t *testing.T) {
 	m := newSpec()
 	m.Work.Spec.Workload.Manifests = []workv1.Manifest{manifest(nested(codec.MaxManifestDepth))}
@@ -178,7 +178,7 @@ func TestSourceIDs(t *testing.T) {
 			t.Errorf("agent ID %q: %v", id, err)
 			continue
 		}
-		direct, err := codec.ManifestWork.Decode(topic, e) // as an in-process transport hands it over
+		direct, err := codec.ManifestWork.Decode(topic, e) // as an in-process transport delivers it
 		if err != nil {
 			t.Errorf("agent ID %q: %v", id, err)
 			continue

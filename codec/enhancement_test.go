@@ -16,8 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestEnhancementEvents reads the example events of the enhancement's text, without its comments and typing errors:
-// attributes in camel case, versions as numbers, the misspelt name.
+// TestEnhancementEvents decodes the example events of the enhancement, without their comments and
+// syntax errors. Their attributes are in camel case, versions are numbers, and a name is misspelt.
 func TestEnhancementEvents(t *testing.T) {
 	const sourceID = "sd3ded4-mwrs-controller"
 	header := func(agent string, year int, month time.Month) codec.Header {

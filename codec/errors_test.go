@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// wantError checks that err is an Error with that code and field; "*" stands for any field.
+// wantError checks that err is an Error with the code and the field; "*" matches any field.
 func wantError(t *testing.T, err error, code codec.Code, field, reason string) {
 	t.Helper()
 	var e *codec.Error

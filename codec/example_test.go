@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// exampleSpec is the event of a work with one ConfigMap.
+// exampleSpec returns the spec event of a work with one ConfigMap.
 func exampleSpec() *codec.Spec {
 	var manifest workv1.Manifest
 	manifest.Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"}}`)
@@ -37,7 +37,7 @@ func exampleSpec() *codec.Spec {
 	}
 }
 
-// A source encodes a work and looks at what it is going to publish.
+// A source encodes a work and prints the event before it publishes it.
 func ExampleProfile_encode() {
 	topic, event, err := codec.ManifestWork.Encode(exampleSpec())
 	if err != nil {
@@ -63,7 +63,7 @@ func ExampleProfile_encode() {
 	// {"metadata":{},"manifests":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"}}]}
 }
 
-// An agent reads a message that came from a broker.
+// An agent decodes a message from a broker.
 func ExampleProfile_decode() {
 	const topic = "/sources/mwrs-controller/clusters/cluster1/manifests"
 	payload := []byte(`{
@@ -94,7 +94,7 @@ func ExampleProfile_decode() {
 	// {"apiVersion": "v1", "kind": "ConfigMap"}
 }
 
-// An event that contradicts its topic is refused.
+// Decode rejects an event that contradicts its topic.
 func ExampleError() {
 	_, event, err := codec.ManifestWork.Encode(exampleSpec())
 	if err != nil {
@@ -137,7 +137,7 @@ func ExampleValidateName() {
 	// cluster name: must not contain '/', which has a meaning in topics
 }
 
-// An agent's list that is too long for one message goes out in parts.
+// An agent splits a list that is too long for one message.
 func ExampleSplitSpecResync() {
 	list := &codec.SpecResync{
 		Header: codec.Header{ID: "1", Cluster: "cluster1", Agent: "cluster1-work-agent", ResyncID: "r1"},
@@ -155,7 +155,7 @@ func ExampleSplitSpecResync() {
 	// 1-2 2 of 3 with 1564
 }
 
-// What a source knows of statuses goes the same way.
+// A source splits its list of status hashes in the same way.
 func ExampleSplitStatusResync() {
 	list := &codec.StatusResync{Header: codec.Header{ID: "1", Source: "mwrs-controller", ResyncID: "r1"}}
 	for i := range 2000 {

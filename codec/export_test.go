@@ -3,14 +3,14 @@
 
 package codec
 
-// What tests from outside check against encoding/json and RFC 8785.
+// These functions are checked against encoding/json and RFC 8785.
 var (
 	Canonical    = appendCanonical
 	AppendString = appendString
 	Unquote      = unquote
 )
 
-// What writes statuses: the writer, and the reflection that it must agree with.
+// These functions write statuses: the writer, and the reflection that it must agree with.
 var (
 	MarshalStatus   = marshalStatus
 	MarshalLater    = marshalLater
@@ -18,7 +18,7 @@ var (
 	WritesAll       = writesAll
 )
 
-// What reads statuses: the parser, and the reflection that it must agree with.
+// These functions read statuses: the parser, and the reflection that it must agree with.
 var (
 	ParseStatus         = parseStatus
 	ReflectStatus       = reflectStatus

@@ -19,7 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// FuzzDecode reads any bytes from any topic. What can be decoded can be encoded, and then means the same for ever.
+// FuzzDecode decodes arbitrary bytes from arbitrary topics. Each decoded message can be encoded,
+// and further round trips do not change it.
 func FuzzDecode(f *testing.F) {
 	for _, tc := range goldenCases() {
 		_, payload := structured(f, tc.message)
@@ -49,7 +50,8 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// Once through our own encoder, as fractions of seconds and unknown fields do not travel.
+		// The first round trip normalizes the message: fractions of seconds and unknown fields are
+		// not encoded.
 		topic2, payload2 := structured(t, m)
 		m2 := decode(t, topic2, payload2)
 		if topic2 != topic {
@@ -65,7 +67,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip fills messages from the fuzzer's bytes.
+// FuzzRoundTrip fills messages from the fuzzer's bytes and checks that they survive a round trip.
 func FuzzRoundTrip(f *testing.F) {
 	for kind := range 4 {
 		f.Add(kind, []byte{byte(kind), 1, 2, 3})
@@ -106,8 +108,8 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzStructured reads any bytes as an event. What can be read can be written, by us and by the SDK, and each reads
-// what the other wrote.
+// FuzzStructured parses arbitrary bytes as an event. This package and the CloudEvents SDK can both
+// write each event that parses, and each reads the output of the other.
 func FuzzStructured(f *testing.F) {
 	for _, tc := range goldenCases() {
 		_, payload := structured(f, tc.message)
@@ -131,7 +133,7 @@ func FuzzStructured(f *testing.F) {
 		if err != nil {
 			t.Fatalf("we do not read what we wrote: %v\n%s", err, ours)
 		}
-		want.DataBase64, got.DataBase64 = false, false // bytes that are not UTF-8 go as base64
+		want.DataBase64, got.DataBase64 = false, false // bytes that are not UTF-8 are written as base64
 		if diff := cmp.Diff(want, got, sameEvent); diff != "" {
 			t.Fatalf("-want +got:\n%s", diff)
 		}
@@ -139,17 +141,18 @@ func FuzzStructured(f *testing.F) {
 	})
 }
 
-// checkSDK holds our reading against the SDK's, and ours of what the SDK writes against the same.
+// checkSDK checks that the SDK reads the payload as this package does, and that this package reads
+// the SDK's output as the same event.
 func checkSDK(t *testing.T, payload []byte, want *ce.Event) {
 	switch want.DataContentType() {
 	case "", "application/json", "text/plain":
 	default:
-		return // the SDK knows no other JSON types
+		return // the SDK supports no other JSON types
 	}
 	ctx := want.Context.(*ce.EventContextV1)
 	for _, name := range []string{"schemaurl", "datacontentencoding"} {
 		if _, ok := ctx.Extensions[name]; ok {
-			return // attributes of 0.3 to the SDK
+			return // the SDK treats these as attributes of version 0.3
 		}
 	}
 	var theirs ce.Event
@@ -176,16 +179,16 @@ func checkSDK(t *testing.T, payload []byte, want *ce.Event) {
 	}
 }
 
-// FuzzScan holds the scanner against encoding/json.
+// FuzzScan compares the scanner with encoding/json.
 func FuzzScan(f *testing.F) {
 	for _, s := range scanCases() {
-		if len(s) < 1000 { // mutants of the deepest would take all the time
+		if len(s) < 1000 { // mutants of the deepest texts would use all the time
 			f.Add([]byte(s))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > codec.MaxDepth {
-			return // encoding/json may go deeper
+			return // encoding/json accepts deeper nesting
 		}
 		valid := json.Valid(data)
 		if got := codec.Valid(data); got != valid {

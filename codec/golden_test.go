@@ -22,7 +22,8 @@ type goldenCase struct {
 	message      codec.Message
 }
 
-// goldenCases returns one message of each kind that travels. The name is also the file's.
+// goldenCases returns one message of each kind that is sent. The name of a case is also the name of
+// its file.
 func goldenCases() []goldenCase {
 	const pair = "/sources/mwrs-controller/clusters/cluster1/"
 	answer := newSpec()
@@ -133,7 +134,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// decode reads an event in structured mode.
+// decode parses and decodes an event in structured mode.
 func decode(tb testing.TB, topic string, payload []byte) codec.Message {
 	tb.Helper()
 	e, err := codec.ParseStructured(payload)

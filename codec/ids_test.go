@@ -18,7 +18,7 @@ var (
 	tooLongID = longestID + "i"
 )
 
-// TestIDs: what identifies something has an upper bound, on both ways.
+// TestIDs checks that identifiers have a maximum length, in Encode and in Decode.
 func TestIDs(t *testing.T) {
 	strict := func(id string) codec.WorkRef { return codec.WorkRef{ResourceID: id, Version: 1, Name: id} }
 	for _, tc := range []struct {
@@ -92,7 +92,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestLongIDsInLists: an entry that can be of no event of ours does not keep a list from being read.
+// TestLongIDsInLists checks that Decode accepts a list with an entry that no event of this package
+// can match.
 func TestLongIDsInLists(t *testing.T) {
 	specs := newSpecResync()
 	specs.Entries = []codec.SpecEntry{{ResourceID: "a", Version: 1}, {ResourceID: longestID, Version: 2}, {ResourceID: "b", Version: 3}}

@@ -9,8 +9,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// The same work as an agent built on the OCM SDK expects it: the attributes that a binary transport puts beside the
-// data, and the data.
+// The example encodes the same work for an agent that is built on the OCM SDK: the attributes,
+// which a binary transport sends next to the data, and the data.
 func ExampleProfile_manifestBundle() {
 	spec := exampleSpec()
 	spec.ResourceID = codec.ManifestBundle.ResourceID(spec.Source, spec.Cluster, spec.Name)
@@ -41,7 +41,8 @@ func ExampleProfile_manifestBundle() {
 	// {"manifests":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"}}]}
 }
 
-// Deployments that call clusters consumers, and a source with replicas that share its subscriptions.
+// The topics use the word "consumers" for clusters, and the replicas of a source share its
+// subscriptions.
 func ExampleNewManifestBundle() {
 	profile, err := codec.NewManifestBundle(codec.ManifestBundleOptions{ClustersLevel: "consumers", SharedGroup: "hub"})
 	if err != nil {

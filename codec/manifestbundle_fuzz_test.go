@@ -12,8 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// FuzzManifestBundle reads any bytes from any topic. What can be decoded either cannot be expressed, or is encoded
-// and then means the same for ever.
+// FuzzManifestBundle decodes arbitrary bytes from arbitrary topics. If a decoded message can be
+// encoded, further round trips do not change it.
 func FuzzManifestBundle(f *testing.F) {
 	for _, m := range append(capturedMessages(), bundleSpec(), bundleStatus()) {
 		m.Head().ID, m.Head().Time = "1", eventTime
@@ -27,7 +27,8 @@ func FuzzManifestBundle(f *testing.F) {
 		}
 		f.Add(topic, payload)
 	}
-	// write encodes m, or reports that what a peer wrote is more than Encode writes.
+	// write encodes m. It returns false if Encode refuses the message, because a peer wrote more
+	// than Encode writes.
 	write := func(t *testing.T, m codec.Message) (topic string, payload []byte, ok bool) {
 		topic, e, err := codec.ManifestBundle.Encode(m)
 		if err != nil {

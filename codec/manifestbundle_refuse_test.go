@@ -16,8 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestManifestBundleEveryField fills the whole spec and status: a field that does not survive fails here, and so does
-// a status whose hash is another on the other side.
+// TestManifestBundleEveryField fills the whole spec and status. It fails if a field does not
+// survive the round trip, or if a status has another hash after it.
 func TestManifestBundleEveryField(t *testing.T) {
 	for seed := range int64(200) {
 		f := filler(randfill.New().RandSource(rand.NewSource(seed))).NilChance(float64(seed/100) / 2)
@@ -53,7 +53,8 @@ func TestManifestBundleEveryField(t *testing.T) {
 	}
 }
 
-// TestManifestBundleMetadataText: what JSON may hold and an attribute may not is escaped, and comes back.
+// TestManifestBundleMetadataText checks that characters which JSON allows but attributes do not are
+// escaped, and that Decode restores them.
 func TestManifestBundleMetadataText(t *testing.T) {
 	m := bundleSpec()
 	m.Work.Annotations["note"] = "line\n\x7f\u0085\ufdd0 \U0001ffff ü <&>"
@@ -70,7 +71,8 @@ func TestManifestBundleMetadataText(t *testing.T) {
 	}
 }
 
-// TestManifestBundleCannotExpress: what the format has no place for is refused, not sent as something else.
+// TestManifestBundleCannotExpress checks that Encode refuses messages that the format cannot
+// express, instead of sending something different.
 func TestManifestBundleCannotExpress(t *testing.T) {
 	spec := func(change func(*codec.Spec)) codec.Message { m := bundleSpec(); change(m); return m }
 	list := func(change func(*codec.SpecResync)) codec.Message {
@@ -112,7 +114,8 @@ func TestManifestBundleCannotExpress(t *testing.T) {
 	}
 }
 
-// TestManifestBundleRefuses: an event that is malformed or contradicts its topic is refused, and says where.
+// TestManifestBundleRefuses checks that an event is refused if it is malformed or contradicts its
+// topic, and that the error names the place.
 func TestManifestBundleRefuses(t *testing.T) {
 	const events = "sources/s1/clusters/c1/"
 	tests := []struct {
@@ -162,7 +165,7 @@ func TestManifestBundleRefuses(t *testing.T) {
 			if !errors.As(err, &e) || e.Code != tc.code || e.Field != tc.field || e.EventID == "" && tc.code != codec.CodeTopic {
 				t.Errorf("%v, want code %s and field %q: %s", err, tc.code, tc.field, tc.reason)
 			}
-			// The sender of a spec can be told about its data.
+			// Decode returns the message of a spec with bad data, so its sender can be notified.
 			if _, told := m.(*codec.Spec); told != (tc.code == codec.CodeData && tc.step == 2) {
 				t.Errorf("a message beside the error: %v", m)
 			}
@@ -170,7 +173,8 @@ func TestManifestBundleRefuses(t *testing.T) {
 	}
 }
 
-// TestManifestBundleDeletionOfUnknown: a source of the OCM SDK answers a list with deletions that have no metadata.
+// TestManifestBundleDeletionOfUnknown checks that Decode accepts deletions without metadata. A
+// source of the OCM SDK answers a list with such deletions.
 func TestManifestBundleDeletionOfUnknown(t *testing.T) {
 	c := capturedEvents(t)[7]
 	c.UserProperties = maps.Clone(c.UserProperties)

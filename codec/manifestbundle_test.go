@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// captured is an event of a real source or agent of the OCM SDK, v1.3.0.
+// captured is an event from a real source or agent of the OCM SDK, v1.3.0.
 type captured struct {
 	Step           string            `json:"step"`
 	Topic          string            `json:"topic"`
@@ -39,7 +39,7 @@ func capturedEvents(t *testing.T) []captured {
 	if err := json.Unmarshal(text, &events); err != nil {
 		t.Fatal(err)
 	}
-	for i, c := range events { // the file is indented, the wire is not
+	for i, c := range events { // only the file is indented
 		var compact bytes.Buffer
 		if len(c.Payload) > 0 {
 			if err := json.Compact(&compact, c.Payload); err != nil {
@@ -69,7 +69,7 @@ const (
 	bundleDataType = "io.open-cluster-management.works.v1alpha1.manifestbundles"
 )
 
-// capturedMessages are what the captured events say, in their order.
+// capturedMessages returns the messages of the captured events, in their order.
 func capturedMessages() []codec.Message {
 	fromSource := codec.Header{Source: "s1", Cluster: "c1"}
 	fromAgent := codec.Header{Source: "s1", Cluster: "c1", Agent: "c1-ag"}
@@ -88,7 +88,8 @@ func capturedMessages() []codec.Message {
 		Message:            "The manifests are deleted from the cluster c1",
 		LastTransitionTime: metav1.NewTime(deletion.Add(time.Second)),
 	}
-	// An agent of the OCM SDK notes where a work came from, and so does Decode.
+	// An agent of the OCM SDK records the source of a work in labels and annotations, and so does
+	// Decode.
 	labels := map[string]string{codec.LabelOriginalSource: "s1"}
 	notes := func(version, sequence string) map[string]string {
 		m := map[string]string{codec.AnnotationDataType: bundleDataType, codec.AnnotationResourceVersion: version}
@@ -142,7 +143,7 @@ func capturedMessages() []codec.Message {
 	}
 }
 
-// TestManifestBundleReadsThePeers: Decode gives what each captured event says.
+// TestManifestBundleReadsThePeers checks the message that Decode returns for each captured event.
 func TestManifestBundleReadsThePeers(t *testing.T) {
 	messages := capturedMessages()
 	for i, c := range capturedEvents(t) {
@@ -162,7 +163,8 @@ func TestManifestBundleReadsThePeers(t *testing.T) {
 	}
 }
 
-// TestManifestBundleWritesLikeThePeers: Encode makes the captured event of each message, ids and times aside.
+// TestManifestBundleWritesLikeThePeers checks that Encode makes the captured event from each
+// message, except for ids and times.
 func TestManifestBundleWritesLikeThePeers(t *testing.T) {
 	messages := capturedMessages()
 	for i, c := range capturedEvents(t) {
@@ -221,7 +223,7 @@ func anyJSON(t *testing.T, text []byte) (v any) {
 	return v
 }
 
-// TestManifestBundleNames: identity and hash are those of the captured events.
+// TestManifestBundleNames checks that resource IDs and hashes are those of the captured events.
 func TestManifestBundleNames(t *testing.T) {
 	p := codec.ManifestBundle
 	if got := p.ResourceID("s1", "c1", "w"); got != capturedID {

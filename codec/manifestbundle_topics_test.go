@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestManifestBundleFilters: what source and agent subscribe to, by option.
+// TestManifestBundleFilters checks the filters of source and agent for each option.
 func TestManifestBundleFilters(t *testing.T) {
 	tests := []struct {
 		name, reason  string
@@ -52,7 +52,8 @@ func TestManifestBundleFilters(t *testing.T) {
 	}
 }
 
-// TestManifestBundleOptions: each option that cannot be one level of a topic is named.
+// TestManifestBundleOptions checks that the error names the option that cannot be one level of a
+// topic.
 func TestManifestBundleOptions(t *testing.T) {
 	for field, o := range map[string]codec.ManifestBundleOptions{
 		"SourcesLevel":  {SourcesLevel: "a/b"},
@@ -66,7 +67,8 @@ func TestManifestBundleOptions(t *testing.T) {
 	}
 }
 
-// TestManifestBundleTopics: each kind of message goes to its topic, under the configured words, and is read there.
+// TestManifestBundleTopics checks that each kind of message is sent to its topic, with the
+// configured words, and is decoded from that topic.
 func TestManifestBundleTopics(t *testing.T) {
 	p, err := codec.NewManifestBundle(codec.ManifestBundleOptions{ClustersLevel: "consumers", SharedGroup: "hub"})
 	if err != nil {
@@ -111,7 +113,8 @@ func TestManifestBundleTopics(t *testing.T) {
 	}
 }
 
-// bundleSpec is a message as Decode gives it: with what agents note.
+// bundleSpec returns a message as Decode returns it, with the labels and annotations that agents
+// add.
 func bundleSpec() *codec.Spec {
 	m := newSpec()
 	m.WorkRef = bundleRef()

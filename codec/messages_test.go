@@ -25,7 +25,8 @@ var (
 	wholeTime = metav1.NewTime(time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC))
 )
 
-// sameMessage compares as Kubernetes does: nil and empty lists are one, times are instants.
+// sameMessage compares as Kubernetes does: nil and empty lists are equal, and times are compared as
+// instants.
 var sameMessage = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmp.Comparer(func(a, b metav1.Time) bool { return a.Equal(&b) }),
@@ -49,7 +50,8 @@ func workRef() codec.WorkRef {
 	}
 }
 
-// strictRef is how a peer names a work that knows only what the enhancement defines.
+// strictRef returns the reference of a work from a peer that supports only the attributes of the
+// enhancement.
 func strictRef() codec.WorkRef {
 	const id = "748d04ad-887a-44dd-b788-da1373227072"
 	return codec.WorkRef{ResourceID: id, Version: 3, Name: id}
@@ -61,7 +63,7 @@ func manifest(raw string) workv1.Manifest {
 	return m
 }
 
-// newWork makes a work that has something in each part of its spec.
+// newWork makes a work with a value in each part of its spec.
 func newWork() *workv1.ManifestWork {
 	w := &workv1.ManifestWork{}
 	w.Name, w.Namespace = "nginx", cluster
@@ -94,7 +96,7 @@ func newWork() *workv1.ManifestWork {
 	return w
 }
 
-// metadataOnly makes the work that a deletion carries.
+// metadataOnly makes a work without a spec, as a deletion contains it.
 func metadataOnly() *workv1.ManifestWork {
 	w := newWork()
 	w.Spec = workv1.ManifestWorkSpec{}

@@ -10,7 +10,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestNil: what is nil is told, or is nothing, and does not panic.
+// TestNil checks that nil arguments return an error or an empty result, and do not panic.
 func TestNil(t *testing.T) {
 	if codec.IsResync(nil) {
 		t.Error("no event is a resync")

@@ -12,7 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestPresenceRoundTrip takes the presence of both roles through each profile, also where one word begins all topics.
+// TestPresenceRoundTrip encodes and decodes the presence of both roles in each profile, including a
+// profile with the same first word in all topics.
 func TestPresenceRoundTrip(t *testing.T) {
 	other, err := codec.NewManifestBundle(codec.ManifestBundleOptions{SourcesLevel: "s", ClustersLevel: "consumers", SharedGroup: "g"})
 	if err != nil {
@@ -54,7 +55,8 @@ func TestPresenceRoundTrip(t *testing.T) {
 	}
 }
 
-// TestPresenceRefused: a presence that orders no processes, or is another role's, is an error on both sides.
+// TestPresenceRefused checks that Encode and Decode reject an incomplete or malformed presence, and
+// that Encode rejects a presence of both roles or of neither.
 func TestPresenceRefused(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	good := codec.Presence{Header: codec.Header{ID: "1", Source: "hub"}, Session: "a", Started: at}

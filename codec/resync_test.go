@@ -12,7 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestIsResync: requests for a comparison are told from news by their types, in every profile.
+// TestIsResync checks that IsResync distinguishes resync requests from other events by their types,
+// in every profile.
 func TestIsResync(t *testing.T) {
 	ref := codec.WorkRef{ResourceID: "id", Version: 3, Name: "nginx"}
 	work := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "nginx", Namespace: cluster}}

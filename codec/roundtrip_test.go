@@ -19,7 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// filler fills what the API types of any version have. Only what JSON cannot hold gets a function of its own.
+// filler fills API types of any version. Only types with values that JSON cannot represent have
+// their own function.
 func filler(f *randfill.Filler) *randfill.Filler {
 	return f.NumElements(1, 3).Funcs(
 		func(t *metav1.Time, c randfill.Continue) { // whole seconds
@@ -31,7 +32,7 @@ func filler(f *randfill.Filler) *randfill.Filler {
 	)
 }
 
-// fillWork fills the parts of a work that travel.
+// fillWork fills the parts of a work that are sent.
 func fillWork(f *randfill.Filler, h codec.Header, ref codec.WorkRef) *workv1.ManifestWork {
 	w := &workv1.ManifestWork{}
 	f.Fill(&w.Spec)
@@ -45,13 +46,13 @@ func fillWork(f *randfill.Filler, h codec.Header, ref codec.WorkRef) *workv1.Man
 	return w
 }
 
-// TestEveryFieldTravels fills the whole spec and the whole status, whatever the API has by now: a field that does
-// not survive fails here.
+// TestEveryFieldTravels fills the whole spec and the whole status, including fields of later API
+// versions. It fails if a field does not survive the round trip.
 func TestEveryFieldTravels(t *testing.T) {
 	for seed := range int64(200) {
 		f := filler(randfill.New().RandSource(rand.NewSource(seed)))
 		if seed < 100 {
-			f.NilChance(0) // everything is there
+			f.NilChance(0) // all fields are set
 		} else {
 			f.NilChance(.5)
 		}
@@ -68,7 +69,7 @@ func TestEveryFieldTravels(t *testing.T) {
 	}
 }
 
-// TestHashSurvivesTheWire checks that both sides compute the same hash.
+// TestHashSurvivesTheWire checks that sender and receiver compute the same hash.
 func TestHashSurvivesTheWire(t *testing.T) {
 	for seed := range int64(100) {
 		m := newStatus()
@@ -91,7 +92,8 @@ func TestHashSurvivesTheWire(t *testing.T) {
 	}
 }
 
-// TestRoundTrip draws messages with any strings and numbers: each is refused, or comes back as it was.
+// TestRoundTrip draws messages with arbitrary strings and numbers. Encode must refuse a message, or
+// Decode must return it unchanged.
 func TestRoundTrip(t *testing.T) {
 	encoded, refused := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -123,7 +125,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// normal fills in what Decode sets by default.
+// normal sets the values that Decode sets by default.
 func normal(m codec.Message) codec.Message {
 	switch m := m.(type) {
 	case *codec.Spec:
@@ -148,7 +150,7 @@ func normal(m codec.Message) codec.Message {
 		if n.Source == "" {
 			n.Broadcast = true
 		}
-		if n.Broadcast { // the topic does not name the source, the target does
+		if n.Broadcast { // the target names the source, because the topic does not
 			if n.TargetSource == "" {
 				n.TargetSource = n.Source
 			}
@@ -166,7 +168,7 @@ func normal(m codec.Message) codec.Message {
 func drawMessage(t *rapid.T) codec.Message {
 	usual := rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "resync", "clusters", "%41", "1:2", "ü"}), rapid.StringMatching(`[ -\"$-*,-.0-~]{1,6}`))
 	unusual := rapid.OneOf(rapid.Just(""), rapid.StringN(0, 3, -1), rapid.String())
-	// Mostly what passes: a message has many parts, and each can be refused.
+	// Most texts are valid: a message has many parts, and each part can be refused.
 	text := rapid.Custom(func(t *rapid.T) string {
 		if rapid.IntRange(0, 19).Draw(t, "any") == 0 {
 			return unusual.Draw(t, "text")

@@ -12,7 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// scanCases returns texts on both sides of each rule of JSON.
+// scanCases returns valid and invalid texts for each rule of JSON.
 func scanCases() []string {
 	return []string{
 		"", " ", "null", "nul", "nulls", "true", "tru", "false", "False", " null ", "\t\r\n1\n", "\v1", "\u00a01",
@@ -36,7 +36,7 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// TestScanDepth: the scanner stops where encoding/json would still go on.
+// TestScanDepth checks that the scanner rejects nesting that encoding/json still accepts.
 func TestScanDepth(t *testing.T) {
 	const depth = codec.MaxDepth + 1
 	for _, s := range []string{
@@ -49,7 +49,7 @@ func TestScanDepth(t *testing.T) {
 	}
 }
 
-// TestScanStaysInside cuts and fills the text so that reading beyond its end would be noticed.
+// TestScanStaysInside checks that the scanner rejects a text that is cut at any position.
 func TestScanStaysInside(t *testing.T) {
 	whole := []byte(`{"a":[1.5e3,true,"\u00e4",null,{"b":-7}],"c":"d"}`)
 	for i := range whole {
@@ -71,7 +71,7 @@ func TestStrings(t *testing.T) {
 	}
 }
 
-// checkString reads and writes one string.
+// checkString checks that Unquote and AppendString agree with encoding/json on one string.
 func checkString(t *testing.T, raw []byte, want string) {
 	t.Helper()
 	got, ok := codec.Unquote(bytes.TrimSpace(raw))

@@ -92,7 +92,7 @@ func TestSplitStatusResync(t *testing.T) {
 	})
 }
 
-// checkChunk checks one chunk's place and size.
+// checkChunk checks the index, the count, and the size of one chunk.
 func checkChunk(t *rapid.T, m codec.Message, chunk codec.Chunk, i, n, entries, limit int) {
 	_, e, err := codec.ManifestWork.Encode(m)
 	if err != nil {
@@ -116,7 +116,8 @@ func checkChunk(t *rapid.T, m codec.Message, chunk codec.Chunk, i, n, entries, l
 	}
 }
 
-// TestSplitLeavesErrorsToEncode splits what cannot be encoded.
+// TestSplitLeavesErrorsToEncode checks that lists which cannot be encoded are split without an
+// error, and that Encode returns the error.
 func TestSplitLeavesErrorsToEncode(t *testing.T) {
 	r := benchSpecResync(10)
 	r.ResyncID = ""

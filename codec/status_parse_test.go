@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// statusReaders are the two ways to read the data of a status event, for each profile.
+// statusReaders lists, for each profile, the two functions that read the data of a status event.
 var statusReaders = []struct {
 	profile codec.Profile
 	parse   func([]byte) (*workv1.ManifestWorkStatus, bool)
@@ -31,7 +31,8 @@ var statusReaders = []struct {
 	{codec.ManifestBundle, codec.ParseBundleStatus, codec.ReflectBundleStatus},
 }
 
-// sameReading checks that the parser reads data as reflection does, or leaves it to that. It reports which.
+// sameReading checks that the parser reads data as reflection does, or leaves the data to
+// reflection. It reports whether the parser read it.
 func sameReading(t *testing.T, data []byte) (parsed bool) {
 	t.Helper()
 	before := slices.Clone(data)
@@ -48,7 +49,7 @@ func sameReading(t *testing.T, data []byte) (parsed bool) {
 		if err != nil {
 			t.Fatalf("%s: the parser reads what reflection refuses: %v\n%s", r.profile.Name(), err, data)
 		}
-		if !reflect.DeepEqual(want, got) { // nil and empty are not the same
+		if !reflect.DeepEqual(want, got) { // distinguishes nil from empty
 			t.Fatalf("%s: -reflection +parser:\n%s\n%s", r.profile.Name(), cmp.Diff(want, got), data)
 		}
 		exactLists(t, got)
@@ -56,7 +57,7 @@ func sameReading(t *testing.T, data []byte) (parsed bool) {
 	return parsed
 }
 
-// exactLists checks that no list can grow into another one, or has room that nobody uses.
+// exactLists checks that lists have no spare capacity, so an append cannot overwrite another list.
 func exactLists(t *testing.T, s *workv1.ManifestWorkStatus) {
 	t.Helper()
 	exact := len(s.Conditions) == cap(s.Conditions) && len(s.ResourceStatus.Manifests) == cap(s.ResourceStatus.Manifests)
@@ -69,7 +70,8 @@ func exactLists(t *testing.T, s *workv1.ManifestWorkStatus) {
 	}
 }
 
-// statusCases are data that the parser must read as reflection does; usual is what it must not leave to reflection.
+// statusCases returns data that the parser must read as reflection does. The parser must not leave
+// cases with usual set to reflection.
 func statusCases() []struct {
 	name, data string
 	usual      bool
@@ -134,8 +136,8 @@ func TestParseStatus(t *testing.T) {
 	}
 }
 
-// TestParseStatusEveryField fills the whole status: what the API has by now must be read without reflection, else a
-// member is missing in the parser.
+// TestParseStatusEveryField fills the whole status. The parser must read all fields of the current
+// API without reflection: otherwise it lacks a member.
 func TestParseStatusEveryField(t *testing.T) {
 	for seed := range int64(300) {
 		f := filler(randfill.New().RandSource(rand.NewSource(seed))).NilChance(float64(seed%3)/4).NumElements(0, 5)
@@ -147,7 +149,7 @@ func TestParseStatusEveryField(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, ok := r.parse(e.Data()); !ok && seed%3 == 0 { // lists that are nil are null in a bundle
+			if _, ok := r.parse(e.Data()); !ok && seed%3 == 0 { // nil lists are null in a bundle
 				t.Fatalf("seed %d: %s leaves it to reflection:\n%s", seed, r.profile.Name(), e.Data())
 			}
 			sameReading(t, e.Data())
@@ -160,7 +162,7 @@ func TestParseStatusEveryField(t *testing.T) {
 	}
 }
 
-// TestParseStatusBlocks reads more and longer strings than fit into one block.
+// TestParseStatusBlocks parses more and longer strings than one block can store.
 func TestParseStatusBlocks(t *testing.T) {
 	s := &workv1.ManifestWorkStatus{}
 	for i := range 600 {
@@ -177,7 +179,8 @@ func TestParseStatusBlocks(t *testing.T) {
 	}
 }
 
-// TestWords checks the order that the search relies on, and that a word is found and costs nothing.
+// TestWords checks that the words are sorted, which the search requires, and that known and other
+// words are read correctly.
 func TestWords(t *testing.T) {
 	if !slices.IsSorted(codec.Words) {
 		t.Error("the words are not sorted")
@@ -193,7 +196,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// FuzzParseStatus holds the parser against reflection.
+// FuzzParseStatus compares the parser with reflection.
 func FuzzParseStatus(f *testing.F) {
 	for _, tc := range statusCases() {
 		f.Add([]byte(tc.data))

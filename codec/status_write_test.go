@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// sameWriting checks that the writer writes what reflection does, in both orders.
+// sameWriting checks that the writer writes the same as reflection, in both orders.
 func sameWriting(t *testing.T, s *workv1.ManifestWorkStatus) {
 	t.Helper()
 	data, err := codec.MarshalStatus(s)
@@ -25,7 +25,7 @@ func sameWriting(t *testing.T, s *workv1.ManifestWorkStatus) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// encoding/json escapes more than it has to.
+	// encoding/json escapes more than necessary.
 	if got, want := normalText(t, data), normalText(t, later); got != want {
 		t.Fatalf("written:\n%s\nby reflection:\n%s", got, want)
 	}
@@ -39,7 +39,8 @@ func sameWriting(t *testing.T, s *workv1.ManifestWorkStatus) {
 	}
 }
 
-// normalText writes the strings in JSON text with the fewest escapes; the order of members stays.
+// normalText rewrites the strings in JSON text with the fewest escapes. It keeps the order of
+// members.
 func normalText(t *testing.T, data []byte) string {
 	t.Helper()
 	if !codec.Valid(data) {
@@ -64,7 +65,7 @@ func normalText(t *testing.T, data []byte) string {
 	return string(out)
 }
 
-// TestWriteStatusEveryField fills the whole status, with lists that are nil, empty and full.
+// TestWriteStatusEveryField fills the whole status, with nil, empty and full lists.
 func TestWriteStatusEveryField(t *testing.T) {
 	if !codec.WritesAll() {
 		t.Fatal("the API has fields that the writer does not know: it is not used")
@@ -76,7 +77,7 @@ func TestWriteStatusEveryField(t *testing.T) {
 	}
 }
 
-// TestWriteStatusOdd writes what random values seldom are.
+// TestWriteStatusOdd writes values that random statuses seldom contain.
 func TestWriteStatusOdd(t *testing.T) {
 	integer := func(n int64) workv1.FeedbackValue {
 		return workv1.FeedbackValue{Value: workv1.FieldValue{Type: workv1.Integer, Integer: &n}}
@@ -95,7 +96,7 @@ func TestWriteStatusOdd(t *testing.T) {
 	}
 }
 
-// FuzzWriteStatus fills statuses from the fuzzer's bytes.
+// FuzzWriteStatus fills statuses from the fuzzer's bytes and compares the writer with reflection.
 func FuzzWriteStatus(f *testing.F) {
 	f.Add([]byte{1, 2, 3})
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -23,7 +23,8 @@ var sameEvent = cmp.Options{
 	cmp.Comparer(func(a, b []byte) bool { return string(a) == string(b) }),
 }
 
-// TestStructuredInterop writes with one implementation and reads with the other.
+// TestStructuredInterop checks that this package and the CloudEvents SDK read the output of each
+// other.
 func TestStructuredInterop(t *testing.T) {
 	for _, tc := range goldenCases() {
 		t.Run(tc.name, func(t *testing.T) {
@@ -60,7 +61,7 @@ func TestStructuredInterop(t *testing.T) {
 	}
 }
 
-// newEvent makes an event that has every attribute and each type of extension.
+// newEvent makes an event with all attributes and each type of extension.
 func newEvent() *ce.Event {
 	subject, contentType := "a subject", "application/json"
 	return &ce.Event{
@@ -143,7 +144,7 @@ func TestAppendStructuredRefuses(t *testing.T) {
 	}
 }
 
-// TestStructuredV03 writes an event of the older specification under 1.0.
+// TestStructuredV03 checks that an event of version 0.3 is written as version 1.0.
 func TestStructuredV03(t *testing.T) {
 	e := ce.New(ce.CloudEventsVersionV03)
 	e.SetID("1")
@@ -245,7 +246,8 @@ func TestParseStructuredRefuses(t *testing.T) {
 	}
 }
 
-// TestParseStructuredSharesData checks that data is a slice of the payload that cannot grow into what follows.
+// TestParseStructuredSharesData checks that data is a slice of the payload, and that an append to
+// it cannot overwrite the rest of the payload.
 func TestParseStructuredSharesData(t *testing.T) {
 	payload := []byte(`{"specversion":"1.0","id":"1","source":"/s","type":"t","data":{"a":1},"z":"1"}`)
 	e, err := codec.ParseStructured(payload)

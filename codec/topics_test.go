@@ -37,8 +37,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestFiltersMatchTopics holds each message's topic against the filters of the side that shall get it, and of the
-// side that shall not.
+// TestFiltersMatchTopics checks that the filters of the receiving side match each message's topic,
+// and that those of the other side do not.
 func TestFiltersMatchTopics(t *testing.T) {
 	for _, tc := range goldenCases() {
 		forAgent := false
@@ -77,7 +77,8 @@ func matchesAny(filters []string, topic string) bool {
 	return false
 }
 
-// TestTopicsWithFixedWords uses names that are words of the topics: nothing may be mistaken for something else.
+// TestTopicsWithFixedWords uses the fixed words of the topics as names. Decode must return the
+// correct source, cluster, and type.
 func TestTopicsWithFixedWords(t *testing.T) {
 	words := []string{"sources", "resync", "clusters", "manifests", "manifestsstatus", "specresync", "statusresync"}
 	for _, s := range words {

@@ -35,7 +35,7 @@ func message(topic, id string) cloudevents.Message {
 	return cloudevents.Message{Topic: topic, Event: event(id)}
 }
 
-// fixture runs in a synctest bubble: after synctest.Wait, everything that can happen has happened.
+// fixture runs in a synctest bubble: after synctest.Wait, all goroutines of the bubble are blocked.
 type fixture struct {
 	t   *testing.T
 	bus *memory.Bus
@@ -56,7 +56,7 @@ func (f *fixture) connect(o cloudevents.ConnectOptions) cloudevents.Conn {
 	return conn
 }
 
-// receiver returns a connection and a function that returns the ids that it received.
+// receiver returns a connection, and a function that returns the ids of its received events.
 func (f *fixture) receiver(filters ...string) (cloudevents.Conn, func() []string) {
 	var mu sync.Mutex
 	ids := []string{}
@@ -72,7 +72,7 @@ func (f *fixture) receiver(filters ...string) (cloudevents.Conn, func() []string
 	}
 }
 
-// publish hands over messages and appends what done gets to results.
+// publish publishes messages and appends the arguments of done to results.
 func (f *fixture) publish(conn cloudevents.Conn, results *[]error, topic string, ids ...string) {
 	f.t.Helper()
 	for _, id := range ids {
@@ -87,7 +87,7 @@ func bubble(t *testing.T, test func(f *fixture)) {
 	synctest.Test(t, func(t *testing.T) { test(&fixture{t: t, bus: memory.New()}) })
 }
 
-// TestIntercept: a test can lose, repeat, change, delay and reorder messages.
+// TestIntercept checks that a test can lose, repeat, change, delay and reorder messages.
 func TestIntercept(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		conn, got := f.receiver("#")
@@ -105,7 +105,7 @@ func TestIntercept(t *testing.T) {
 				held = func() { deliver(m) }
 			case "delayed":
 				go func() {
-					time.Sleep(time.Hour) // of the bubble's time
+					time.Sleep(time.Hour) // in virtual time
 					deliver(m)
 				}()
 			default:
@@ -137,7 +137,7 @@ func TestIntercept(t *testing.T) {
 	})
 }
 
-// TestInvalidEventIsRefused: an intercepted message can be made into something that is not a CloudEvent.
+// TestInvalidEventIsRefused checks that a message that Intercept makes invalid is passed to Refuse.
 func TestInvalidEventIsRefused(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		var refused []string
@@ -158,7 +158,8 @@ func TestInvalidEventIsRefused(t *testing.T) {
 	})
 }
 
-// TestPublishRefusesWhatNoBrokerTakes keeps tests on the bus honest.
+// TestPublishRefusesWhatNoBrokerTakes checks that Publish rejects invalid topics and events, as a
+// broker does.
 func TestPublishRefusesWhatNoBrokerTakes(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		conn := f.connect(cloudevents.ConnectOptions{})
@@ -175,7 +176,8 @@ func TestPublishRefusesWhatNoBrokerTakes(t *testing.T) {
 	})
 }
 
-// TestDisconnect: links are cut, what was under way is given up, and nobody gets in before Reconnect.
+// TestDisconnect checks that Disconnect ends connections and gives up messages in flight. No client
+// can connect before Reconnect.
 func TestDisconnect(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		conn, got := f.receiver("#")
@@ -206,8 +208,8 @@ func TestDisconnect(t *testing.T) {
 	})
 }
 
-// TestReceiverBehind: acknowledgements wait when a receiver has QueueLength messages before it, and nothing
-// is lost.
+// TestReceiverBehind checks that acknowledgements wait while QueueLength messages wait for a
+// receiver, and that no message is lost.
 func TestReceiverBehind(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		gate := make(chan struct{})
@@ -244,7 +246,7 @@ func TestReceiverBehind(t *testing.T) {
 	})
 }
 
-// TestReceiverGone: a publisher does not wait for a receiver that is closed.
+// TestReceiverGone checks that a publisher does not wait for a closed receiver.
 func TestReceiverGone(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		gate := make(chan struct{})
@@ -269,7 +271,8 @@ func TestReceiverGone(t *testing.T) {
 	})
 }
 
-// TestSharedSubscriptionTakesTurns: members are served in turn, also after one left.
+// TestSharedSubscriptionTakesTurns checks that members of a group receive in turn, also after a
+// member has left.
 func TestSharedSubscriptionTakesTurns(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		a, gotA := f.receiver("$share/g/t")
@@ -290,7 +293,8 @@ func TestSharedSubscriptionTakesTurns(t *testing.T) {
 	})
 }
 
-// TestOverlappingFilters: one connection gets a message once.
+// TestOverlappingFilters checks that a connection receives a message once, even if several filters
+// match.
 func TestOverlappingFilters(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		conn, got := f.receiver("a/b", "a/+", "#", "a/b")

@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/transporttest"
 )
 
-// harness has every ability but sessions, which the bus does not keep.
+// harness has all abilities except sessions, which the bus does not support.
 type harness struct{ bus *memory.Bus }
 
 func (h harness) Transport(*testing.T) cloudevents.Transport { return h.bus.Transport() }
@@ -34,8 +34,8 @@ func (h harness) Limited(_ *testing.T, limit int) cloudevents.Transport {
 	return bus.Transport()
 }
 
-// PublishRaw smuggles an event past Publish, which would refuse it, by way of Intercept. What its payload is
-// does not matter: it is not a CloudEvent.
+// PublishRaw delivers an invalid event by way of Intercept, because Publish would reject it. It
+// ignores the payload.
 func (h harness) PublishRaw(t *testing.T, topic string, _ []byte) {
 	h.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
 		deliver(cloudevents.Message{Topic: m.Topic})

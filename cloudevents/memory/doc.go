@@ -9,7 +9,7 @@
 //	source, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
 //	agent, err := work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: "cluster1"})
 //
-// # What it guarantees
+// # Guarantees
 //
 // A message reaches every connection with a matching filter, once per connection, and one member of
 // each matching share group, in turn. Messages of one connection arrive everywhere in the order of
@@ -26,7 +26,7 @@
 // dropped while its receiver is connected. Two receivers that publish to each other from within
 // Receive can fill both queues. They then wait for each other until one connection ends.
 //
-// # Trouble on demand
+// # Failures on demand
 //
 // A test can make the bus fail like a real broker. [Bus.Disconnect] ends every connection and
 // refuses new ones until [Bus.Reconnect]; [Bus.Stall] stops all delivery until [Bus.Resume];

@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 )
 
-// One connection subscribes, another publishes; both transports belong to one bus.
+// One connection subscribes and another publishes. Both transports belong to one bus.
 func Example() {
 	ctx := context.Background()
 	bus := memory.New()
@@ -56,7 +56,7 @@ func Example() {
 	// acknowledged: true
 }
 
-// A test loses every second message on purpose, to see what its program makes of it.
+// A test loses every second message on purpose.
 func ExampleBus_Intercept() {
 	ctx := context.Background()
 	bus := memory.New()
@@ -92,7 +92,7 @@ func ExampleBus_Intercept() {
 	// Output: 1 3
 }
 
-// Each source and each agent takes a transport of its own; a second claim of one is refused.
+// Each source and each agent needs its own transport. A second claim of a transport fails.
 func ExampleNew() {
 	bus := memory.New()
 	transport := bus.Transport()

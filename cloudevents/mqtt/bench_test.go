@@ -24,14 +24,16 @@ import (
 const (
 	benchData  = 1500 // bytes
 	benchTopic = "/sources/hub/clusters/cluster1/manifests"
-	// benchAhead bounds the messages that were published and not yet received, so that no queue overflows.
+	// benchAhead limits the messages that are published but not yet received, so no queue
+	// overflows.
 	benchAhead = 512
-	// benchWorkers is how many goroutines publish where each waits for its acknowledgement.
+	// benchWorkers is the number of goroutines that publish and wait for each acknowledgement.
 	benchWorkers = 16
 )
 
-// BenchmarkPublish: one message of 1,500 bytes published, acknowledged and received. "raw" is paho.Client with
-// its own session, the same bytes, and no events: the floor.
+// BenchmarkPublish measures one message of 1,500 bytes that is published, acknowledged and
+// received. "raw" is the lower bound: paho.Client with its own session, the same bytes, and no
+// events.
 func BenchmarkPublish(b *testing.B) {
 	brokers := []struct {
 		name  string
@@ -127,7 +129,7 @@ func benchWorkersPublish(b *testing.B, addr string, binary bool) {
 	})
 }
 
-// benchLoop runs publish in benchWorkers goroutines and waits until everything was received.
+// benchLoop runs publish in benchWorkers goroutines and waits until all messages were received.
 func benchLoop(b *testing.B, ahead chan struct{}, publish func() error) {
 	jobs := make(chan struct{})
 	finished := make(chan error, benchWorkers)
@@ -156,7 +158,7 @@ func benchLoop(b *testing.B, ahead chan struct{}, publish func() error) {
 	drain(ahead)
 }
 
-// drain waits until everything was received: then there is room for as much as there ever is.
+// drain waits until all messages were received: then all of ahead is free.
 func drain(ahead chan struct{}) {
 	for range benchAhead {
 		ahead <- struct{}{}
@@ -188,7 +190,7 @@ func benchPipelined(b *testing.B, addr string, binary bool) {
 		}
 	}
 	drain(ahead)
-	unacknowledged.Wait() // what was received may still be unacknowledged
+	unacknowledged.Wait() // received messages may still be unacknowledged
 	for _, conn := range []cloudevents.Conn{subscriber, publisher} {
 		if err := conn.Err(); err != nil {
 			b.Error(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 )
 
-// TestConnectGivesUpTCP: against a host that does not even answer the TCP handshake, here one whose queue of
-// connections is full.
+// TestConnectGivesUpTCP checks the time limits of Connect if the host does not answer the TCP
+// handshake. Here the connection queue of the host is full.
 func TestConnectGivesUpTCP(t *testing.T) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

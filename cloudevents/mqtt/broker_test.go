@@ -21,20 +21,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// embedded is a mochi broker in the test's process.
+// embedded is a mochi broker that runs in the test process.
 type embedded struct {
 	server *mochi.Server
 	addr   string
 	stop   func() // may be called more than once
 }
 
-// embeddedOptions configures it.
+// embeddedOptions configures an embedded broker.
 type embeddedOptions struct {
 	tls           *tls.Config
 	maxPacketSize uint32
-	users         map[string]string // nil: anybody
-	denied        map[string]bool   // filters and topics that are refused
-	full          *atomic.Bool      // while it is true, what is published is over a quota
+	users         map[string]string // nil accepts all users
+	denied        map[string]bool   // filters and topics that the broker refuses
+	full          *atomic.Bool      // while it is true, published messages exceed a quota
 }
 
 func (e embedded) url() string { return "mqtt://" + e.addr }
@@ -64,7 +64,7 @@ func startEmbedded(t testing.TB, o embeddedOptions) embedded {
 
 func newEmbedded(listener net.Listener, o embeddedOptions) (*mochi.Server, error) {
 	capabilities := mochi.NewDefaultServerCapabilities()
-	// Beyond these it drops messages although their publisher got a success.
+	// Beyond these limits mochi drops messages although it acknowledges them.
 	capabilities.MaximumInflight = 65535
 	capabilities.MaximumClientWritesPending = 65535
 	capabilities.MaximumPacketSize = o.maxPacketSize
@@ -81,8 +81,8 @@ func newEmbedded(listener net.Listener, o embeddedOptions) (*mochi.Server, error
 	return server, nil
 }
 
-// awaitNoClients waits, for some seconds at most, until the broker has seen the end of every connection. While it
-// is about to, mochi's Close may block for good: it takes a read lock within the same read lock.
+// awaitNoClients waits up to 5 s until the broker has seen the end of all connections. Before that,
+// Close of mochi may deadlock: it takes a read lock again that it already has.
 func awaitNoClients(server *mochi.Server) {
 	deadline := time.Now().Add(5 * time.Second)
 	for atomic.LoadInt64(&server.Info.ClientsConnected) > 0 && time.Now().Before(deadline) {
@@ -90,7 +90,7 @@ func awaitNoClients(server *mochi.Server) {
 	}
 }
 
-// hook decides who may do what.
+// hook implements the authentication, the access rules, and the quota of the broker.
 type hook struct {
 	mochi.HookBase
 	options embeddedOptions
@@ -103,8 +103,8 @@ func (h *hook) Provides(b byte) bool {
 	return b == mochi.OnConnectAuthenticate || b == mochi.OnACLCheck || b == mochi.OnConnect || b == mochi.OnPublish
 }
 
-// OnConnect ends an older connection with the same client ID and waits until it is gone: mochi removes subscriptions by
-// client ID, those of the new connection too when it comes in between.
+// OnConnect ends an older connection with the same client ID and waits for its end. mochi removes
+// subscriptions by client ID, and would otherwise also remove those of the new connection.
 func (h *hook) OnConnect(cl *mochi.Client, _ packets.Packet) error {
 	old, ok := h.server.Clients.Get(cl.ID)
 	if !ok || old.Properties.Props.SessionExpiryInterval > 0 {

@@ -22,8 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
-// TestClearText: who listens on the way reads neither password nor anything else where the scheme says TLS. That
-// the listener can hear at all shows where it does not.
+// TestClearText checks that an eavesdropper reads neither the password nor anything else if the
+// scheme uses TLS. Links without TLS prove that the test can read the traffic.
 func TestClearText(t *testing.T) {
 	ca, folder := certtest.New(t), t.TempDir()
 	caFile := ca.Write(t, folder, "ca")
@@ -52,7 +52,8 @@ func TestClearText(t *testing.T) {
 			waitFor(t, "the link to end", func() bool { return proxy.Links() == 0 })
 			for _, word := range words {
 				found := strings.Contains(heard.String(), word)
-				// A WebSocket masks what the client sends. That is no secrecy, and the query is not masked.
+				// A WebSocket masks the data from the client. The mask is not encryption, and the
+				// query is not masked.
 				if row.clear && !found && word != "t0ken" || options.CAFile != "" && found || scheme == "ws" && word == "t0ken" && !found {
 					t.Errorf("%q was heard: %v", word, found)
 				}
@@ -61,14 +62,14 @@ func TestClearText(t *testing.T) {
 	}
 }
 
-// trap listens in clear text and counts who comes.
+// trap listens in clear text and counts connections.
 func trap(t *testing.T) (addr string, visits *atomic.Int64) {
 	visits = new(atomic.Int64)
 	return fake(t, func(net.Conn) { visits.Add(1) }), visits
 }
 
-// TestNoRedirect: neither an HTTP redirect nor a broker that names another leads the client anywhere, least of all to
-// where its password is readable.
+// TestNoRedirect checks that the client follows neither an HTTP redirect nor a Server Reference of
+// a broker, in particular not to a server without TLS.
 func TestNoRedirect(t *testing.T) {
 	addr, visits := trap(t)
 	for _, code := range []int{301, 302, 303, 307, 308} {
@@ -97,8 +98,8 @@ func TestNoRedirect(t *testing.T) {
 	}
 }
 
-// TestEchoedSecrets: a peer that repeats what it gets, so that error texts could quote it, and a
-// server that puts it into its own words.
+// TestEchoedSecrets checks that errors contain no secrets, even if a peer echoes its input or a
+// server repeats the request in its response.
 func TestEchoedSecrets(t *testing.T) {
 	echo := fake(t, func(conn net.Conn) {
 		buf := make([]byte, 4<<10)
@@ -147,7 +148,7 @@ func TestEchoedSecrets(t *testing.T) {
 		if err == nil {
 			t.Errorf("LoadOptions takes %q", content)
 		}
-		if content != "s3cret: x\npassword: x" { // s3cret is a key there, and not a word
+		if content != "s3cret: x\npassword: x" { // here s3cret is the name of a key
 			j.print(err)
 		}
 	}

@@ -23,16 +23,17 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
-// harness has every ability. All transports reach the broker through a proxy that can cut and stall.
+// harness has all abilities. All transports reach the broker through a proxy that can cut and stall
+// links.
 type harness struct {
 	scheme string // default: mqtt
 	path   string
 	proxy  *tcpproxy.Proxy
-	broker string // host:port, for those who go past the proxy
+	broker string // host:port, without the proxy
 	binary bool
-	// afterCut waits until the broker has seen the cut; nil where it need not.
+	// afterCut waits until the broker has seen the cut; nil if that is not necessary.
 	afterCut func()
-	// limited starts another broker, with a packet limit, and returns the options for it.
+	// limited starts another broker with a packet limit, and returns options for it.
 	limited func(t *testing.T, limit int) mqtt.Options
 }
 
@@ -77,7 +78,7 @@ func (h harness) PublishRaw(t *testing.T, topic string, payload []byte) {
 	publishRaw(t, h.broker, &paho.Publish{QoS: 1, Topic: topic, Payload: payload})
 }
 
-// publishRaw publishes with paho alone.
+// publishRaw publishes with paho, without the transport.
 func publishRaw(t testing.TB, addr string, messages ...*paho.Publish) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -107,7 +108,7 @@ func TestConformanceEmbedded(t *testing.T) {
 				broker:   broker.addr,
 				binary:   mode.binary,
 				afterCut: func() { awaitNoClients(broker.server) },
-				// mochi does not announce its limit, so here the client has its own.
+				// mochi does not announce its limit, so the client sets the same limit.
 				limited: func(t *testing.T, limit int) mqtt.Options {
 					broker := startEmbedded(t, embeddedOptions{maxPacketSize: uint32(limit)})
 					return mqtt.Options{BrokerURL: broker.url(), MaxPacketSize: uint32(limit)}
@@ -117,7 +118,8 @@ func TestConformanceEmbedded(t *testing.T) {
 	}
 }
 
-// TestConformanceWebSocket: the same through WebSockets, whose messages have other bounds than packets.
+// TestConformanceWebSocket runs the conformance tests over WebSockets. Their messages do not end
+// where packets end.
 func TestConformanceWebSocket(t *testing.T) {
 	broker := startEmbedded(t, embeddedOptions{})
 	server := httptest.NewServer(bridge(broker.addr))

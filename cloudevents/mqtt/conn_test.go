@@ -22,7 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
-// waitFor polls, where there is nothing to wait on.
+// waitFor polls a condition that cannot be waited for otherwise.
 func waitFor(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !condition(); runtime.Gosched() {
@@ -32,7 +32,7 @@ func waitFor(t testing.TB, what string, condition func() bool) {
 	}
 }
 
-// TestHalfOpenLink: silence is noticed after one and a half times KeepAlive.
+// TestHalfOpenLink checks that a silent broker is detected after 1.5 times KeepAlive.
 func TestHalfOpenLink(t *testing.T) {
 	t.Parallel()
 	broker := startEmbedded(t, embeddedOptions{})
@@ -47,7 +47,8 @@ func TestHalfOpenLink(t *testing.T) {
 	}
 }
 
-// TestPingsKeepIdleLink: the broker, which gives up after one and a half times KeepAlive, hears of us.
+// TestPingsKeepIdleLink checks that the client pings on an idle link. A broker closes connections
+// that are silent for 1.5 times KeepAlive.
 func TestPingsKeepIdleLink(t *testing.T) {
 	t.Parallel()
 	broker := startEmbedded(t, embeddedOptions{})
@@ -67,7 +68,7 @@ func TestPingsKeepIdleLink(t *testing.T) {
 	}
 }
 
-// TestCheckLink: when to ping and when to give up, with KeepAlive 8 s.
+// TestCheckLink checks when the client pings and when it gives up, with a KeepAlive of 8 s.
 func TestCheckLink(t *testing.T) {
 	const s = time.Second
 	table := []struct {
@@ -93,7 +94,7 @@ func TestCheckLink(t *testing.T) {
 	}
 }
 
-// TestBrokerEndsConnection: Err holds the broker's reason.
+// TestBrokerEndsConnection checks that Err returns the broker's reason.
 func TestBrokerEndsConnection(t *testing.T) {
 	t.Run("SessionTakenOver", func(t *testing.T) {
 		url := startEmbedded(t, embeddedOptions{}).url()
@@ -110,7 +111,7 @@ func TestBrokerEndsConnection(t *testing.T) {
 		broker := mosquitto.Start(t, mosquitto.Options{})
 		first := connect(t, mqtt.Options{BrokerURL: broker.URL(), ClientID: "one"})
 		second := connect(t, mqtt.Options{BrokerURL: broker.URL(), ClientID: "one"})
-		// Mosquitto 2.0.11 closes the connection in both cases and says no word.
+		// Mosquitto 2.0.11 closes the connection in both cases without a reason.
 		wantError(t, ended(t, first), "the broker closed the connection")
 		broker.Stop()
 		wantError(t, ended(t, second), "the broker closed the connection")
@@ -129,7 +130,8 @@ func TestBrokerEndsConnection(t *testing.T) {
 	})
 }
 
-// TestMalformedPackets: bytes that are not MQTT end the connection, and nothing else.
+// TestMalformedPackets checks that bytes which are not MQTT end the connection, and do no other
+// harm.
 func TestMalformedPackets(t *testing.T) {
 	table := map[string][]byte{
 		"length of five bytes":        {0x30, 0xff, 0xff, 0xff, 0xff, 0x7f},
@@ -147,7 +149,7 @@ func TestMalformedPackets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			addr := fake(t, func(conn net.Conn) {
 				saying(packet)(conn)
-				_ = conn.(*net.TCPConn).CloseWrite() // what is cut off ends here
+				_ = conn.(*net.TCPConn).CloseWrite() // ends a truncated packet
 			})
 			conn := connectWith(t, mqtt.Options{BrokerURL: "mqtt://" + addr}, nil, "topic")
 			wantError(t, ended(t, conn), "connection to mqtt://")
@@ -155,7 +157,7 @@ func TestMalformedPackets(t *testing.T) {
 	}
 }
 
-// TestStrayAcknowledgements: identifiers that are not in use do no harm.
+// TestStrayAcknowledgements checks that acknowledgements with unused identifiers are ignored.
 func TestStrayAcknowledgements(t *testing.T) {
 	publishPacket := []byte{0x32, 0, 0, 5, 't', 'o', 'p', 'i', 'c', 0, 1, 0}
 	payload, err := json.Marshal(sampleEvent())
@@ -184,7 +186,8 @@ func TestStrayAcknowledgements(t *testing.T) {
 	}
 }
 
-// TestPublishRefused: done gets the broker's reason, and the connection lives on.
+// TestPublishRefused checks that done receives the broker's reason, and that the connection stays
+// open.
 func TestPublishRefused(t *testing.T) {
 	t.Run("NotAuthorized", func(t *testing.T) {
 		broker := startEmbedded(t, embeddedOptions{denied: map[string]bool{"secret": true}})
@@ -211,7 +214,8 @@ func TestPublishRefused(t *testing.T) {
 	})
 }
 
-// TestOptionCapsPacketSize: the lower of two limits counts, and a limit of ours is not told to the broker.
+// TestOptionCapsPacketSize checks that the lower of the limits of broker and client applies, and
+// that the client does not announce its own limit.
 func TestOptionCapsPacketSize(t *testing.T) {
 	limited := mosquitto.Start(t, mosquitto.Options{MaxPacketSize: 10_000}).URL()
 	for _, row := range []struct{ option, want int }{{0, 10_000}, {5000, 5000}, {20_000, 10_000}} {
@@ -229,10 +233,10 @@ func TestOptionCapsPacketSize(t *testing.T) {
 	<-received
 }
 
-// TestUnreliableFlood: messages of QoS 0, for which a broker keeps no window, do not keep acknowledgements from
-// a Receive that waits for them.
+// TestUnreliableFlood checks that a flood of messages with QoS 0, which have no window, does not
+// block acknowledgements. Receive waits for these.
 func TestUnreliableFlood(t *testing.T) {
-	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1}) // a window of one: each Publish waits for the one before
+	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1}) // with a window of 1, each Publish waits for the previous acknowledgement
 	var answerer atomic.Value
 	var received, dropped atomic.Int64
 	var closing atomic.Bool
@@ -246,7 +250,7 @@ func TestUnreliableFlood(t *testing.T) {
 			received.Add(1)
 			answer := cloudevents.Message{Topic: "answer", Event: m.Event}
 			err := answerer.Load().(cloudevents.Conn).Publish(t.Context(), answer, func(error) {})
-			if err != nil && !closing.Load() { // some of the flood may come after the last message
+			if err != nil && !closing.Load() { // parts of the flood may arrive after the last message
 				t.Errorf("Publish from within Receive: %v", err)
 			}
 			if m.Event.ID() == "last" {
@@ -293,7 +297,7 @@ func TestUnreliableFlood(t *testing.T) {
 	t.Logf("received %d, dropped %d of %d messages of QoS 0", received.Load()-1, dropped.Load(), count)
 }
 
-// BenchmarkConnection measures what an idle connection keeps in memory.
+// BenchmarkConnection measures the memory of an idle connection.
 func BenchmarkConnection(b *testing.B) {
 	broker := mosquitto.Start(b, mosquitto.Options{})
 	const count = 500

@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// silences are peers that accept a connection and stop answering, at each stage of Connect.
+// silences returns peers that accept a connection and stop answering, at each stage of Connect.
 func silences(t *testing.T) []struct{ name, url, stage string } {
 	ca := certtest.New(t)
 	server := ca.Issue(t, "127.0.0.1")
@@ -47,9 +47,10 @@ func insecure(url string) *tls.Config {
 	return nil
 }
 
-// TestConnectGivesUp: against a peer that is silent, by ConnectTimeout and by the context.
+// TestConnectGivesUp checks that Connect returns when ConnectTimeout or its context ends, if the
+// peer is silent.
 func TestConnectGivesUp(t *testing.T) {
-	const patient = 1500 * time.Millisecond // a busy machine takes its time for what comes before the silence
+	const patient = 1500 * time.Millisecond // on a busy machine the steps before the silence are slow
 	for _, row := range silences(t) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +81,8 @@ func TestConnectGivesUp(t *testing.T) {
 	}
 }
 
-// TestConnectErrors: what, where, what to do, and whether to try again at once.
+// TestConnectErrors checks that errors contain the cause, the address and a solution, and whether a
+// failure is permanent.
 func TestConnectErrors(t *testing.T) {
 	hangUp := fake(t, func(conn net.Conn) { _ = conn.Close() })
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
@@ -136,7 +138,7 @@ func TestConnectErrors(t *testing.T) {
 	}
 }
 
-// TestSubscriptionRefused: the error names the filter.
+// TestSubscriptionRefused checks that the error names the filter.
 func TestSubscriptionRefused(t *testing.T) {
 	broker := startEmbedded(t, embeddedOptions{denied: map[string]bool{"secret/#": true}})
 	_, err := newTransport(t, mqtt.Options{BrokerURL: broker.url()}).Connect(t.Context(), connectOptions(t, nil, "open", "secret/#", "other"))
@@ -156,7 +158,8 @@ func TestSubscriptionRefused(t *testing.T) {
 	wantError(t, err, `topic filter "topic" was granted QoS 0 only`)
 }
 
-// TestOptionalSubscriptionRefused: the connection goes on without it, and the client is told why.
+// TestOptionalSubscriptionRefused checks that the connection opens without the optional
+// subscription, and that Denied receives the reason.
 func TestOptionalSubscriptionRefused(t *testing.T) {
 	broker := startEmbedded(t, embeddedOptions{denied: map[string]bool{"secret/#": true}})
 	o := connectOptions(t, nil, "open")
@@ -175,7 +178,8 @@ func TestOptionalSubscriptionRefused(t *testing.T) {
 	wantError(t, denied["secret/#"], `topic filter "secret/#": not authorized (SUBACK 0x87)`)
 }
 
-// TestCredentials: a wrong password is said to be one, and the file is read for each connection.
+// TestCredentials checks that the error names a wrong password, and that the password file is read
+// for each connection.
 func TestCredentials(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	brokers := map[string]string{
@@ -203,7 +207,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestClientID: made from the claim's name and stable, or as given.
+// TestClientID checks that a generated client ID begins with the claimed name and is stable, and
+// that a given client ID is used unchanged.
 func TestClientID(t *testing.T) {
 	broker := startEmbedded(t, embeddedOptions{})
 	names := func() (list []string) {

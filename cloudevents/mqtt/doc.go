@@ -14,7 +14,7 @@
 // [New] checks the options; it uses neither network nor files. [LoadOptions] reads the same options
 // from YAML. One Transport serves one source or agent.
 //
-// # What it guarantees
+// # Guarantees
 //
 // Everything is published and subscribed with QoS 1. A message is acknowledged to the broker after
 // Receive returned. Many published messages are in flight at once, up to the broker's Receive
@@ -24,7 +24,7 @@
 // acknowledgement.
 //
 // Without Options.SessionExpiry the broker discards the session when the connection ends. With it,
-// the broker keeps messages for the client while it is away, within its own queue limits.
+// the broker keeps messages for a disconnected client, within its own queue limits.
 // Subscriptions of the kept session stay too, also those that a later version no longer requests.
 // Unacknowledged messages of the client are not part of the session: the Engine publishes them
 // again.
@@ -50,7 +50,7 @@
 // Transport or connection. The only exception is fmt on an unexported field of your own struct,
 // since fmt calls no methods there: use PasswordFile in such a place.
 //
-// # What the broker refuses
+// # Refused messages
 //
 // A broker may refuse a message and keep the connection. Some reasons may end soon: quota exceeded,
 // unspecified error, implementation specific error, server busy. Then done receives a
@@ -59,7 +59,7 @@
 // authorized, the message waits for the next connection. All errors but TooLargeError wrap a
 // [*ReasonError].
 //
-// # What an event looks like
+// # Event format
 //
 // In structured mode the payload is the event in the CloudEvents JSON format and the content type
 // is application/cloudevents+json. In binary mode the payload is the event's data, and the content
@@ -71,7 +71,7 @@
 // An attribute that is longer than 65,535 bytes fits no user property: in binary mode such an event
 // is refused as too large. paho would truncate it.
 //
-// # How it is built, and why
+// # Design
 //
 // It uses paho.Client, one for each connection. autopaho was considered first: it reconnects and
 // keeps a queue in memory or files. But the Engine does both for every transport: its outbox keeps

@@ -35,7 +35,8 @@ func startBrokerWith(o embeddedOptions) (url string, stop func()) {
 	}
 }
 
-// A source and an agent connect with the transport; this program publishes and receives by hand.
+// Sources and agents connect with the transport. This program publishes and receives messages
+// directly.
 func Example() {
 	ctx := context.Background()
 	url, stop := startBroker()
@@ -83,7 +84,7 @@ func Example() {
 	// acknowledged: true
 }
 
-// Options that are printed or logged do not show the password.
+// Options do not print or log the password.
 func ExampleLoadOptions() {
 	folder, err := os.MkdirTemp("", "example")
 	if err != nil {
@@ -115,7 +116,7 @@ keepAlive: 45s
 	// {mqtts://broker.example.com  false  [redacted]  <nil>    0s 0s 0s 0}
 }
 
-// Why a broker refuses a client is part of the error.
+// The error contains the reason why a broker refuses a client.
 func ExampleReasonError() {
 	url, stop := startBrokerWith(embeddedOptions{users: map[string]string{"cluster1": "right"}})
 	defer stop()
@@ -137,7 +138,7 @@ func ExampleReasonError() {
 	// tried again every ten seconds only: true
 }
 
-// New looks at the options and calls nobody: the broker may be away.
+// New checks the options but does not connect: the broker may be unavailable.
 func ExampleNew() {
 	transport, err := mqtt.New(mqtt.Options{BrokerURL: "mqtts://broker.example.com", Username: "cluster1", Password: "do not tell"})
 	fmt.Println(transport, err)

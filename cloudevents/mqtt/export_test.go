@@ -8,7 +8,7 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 )
 
-// What follows is for tests of pure functions.
+// The following identifiers export pure functions to tests.
 
 const StuckAfter = stuckAfter
 
@@ -22,14 +22,14 @@ func ReadThrough(source func([]byte) (int, error)) func([]byte) (int, error) {
 	return r.read
 }
 
-// Settings is what a transport keeps of its options.
+// Settings returns the settings that a transport derives from its options.
 func (t *Transport) Settings() any { return &t.settings }
 
-// LoadCertificate reads CertFile and KeyFile, as a handshake does.
+// LoadCertificate reads CertFile and KeyFile, as a TLS handshake does.
 func (o Options) LoadCertificate() error {
 	_, err := o.certificate()
 	return err
 }
 
-// Target is the URL of a WebSocket's handshake.
+// Target returns the URL of the WebSocket handshake.
 func (t *Transport) Target() string { return t.settings.endpoint.target() }

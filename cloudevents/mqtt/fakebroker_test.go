@@ -13,8 +13,8 @@ import (
 // accepted is the smallest CONNACK.
 var accepted = []byte{0x20, 3, 0, 0, 0}
 
-// fake accepts connections and gives each to serve, which plays the broker. A connection stays open after serve
-// returned, until the end of the test.
+// fake accepts connections and passes each to serve, which acts as the broker. A connection stays
+// open until the end of the test, even after serve has returned.
 func fake(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +52,7 @@ func serveOn(t *testing.T, listener net.Listener, serve func(net.Conn)) {
 	})
 }
 
-// readPacket skips one packet of less than 16,384 bytes and reports whether there was one.
+// readPacket reads one packet of less than 16,384 bytes and reports whether it was complete.
 func readPacket(conn net.Conn) (kind byte, rest []byte, ok bool) {
 	head := make([]byte, 2)
 	if _, err := io.ReadFull(conn, head); err != nil {
@@ -71,17 +71,17 @@ func readPacket(conn net.Conn) (kind byte, rest []byte, ok bool) {
 	return head[0] >> 4, rest, err == nil
 }
 
-// silent plays a broker that says nothing.
+// silent acts as a broker that sends nothing.
 func silent(net.Conn) {}
 
-// silentAfter plays a broker that answers CONNECT and says nothing more.
+// silentAfterConnect acts as a broker that answers CONNECT and then sends nothing.
 func silentAfterConnect(conn net.Conn) {
 	if _, _, ok := readPacket(conn); ok {
 		_, _ = conn.Write(accepted)
 	}
 }
 
-// saying plays a broker that accepts connection and subscription, and then sends what.
+// saying acts as a broker that accepts the connection and the subscription, and then sends what.
 func saying(what []byte) func(net.Conn) {
 	return func(conn net.Conn) {
 		silentAfterConnect(conn)

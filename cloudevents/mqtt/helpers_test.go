@@ -14,16 +14,16 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is the time limit for each wait of a test.
 const patience = time.Minute
 
-// connect opens a connection that receives nothing.
+// connect opens a connection without subscriptions.
 func connect(t testing.TB, o mqtt.Options) cloudevents.Conn {
 	t.Helper()
 	return connectWith(t, o, nil)
 }
 
-// connectWith opens a connection that is closed with the test.
+// connectWith opens a connection that is closed at the end of the test.
 func connectWith(t testing.TB, o mqtt.Options, received chan<- cloudevents.Message, filters ...string) cloudevents.Conn {
 	t.Helper()
 	transport := newTransport(t, o)
@@ -54,7 +54,7 @@ func publish(t testing.TB, conn cloudevents.Conn, topic string, e *ce.Event) {
 	}
 }
 
-// publishResult returns what done gets.
+// publishResult publishes an event and returns the argument of done.
 func publishResult(t testing.TB, conn cloudevents.Conn, topic string, e *ce.Event) error {
 	t.Helper()
 	result := make(chan error, 1)
@@ -82,7 +82,8 @@ func ended(t testing.TB, conn cloudevents.Conn) error {
 	}
 }
 
-// wantError fails the test unless err holds all parts and not the password that tests use.
+// wantError fails the test unless err contains all parts, or if err contains the password of the
+// tests.
 func wantError(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	if err == nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 )
 
-// journal collects everything that a client says: its log at the highest verbosity, its errors, and how its parts
-// print. It is a writer for loggers.
+// journal collects all output of a client: its log at the highest verbosity, its errors, and its
+// printed parts. It is a writer for loggers.
 type journal struct {
 	mu      sync.Mutex
 	text    strings.Builder
@@ -40,7 +40,7 @@ func (j *journal) Write(p []byte) (int, error) {
 	return j.text.Write(p)
 }
 
-// print adds values as they print in every way.
+// print adds values in all ways in which they can be printed.
 func (j *journal) print(values ...any) {
 	logger := slog.New(slog.NewJSONHandler(j, nil))
 	for _, value := range values {
@@ -54,7 +54,7 @@ func (j *journal) print(values ...any) {
 	}
 }
 
-// secret adds what must not be in the journal, in the forms that it may come in.
+// secret adds texts that must not be in the journal, in all forms that they may have.
 func (j *journal) secret(values ...string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -65,14 +65,14 @@ func (j *journal) secret(values ...string) {
 	}
 }
 
-// count is how often a text is in the journal.
+// count returns the number of times that a text is in the journal.
 func (j *journal) count(text string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return strings.Count(j.text.String(), text)
 }
 
-// verify fails the test when a secret is in the journal.
+// verify fails the test if a secret is in the journal.
 func (j *journal) verify(t *testing.T) {
 	t.Helper()
 	j.mu.Lock()
@@ -85,7 +85,7 @@ func (j *journal) verify(t *testing.T) {
 	}
 }
 
-// attempts is a transport that tells how its attempts to connect ended.
+// attempts is a transport that reports the results of its attempts to connect.
 type attempts struct {
 	*mqtt.Transport
 	journal *journal
@@ -101,7 +101,7 @@ func (a *attempts) Connect(ctx context.Context, o cloudevents.ConnectOptions) (c
 	return conn, err
 }
 
-// next returns how the next attempt to connect ended, once it has.
+// next waits for the next attempt to connect and returns its error.
 func (a *attempts) next(t *testing.T) error {
 	t.Helper()
 	select {
@@ -113,7 +113,7 @@ func (a *attempts) next(t *testing.T) error {
 	}
 }
 
-// loop is a client that talks to itself: an engine, a topic, and what came.
+// loop is a client that receives its own events: an engine, a topic, and the received messages.
 type loop struct {
 	t        *testing.T
 	engine   *cloudevents.Engine
@@ -123,7 +123,7 @@ type loop struct {
 	received chan cloudevents.Message
 }
 
-// startLoop runs an engine until the end of the test. Its backoff ends when the test says so: see retry.
+// startLoop runs an engine until the end of the test. With a fake clock, retry ends its backoff.
 func startLoop(t *testing.T, j *journal, o mqtt.Options, clk clock.WithTicker) *loop {
 	t.Helper()
 	transport := newTransport(t, o)
@@ -148,19 +148,19 @@ func startLoop(t *testing.T, j *journal, o mqtt.Options, clk clock.WithTicker) *
 		if err := <-done; err != nil {
 			t.Errorf("Start: %v", err)
 		}
-		j.print(engine, transport) // now that nothing changes them
+		j.print(engine, transport) // nothing changes them any more
 	})
 	return l
 }
 
-// retry ends the backoff, once it has begun.
+// retry waits until the backoff has begun, and ends it.
 func (l *loop) retry() {
 	l.t.Helper()
 	waitFor(l.t, "the backoff", l.clock.HasWaiters)
 	l.clock.Step(15 * time.Second)
 }
 
-// roundTrip moves an event through the broker.
+// roundTrip sends an event through the broker and waits until it is received.
 func (l *loop) roundTrip() {
 	l.t.Helper()
 	e := sampleEvent()
@@ -170,7 +170,7 @@ func (l *loop) roundTrip() {
 	for {
 		select {
 		case m := <-l.received:
-			if m.Event.ID() == e.ID() { // else one that was published twice
+			if m.Event.ID() == e.ID() { // otherwise an event that was published twice
 				return
 			}
 		case <-timeout:

@@ -22,13 +22,14 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// Secrets that no journal may show.
+// These secrets must not be in any journal.
 const (
 	rightPassword = "pa55-of-the-user"
 	wrongPassword = "an0ther-pass"
 )
 
-// site has what brokers and clients of the matrix use. Names of files are absolute.
+// site contains the files and secrets of the brokers and clients of the matrix. File names are
+// absolute.
 type site struct {
 	folder                        string
 	ca, other                     *certtest.Authority
@@ -54,7 +55,7 @@ func newSite(t *testing.T) *site {
 	writeFile(t, s.wrongFile, wrongPassword+"\n")
 	s.secrets = []string{rightPassword, wrongPassword}
 	for _, id := range []*certtest.Identity{client, stranger, expired} {
-		// One line of the key is enough to know it by.
+		// One line of the key is enough to detect it.
 		s.secrets = append(s.secrets, strings.Split(id.KeyPEM, "\n")[1])
 	}
 	return s
@@ -68,7 +69,7 @@ func (s *site) broker(t *testing.T, id *certtest.Identity, o mosquitto.Options) 
 	return mosquitto.Start(t, o)
 }
 
-// passwordsOf makes a password file with Mosquitto's own program.
+// passwordsOf creates a password file with Mosquitto's own program.
 func passwordsOf(t *testing.T, file, user, password string) {
 	t.Helper()
 	program := daemon.Require(t, "mosquitto_passwd", "mosquitto")
@@ -77,7 +78,7 @@ func passwordsOf(t *testing.T, file, user, password string) {
 	}
 }
 
-// brokers are what the matrix connects to.
+// brokers starts the brokers that the matrix connects to.
 func (s *site) brokers(t *testing.T) map[string]*mosquitto.Broker {
 	passwords := filepath.Join(s.folder, "passwords")
 	passwordsOf(t, passwords, "user", rightPassword)
@@ -97,8 +98,9 @@ type way struct {
 	name, broker string
 	host         string // instead of the broker's address
 	options      mqtt.Options
-	want         []string // parts of the error; none: it connects
-	// quick is whether another attempt comes soon; else it is a PermanentError, tried again at the slowest pace.
+	want         []string // parts of the error; empty if it connects
+	// quick is whether the client retries soon. Otherwise the error is a PermanentError, and the
+	// client retries at the slowest pace.
 	quick bool
 }
 
@@ -139,16 +141,16 @@ func (s *site) ways() []way {
 	}
 }
 
-// TestSecurityMatrix: what each way to secure a link does on Mosquitto, over TCP and over
-// WebSockets, with the engine on top: an event comes through, or there is an error that says what
-// to do, and another attempt. Nothing of it shows a secret.
+// TestSecurityMatrix checks each way to secure a link with Mosquitto, over TCP and over WebSockets,
+// below an engine. Either an event arrives, or an error describes the solution and the client
+// retries. No output contains a secret.
 func TestSecurityMatrix(t *testing.T) {
 	s := newSite(t)
 	brokers := s.brokers(t)
 	for _, row := range s.ways() {
 		for _, scheme := range []string{"mqtts", "wss"} {
 			t.Run(scheme+" "+row.name, func(t *testing.T) {
-				t.Parallel() // Mosquitto looks at its WebSockets ten times a second
+				t.Parallel() // Mosquitto polls its WebSockets ten times a second
 				j := &journal{}
 				j.secret(s.secrets...)
 				o := row.options
@@ -160,7 +162,7 @@ func TestSecurityMatrix(t *testing.T) {
 				if row.host != "" {
 					o.BrokerURL = strings.Replace(o.BrokerURL, "127.0.0.1", row.host, 1)
 				}
-				t.Cleanup(func() { j.verify(t) }) // after the engine's end
+				t.Cleanup(func() { j.verify(t) }) // after the engine has ended
 				if len(row.want) == 0 {
 					startLoop(t, j, o, clock.RealClock{}).roundTrip()
 					return

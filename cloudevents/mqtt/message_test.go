@@ -27,7 +27,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 )
 
-// subscribeRaw returns what arrives on a topic, as paho has it.
+// subscribeRaw returns the messages on a topic as paho receives them.
 func subscribeRaw(t *testing.T, addr, filter string) <-chan *paho.Publish {
 	t.Helper()
 	received := make(chan *paho.Publish, 100)
@@ -64,7 +64,7 @@ func sampleEvent() *ce.Event {
 	return &e
 }
 
-// TestWireForm: what others see of our messages.
+// TestWireForm checks the form in which other clients receive the messages of the transport.
 func TestWireForm(t *testing.T) {
 	broker := startEmbedded(t, embeddedOptions{})
 	received := subscribeRaw(t, broker.addr, "#")
@@ -102,7 +102,8 @@ func TestWireForm(t *testing.T) {
 	}
 }
 
-// TestReadsOthers: what cloudevents/sdk-go, a strict sender of the MQTT binding, and an MQTT 3.1.1 client write.
+// TestReadsOthers checks that the transport reads messages from cloudevents/sdk-go, from a strict
+// sender of the MQTT binding, and from an MQTT 3.1.1 client.
 func TestReadsOthers(t *testing.T) {
 	user := func(pairs ...string) *paho.PublishProperties {
 		p := &paho.PublishProperties{ContentType: "application/json"}
@@ -155,7 +156,8 @@ func TestReadsOthers(t *testing.T) {
 	}
 }
 
-// TestPublishRefusesWhatMQTTCannotCarry: the connection, which the broker would end over it, lives on.
+// TestPublishRefusesWhatMQTTCannotCarry checks that Publish rejects messages for which the broker
+// would end the connection, and that the connection stays open.
 func TestPublishRefusesWhatMQTTCannotCarry(t *testing.T) {
 	broker := startEmbedded(t, embeddedOptions{})
 	conn := connect(t, mqtt.Options{BrokerURL: broker.url(), Binary: true})
@@ -188,7 +190,7 @@ func TestPublishRefusesWhatMQTTCannotCarry(t *testing.T) {
 	publish(t, conn, "t", sampleEvent())
 }
 
-// FuzzDecode: whatever arrives is an event or an error.
+// FuzzDecode checks that Decode returns an event or an error for arbitrary input.
 func FuzzDecode(f *testing.F) {
 	f.Add("application/cloudevents+json", []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","data":{}}`), "", "", "", "")
 	f.Add("", []byte(`{"specversion":"1.0"}`), "ce-id", "1", "ce-", "")
@@ -210,15 +212,15 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestReaderEndsPackets: the last bytes of a packet come with io.EOF, which spares paho a second,
-// larger buffer, and the next packet follows all the same.
+// TestReaderEndsPackets checks that the last bytes of a packet are returned with io.EOF, so paho
+// needs no second, larger buffer. The next packet can then still be read.
 func TestReaderEndsPackets(t *testing.T) {
-	rest := bytes.Repeat([]byte{7}, 300) // has a length of two bytes
+	rest := bytes.Repeat([]byte{7}, 300) // its length needs two bytes
 	packet := append([]byte{0x30, 0xac, 0x02}, rest...)
 	for _, step := range []int{1, 100, 10_000} {
 		source := pieces{data: slices.Concat(packet, []byte{0xd0, 0}, packet), step: step}
 		read := readerFunc(mqtt.ReadThrough(source.Read))
-		for i, header := range []int{3, 5} { // the second begins with a packet that has no rest
+		for i, header := range []int{3, 5} { // before the second packet there is a packet without a rest
 			if _, err := io.ReadFull(read, make([]byte, header)); err != nil {
 				t.Fatalf("pieces of %d, packet %d: header: %v", step, i, err)
 			}
@@ -230,8 +232,8 @@ func TestReaderEndsPackets(t *testing.T) {
 	}
 }
 
-// FuzzReader: the buffered reader hands out the bytes as they came, never more than one packet at a time,
-// and refuses lengths that MQTT does not have.
+// FuzzReader checks that the buffered reader returns the bytes unchanged and never more than one
+// packet at a time. It rejects lengths that MQTT does not allow.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte{0x20, 3, 0, 0, 0, 0xd0, 0, 0x30, 5, 0, 1, 't', 0, 'x'}, byte(3))
 	f.Add([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 0x7f}, byte(1))
@@ -287,7 +289,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// pieces gives data in pieces.
+// pieces returns data in pieces of limited size.
 type pieces struct {
 	data []byte
 	step int

@@ -106,7 +106,7 @@ func publicURL(s string) string {
 // Format implements [fmt.Formatter]: the password is left out.
 func (o Options) Format(f fmt.State, verb rune) {
 	p := o.public()
-	p.TLS = nil // it may hold private keys
+	p.TLS = nil // it may contain private keys
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), p)
 }
 

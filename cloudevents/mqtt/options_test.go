@@ -26,7 +26,7 @@ func TestNewValidates(t *testing.T) {
 	table := []struct {
 		name    string
 		options mqtt.Options
-		want    string // part of the error; empty: none
+		want    string // part of the error; empty without an error
 	}{
 		{"mqtt", mqtt.Options{BrokerURL: "mqtt://broker"}, ""},
 		{"mqtts with port", mqtt.Options{BrokerURL: "mqtts://broker:8884"}, ""},
@@ -78,7 +78,8 @@ func TestNewValidates(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotPrinted: with any verb, nested, through JSON and through klog.
+// TestSecretsAreNotPrinted checks that no verb prints the password, nor JSON, nor klog, even if
+// options are nested.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	options := mqtt.Options{BrokerURL: "mqtt://broker", Username: "user", Password: "s3cret"}
 	inURL := mqtt.Options{BrokerURL: "mqtt://user:s3cret@broker", Username: "user"}
@@ -148,7 +149,8 @@ maxPacketSize: 1048576
 	}
 }
 
-// TestLoadOptionsErrors: they name the file and the key, and not the password.
+// TestLoadOptionsErrors checks that errors name the file and the key, and do not contain the
+// password.
 func TestLoadOptionsErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mqtt.yaml")
 	write := func(content string) { writeFile(t, path, content) }

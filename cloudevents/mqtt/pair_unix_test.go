@@ -17,8 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
-// TestPairReplacedAtOnce: certificate and key are in a folder that is replaced as a whole, as Kubernetes replaces a
-// mounted secret, just when one of them has been read. The first key is a named pipe, so that the test knows when.
+// TestPairReplacedAtOnce replaces the folder of certificate and key between the two reads, as
+// Kubernetes replaces a mounted secret. The first key is a named pipe, which shows the test when it
+// is read.
 func TestPairReplacedAtOnce(t *testing.T) {
 	folder, ca := t.TempDir(), certtest.New(t)
 	old, next, current := filepath.Join(folder, "old"), filepath.Join(folder, "next"), filepath.Join(folder, "current")
@@ -34,7 +35,7 @@ func TestPairReplacedAtOnce(t *testing.T) {
 	}
 	replaced := make(chan error)
 	go func() {
-		key, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns when the key is being read
+		key, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns when the reader opens the key
 		if err != nil {
 			replaced <- err
 			return

@@ -20,8 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// message returns a PUBLISH with QoS 1, and properties that are n times the user property "a",
-// which is empty.
+// message returns a PUBLISH with QoS 1. Its properties are n times the user property "a" with an
+// empty value.
 func message(topic string, n int) []byte {
 	properties := bytes.Repeat([]byte{packets.PropUser, 0, 1, 'a', 0, 0}, n)
 	rest := binary.BigEndian.AppendUint16(nil, uint16(len(topic)))
@@ -31,7 +31,7 @@ func message(topic string, n int) []byte {
 	return append(append([]byte{packets.PUBLISH<<4 | 1<<1}, length(len(rest))...), rest...)
 }
 
-// length encodes a length as MQTT does.
+// length encodes a length as an MQTT variable byte integer.
 func length(n int) (out []byte) {
 	for ; n > 0x7f; n >>= 7 {
 		out = append(out, byte(n)|0x80)
@@ -39,8 +39,8 @@ func length(n int) (out []byte) {
 	return append(out, byte(n))
 }
 
-// TestManyProperties: a message with hundreds of thousands of properties is refused with its
-// reason, takes no multiple of its size, and holds up no other message.
+// TestManyProperties checks that a message with hundreds of thousands of properties is refused with
+// a reason. Its memory is not a multiple of its size, and other messages are not delayed.
 func TestManyProperties(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	received, refused := make(chan cloudevents.Message, 10), make(chan string, 10)

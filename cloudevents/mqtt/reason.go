@@ -21,7 +21,7 @@ type ReasonError struct {
 	Reason string
 }
 
-// Error returns the name of the code, and advice if there is any.
+// Error returns the name of the code, and advice if available.
 func (e *ReasonError) Error() string {
 	s := fmt.Sprintf("%s (%s 0x%02X)", reasonName(e.Code), e.Packet, e.Code)
 	if e.Reason != "" {
@@ -33,7 +33,7 @@ func (e *ReasonError) Error() string {
 	return s
 }
 
-// advice returns what to do about the codes that occur in practice.
+// advice returns a solution for the codes that occur in practice.
 func (e *ReasonError) advice() string {
 	switch e.Code {
 	case packets.ConnackUnsupportedProtocolVersion:

@@ -48,8 +48,9 @@ func waitForLast(t *testing.T, conn cloudevents.Conn, last <-chan struct{}) {
 	}
 }
 
-// TestSlowReceiveIsBounded: the memory of unhandled messages is bounded when Receive is slower than the broker, and
-// takes longer than it may take for an acknowledgement that it waits for.
+// TestSlowReceiveIsBounded checks that the memory of unhandled messages is bounded if Receive is
+// slower than the broker. Each call takes longer than StuckAfter, the limit of a pause while an
+// acknowledgement is awaited.
 func TestSlowReceiveIsBounded(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
 	inUse := func() uint64 {
@@ -76,13 +77,15 @@ func TestSlowReceiveIsBounded(t *testing.T) {
 	publishLarge(t, broker)
 	waitForLast(t, conn, last)
 	_ = conn.Close()
-	// 4 MiB are queued. The messages that are being read, handled and published add several copies.
+	// The queue has 4 MiB. The messages that are being read, handled and published add several
+	// copies.
 	if grown := peak - begin; grown > 32<<20 {
 		t.Errorf("the heap grew by %d KiB, want at most 32 MiB", grown>>10)
 	}
 }
 
-// TestLinkWhileReceiveIsSlow: the pause of reading while a message is handled does not count as the broker's silence.
+// TestLinkWhileReceiveIsSlow checks that a pause of reading, while a message is handled, does not
+// count as silence of the broker.
 func TestLinkWhileReceiveIsSlow(t *testing.T) {
 	const keepAlive = time.Second
 	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
@@ -105,7 +108,8 @@ func TestLinkWhileReceiveIsSlow(t *testing.T) {
 	waitForLast(t, conn, last)
 }
 
-// TestLinkBreaksWhileReceiveIsSlow: a write that fails ends the connection although reading pauses.
+// TestLinkBreaksWhileReceiveIsSlow checks that a failed write ends the connection while reading is
+// paused.
 func TestLinkBreaksWhileReceiveIsSlow(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
 	release := make(chan struct{})
@@ -125,8 +129,8 @@ func TestLinkBreaksWhileReceiveIsSlow(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementBehindMessages: Receive gets the acknowledgement that it waits for, although
-// more messages than the limit precede it.
+// TestAcknowledgementBehindMessages checks that Receive gets the acknowledgement that it waits for,
+// although more messages than the limit precede it.
 func TestAcknowledgementBehindMessages(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
 	ready, last := make(chan struct{}), make(chan struct{})
@@ -152,7 +156,8 @@ func TestAcknowledgementBehindMessages(t *testing.T) {
 	waitForLast(t, conn, last)
 }
 
-// TestLargestPacket: a message above 16 MiB is not published, and the broker does not deliver one from another client.
+// TestLargestPacket checks that a message above 16 MiB is not published, and that the broker does
+// not deliver such a message from another client.
 func TestLargestPacket(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	received := make(chan cloudevents.Message, 2)

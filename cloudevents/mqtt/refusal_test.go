@@ -20,8 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
-// TestNotAuthorized: what the broker's access rules forbid is logged once, waits, and goes out on the next connection
-// after the rules have changed. Nothing else waits.
+// TestNotAuthorized checks that an event that access rules forbid is logged once and queued. It is
+// sent on the next connection after the rules have changed. Other events do not wait.
 func TestNotAuthorized(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "acl")
 	writeFile(t, file, "topic readwrite loop/#\n")
@@ -44,7 +44,7 @@ func TestNotAuthorized(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := process.Signal(syscall.SIGHUP); err != nil { // it reads its files again
+	if err := process.Signal(syscall.SIGHUP); err != nil { // the broker reads its files again
 		t.Fatal(err)
 	}
 	waitFor(t, "the broker to read its files", func() bool { return strings.Contains(broker.Log(), "Reloading config") })
@@ -60,7 +60,8 @@ func TestNotAuthorized(t *testing.T) {
 	}
 }
 
-// TestQuotaExceeded: what the broker has no room for goes out again on the same connection.
+// TestQuotaExceeded checks that an event over the quota of the broker is sent again on the same
+// connection.
 func TestQuotaExceeded(t *testing.T) {
 	full := &atomic.Bool{}
 	broker := startEmbedded(t, embeddedOptions{full: full})

@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// generation is one set of everything that expires.
+// generation is one set of everything that expires: certificates and a password.
 type generation struct {
 	ca             *certtest.Authority
 	broker, client *certtest.Identity
@@ -30,11 +30,12 @@ func newGeneration(t *testing.T, password string) generation {
 	return generation{ca, ca.Issue(t, "broker"), ca.Issue(t, "client"), password}
 }
 
-// rotation is a Mosquitto that asks for certificate and password, and the files of both sides.
+// rotation is a Mosquitto that requires a certificate and a password, and the files of broker and
+// clients.
 type rotation struct {
 	t       *testing.T
 	brokers string // folder of the broker's files
-	clients string // and of the clients'
+	clients string // folder of the clients' files
 	broker  *mosquitto.Broker
 	options mqtt.Options
 }
@@ -68,14 +69,14 @@ func (r *rotation) installClient(g generation) {
 	r.write("password", g.password+"\n")
 }
 
-// write replaces one of the clients' files.
+// write replaces a file of the clients.
 func (r *rotation) write(name, content string) {
 	r.t.Helper()
 	writeFile(r.t, filepath.Join(r.clients, name), content)
 }
 
-// TestRotation: an open connection does not mind that its files change. The next one uses what is there then, and
-// comes about as soon as what is there is whole.
+// TestRotation checks that an open connection is not affected by changes of its files. The next
+// connection uses the current files, and succeeds as soon as they are complete.
 func TestRotation(t *testing.T) {
 	first, second := newGeneration(t, "pa55-0ne"), newGeneration(t, "pa55-tw0")
 	r := newRotation(t, first)
@@ -95,7 +96,7 @@ func TestRotation(t *testing.T) {
 	r.broker.Kill()
 	r.broker.Restart()
 
-	// Each step writes one more file and tells what is missing next.
+	// Each step writes one more file and checks the error about the next missing file.
 	bundle := first.ca.PEM + second.ca.PEM
 	for _, step := range []struct {
 		reason, name, content, want string
@@ -135,8 +136,8 @@ func TestRotation(t *testing.T) {
 	l.roundTrip()
 }
 
-// TestRotationOfSourceAndAgent: works go on from a source to an agent after the broker came back with other
-// certificates on the same port, and an empty memory.
+// TestRotationOfSourceAndAgent checks that an agent still receives works after the broker was
+// restarted on the same port. The broker has other certificates and no stored state.
 func TestRotationOfSourceAndAgent(t *testing.T) {
 	first, second := newGeneration(t, "pa55-0ne"), newGeneration(t, "pa55-tw0")
 	r := newRotation(t, first)

@@ -25,7 +25,8 @@ func writeFile(t *testing.T, path, content string) {
 	}
 }
 
-// startTLS runs a broker that accepts, and stores the name of, client certificates of ca, and clients without.
+// startTLS runs a broker that accepts client certificates of ca, and clients without a certificate.
+// It stores the name of each client certificate in client.
 func startTLS(t *testing.T, ca *certtest.Authority, client *atomic.Value) embedded {
 	return startEmbedded(t, embeddedOptions{tls: &tls.Config{
 		Certificates: []tls.Certificate{ca.Issue(t, "broker").Certificate},
@@ -42,7 +43,8 @@ func startTLS(t *testing.T, ca *certtest.Authority, client *atomic.Value) embedd
 	}})
 }
 
-// TestTLS: a CA alone is enough, another CA is not, and files are read again for each connection.
+// TestTLS checks that the CA of the broker is sufficient and another CA is not, and that files are
+// read again for each connection.
 func TestTLS(t *testing.T) {
 	ca, other := certtest.New(t), certtest.New(t)
 	var client atomic.Value // the name in the last client's certificate
@@ -77,7 +79,7 @@ func TestTLS(t *testing.T) {
 	}
 
 	options.CertFile, options.KeyFile = certFile, keyFile
-	// A resumed session would go by the first certificate.
+	// A resumed session would use the first certificate.
 	options.TLS = &tls.Config{ClientSessionCache: tls.NewLRUClientSessionCache(0)}
 	transport = newTransport(t, options)
 	for _, name := range []string{"first", "second"} {
@@ -100,7 +102,7 @@ func TestTLS(t *testing.T) {
 	wantPermanent(open(wrongHost), "certificate was not accepted")
 }
 
-// TestTLSVersion: below 1.2 nothing is spoken, whatever the options say.
+// TestTLSVersion checks that the client does not use TLS below 1.2, even if the options allow it.
 func TestTLSVersion(t *testing.T) {
 	ca := certtest.New(t)
 	broker := startEmbedded(t, embeddedOptions{tls: &tls.Config{
@@ -113,7 +115,8 @@ func TestTLSVersion(t *testing.T) {
 	wantError(t, err, "TLS handshake", "version")
 }
 
-// TestNoFallbackToClearText: a password is not sent where TLS was asked for and is not there.
+// TestNoFallbackToClearText checks that the client does not send its password if the scheme
+// requires TLS and the server does not support it.
 func TestNoFallbackToClearText(t *testing.T) {
 	for _, scheme := range []string{"mqtts://", "wss://"} {
 		seen := make(chan []byte, 1)
@@ -132,7 +135,7 @@ func TestNoFallbackToClearText(t *testing.T) {
 	}
 }
 
-// TestSchemes: each on its own listener of Mosquitto.
+// TestSchemes checks each scheme with its own listener of Mosquitto.
 func TestSchemes(t *testing.T) {
 	ca := certtest.New(t)
 	id := ca.Issue(t, "broker")
@@ -151,7 +154,8 @@ func TestSchemes(t *testing.T) {
 	} {
 		received := make(chan cloudevents.Message, 1)
 		conn := connectWith(t, options, received, "topic/+")
-		// Small, since Mosquitto 2.0.11 takes 0.1 s for each KiB of a message on its WebSocket listener.
+		// The event is small, because Mosquitto 2.0.11 needs 0.1 s for each KiB of a message on its
+		// WebSocket listener.
 		publish(t, conn, "topic/x", sampleEvent())
 		if m := <-received; m.Topic != "topic/x" || m.Event.ID() != "1" {
 			t.Errorf("%s: got %v", options.BrokerURL, m)

@@ -27,10 +27,10 @@ type stack struct {
 	ctx      context.Context
 	source   *work.Source
 	agent    *work.Agent
-	arriving watch.Interface // at the agent
+	arriving watch.Interface // the agent's watch
 }
 
-// startStack runs both until the end of the test.
+// startStack runs the source and the agent until the end of the test.
 func startStack(t *testing.T, sourceOptions, agentOptions mqtt.Options) *stack {
 	t.Helper()
 	s := &stack{t: t}
@@ -62,7 +62,7 @@ func startStack(t *testing.T, sourceOptions, agentOptions mqtt.Options) *stack {
 	return s
 }
 
-// create makes a work of the source's, with a ConfigMap that holds a text.
+// create makes a work at the source, with a ConfigMap that contains a text.
 func (s *stack) create(cluster, name, text string) {
 	s.t.Helper()
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -74,7 +74,7 @@ func (s *stack) create(cluster, name, text string) {
 	}
 }
 
-// arrives waits until the agent has a work.
+// arrives waits until the agent has received a work.
 func (s *stack) arrives(name string) {
 	s.t.Helper()
 	timeout := time.After(patience)
@@ -90,8 +90,9 @@ func (s *stack) arrives(name string) {
 	}
 }
 
-// TestRefusedWork: a broker that takes no messages for one cluster, and no large ones for any, and
-// announces neither. Both show on their works. Other works flow.
+// TestRefusedWork checks a broker that refuses messages for one cluster and large messages for all,
+// without announcing either. Both refusals are reported in the status of their works. Other works
+// are delivered.
 func TestRefusedWork(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxMessageSize: 4000,
 		ACL: "topic readwrite #\ntopic deny /sources/hub/clusters/cluster2/#\n"})

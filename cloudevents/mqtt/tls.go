@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// pairAttempts is how often certificate and key are read if they do not match. When Kubernetes
-// replaces the whole folder in between, one file is old and one new.
+// pairAttempts is the number of times that certificate and key are read if they do not match. When
+// Kubernetes replaces the whole folder in between, one file is old and one new.
 const pairAttempts = 3
 
 // tlsConfig is a configuration for one connection.

@@ -32,7 +32,7 @@ type Transport struct {
 var _ cloudevents.Transport = (*Transport)(nil)
 
 // New returns a transport. It validates the options and starts nothing; files are read when a
-// connection is opened. Errors contain the field and what to do.
+// connection is opened. Errors contain the field and a solution.
 func New(o Options) (*Transport, error) {
 	s, err := o.settings()
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// bridge forwards MQTT from WebSockets to a broker's TCP listener, in messages of odd sizes that have nothing to
-// do with the bounds of packets.
+// bridge forwards MQTT from WebSockets to a broker's TCP listener. The sizes of its messages are
+// independent of the packets.
 func bridge(broker string) http.Handler {
 	upgrader := websocket.Upgrader{Subprotocols: []string{"mqtt"}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +67,8 @@ func bridge(broker string) http.Handler {
 	})
 }
 
-// TestWebSocketFrames: MQTT packets and WebSocket messages have independent bounds, also over TLS.
+// TestWebSocketFrames checks that MQTT packets may begin and end anywhere in WebSocket messages,
+// also over TLS.
 func TestWebSocketFrames(t *testing.T) {
 	broker := startEmbedded(t, embeddedOptions{})
 	plain := httptest.NewServer(bridge(broker.addr))
@@ -97,7 +98,7 @@ func TestWebSocketFrames(t *testing.T) {
 	}
 }
 
-// plays serves WebSockets with a handler in the place of a broker, and tells of each request.
+// plays serves WebSockets with a handler instead of a broker, and reports each request.
 func plays(t *testing.T, handle func(*websocket.Conn)) (addr string, requests chan *http.Request) {
 	t.Helper()
 	upgrader := websocket.Upgrader{Subprotocols: []string{"mqtt"}}
@@ -113,14 +114,14 @@ func plays(t *testing.T, handle func(*websocket.Conn)) (addr string, requests ch
 	return strings.TrimPrefix(server.URL, "http://"), requests
 }
 
-// acceptConnect reads CONNECT and answers.
+// acceptConnect reads CONNECT and accepts it.
 func acceptConnect(ws *websocket.Conn) {
 	if kind, _, err := ws.ReadMessage(); err == nil && kind == websocket.BinaryMessage {
 		_ = ws.WriteMessage(websocket.BinaryMessage, accepted)
 	}
 }
 
-// TestWebSocketRequest: what the server sees of the handshake.
+// TestWebSocketRequest checks the handshake that the server receives.
 func TestWebSocketRequest(t *testing.T) {
 	addr, requests := plays(t, acceptConnect)
 	for _, path := range []string{"", "/", "/mqtt", "/a%2Fb/c?token=x%20y&z=%26", "?token=x"} {
@@ -145,8 +146,8 @@ func TestWebSocketRequest(t *testing.T) {
 	}
 }
 
-// TestWebSocketControl: pings are answered with their text, also in the middle of a packet, and how the server ends the
-// connection is the reason of its end.
+// TestWebSocketControl checks that pings are answered with their text, also in the middle of a
+// packet. The reason why the server ended the connection is the error of the connection.
 func TestWebSocketControl(t *testing.T) {
 	pongs := make(chan string, 1)
 	packet := (&packets.Publish{Topic: "topic", Payload: []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t"}`), Properties: &packets.Properties{}})
@@ -167,7 +168,7 @@ func TestWebSocketControl(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			arrived := make(chan struct{}) // the end of a connection overtakes what waits to be received
+			arrived := make(chan struct{}) // the end of a connection overtakes messages that are not yet received
 			addr, _ := plays(t, func(ws *websocket.Conn) {
 				ws.SetPongHandler(func(text string) error {
 					pongs <- text
@@ -185,7 +186,7 @@ func TestWebSocketControl(t *testing.T) {
 				_ = ws.WriteMessage(websocket.BinaryMessage, encoded.Bytes()[:half])
 				_ = ws.WriteControl(websocket.PingMessage, []byte("marco"), time.Now().Add(time.Second))
 				_ = ws.WriteMessage(websocket.BinaryMessage, encoded.Bytes()[half:])
-				_, _, _ = ws.ReadMessage() // to see the pong
+				_, _, _ = ws.ReadMessage() // processes the pong
 			})
 			received := make(chan cloudevents.Message, 1)
 			conn := connectWith(t, mqtt.Options{BrokerURL: "ws://" + addr}, received, "topic")
@@ -201,14 +202,16 @@ func TestWebSocketControl(t *testing.T) {
 	}
 }
 
-// closing returns what ends a WebSocket with a code, and with words that nobody needs to see.
+// closing returns a function that ends a WebSocket with a code and a text that must not be
+// reported.
 func closing(code int) func(*websocket.Conn) error {
 	return func(ws *websocket.Conn) error {
 		return ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, "s3cret"), time.Now().Add(time.Second))
 	}
 }
 
-// TestWebSocketGateway: the broker behind a gateway is killed, the gateway says so, and the broker comes back.
+// TestWebSocketGateway kills the broker behind a gateway. The error names the response of the
+// gateway, and the client reconnects after the broker has restarted.
 func TestWebSocketGateway(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	gateway := httptest.NewServer(bridge(broker.Addr()))

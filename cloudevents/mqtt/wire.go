@@ -55,8 +55,8 @@ type wire struct {
 	idle     chan struct{}
 	room     chan struct{} // closed when there is room again; nil without waiting calls
 	closed   bool
-	writeErr error // why writes fail; err is set when reading has ended as well
-	err      error // why the wire is broken, nil after close
+	writeErr error // reason why writes fail; err is set when reading has ended as well
+	err      error // reason why the wire is broken; nil after close
 
 	closeOnce sync.Once
 }
@@ -223,7 +223,7 @@ func (w *wire) brokenLocked() error {
 	return nil
 }
 
-// fail records why the wire is broken and ends the other direction as well.
+// fail records the reason why the wire is broken, and ends the other direction as well.
 func (w *wire) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -257,7 +257,7 @@ func (w *wire) failLocked(err error) {
 	_ = w.raw.Close()
 }
 
-// broken returns why the wire is broken, or nil if it is not or was closed before.
+// broken returns the reason why the wire is broken, or nil if it is not or was closed before.
 func (w *wire) broken() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

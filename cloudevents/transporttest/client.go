@@ -19,10 +19,10 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// patience is how long a check waits for what must happen before it fails.
+// patience is the time limit for each wait of a check.
 const patience = time.Minute
 
-// client is a connection and what it received.
+// client is a connection and its received messages.
 type client struct {
 	t    *testing.T
 	conn cloudevents.Conn
@@ -34,16 +34,16 @@ type client struct {
 	busy     atomic.Bool // Receive or Refuse is running
 }
 
-// clientOptions is what a check may want different from the default.
+// clientOptions changes the defaults of a client.
 type clientOptions struct {
 	transport cloudevents.Transport     // default: a new one
-	hook      func(cloudevents.Message) // is called in Receive, after the message was recorded
-	before    func(cloudevents.Message) // is called in Receive, before the message is recorded
+	hook      func(cloudevents.Message) // called in Receive after the message is recorded
+	before    func(cloudevents.Message) // called in Receive before the message is recorded
 	commit    func(context.Context) error
 	binary    *bool
 }
 
-// connect opens a connection of its own transport that is closed with the test.
+// connect opens a connection with a new transport. The connection is closed at the end of the test.
 func (s *suite) connect(t *testing.T, filters ...string) *client {
 	t.Helper()
 	return s.connectWith(t, clientOptions{}, filters...)
@@ -60,7 +60,7 @@ func (s *suite) connectWith(t *testing.T, o clientOptions, filters ...string) *c
 		binary = *o.binary
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel() // the connection must outlive it
+	defer cancel() // must not end the connection
 	conn, err := o.transport.Connect(ctx, cloudevents.ConnectOptions{
 		Filters: filters,
 		Binary:  binary,
@@ -93,7 +93,7 @@ func (s *suite) connectWith(t *testing.T, o clientOptions, filters ...string) *c
 	return c
 }
 
-// claimed returns a new transport, claimed.
+// claimed returns a new transport that is already claimed.
 func (s *suite) claimed(t *testing.T) cloudevents.Transport {
 	t.Helper()
 	transport := s.harness.Transport(t)
@@ -103,7 +103,7 @@ func (s *suite) claimed(t *testing.T) cloudevents.Transport {
 	return transport
 }
 
-// enter checks that Receive and Refuse are called one at a time.
+// enter checks that calls of Receive and Refuse do not overlap.
 func (c *client) enter() {
 	if !c.busy.CompareAndSwap(false, true) {
 		c.t.Error("Receive or Refuse was called while another call was running")
@@ -117,7 +117,7 @@ func (c *client) record(change func()) {
 	c.changed.Wake()
 }
 
-// await returns when the condition holds for what was received and refused so far.
+// await waits until the condition holds for the received and refused messages.
 func (c *client) await(what string, condition func(received []cloudevents.Message, refused []string) bool) []cloudevents.Message {
 	c.t.Helper()
 	timeout := time.NewTimer(patience)
@@ -138,7 +138,7 @@ func (c *client) await(what string, condition func(received []cloudevents.Messag
 	}
 }
 
-// awaitCount waits for n messages and fails if there are more.
+// awaitCount waits for n messages, and fails the test if there are more.
 func (c *client) awaitCount(n int) []cloudevents.Message {
 	c.t.Helper()
 	received := c.await(fmt.Sprintf("%d messages", n), func(r []cloudevents.Message, _ []string) bool { return len(r) >= n })
@@ -148,7 +148,7 @@ func (c *client) awaitCount(n int) []cloudevents.Message {
 	return received
 }
 
-// publish hands events to the broker, in order, and waits until all are acknowledged.
+// publish publishes events in order, and waits until all are acknowledged.
 func (c *client) publish(topic string, events ...*ce.Event) {
 	c.t.Helper()
 	acks := newAcks(len(events))
@@ -194,7 +194,7 @@ func (a *acks) done(i int) func(error) {
 	}
 }
 
-// await waits until done was called for every message and returns what it was called with.
+// await waits until done was called for every message, and returns the arguments.
 func (a *acks) await(t *testing.T) []error {
 	t.Helper()
 	select {
@@ -213,7 +213,7 @@ func (a *acks) pending() int {
 	return a.left
 }
 
-// verifyOnce fails the test where done was called more than once.
+// verifyOnce fails the test if done was called more than once for a message.
 func (a *acks) verifyOnce(t *testing.T) {
 	t.Helper()
 	a.mu.Lock()
@@ -225,7 +225,7 @@ func (a *acks) verifyOnce(t *testing.T) {
 	}
 }
 
-// event returns a small event whose id is given.
+// event returns a small event with the given id.
 func event(id string) *ce.Event {
 	e := ce.New()
 	e.SetID(id)
@@ -243,7 +243,7 @@ func numbered(prefix string, n int) []*ce.Event {
 	return events
 }
 
-// ids returns the ids of messages in their order.
+// ids returns the ids of messages, in order.
 func ids(messages []cloudevents.Message) []string {
 	list := make([]string, len(messages))
 	for i, m := range messages {

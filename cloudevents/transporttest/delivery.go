@@ -33,7 +33,7 @@ func (s *suite) deliveryChecks() []check {
 	}
 }
 
-// delivers: every subscriber gets a message, the publisher included where it subscribes.
+// delivers checks that every subscriber receives a message, including a publisher that subscribes.
 func (s *suite) delivers(t *testing.T) {
 	topic := root(t)
 	first, second, outsider := s.connect(t, topic), s.connect(t, topic), s.connect(t, topic+"/other")
@@ -50,7 +50,8 @@ func (s *suite) delivers(t *testing.T) {
 	}
 }
 
-// order: messages of one connection on one topic arrive in the order of Publish, whoever publishes beside.
+// order checks that messages of one connection on one topic arrive in the order of Publish, also
+// with other publishers.
 func (s *suite) order(t *testing.T) {
 	const publishers, each = 4, 1000
 	topic := root(t)
@@ -87,7 +88,7 @@ func (s *suite) order(t *testing.T) {
 	}
 }
 
-// filters: MQTT's syntax, leading slashes and empty levels included.
+// filters checks filters with the syntax of MQTT, including leading slashes and empty levels.
 func (s *suite) filters(t *testing.T) {
 	base := root(t)
 	table := []struct {
@@ -113,8 +114,8 @@ func (s *suite) filters(t *testing.T) {
 	}
 	publisher := s.connect(t)
 	for i, row := range table {
-		// Each row under its own base, and one sentinel after it: what has not come before the sentinel
-		// does not come.
+		// Each row has its own base, and one sentinel after it. A message that has not arrived
+		// before the sentinel does not arrive.
 		prefix := fmt.Sprintf("%s/%d", base, i)
 		receiver := s.connect(t, prefix+row.filter, prefix+"-sentinel")
 		publisher.publish(prefix+row.topic, event("message"))
@@ -132,7 +133,8 @@ func (s *suite) filters(t *testing.T) {
 	}
 }
 
-// shared: each message goes to one member of a share group, and to everybody else who subscribed.
+// shared checks that each message is delivered to one member of a share group, and to all other
+// subscribers.
 func (s *suite) shared(t *testing.T) {
 	const count = 100
 	topic := root(t)
@@ -163,7 +165,7 @@ func (s *suite) shared(t *testing.T) {
 	}
 }
 
-// retained: who subscribes later does not get what was published before.
+// retained checks that a new subscriber does not receive earlier messages.
 func (s *suite) retained(t *testing.T) {
 	topic := root(t)
 	publisher := s.connect(t, topic)
@@ -176,7 +178,8 @@ func (s *suite) retained(t *testing.T) {
 	}
 }
 
-// slowReceiver: at least once holds when the receiver is far behind.
+// slowReceiver checks that each message is delivered at least once, even if the receiver is far
+// behind.
 func (s *suite) slowReceiver(t *testing.T) {
 	const count = 10000
 	topic := root(t)
@@ -204,7 +207,8 @@ func (s *suite) slowReceiver(t *testing.T) {
 	}
 }
 
-// ackAfterReceive: what a crash interrupts in Receive is delivered again, and so is what was waiting.
+// ackAfterReceive checks that messages are delivered again if a crash interrupts their Receive, or
+// if they were queued.
 func (s *suite) ackAfterReceive(t *testing.T) {
 	sessions := need[SessionKeeper](t, s)
 	cutter := need[Cutter](t, s)
@@ -232,7 +236,8 @@ func (s *suite) ackAfterReceive(t *testing.T) {
 	if err := first.conn.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	// A broker may acknowledge before it forwards, but it forwards what one client publishes in order.
+	// A broker may acknowledge messages before it forwards them, but it forwards the messages of
+	// one client in order.
 	forwarded := root(t)
 	away := s.connect(t, forwarded)
 	away.publish(topic, event("5"))
@@ -245,7 +250,8 @@ func (s *suite) ackAfterReceive(t *testing.T) {
 	})
 }
 
-// commits: Commit comes after what it is to make durable, soon, from the goroutine of Receive, and not without need.
+// commits checks that Commit is called soon after the messages that it makes durable, in the
+// goroutine of Receive, and not more often than messages arrive.
 func (s *suite) commits(t *testing.T) {
 	topic := root(t)
 	const count = 500
@@ -274,7 +280,8 @@ func (s *suite) commits(t *testing.T) {
 	}
 }
 
-// ackAfterCommit: what could not be made durable is delivered again, and the connection ends with the reason.
+// ackAfterCommit checks that messages are delivered again if Commit fails, and that the connection
+// ends with the error of Commit.
 func (s *suite) ackAfterCommit(t *testing.T) {
 	topic := root(t)
 	transport := s.claimed(t)
@@ -308,7 +315,8 @@ func (s *suite) ackAfterCommit(t *testing.T) {
 	})
 }
 
-// refuses: what is not a CloudEvent goes to Refuse, and what follows is received.
+// refuses checks that a message that is not a CloudEvent is passed to Refuse, and that later
+// messages are received.
 func (s *suite) refuses(t *testing.T) {
 	raw := need[RawPublisher](t, s)
 	topic := root(t)
@@ -327,7 +335,7 @@ func (s *suite) refuses(t *testing.T) {
 	receiver.awaitCount(1)
 }
 
-// snapshot returns what was received so far.
+// snapshot returns the messages that were received so far.
 func (c *client) snapshot() []cloudevents.Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()

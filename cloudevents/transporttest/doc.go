@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transporttest checks that a transport keeps the duties that [cloudevents.Transport] and
-// [cloudevents.Conn] name. Whoever writes a transport calls [Run] from a test of it:
+// Package transporttest checks that a transport implements [cloudevents.Transport] and
+// [cloudevents.Conn] as documented. Call [Run] from a test of the transport:
 //
 //	type harness struct{ broker *Broker }
 //
@@ -12,11 +12,12 @@
 //		transporttest.Run(t, harness{startBroker(t)})
 //	}
 //
-// [Harness] is all that is needed. Some duties show only when the broker is in trouble or configured in a
-// special way; a harness that can arrange that has the matching method: [Cutter], [Staller], [Limiter],
-// [SessionKeeper], [RawPublisher]. Tests that need a missing ability are skipped and say so.
+// Only [Harness] is required. Some checks need a broker that fails or has a special configuration. A
+// harness with such an ability implements the matching interface: [Cutter], [Staller], [Limiter],
+// [SessionKeeper] or [RawPublisher]. Tests that need a missing ability are skipped, and the message of
+// the skip names the ability.
 //
-// The broker must hold 10,000 messages for one receiver. No test waits for a time to pass; a test that waits
-// in vain for something to happen fails after a minute. Ten seconds after each test no
-// goroutine of the transport may be left.
+// The broker must store up to 10,000 messages for one receiver. A test fails if an expected event does
+// not happen within a minute. All goroutines of the transport must end within ten seconds after each
+// test.
 package transporttest

@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// unchanged: attributes and data survive, in structured and in binary mode, whichever the receiver asks for.
+// unchanged checks that attributes and data arrive unchanged in structured and in binary mode, with
+// each mode of the receiver.
 func (s *suite) unchanged(t *testing.T) {
 	topic := root(t)
 	structured, binary := false, true
@@ -49,8 +50,8 @@ func (s *suite) unchanged(t *testing.T) {
 	}
 }
 
-// description is what of an event must survive. Extensions are compared as strings, since binary mode has no
-// types, and times as instants.
+// description contains the parts of an event that must arrive unchanged. Extensions are compared as
+// strings, because binary mode has no types. Times are compared as instants.
 type description struct {
 	Attributes  map[string]string
 	ContentType string

@@ -12,57 +12,61 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// Harness opens transports to one broker, which it starts beforehand and stops after [Run].
+// Harness opens transports to one broker. Start the broker before [Run] and stop it afterwards.
 type Harness interface {
-	// Transport returns a new transport that nobody has claimed. All transports reach the same broker.
+	// Transport returns a new, unclaimed transport. All transports reach the same broker.
 	Transport(t *testing.T) cloudevents.Transport
 }
 
-// BinaryMode is an optional part of a [Harness] for a run in which everything is published in binary mode.
+// BinaryMode is an optional part of a [Harness] for a run that publishes all events in binary mode.
 type BinaryMode interface {
-	// Binary is the value of ConnectOptions.Binary for all connections.
+	// Binary returns the value of ConnectOptions.Binary for all connections.
 	Binary() bool
 }
 
 // Cutter is an optional ability of a [Harness].
 type Cutter interface {
-	// Cut ends the link of every connection as a failing network does. New ones are possible at once.
+	// Cut ends the link of every connection, as a failing network does. New connections are
+	// possible immediately.
 	Cut(t *testing.T)
 }
 
 // Staller is an optional ability of a [Harness].
 type Staller interface {
-	// Stall makes the broker fall silent: it neither acknowledges nor delivers what is published from now
-	// on, and links stay open, until resume is called. resume may be called more than once.
+	// Stall makes the broker silent until resume is called: it neither acknowledges nor delivers
+	// messages that are published from now on. Links stay open. resume may be called more than
+	// once.
 	Stall(t *testing.T) (resume func())
 }
 
 // Limiter is an optional ability of a [Harness].
 type Limiter interface {
-	// Limited returns a transport to a broker that takes packets of at most limit bytes and says so.
+	// Limited returns a transport to a broker that accepts packets of at most limit bytes and
+	// announces this limit.
 	Limited(t *testing.T, limit int) cloudevents.Transport
 }
 
 // SessionKeeper is an optional ability of a [Harness].
 type SessionKeeper interface {
-	// Session returns a transport for which the broker keeps a session of the given name while it is away.
-	// It is called again with the same name for a transport that continues the session.
+	// Session returns a transport for which the broker keeps a session with the given name while
+	// the transport is disconnected. Another call with the same name returns a transport that
+	// continues the session.
 	Session(t *testing.T, name string) cloudevents.Transport
 }
 
 // RawPublisher is an optional ability of a [Harness].
 type RawPublisher interface {
-	// PublishRaw publishes payload as it is, by other means than the transport.
+	// PublishRaw publishes the unchanged payload without the transport.
 	PublishRaw(t *testing.T, topic string, payload []byte)
 }
 
-// suite is one run.
+// suite is one run of the checks.
 type suite struct {
 	harness Harness
 	binary  bool
 }
 
-// Run checks every duty, each in a subtest.
+// Run runs every check in its own subtest.
 func Run(t *testing.T, h Harness) {
 	s := &suite{harness: h}
 	if b, ok := h.(BinaryMode); ok {
@@ -72,7 +76,7 @@ func Run(t *testing.T, h Harness) {
 		for _, c := range group {
 			t.Run(c.name, func(t *testing.T) {
 				before := goleak.IgnoreCurrent()
-				t.Run("check", c.run) // inner, so that its cleanup is over when goroutines are counted
+				t.Run("check", c.run) // an inner test: its cleanup ends before goroutines are counted
 				if err := left(before); err != nil {
 					t.Errorf("goroutines are left %v after the connections were closed: %v", closing, err)
 				}
@@ -81,13 +85,13 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// closing is how long what belongs to a closed connection may take to end: on a busy machine a proxy of the harness
-// may still pass on what the broker had under way.
+// closing is the time limit for the goroutines of a closed connection to end. On a busy machine, a
+// proxy of the harness may still forward messages of the broker.
 const closing = 10 * time.Second
 
-// left returns an error that names the goroutines that were not there before and do not end.
+// left returns an error that names new goroutines that do not end.
 func left(before goleak.Option) (err error) {
-	for end := time.Now().Add(closing); time.Now().Before(end); { // goleak itself waits up to a second
+	for end := time.Now().Add(closing); time.Now().Before(end); { // goleak waits up to one second
 		if err = goleak.Find(before); err == nil {
 			return nil
 		}
@@ -95,7 +99,7 @@ func left(before goleak.Option) (err error) {
 	return err
 }
 
-// check is one duty.
+// check is one check of a transport.
 type check struct {
 	name string
 	run  func(t *testing.T)

@@ -26,7 +26,7 @@ func (s *suite) lifecycleChecks() []check {
 	}
 }
 
-// claimOnce: one transport serves one client.
+// claimOnce checks that a transport can be claimed only once.
 func (s *suite) claimOnce(t *testing.T) {
 	transport := s.harness.Transport(t)
 	if err := transport.Claim("first"); err != nil {
@@ -39,7 +39,7 @@ func (s *suite) claimOnce(t *testing.T) {
 	}
 }
 
-// options are those of a connection that shall not come about, or receive anything.
+// options returns options for a connection that must fail, or must not receive messages.
 func options(t *testing.T, filters ...string) cloudevents.ConnectOptions {
 	return cloudevents.ConnectOptions{
 		Filters: filters,
@@ -48,7 +48,7 @@ func options(t *testing.T, filters ...string) cloudevents.ConnectOptions {
 	}
 }
 
-// endedContext: Connect gives up when its context has ended.
+// endedContext checks that Connect returns an error if its context has ended.
 func (s *suite) endedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -62,7 +62,7 @@ func (s *suite) endedContext(t *testing.T) {
 	}
 }
 
-// malformedFilter: what cannot be granted is an error, not silence.
+// malformedFilter checks that Connect returns an error for an invalid filter.
 func (s *suite) malformedFilter(t *testing.T) {
 	for _, filter := range []string{"", "/a/#/b", "/a+", "$share/group"} {
 		conn, err := s.claimed(t).Connect(t.Context(), options(t, root(t), filter))
@@ -73,15 +73,15 @@ func (s *suite) malformedFilter(t *testing.T) {
 	}
 }
 
-// outlivesContext: the end of the context given to Connect does not end the connection.
+// outlivesContext checks that the end of the context of Connect does not end the connection.
 func (s *suite) outlivesContext(t *testing.T) {
 	topic := root(t)
-	c := s.connect(t, topic) // which ends the context it gave to Connect
+	c := s.connect(t, topic) // connect ends the context of Connect
 	c.publish(topic, event("after"))
 	c.awaitCount(1)
 }
 
-// closes: after Close, Done is closed, Err is nil, and closing again does nothing.
+// closes checks that after Close, Done is closed, Err is nil, and another Close does nothing.
 func (s *suite) closes(t *testing.T) {
 	c := s.connect(t, root(t))
 	select {
@@ -107,7 +107,8 @@ func (s *suite) closes(t *testing.T) {
 	}
 }
 
-// closesConcurrently: Close may be called by many at once, while others publish; each returns when it is over.
+// closesConcurrently checks concurrent calls of Close while other goroutines publish. Each call
+// returns after the connection has closed.
 func (s *suite) closesConcurrently(t *testing.T) {
 	topic := root(t)
 	c := s.connect(t, topic)
@@ -143,7 +144,8 @@ func (s *suite) closesConcurrently(t *testing.T) {
 	group.Wait()
 }
 
-// closesWhileReceiving: Close waits for a Receive that runs and prevents those that wait.
+// closesWhileReceiving checks that Close waits for a running Receive, and that Receive is not
+// called for queued messages.
 func (s *suite) closesWhileReceiving(t *testing.T) {
 	topic := root(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -172,7 +174,7 @@ func (s *suite) closesWhileReceiving(t *testing.T) {
 	}
 }
 
-// connectsAgain: a transport can be connected again after its connection was closed.
+// connectsAgain checks that a transport can connect again after its connection was closed.
 func (s *suite) connectsAgain(t *testing.T) {
 	transport := s.claimed(t)
 	topic := root(t)

@@ -31,7 +31,7 @@ func (s *suite) publishChecks() []check {
 	}
 }
 
-// pipelines: Publish does not wait for the acknowledgement.
+// pipelines checks that Publish does not wait for the acknowledgement.
 func (s *suite) pipelines(t *testing.T) {
 	const count = 16
 	staller := need[Staller](t, s)
@@ -58,7 +58,7 @@ func (s *suite) pipelines(t *testing.T) {
 	acks.verifyOnce(t)
 }
 
-// concurrent: many goroutines may publish on one connection.
+// concurrent checks that many goroutines can publish on one connection.
 func (s *suite) concurrent(t *testing.T) {
 	const publishers, each = 16, 200
 	topic := root(t)
@@ -92,8 +92,8 @@ func (s *suite) concurrent(t *testing.T) {
 	}
 }
 
-// insideReceive: a receiver that answers each message from within Receive does not block itself, also when
-// far more is under way than any window holds.
+// insideReceive checks that a receiver can answer each message from within Receive without a
+// deadlock, also with thousands of messages in flight.
 func (s *suite) insideReceive(t *testing.T) {
 	const count = 5000
 	topic := root(t)
@@ -113,7 +113,7 @@ func (s *suite) insideReceive(t *testing.T) {
 	asker.awaitCount(count)
 }
 
-// toSelf: the answer may come back to the one who gives it, and be answered again.
+// toSelf checks that a client can receive its own answers and answer them again.
 func (s *suite) toSelf(t *testing.T) {
 	const chains, length = 50, 40
 	topic := root(t)
@@ -141,7 +141,8 @@ func (s *suite) toSelf(t *testing.T) {
 	c.awaitCount(chains * length)
 }
 
-// tooLarge: a message over the limit is refused with its size; one of exactly the limit passes.
+// tooLarge checks that a message over the limit is refused with its size, and that a message of
+// exactly the limit is sent.
 func (s *suite) tooLarge(t *testing.T) {
 	const limit = 8192
 	transport := need[Limiter](t, s).Limited(t, limit)
@@ -173,7 +174,7 @@ func (s *suite) tooLarge(t *testing.T) {
 		}
 		return tooLarge.Size
 	}
-	overhead := refused(sized(limit)) - limit // the same for sizes near it
+	overhead := refused(sized(limit)) - limit // the same for similar sizes
 	if got := refused(sized(limit - overhead + 1)); got != limit+1 {
 		t.Errorf("a message of one byte too many has size %d, want %d", got, limit+1)
 	}
@@ -184,7 +185,8 @@ func (s *suite) tooLarge(t *testing.T) {
 	}
 }
 
-// unpublishable: what no broker takes is an error of its own, and the connection goes on.
+// unpublishable checks that Publish returns an error for messages that no broker accepts, and that
+// the connection stays open.
 func (s *suite) unpublishable(t *testing.T) {
 	topic := root(t)
 	c := s.connect(t, topic)
@@ -203,7 +205,8 @@ func (s *suite) unpublishable(t *testing.T) {
 	}
 }
 
-// windowFull: where the broker's window is full, Publish waits for room or for its context.
+// windowFull checks that Publish waits while the window of the broker is full, until there is room
+// or its context ends.
 func (s *suite) windowFull(t *testing.T) {
 	const most = 70_000 // MQTT's largest window is 65,535
 	staller := need[Staller](t, s)
@@ -231,7 +234,7 @@ func (s *suite) windowFull(t *testing.T) {
 		select {
 		case <-progress:
 			accepted++
-		case <-time.After(300 * time.Millisecond): // no progress: it waits for room
+		case <-time.After(300 * time.Millisecond): // no progress: Publish waits for room
 			blocked = true
 		}
 	}
@@ -265,7 +268,7 @@ func (s *suite) windowFull(t *testing.T) {
 	}
 }
 
-// publishAfterClose: an ended connection refuses messages.
+// publishAfterClose checks that Publish returns an error on a closed connection.
 func (s *suite) publishAfterClose(t *testing.T) {
 	c := s.connect(t)
 	if err := c.conn.Close(); err != nil {

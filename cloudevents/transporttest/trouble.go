@@ -22,7 +22,8 @@ func (s *suite) troubleChecks() []check {
 	}
 }
 
-// linkCut: the end of the link ends the connection with a reason, and another connection works.
+// linkCut checks that the end of the link ends the connection with a reason, and that another
+// connection works.
 func (s *suite) linkCut(t *testing.T) {
 	cutter := need[Cutter](t, s)
 	transport := s.claimed(t)
@@ -51,7 +52,8 @@ func (s *suite) linkCut(t *testing.T) {
 	again.awaitCount(1)
 }
 
-// doneOnce: for each Publish that returned nil, done is called exactly once, whatever happens to the link.
+// doneOnce checks that done is called exactly once for each Publish that returned nil, even if the
+// link ends.
 func (s *suite) doneOnce(t *testing.T) {
 	cutter := need[Cutter](t, s)
 	topic := root(t)
@@ -92,7 +94,7 @@ func (s *suite) doneOnce(t *testing.T) {
 	}
 }
 
-// closeGivesUp: Close gives up on what is not acknowledged and says so.
+// closeGivesUp checks that Close gives up unacknowledged messages and calls done with an error.
 func (s *suite) closeGivesUp(t *testing.T) {
 	staller := need[Staller](t, s)
 	const count = 10
@@ -119,7 +121,8 @@ func (s *suite) closeGivesUp(t *testing.T) {
 	acks.verifyOnce(t)
 }
 
-// closeFrozen: Close does not wait for a broker that does not answer, not even with much left to write.
+// closeFrozen checks that Close does not wait for a broker that does not answer, even with much
+// data left to write.
 func (s *suite) closeFrozen(t *testing.T) {
 	staller := need[Staller](t, s)
 	topic := root(t)
@@ -131,7 +134,7 @@ func (s *suite) closeFrozen(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for range 200 { // 100 MiB: more than any buffer on the way holds
+		for range 200 { // 100 MiB: more than all buffers on the way can store
 			if err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: large}, func(error) {}); err != nil {
 				return
 			}
@@ -139,13 +142,13 @@ func (s *suite) closeFrozen(t *testing.T) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(300 * time.Millisecond): // it waits for room
+	case <-time.After(300 * time.Millisecond): // Publish waits for room
 	}
 	start := time.Now()
 	if err := c.conn.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	// The promise is a second; three times that is a matter of machines.
+	// Close should need at most one second. A slow machine may need up to three seconds.
 	if took := time.Since(start); took > 3*time.Second {
 		t.Errorf("Close took %v with a broker that does not answer", took)
 	}

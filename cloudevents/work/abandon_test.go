@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestAbandon: the deletion of one work ends without its agent, and that of others goes on. An
-// agent that comes later with the abandoned work is told to delete it.
+// TestAbandon: Abandon ends the deletion of one work without its agent, and the deletion of other
+// works continues. An agent that connects later with the abandoned work must delete it.
 func TestAbandon(t *testing.T) {
 	for _, profile := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
 		for name, store := range map[string]work.Store{"in memory": nil, "with a store": work.NewMemoryStore()} {
@@ -70,9 +70,9 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// TestAbandonBeforeTheAgent: a work for a cluster that never had an agent is given up, but for the
-// finalizers of others; its name is free again, and an agent that comes then gets the new work
-// only.
+// TestAbandonBeforeTheAgent: a work for a cluster that never had an agent can be abandoned, but
+// finalizers of other controllers still hold it. Without them its name is free again, and an agent
+// that connects later receives only the new work.
 func TestAbandonBeforeTheAgent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -103,7 +103,7 @@ func TestAbandonBeforeTheAgent(t *testing.T) {
 	})
 }
 
-// TestAbandonByAnotherReplica: a replica that did not write before takes over to abandon a work.
+// TestAbandonByAnotherReplica: a replica that is not the leader takes over to abandon a work.
 func TestAbandonByAnotherReplica(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -113,7 +113,7 @@ func TestAbandonByAnotherReplica(t *testing.T) {
 		if err := second.Abandon(s.t.Context(), "cluster1", "app"); !apierrors.IsConflict(err) {
 			t.Errorf("a work that is not deleted: %v", err)
 		}
-		s.settle() // a replica that does not know yet that another writes may have to be asked twice
+		s.settle() // a replica may need a second call while it has not detected the leader
 		first.delete("cluster1", "app")
 		s.settle()
 		if err := second.Abandon(s.t.Context(), "cluster1", "app"); err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// wiretap counts what is published on topics of an ending.
+// wiretap returns a function that counts the messages on topics with an ending, if the function
+// counts accepts them.
 func (s *scene) wiretap(ending string, counts func(cloudevents.Message) bool) func() int {
 	var mu sync.Mutex
 	n := 0
@@ -37,15 +38,16 @@ func (s *scene) wiretap(ending string, counts func(cloudevents.Message) bool) fu
 	}
 }
 
-// TestAnswerWaitsForStore: a work that is being stored belongs to the answer that an agent's first list waits for, and
-// is not published before it is durable.
+// TestAnswerWaitsForStore: a work that is being stored is part of the answer that an agent's first
+// list waits for. It is not published before it is durable.
 func TestAnswerWaitsForStore(t *testing.T) {
-	// All scripts begin while "app", whose value was 1, is changed, and the answer to an agent waits for that.
+	// Each script begins during a change of "app", which had the value 1. The answer to an agent
+	// waits for that change.
 	tests := []struct {
 		name   string
 		change func(h *hub)
 		script func(s *scene, h *hub, release func())
-		want   map[string]string // what the agent's first list has
+		want   map[string]string // works in the agent's first list
 	}{{
 		name:   "it is stored",
 		change: func(h *hub) { h.setValue("cluster1", "app", "2") },
@@ -139,7 +141,8 @@ func TestAnswerWaitsForStore(t *testing.T) {
 	}
 }
 
-// TestAnswerOfReplacedWriter: a replica that another has replaced does not end an answer that it has not given in full.
+// TestAnswerOfReplacedWriter: a replica that another replica has replaced does not mark the end of
+// an answer that it has sent only in part.
 func TestAnswerOfReplacedWriter(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := newFaultyShared()
@@ -149,7 +152,7 @@ func TestAnswerOfReplacedWriter(t *testing.T) {
 		first.complete()
 		s.settle()
 		release := store.stall()
-		go func() { // fails, as the second goes on from what is stored
+		go func() { // fails: the second replica continues from the store
 			obj := first.get("cluster1", "app")
 			obj.Spec = newWork("app", "2").Spec
 			_, _ = first.works("cluster1").Update(s.t.Context(), obj, metav1.UpdateOptions{})
@@ -171,8 +174,8 @@ func TestAnswerOfReplacedWriter(t *testing.T) {
 	})
 }
 
-// TestStatusAnswerWaitsForStore: a status that a source asks for while it is being stored is published when it is
-// durable, not before.
+// TestStatusAnswerWaitsForStore: a status that a source requests while it is being stored is not
+// published before it is durable.
 func TestStatusAnswerWaitsForStore(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := newFaultyStore()

@@ -20,8 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// That applies do what a real API server does is what internal/e2e compares. Here is what that cannot see: how
-// they go together with the rest of a source and an agent.
+// The tests in internal/e2e compare applies with a real API server. These tests check the
+// interaction of applies with the other functions of a source and an agent.
 
 const appHead = "apiVersion: work.open-cluster-management.io/v1\nkind: ManifestWork\nmetadata: {name: app"
 
@@ -30,7 +30,7 @@ func apply(t *testing.T, works worktyped.ManifestWorkInterface, manager, rest st
 	return works.Patch(t.Context(), "app", types.ApplyPatchType, []byte(appHead+rest), metav1.PatchOptions{FieldManager: manager}, subresources...)
 }
 
-// managersOf lists who is in an object's managedFields.
+// managersOf lists the managers in the managedFields of an object.
 func managersOf(obj *workv1.ManifestWork) string {
 	var out []string
 	for _, m := range obj.ManagedFields {
@@ -40,8 +40,8 @@ func managersOf(obj *workv1.ManifestWork) string {
 	return strings.Join(out, ", ")
 }
 
-// TestApplyTravels: what is applied reaches the agent, and what the agent applies comes back; managedFields
-// stay where they were made.
+// TestApplyTravels: a source's apply reaches the agent, and an agent's apply of the status reaches
+// the source. managedFields stay on the side that made them.
 func TestApplyTravels(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
@@ -74,7 +74,7 @@ status: {conditions: [{type: A, status: 'True', reason: R, message: m, lastTrans
 			t.Errorf("managers on the hub (-want +got):\n%s", diff)
 		}
 
-		// The source's changes do not disturb what the agent tracks.
+		// The source's changes do not disturb the managedFields of the agent.
 		if _, err := apply(t, h.works("cluster1"), "one", `, labels: {a: c}}`); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ status: {conditions: [{type: A, status: 'True', reason: R, message: m, lastTrans
 	})
 }
 
-// TestNeverApplied: without an apply there are no managedFields, whoever writes.
+// TestNeverApplied: other writes add no managedFields before the first apply.
 func TestNeverApplied(t *testing.T) {
 	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
 	obj := newWork("app", "1")
@@ -120,7 +120,8 @@ func TestNeverApplied(t *testing.T) {
 	}
 }
 
-// TestApplyKeepsManifests: an apply of something else, or of the same in other words, is no new spec.
+// TestApplyKeepsManifests: an apply of other fields, or of an equal manifest in another notation,
+// does not change the spec.
 func TestApplyKeepsManifests(t *testing.T) {
 	tests := []struct{ name, manifest, config, reason string }{
 		{"labels", `{"kind":"A", "apiVersion":"v1","large":9007199254740993,"whole":1.0,"more":1e3,"text":"<&>","none":null}`,
@@ -148,7 +149,8 @@ func TestApplyKeepsManifests(t *testing.T) {
 	}
 }
 
-// TestApplyOnAgent: an agent owns no spec, and creates nothing.
+// TestApplyOnAgent: an apply on an agent cannot change a spec or create a work. A source rejects
+// the apply of a status.
 func TestApplyOnAgent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
@@ -167,8 +169,8 @@ func TestApplyOnAgent(t *testing.T) {
 	})
 }
 
-// TestApplyBesideUnknownMetadata: a manifest keeps what its metadata has and nobody knows, also where an apply is about
-// something else, which an API server would have taken out before.
+// TestApplyBesideUnknownMetadata: a manifest keeps unknown metadata fields after an apply of other
+// fields. An API server would have removed them before.
 func TestApplyBesideUnknownMetadata(t *testing.T) {
 	inScene(t, func(s *scene) {
 		works := s.source(work.SourceOptions{}).works("cluster1")
@@ -188,7 +190,8 @@ func TestApplyBesideUnknownMetadata(t *testing.T) {
 	})
 }
 
-// TestApplyConcurrently: of many appliers of a new object one creates it, and none is lost.
+// TestApplyConcurrently: if many managers apply a new object concurrently, one of them creates it
+// and no apply is lost.
 func TestApplyConcurrently(t *testing.T) {
 	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
 	names := strings.Split("abcdefgh", "")

@@ -16,8 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestRestoredBackup: a source whose store is older than what agents hold deletes nothing that it does not know before
-// it is told that its inventory is complete, also after another restart.
+// TestRestoredBackup: a source with a store older than the works of its agents deletes no unknown
+// works until InventoryComplete is called. The same applies after another restart.
 func TestRestoredBackup(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		store := work.NewMemoryStore()
@@ -33,11 +33,11 @@ func TestRestoredBackup(t *testing.T) {
 		h.kill()
 
 		h = s.source(work.SourceOptions{Profile: profile, Store: backup})
-		h.setValue("cluster1", "before", "2") // before any agent has shown what it holds
+		h.setValue("cluster1", "before", "2") // before any agent has shown its works
 		h.create("cluster1", newWork("new", "1"))
 		s.settle()
 		l.setCut(true)
-		l.setCut(false) // in the bundle profile a source with a store hears of unknown works when their agent connects
+		l.setCut(false) // a bundle source with a store learns of unknown works when their agent connects
 		time.Sleep(time.Minute)
 		const old = "the store is older than what 1 clusters hold (cluster1 is the first)"
 		expectProbes(s.t, "restored", h, old, "", "")
@@ -59,8 +59,8 @@ func TestRestoredBackup(t *testing.T) {
 	})
 }
 
-// TestRestoredBackupIsFoundAtOnce: a source asks also clusters that it does not know what they hold, as
-// soon as it is connected.
+// TestRestoredBackupIsFoundAtOnce: a source requests the works of all clusters, unknown clusters
+// included, as soon as it connects.
 func TestRestoredBackupIsFoundAtOnce(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -83,8 +83,8 @@ func TestRestoredBackupIsFoundAtOnce(t *testing.T) {
 }
 
 // TestRestoredBackupDeclaredAtStart: a program that declares its inventory complete at each start
-// deletes nothing that a restored Store lacks. A call after the source has detected the backup
-// counts.
+// deletes no works that a restored Store lacks. A call after the source has detected the backup
+// takes effect.
 func TestRestoredBackupDeclaredAtStart(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		store := work.NewMemoryStore()
@@ -101,9 +101,9 @@ func TestRestoredBackupDeclaredAtStart(t *testing.T) {
 
 		l.setCut(true)
 		h = s.source(work.SourceOptions{Profile: profile, Store: backup})
-		h.complete() // before the agent has shown that the store is old
+		h.complete() // before the source has detected the old store
 		l.setCut(false)
-		time.Sleep(15 * time.Minute) // until a source of each profile has compared all
+		time.Sleep(15 * time.Minute) // until the source of either profile has compared all works
 		expectProbes(s.t, "declared at the start", h, "the store is older than what 1 clusters hold", "", "")
 		holding(s.t, "declared at the start", a, "after", "before")
 		h.complete()
@@ -113,7 +113,8 @@ func TestRestoredBackupDeclaredAtStart(t *testing.T) {
 	})
 }
 
-// TestRestoredBackupOfAwayCluster: a cluster that was away while the restored source wrote and restarted is protected.
+// TestRestoredBackupOfAwayCluster: the works of a cluster are kept if the cluster was disconnected
+// while the restored source wrote and restarted.
 func TestRestoredBackupOfAwayCluster(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -142,8 +143,8 @@ func TestRestoredBackupOfAwayCluster(t *testing.T) {
 	})
 }
 
-// TestRestartIsNoRestoredBackup: restarts with the store as it was, writes, forgotten clusters and
-// clusters that were away raise no doubt.
+// TestRestartIsNoRestoredBackup: a source does not report an old store after restarts, writes,
+// forgotten clusters or disconnected clusters.
 func TestRestartIsNoRestoredBackup(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		store := work.NewMemoryStore()
@@ -163,7 +164,7 @@ func TestRestartIsNoRestoredBackup(t *testing.T) {
 			h.setValue("cluster1", "app", fmt.Sprint("value", i))
 			s.settle()
 			h.delete("cluster1", "app")
-			if i%2 == 0 && profile == codec.ManifestWork { // the other counts versions for each work, and so forgets them
+			if i%2 == 0 && profile == codec.ManifestWork { // the other drops its per-work versions in Forget
 				if err := h.Forget(s.t.Context(), "cluster1"); err != nil {
 					s.t.Fatal(err)
 				}
@@ -182,7 +183,8 @@ func TestRestartIsNoRestoredBackup(t *testing.T) {
 	})
 }
 
-// TestRestoredBackupOfBusySource: the backup is of a source that had restarted and written while the agent was away.
+// TestRestoredBackupOfBusySource: an old store is detected if the source had restarted and written
+// before the backup, while the agent was disconnected.
 func TestRestoredBackupOfBusySource(t *testing.T) {
 	for _, restarts := range []int{1, 12} {
 		t.Run(fmt.Sprint("restarts: ", restarts), func(t *testing.T) {
@@ -222,7 +224,8 @@ func TestRestoredBackupOfBusySource(t *testing.T) {
 	}
 }
 
-// TestRestoredBackupWithClockBehind: what the restored source writes has versions below those that it has lost.
+// TestRestoredBackupWithClockBehind: an old store is detected if the restored source writes lower
+// versions than those that the backup lacks.
 func TestRestoredBackupWithClockBehind(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -247,8 +250,9 @@ func TestRestoredBackupWithClockBehind(t *testing.T) {
 	})
 }
 
-// TestForgetAfterRestoredBackup: a cluster that is forgotten after a backup was restored takes its
-// own protection with it, and not that of another cluster, which the backup does not have.
+// TestForgetAfterRestoredBackup: Forget of one cluster after a restored backup does not remove the
+// protection of another cluster, which the backup lacks. The forgotten cluster is protected again
+// when it returns.
 func TestForgetAfterRestoredBackup(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -300,7 +304,8 @@ func TestForgetAfterRestoredBackup(t *testing.T) {
 	})
 }
 
-// TestForgottenClustersAreBounded: those that were used last are remembered.
+// TestForgottenClustersAreBounded: the Store keeps a limited number of forgotten clusters, those
+// that were used last.
 func TestForgottenClustersAreBounded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -339,7 +344,7 @@ func TestForgottenClustersAreBounded(t *testing.T) {
 	})
 }
 
-// copyOf returns a store with what another has now.
+// copyOf returns a new store with the current content of another store.
 func (s *scene) copyOf(store work.Store) work.Store {
 	s.t.Helper()
 	out := work.NewMemoryStore()

@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestSpecsAreChargedWhatTheyTake: events that are small, or that share little, make an agent keep
-// no more than is counted.
+// TestSpecsAreChargedWhatTheyTake: small events, and events that share little memory, do not make
+// an agent keep much more memory than it counts.
 func TestSpecsAreChargedWhatTheyTake(t *testing.T) {
 	const owner = `{"apiVersion":"","kind":"","name":"","uid":""}`
 	large := func(s *scene, a *spoke, edit func(*workv1.ManifestWork)) {
@@ -48,7 +48,8 @@ func TestSpecsAreChargedWhatTheyTake(t *testing.T) {
 			}
 			large(s, a, func(obj *workv1.ManifestWork) { obj.Labels = labels })
 		}},
-		// Each event makes the agent keep one more manifest of the event before, next to which that had a large one.
+		// Each event makes the agent keep one more manifest of the previous event. That event also
+		// had a large manifest.
 		"manifests of earlier events": {codec.ManifestWork, func(s *scene, _ *hub, a *spoke) {
 			const n = 50
 			for i := range n {
@@ -60,7 +61,7 @@ func TestSpecsAreChargedWhatTheyTake(t *testing.T) {
 					case i + 1:
 						text = strings.TrimSuffix(text, "}") + `,"data":{"v":"` + strings.Repeat("x", 300<<10) + `"}}`
 					case i, i - 1:
-						text = strings.Repeat(" ", i+1-j) + text // the same, written in another way
+						text = strings.Repeat(" ", i+1-j) + text // the same manifest in another notation
 						text = "{" + text[:i+1-j] + text[i+2-j:]
 					}
 					manifests[j].Raw = []byte(text)
@@ -90,7 +91,7 @@ func TestSpecsAreChargedWhatTheyTake(t *testing.T) {
 				s.settle()
 				before := liveHeap()
 				test.run(s, h, a)
-				time.Sleep(6 * time.Minute) // the watch cache forgets
+				time.Sleep(6 * time.Minute) // the watch cache expires
 				grown, counted := liveHeap()-before, work.BudgetOfAgent(a.Agent)
 				t.Logf("the heap has grown by %d KiB, %d KiB are counted", grown>>10, counted>>10)
 				if grown > 2*counted+512<<10 {
@@ -101,8 +102,8 @@ func TestSpecsAreChargedWhatTheyTake(t *testing.T) {
 	}
 }
 
-// TestRefusedStatusIsRequestedAgain: a status that there was no memory for is shown once there is, although nothing is
-// reported again.
+// TestRefusedStatusIsRequestedAgain: a status that was refused for lack of memory is shown when
+// there is room, although the agent reports nothing again.
 func TestRefusedStatusIsRequestedAgain(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		const works, long = 20, 30 << 10

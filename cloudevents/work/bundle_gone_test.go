@@ -16,8 +16,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestBundleLateDeletion: a deletion that comes late does not end the next work of its name, also where the source and
-// the agent have restarted between: what a Store has of a work that is gone tells the next one where to begin.
+// TestBundleLateDeletion: a deletion that arrives late does not delete the next work of that name,
+// even after a restart of the source and the agent. The Store keeps the version of a removed work,
+// and the next work continues above it.
 func TestBundleLateDeletion(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options := bundleSource
@@ -46,8 +47,9 @@ func TestBundleLateDeletion(t *testing.T) {
 	})
 }
 
-// TestBundleDeletedByOlderProcess: a work that an older process of the source deletes is created again, also where the
-// agent had confirmed it. The agent reports the version of the deletion, which is lower.
+// TestBundleDeletedByOlderProcess: a work that an older process of the source deletes is created
+// again, even if the agent had confirmed it. The agent reports the version of the deletion, which
+// is lower.
 func TestBundleDeletedByOlderProcess(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(bundleSource), s.agent(bundleAgent)
@@ -64,7 +66,7 @@ func TestBundleDeletedByOlderProcess(t *testing.T) {
 		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
 		a.report("app", "2")
 		s.settle()
-		deletion.Event.SetTime(time.Now()) // the older process makes it now
+		deletion.Event.SetTime(time.Now()) // as if the older process sent it now
 		publish(s, deletion)
 		s.settle()
 		if a.get("app").DeletionTimestamp == nil {
@@ -78,7 +80,8 @@ func TestBundleDeletedByOlderProcess(t *testing.T) {
 	})
 }
 
-// TestBundleGoneWorkForgotten: what is known of a work that is gone leaves the Store in time.
+// TestBundleGoneWorkForgotten: the Store drops the record of a removed work when the work is
+// created again, or after a day.
 func TestBundleGoneWorkForgotten(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options, store := bundleSource, work.NewMemoryStore()
@@ -121,8 +124,8 @@ func TestBundleGoneWorkForgotten(t *testing.T) {
 	})
 }
 
-// TestBundleForgotten: a source that gave up on a deletion asks anew what agents have, since only
-// that tells it to delete the work when the cluster comes back before the source does.
+// TestBundleForgotten: a source that gave up a deletion requests the works of its agents again.
+// Only with their answers can it delete the work if the cluster reconnects before the source.
 func TestBundleForgotten(t *testing.T) {
 	inScene(t, func(s *scene) {
 		l := &link{Transport: s.bus.Transport()}
@@ -151,9 +154,9 @@ func TestBundleForgotten(t *testing.T) {
 	})
 }
 
-// TestBundleForgottenHeld is TestBundleForgotten of a work that a finalizer of the hub's holds: the
-// agent's status tells that it is there, after the deletion was lost, and nobody knows of it once
-// the finalizer is gone.
+// TestBundleForgottenHeld is TestBundleForgotten for a work that a finalizer on the source holds.
+// The deletion is lost. A later status shows that the work exists, and the source deletes it. After
+// the finalizer is removed, the source would have no record of the work.
 func TestBundleForgottenHeld(t *testing.T) {
 	inScene(t, func(s *scene) {
 		l := &link{Transport: s.bus.Transport()}

@@ -27,7 +27,7 @@ var (
 	bundleAgent  = work.AgentOptions{Profile: codec.ManifestBundle}
 )
 
-// wiretap notes every event of the profile ManifestBundle.
+// wiretap records every event of the profile ManifestBundle.
 type wiretap struct {
 	mu       sync.Mutex
 	messages []codec.Message
@@ -62,7 +62,7 @@ func (s *scene) tap() *wiretap {
 	return w
 }
 
-// take returns the messages of one kind since the last call of any kind.
+// take returns the messages of type M since the last call of take or all.
 func take[M codec.Message](w *wiretap) []M {
 	var out []M
 	for _, m := range w.all() {
@@ -73,7 +73,8 @@ func take[M codec.Message](w *wiretap) []M {
 	return out
 }
 
-// TestBundleWire: what a source and an agent of this SDK write for the peers through a work's life.
+// TestBundleWire: a source and an agent of this SDK send events that OCM peers accept, from the
+// creation of a work to its removal.
 func TestBundleWire(t *testing.T) {
 	inScene(t, func(s *scene) {
 		wire := s.tap()
@@ -120,7 +121,8 @@ func TestBundleWire(t *testing.T) {
 	})
 }
 
-// TestBundleQuietResync: source and agent that hold the same send neither specs nor statuses when they connect anew.
+// TestBundleQuietResync: a source and an agent with equal works send neither specs nor statuses
+// after a reconnect.
 func TestBundleQuietResync(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(bundleSource), s.agent(bundleAgent)
@@ -144,8 +146,8 @@ func TestBundleQuietResync(t *testing.T) {
 	})
 }
 
-// TestBundleRestartedSource: what a source without a store creates anew arrives, whatever its version, and what it does
-// not create anew goes when the inventory is complete, not before.
+// TestBundleRestartedSource: works that a source without a store creates again reach the agent,
+// even with lower versions. Other works are deleted only when the inventory is complete.
 func TestBundleRestartedSource(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(bundleSource), s.agent(bundleAgent)
@@ -182,9 +184,10 @@ func TestBundleRestartedSource(t *testing.T) {
 	})
 }
 
-// TestBundleUnreportedWork: a source without a store creates a work that an earlier process created
-// with the same version. The agent has that one, has reported nothing, and gets the new one, also
-// if the first specs and statuses are lost, or both works were created in one second.
+// TestBundleUnreportedWork: a source without a store creates a work with the name and version of a
+// work of an earlier process. The agent has the earlier work and has reported nothing, but receives
+// the new work. This holds even if the first specs and statuses are lost, or if both works were
+// created in the same second.
 func TestBundleUnreportedWork(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lost  int
@@ -230,7 +233,8 @@ func TestBundleUnreportedWork(t *testing.T) {
 	}
 }
 
-// TestBundleBehind: a source that counts anew rises above what an agent shows that takes no lower version.
+// TestBundleBehind: a source that restarts its versions raises them above the version of an agent
+// that accepts no lower version.
 func TestBundleBehind(t *testing.T) {
 	inScene(t, func(s *scene) {
 		wire := s.tap()
@@ -242,7 +246,7 @@ func TestBundleBehind(t *testing.T) {
 		topic, event, err := codec.ManifestBundle.Encode(&codec.Status{
 			Header:  codec.Header{ID: "x", Source: "hub", Cluster: "cluster1", Agent: "old", Time: time.Now()},
 			WorkRef: codec.WorkRef{ResourceID: spec.ResourceID, Version: 5, Name: "app"},
-			// As an agent of the OCM SDK reports what an earlier process of the source sent.
+			// Agents of the OCM SDK report the events of an earlier source process in this form.
 			SequenceID: 1 << 40, Metadata: &spec.Work.ObjectMeta, Status: &workv1.ManifestWorkStatus{},
 		})
 		if err != nil {
@@ -260,13 +264,14 @@ func TestBundleBehind(t *testing.T) {
 	})
 }
 
-// TestBundleLateStatus: a source that counts anew learns of an earlier process by a late status.
-// Its agent may have newer versions of that process, which must not confirm what the source sends.
+// TestBundleLateStatus: a source that restarts its versions learns of an earlier process from a
+// late status. The agent may have newer versions of that process. They must not confirm the
+// versions of this process.
 func TestBundleLateStatus(t *testing.T) {
 	for name, tt := range map[string]struct {
-		updates       int64 // of this process
-		late, current int64 // the versions of the late status, and of what the agent has
-		other, gone   bool  // whether the late status shows another time of creation, or that the work is gone
+		updates       int64 // number of updates by this process
+		late, current int64 // versions of the late status, and of the work at the agent
+		other, gone   bool  // the late status has another creation time, or reports the work as removed
 	}{
 		"of a greater version":                 {0, 2, 3, false, false},
 		"of the same version, of another work": {0, 1, 2, true, false},
@@ -318,7 +323,8 @@ func TestBundleLateStatus(t *testing.T) {
 	}
 }
 
-// TestBundleCollidingIDs: the peers' resource IDs can be one for works of two clusters, which stay two.
+// TestBundleCollidingIDs: works of two clusters can have the same resource ID in OCM's format. They
+// stay separate works.
 func TestBundleCollidingIDs(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(bundleSource)
@@ -342,7 +348,8 @@ func TestBundleCollidingIDs(t *testing.T) {
 	})
 }
 
-// TestBundleManySources: an agent that serves every source shows one source's works to no other's deletions.
+// TestBundleManySources: an agent that serves every source does not delete the works of one source
+// for another source.
 func TestBundleManySources(t *testing.T) {
 	inScene(t, func(s *scene) {
 		one, two := bundleSource, bundleSource
@@ -372,7 +379,8 @@ func TestBundleManySources(t *testing.T) {
 	})
 }
 
-// TestBundleUnversioned: a work that its user wants without versions is sent so, and again at every resync.
+// TestBundleUnversioned: a work with the version annotation "0" is sent without a version, and sent
+// again at every resync.
 func TestBundleUnversioned(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(bundleSource), s.agent(bundleAgent)
@@ -404,7 +412,8 @@ func TestBundleUnversioned(t *testing.T) {
 	})
 }
 
-// TestBundleLargeMetadata: metadata that no attribute can hold is refused by the write, with or without a connection.
+// TestBundleLargeMetadata: a write fails if its metadata is too large for an event attribute, with
+// or without a connection.
 func TestBundleLargeMetadata(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(bundleSource)
@@ -418,7 +427,8 @@ func TestBundleLargeMetadata(t *testing.T) {
 	})
 }
 
-// TestBundleInvalidSpec: a spec that the agent cannot read is reported in a form that the peers read.
+// TestBundleInvalidSpec: an agent reports a spec that it cannot decode in a form that OCM peers
+// accept.
 func TestBundleInvalidSpec(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, _ := s.source(bundleSource), s.agent(bundleAgent)

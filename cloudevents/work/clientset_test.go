@@ -22,7 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// offline is the clientset of a source that was never started: writes wait in the outbox.
+// offline returns the clientset of a source that was never started. Its writes stay in the outbox.
 func offline(t *testing.T, options work.SourceOptions) worktyped.WorkV1Interface {
 	t.Helper()
 	options.SourceID = "hub"
@@ -33,7 +33,7 @@ func offline(t *testing.T, options work.SourceOptions) worktyped.WorkV1Interface
 	return source.Clientset().WorkV1()
 }
 
-// TestErrors: what the source's clientset refuses, with the reason that the API server gives.
+// TestErrors: the source's clientset rejects invalid calls with the same reason as the API server.
 func TestErrors(t *testing.T) {
 	stale := func(w *workv1.ManifestWork) *workv1.ManifestWork {
 		w.ResourceVersion = "1"
@@ -184,7 +184,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestUnsupportedClients: what is no ManifestWork is there, and says that it is not supported.
+// TestUnsupportedClients: the clients for other resources exist, and return an error that they are
+// not supported.
 func TestUnsupportedClients(t *testing.T) {
 	source, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"})
 	if err != nil {
@@ -202,7 +203,7 @@ func TestUnsupportedClients(t *testing.T) {
 	}
 }
 
-// TestWrites: what the writes of a source do to an object, step by step.
+// TestWrites checks the effects of the writes of a source on an object, step by step.
 func TestWrites(t *testing.T) {
 	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
 	typed := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{GenerateName: "app-"}}
@@ -263,7 +264,7 @@ func TestWrites(t *testing.T) {
 	if got, _ := works.Get(t.Context(), one.Name, metav1.GetOptions{}); got.DeletionTimestamp != nil {
 		t.Error("a dry run deleted the object")
 	}
-	for range 2 { // the second time it is being deleted already
+	for range 2 { // the second call finds the work being deleted
 		if err := works.Delete(t.Context(), one.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +279,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// TestListPages: selectors, limit and continue.
+// TestListPages checks selectors, limit and continue.
 func TestListPages(t *testing.T) {
 	c := offline(t, work.SourceOptions{})
 	for i := range 7 {

@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// conflict is a cluster on which works of two sources, or more, have one name. The first has it.
+// conflict is a cluster on which works of several sources have the same name. The first source owns
+// the name.
 type conflict struct {
 	*scene
 	hubs  map[string]*hub
@@ -41,7 +42,7 @@ func (c *conflict) create(id string) {
 	c.settle()
 }
 
-// restart gives a source another process, which has nothing.
+// restart replaces the process of a source. The new process has no works.
 func (c *conflict) restart(id string) {
 	c.hubs[id].kill()
 	c.hubs[id] = c.source(work.SourceOptions{SourceID: id})
@@ -60,7 +61,7 @@ func (c *conflict) remove(id string) {
 	c.settle()
 }
 
-// serve does what a work controller does, until nothing is left to do.
+// serve acts as a work controller, for five rounds.
 func (c *conflict) serve() {
 	for range 5 {
 		for _, name := range c.agent.names() {
@@ -78,8 +79,8 @@ func (c *conflict) serve() {
 	}
 }
 
-// state is what each hub sees: the value that is applied, the reason why none is, or that the work is gone. At the
-// agent it is the value of the work that has the name.
+// state returns the state of the work at each source: the applied value, the reason of Degraded, or
+// "gone". For the agent it is the value of the work that owns the name.
 func (c *conflict) state() map[string]string {
 	out := map[string]string{}
 	for id, h := range c.hubs {
@@ -101,8 +102,8 @@ func (c *conflict) state() map[string]string {
 	return out
 }
 
-// TestConflictOver: a name goes from one source to the next, whoever restarts and whoever deletes first, and what waits
-// is told so.
+// TestConflictOver: a name passes from one source to the next, in any order of restarts and
+// deletions. Waiting works have the condition Degraded.
 func TestConflictOver(t *testing.T) {
 	const waits = "True NameConflict"
 	tests := []struct {
@@ -188,8 +189,8 @@ func TestConflictOver(t *testing.T) {
 	}
 }
 
-// TestConflictOverAgents: which source has a name may change with an agent that restarts empty, but one has it, the
-// others wait, and all are served in the end.
+// TestConflictOverAgents: after an agent restarts without a store, another source may own the name.
+// One source owns it, the others wait, and all are served in the end.
 func TestConflictOverAgents(t *testing.T) {
 	inConflict(t, func(c *conflict) {
 		for range 3 {
@@ -207,7 +208,7 @@ func TestConflictOverAgents(t *testing.T) {
 					t.Errorf("%s sees %q", id, state[id])
 				}
 			}
-			if len(state) == len(c.hubs) && holder == "" { // nobody has a work any more
+			if len(state) == len(c.hubs) && holder == "" { // no source has a work
 				continue
 			}
 			if c.hubs[holder] == nil || state["agent"] != "of "+holder {

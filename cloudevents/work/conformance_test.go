@@ -19,14 +19,14 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/conformance"
 )
 
-// difference is a line that a source or agent gives where the API server gives another.
+// difference is a line of a source or an agent that differs from the line of the API server.
 type difference struct {
 	line   string
 	reason string
 }
 
-// TestConformance runs the scripts whose transcripts a real API server has given. Every line must be the same
-// or be listed in differences, and every listed difference must exist.
+// TestConformance runs scripts and compares their output with transcripts from a real API server.
+// Every line must be equal or listed in differences, and every listed difference must exist.
 func TestConformance(t *testing.T) {
 	golden := conformance.Golden()
 	seen := map[string]bool{}
@@ -44,7 +44,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// target is a source with an agent for each namespace.
+// target returns a source with an agent for each namespace.
 func (s *scene) target(script conformance.Script) conformance.Target {
 	s.t.Helper()
 	h := s.source(work.SourceOptions{})
@@ -67,7 +67,7 @@ func (s *scene) target(script conformance.Script) conformance.Target {
 			}
 		},
 		Age: func() {
-			time.Sleep(6 * time.Minute) // longer than pages are kept
+			time.Sleep(6 * time.Minute) // longer than a page is kept
 			h.create("elsewhere", newWork("aging", "1"))
 			age(s.t, h.works("elsewhere"), "aging")
 			for _, spoke := range agents.spokes {
@@ -80,7 +80,7 @@ func (s *scene) target(script conformance.Script) conformance.Target {
 	}
 }
 
-// age changes a work more often than a store remembers, to and fro.
+// age makes more changes to a work than the watch cache keeps. The last change restores the work.
 func age(t *testing.T, works worktyped.ManifestWorkInterface, name string) {
 	t.Helper()
 	for i := range 1100 {
@@ -94,8 +94,8 @@ func age(t *testing.T, works worktyped.ManifestWorkInterface, name string) {
 	}
 }
 
-// agentsOf is a clientset whose namespaces are the clusters of several agents. What is none of them is asked of
-// the first.
+// agentsOf is a clientset with the clusters of several agents as its namespaces. Requests for other
+// namespaces go to the first agent.
 type agentsOf struct {
 	worktyped.WorkV1Interface
 	spokes map[string]*spoke
@@ -108,8 +108,8 @@ func (a *agentsOf) ManifestWorks(namespace string) worktyped.ManifestWorkInterfa
 	return a.spokes["cluster1"].Clientset().WorkV1().ManifestWorks(namespace)
 }
 
-// clean does as a controller that has nothing to clean up: it takes the finalizer off the works that were first
-// heard of as deleting.
+// clean acts as a controller without objects to clean up. It removes the finalizer of works that
+// were already deleted when the agent first received them.
 func (a *agentsOf) clean() {
 	for _, spoke := range a.spokes {
 		for _, name := range spoke.names() {

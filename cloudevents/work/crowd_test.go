@@ -23,17 +23,18 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// crowd is a source and agents over a real broker, all with informers. The agents report on each work at once.
+// crowd is a source and agents that share a real broker. All have informers. The agents report on
+// each work immediately.
 type crowd struct {
 	tb       testing.TB
 	source   *work.Source
 	agents   []*work.Agent
 	meter    meter
 	ticks    chan time.Time
-	reported atomic.Pointer[func(*workv1.ManifestWork)] // a work's current generation was reported on
+	reported atomic.Pointer[func(*workv1.ManifestWork)] // called when the current generation of a work was reported on
 }
 
-// onDemand is an interval whose ticker ticks when the crowd says so.
+// onDemand is an interval with a ticker that ticks only at resync.
 const onDemand = 1000 * time.Hour
 
 // NewTicker implements clock.WithTicker.
@@ -62,7 +63,7 @@ func startCrowd(tb testing.TB, options mqtt.Options, agents int) *crowd {
 		tb.Fatal(err)
 	}
 	benchStart(tb, c.source)
-	if err := c.source.InventoryComplete(context.Background()); err != nil { // else each agent waits for works to come
+	if err := c.source.InventoryComplete(context.Background()); err != nil { // otherwise agents wait for more works
 		tb.Fatal(err)
 	}
 	benchInformer(tb, c.source.Clientset(), cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
@@ -115,7 +116,8 @@ func observed(w *workv1.ManifestWork) int64 {
 
 func (c *crowd) onReported(do func(*workv1.ManifestWork)) { c.reported.Store(&do) }
 
-// create makes n works whose names begin with prefix, all of which are reported on when it returns.
+// create creates n works with names that begin with prefix. It returns when all of them have been
+// reported on.
 func (c *crowd) create(prefix string, n int) {
 	value := strings.Repeat("v", 900) // with its ConfigMap about 1 KiB
 	c.trips(n, benchAhead, func(i int) error {
@@ -125,8 +127,9 @@ func (c *crowd) create(prefix string, n int) {
 	})
 }
 
-// trips begins n operations, of which so many are under way at most, and waits until n works were reported on. No work
-// may be changed again while a change of it is under way, since one report may then tell of both.
+// trips begins n operations, with at most underWay of them in progress, and waits until n works
+// were reported on. begin must not change a work again during an earlier change, because a single
+// report may then cover both changes.
 func (c *crowd) trips(n, underWay int, begin func(i int) error) {
 	ahead, done := make(chan struct{}, underWay), make(chan struct{})
 	var reported atomic.Int64
@@ -146,7 +149,7 @@ func (c *crowd) trips(n, underWay int, begin func(i int) error) {
 	c.onReported(func(*workv1.ManifestWork) {})
 }
 
-// complete tells the source that it has all its works, and waits until that was answered.
+// complete declares that the source has all its works, and waits for the resulting events.
 func (c *crowd) complete() {
 	if err := c.source.InventoryComplete(context.Background()); err != nil {
 		c.tb.Fatal(err)
@@ -154,10 +157,10 @@ func (c *crowd) complete() {
 	c.quiet()
 }
 
-// resync makes the source and all agents compare what they have.
+// resync starts a comparison of all works between the source and its agents.
 func (c *crowd) resync() { c.ticks <- time.Now() }
 
-// quiet waits until nothing was published for a while.
+// quiet waits until no event has been published for 500 ms.
 func (c *crowd) quiet() {
 	for begin := time.Now().UnixNano(); ; {
 		rest := 500*time.Millisecond - time.Duration(time.Now().UnixNano()-max(begin, c.meter.last.Load()))
@@ -168,7 +171,7 @@ func (c *crowd) quiet() {
 	}
 }
 
-// meter counts what is published.
+// meter counts published events.
 type meter struct {
 	specs, statuses, resyncs, largest, last atomic.Int64
 }
@@ -214,10 +217,10 @@ func (c *meteredConn) Publish(ctx context.Context, m cloudevents.Message, done f
 	return c.Conn.Publish(ctx, m, done)
 }
 
-// liveMemory collects garbage and returns the bytes of heap and of stacks that are in use.
+// liveMemory collects garbage and returns the bytes of heap and stacks in use.
 func liveMemory() (heap, stack int64) {
 	var m runtime.MemStats
-	for range 2 { // what has a finalizer goes with the second
+	for range 2 { // the second frees objects with finalizers
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)

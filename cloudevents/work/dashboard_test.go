@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// dashboard is what of Grafana's model is checked.
+// dashboard is the checked part of Grafana's model.
 type dashboard struct {
 	Title         string
 	SchemaVersion int
@@ -59,7 +59,8 @@ func readDashboard(t *testing.T) *dashboard {
 	return &d
 }
 
-// TestDashboardPanels: each panel says what it shows, in which unit, and has its place and the chosen data source.
+// TestDashboardPanels: each panel has a title, a description, a unit, its own place on the grid,
+// and the chosen data source.
 func TestDashboardPanels(t *testing.T) {
 	d := readDashboard(t)
 	if d.SchemaVersion < 39 || len(d.Templating.List) == 0 || d.Templating.List[0].Type != "datasource" {
@@ -97,8 +98,8 @@ func TestDashboardPanels(t *testing.T) {
 	}
 }
 
-// TestDashboardQueries holds the queries against the metrics of a source and an agent at work: each query is about
-// metrics and labels that exist, and each metric is on a panel.
+// TestDashboardQueries compares the queries with the metrics of a running source and agent. Each
+// query uses existing metrics and labels, and each metric is on a panel.
 func TestDashboardQueries(t *testing.T) {
 	exist := existingMetrics(t)
 	d := readDashboard(t)
@@ -112,7 +113,7 @@ func TestDashboardQueries(t *testing.T) {
 		if len(q.metrics) == 0 {
 			t.Errorf("%s: no metric in %s", where, expr)
 		}
-		labels := map[string]bool{"job": true, "instance": true} // of the scrape
+		labels := map[string]bool{"job": true, "instance": true} // labels of the scrape
 		for _, name := range q.metrics {
 			family, ok := exist[name]
 			if !ok {
@@ -145,12 +146,13 @@ func TestDashboardQueries(t *testing.T) {
 	for _, family := range exist {
 		if !shown[family.name] {
 			t.Errorf("%s is on no panel", family.name)
-			shown[family.name] = true // once
+			shown[family.name] = true // report it once
 		}
 	}
 }
 
-// TestMetricsAreDocumented: METRICS.md has each metric, with its type and label, and no other.
+// TestMetricsAreDocumented: METRICS.md has every metric, with its type and labels, and no other
+// metric.
 func TestMetricsAreDocumented(t *testing.T) {
 	doc, err := os.ReadFile("METRICS.md")
 	if err != nil {
@@ -175,13 +177,14 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// family is a metric as a registry has it.
+// family is a metric family of a registry.
 type family struct {
 	name, kind string
 	labels     map[string]bool
 }
 
-// existingMetrics returns the series of a source and an agent by their names, those of histograms with suffixes.
+// existingMetrics returns the metrics of a source and an agent by series name. A histogram has one
+// name for each suffix.
 func existingMetrics(t *testing.T) map[string]*family {
 	exist := map[string]*family{}
 	inScene(t, func(s *scene) {
@@ -217,20 +220,21 @@ func existingMetrics(t *testing.T) map[string]*family {
 	return exist
 }
 
-// query is what a PromQL expression is about.
+// query is the metrics and labels of a PromQL expression.
 type query struct{ metrics, labels []string }
 
 var (
 	promToken = regexp.MustCompile(`^(\s+|"[^"]*"|\[[$\w:]+\]|[a-zA-Z_:][\w:]*|[0-9.]+|=~|!=|!~|==|>=|<=|[-+*/%^<>=(){},])`)
-	// promWords may stand outside of braces and lists of labels: the operators and functions that the dashboard uses.
+	// promWords are the operators and functions of the dashboard. They may stand outside of braces
+	// and lists of labels.
 	promWords = []string{"sum", "max", "min", "count", "topk", "rate", "histogram_quantile", "time", "by", "on", "and"}
 )
 
-// parseQuery finds metrics and labels, and errors that can be found without a grammar: unknown words and characters,
-// and brackets that do not match.
+// parseQuery finds metrics and labels. It returns errors that need no grammar: unknown words and
+// characters, and unmatched brackets.
 func parseQuery(expr string) (*query, error) {
 	q := &query{}
-	var open []string // brackets; "by" for those around labels
+	var open []string // open brackets; "by" stands for a bracket around labels
 	before := ""
 	for rest := expr; rest != ""; {
 		token := promToken.FindString(rest)

@@ -3,7 +3,7 @@
 
 package work_test
 
-// Reasons of the differences, as API.md lists them.
+// Reasons of the differences. API.md lists them too.
 const (
 	newer       = "the metadata is checked by the functions of apimachinery 0.37, the oracle's by those of 0.36"
 	namespaces  = "a namespace is a cluster's name and always exists"
@@ -21,7 +21,7 @@ const (
 	sidesOwn    = "UID, finalizers and generateName are each side's own"
 )
 
-// Errors that stand in more than one line.
+// Errors of more than one line of differences.
 const (
 	noStatus = `error MethodNotAllowed code=405 details=work.open-cluster-management.io/manifestworks/status ""`
 	noMethod = `error MethodNotAllowed code=405 details=work.open-cluster-management.io/manifestworks ""`
@@ -30,7 +30,8 @@ const (
 	blocked  = `cause=FieldValueInvalid <nil> "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"`
 )
 
-// differences by script and label. API.md lists the reasons.
+// differences are the known differences from the API server, by script and label. API.md lists the
+// reasons.
 var differences = map[string]difference{
 	"create/bad owner": {`error Invalid code=422 details=work.open-cluster-management.io/ManifestWork "x" ` + blocked +
 		` cause=FieldValueRequired metadata.ownerReferences[0].apiVersion "Required value: must not be empty"` +

@@ -26,8 +26,8 @@ import (
 
 const unreadable = `{"manifests":7}`
 
-// TestConditionsOfRefusalsGo: what the agent said of a work that it could not serve is taken back when it
-// serves it, also where its user has reported nothing.
+// TestConditionsOfRefusalsGo: the agent removes the condition of a work that it could not serve as
+// soon as it serves the work. It does so even if its user has reported nothing.
 func TestConditionsOfRefusalsGo(t *testing.T) {
 	tests := []struct {
 		name, want string
@@ -79,8 +79,8 @@ func TestConditionsOfRefusalsGo(t *testing.T) {
 	}
 }
 
-// TestEmptiedStatus: a status that the agent's user emptied is empty on the hub, at once or, where that event
-// was lost, after a resync.
+// TestEmptiedStatus: a status that the agent's user has emptied becomes empty at the source. If
+// that event is lost, it becomes empty after a resync.
 func TestEmptiedStatus(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lost: %t", lost), func(t *testing.T) {
@@ -109,8 +109,8 @@ func TestEmptiedStatus(t *testing.T) {
 	}
 }
 
-// TestConflictEndsByDeletion: a work whose name is another source's can be deleted, also when the agent's next
-// process hears of the other one first.
+// TestConflictEndsByDeletion: a work with a name that another source owns can be deleted. This
+// holds even if the agent restarts and receives the other source's work first.
 func TestConflictEndsByDeletion(t *testing.T) {
 	inScene(t, func(s *scene) {
 		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
@@ -144,8 +144,8 @@ func TestConflictEndsByDeletion(t *testing.T) {
 	})
 }
 
-// TestConflictThenInvalidSpec: a spec that waited for its name is not applied when a later one, that cannot be
-// read, has taken its place.
+// TestConflictThenInvalidSpec: a spec that waited for its name is not applied if a later,
+// unreadable spec has replaced it.
 func TestConflictThenInvalidSpec(t *testing.T) {
 	inScene(t, func(s *scene) {
 		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
@@ -169,8 +169,8 @@ func TestConflictThenInvalidSpec(t *testing.T) {
 	})
 }
 
-// TestJSONPatchKeepsManifests: a JSON patch encodes the whole object anew, which must not look like a change
-// of manifests that are written another way than Go writes them.
+// TestJSONPatchKeepsManifests: a JSON patch encodes the whole object again. This must not count as
+// a change of manifests that are written in another notation than that of Go.
 func TestJSONPatchKeepsManifests(t *testing.T) {
 	tests := []struct{ name, raw, reason string }{
 		{"HTML", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"run":"a && b > c"}}`, "Go escapes it"},
@@ -209,8 +209,8 @@ func TestJSONPatchKeepsManifests(t *testing.T) {
 	}
 }
 
-// TestUnsendable: what no event can carry shows on the work, as nobody else would tell. No write
-// makes such a work, but a store can have it.
+// TestUnsendable: a work that no event can carry has the condition Degraded, because no agent can
+// report it. Writes reject such a work, but a store may contain one.
 func TestUnsendable(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -254,8 +254,8 @@ func TestUnsendable(t *testing.T) {
 	})
 }
 
-// TestTooLargeStays: a work that could not be sent says so until a version of it goes out, whatever the agent
-// reports on the one before.
+// TestTooLargeStays: a work that was too large to send stays Degraded until a later version is
+// sent, even if the agent reports on an earlier version.
 func TestTooLargeStays(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -263,7 +263,7 @@ func TestTooLargeStays(t *testing.T) {
 		s.settle()
 		h.create("cluster1", newWork("app", "1"))
 		s.settle()
-		s.bus.SetMaxPacketSize(4000) // of which the connection has not learnt
+		s.bus.SetMaxPacketSize(4000) // the connection still has the old limit
 		h.setValue("cluster1", "app", strings.Repeat("x", 5000))
 		s.settle()
 		a.report("app", "1")
@@ -284,8 +284,8 @@ func TestTooLargeStays(t *testing.T) {
 	})
 }
 
-// TestGoneFitsBesideLargeStatus: the largest status that the broker takes leaves room for the word that the
-// work is gone, or the work would stay on the hub for ever.
+// TestGoneFitsBesideLargeStatus: the largest status that the broker accepts leaves room for the
+// report that the work was removed. Otherwise the work would stay at the source forever.
 func TestGoneFitsBesideLargeStatus(t *testing.T) {
 	for _, cluster := range []string{"c", "a-rather-long-cluster-name-of-some-company-in-some-region-x"} {
 		t.Run(cluster, func(t *testing.T) {
@@ -318,7 +318,8 @@ func TestGoneFitsBesideLargeStatus(t *testing.T) {
 	}
 }
 
-// TestGoneInShort: a limit that the broker has only since then cannot hide that a work is gone.
+// TestGoneInShort: the agent can report a removed work even if the broker has lowered its packet
+// limit since the last status.
 func TestGoneInShort(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -337,7 +338,7 @@ func TestGoneInShort(t *testing.T) {
 	})
 }
 
-// TestListsFitBroker: lists are split so that a broker with a small limit takes them.
+// TestListsFitBroker: lists are split into parts that a broker with a small packet limit accepts.
 func TestListsFitBroker(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.SetMaxPacketSize(16 << 10)
@@ -361,7 +362,7 @@ func TestListsFitBroker(t *testing.T) {
 	})
 }
 
-// TestStoppedWrites: a process that has ended accepts no writes, since nobody would deliver them.
+// TestStoppedWrites: a stopped source or agent rejects writes, because it would not deliver them.
 func TestStoppedWrites(t *testing.T) {
 	type client = worktyped.ManifestWorkInterface
 	tests := []struct {
@@ -409,7 +410,8 @@ func TestStoppedWrites(t *testing.T) {
 	}
 }
 
-// TestListEndsWithAgent: a list that waits for the initial sync ends when that can no longer come.
+// TestListEndsWithAgent: a list that waits for the initial sync returns an error when the agent
+// stops.
 func TestListEndsWithAgent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.Disconnect()
@@ -434,8 +436,8 @@ func TestListEndsWithAgent(t *testing.T) {
 	})
 }
 
-// TestLastFinalizer: the write that takes the last finalizer off shows to watches as one event, the object
-// without finalizers being gone.
+// TestLastFinalizer: after the write that removes the last finalizer, watches receive a single
+// event: DELETED, with the object without finalizers.
 func TestLastFinalizer(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})

@@ -15,10 +15,10 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
-// startEmbedded runs mochi until the end of the test and returns its address.
+// startEmbedded runs a mochi broker until the end of the test and returns its address.
 func startEmbedded(tb testing.TB) string {
 	capabilities := mochi.NewDefaultServerCapabilities()
-	// Beyond these it drops messages although their publisher got a success.
+	// Above these limits, mochi drops messages although their publisher received a success.
 	capabilities.MaximumInflight, capabilities.MaximumClientWritesPending = 65535, 65535
 	server := mochi.New(&mochi.Options{Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler)})
 	if err := server.AddHook(new(allowAll), nil); err != nil {
@@ -32,7 +32,7 @@ func startEmbedded(tb testing.TB) string {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		// While it is about to see the end of a connection, its Close may block for good.
+		// Close may block forever while mochi is about to detect the end of a connection.
 		deadline := time.Now().Add(5 * time.Second)
 		for atomic.LoadInt64(&server.Info.ClientsConnected) > 0 && time.Now().Before(deadline) {
 			runtime.Gosched()
@@ -42,8 +42,8 @@ func startEmbedded(tb testing.TB) string {
 	return listener.Address()
 }
 
-// allowAll lets everybody do everything. It also hides from mochi how many unacknowledged messages a client
-// wants at most, as mochi counts them wrong and may hang.
+// allowAll allows all clients every operation. It also hides the Receive Maximum of clients from
+// mochi, because mochi counts unacknowledged messages wrong and may hang.
 type allowAll struct{ mochi.HookBase }
 
 func (*allowAll) ID() string { return "test" }
@@ -57,7 +57,7 @@ func (*allowAll) OnACLCheck(*mochi.Client, string, bool) bool              { ret
 
 func (*allowAll) OnPacketRead(_ *mochi.Client, p packets.Packet) (packets.Packet, error) {
 	if p.FixedHeader.Type == packets.Connect {
-		p.Properties.ReceiveMaximum = 0 // mochi reads it as: no limit
+		p.Properties.ReceiveMaximum = 0 // mochi treats 0 as no limit
 	}
 	return p, nil
 }

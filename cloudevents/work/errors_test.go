@@ -21,8 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
 
-// TestManyErrors: a peer's object with very many errors takes neither long nor much memory, and the
-// error names one.
+// TestManyErrors: the validation of a peer's object with very many errors needs little time and
+// memory. Its error names one of them.
 func TestManyErrors(t *testing.T) {
 	manifest := func(metadata string) workv1.ManifestWorkSpec {
 		s := workv1.ManifestWorkSpec{}
@@ -70,8 +70,8 @@ func TestManyErrors(t *testing.T) {
 	})
 }
 
-// TestManyErrorsOfWrite: a write through a hub's own clientset with very many errors does not take much memory. A write with
-// few errors has all of them.
+// TestManyErrorsOfWrite: a write through a source's own clientset with very many errors needs
+// little memory. A write with few errors returns all of them.
 func TestManyErrorsOfWrite(t *testing.T) {
 	list := func(element string, n int) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
 	manifest := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","ownerReferences":` + list("{}", 50) + "}}"
@@ -151,7 +151,7 @@ func TestErrorOfLaterPart(t *testing.T) {
 	}
 }
 
-// within calls a function that has a few seconds and 256 MiB.
+// within calls a function and checks its error. The function must need at most 5 s and 256 MiB.
 func within(t *testing.T, want string, check func() error) {
 	t.Helper()
 	var err error

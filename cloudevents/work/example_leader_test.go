@@ -15,9 +15,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// addSource has a manager start a source and probe it. A manager that elects a leader starts the
-// source once it is elected; until then it stands by, and is ready for that. For an agent it is the
-// same.
+// addSource makes a manager start and probe a source. A manager with leader election starts the
+// source after its election. Until then the replica stands by and reports ready. The same applies
+// to agents.
 func addSource(mgr ctrl.Manager, source *work.Source) error {
 	return errors.Join(
 		mgr.Add(source),
@@ -33,11 +33,10 @@ func addSource(mgr ctrl.Manager, source *work.Source) error {
 	)
 }
 
-// Of the replicas of a controller that elects a leader, those that stand by have a source that is
-// not started. They must be ready all the same: a rolling update ends the old pods when the new
-// ones are ready.
+// Replicas that stand by in a leader election have a source that is not started. They must still be
+// ready: a rolling update ends the old pods when the new pods are ready.
 func Example_leaderElection() {
-	lease := &memoryLease{} // in place of one on the cluster
+	lease := &memoryLease{} // instead of a Lease on the cluster
 	pod := func(name string) (mgr *probedManager, stop func()) {
 		mgr = must(newManager(lease, name))
 		source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"}))

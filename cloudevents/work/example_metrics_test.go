@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// The metrics of all sources and agents of a process may go into one registry; that of controller-runtime is
-// sigs.k8s.io/controller-runtime/pkg/metrics.Registry.
+// All sources and agents of a process may register their metrics in the same registry. The registry
+// of controller-runtime is sigs.k8s.io/controller-runtime/pkg/metrics.Registry.
 func Example_metrics() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

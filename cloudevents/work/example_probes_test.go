@@ -13,9 +13,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// Livez and Readyz have the type of a healthz.Checker. With controller-runtime they go to
-// AddHealthzCheck and AddReadyzCheck of the manager, with leader election as in the example
-// LeaderElection; here they are served without it.
+// Livez and Readyz have the type healthz.Checker. With controller-runtime, pass them to
+// AddHealthzCheck and AddReadyzCheck of the manager. The example LeaderElection shows this with
+// leader election. This example serves them without a manager.
 func Example_probes() {
 	probe := func(check func(*http.Request) error) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

@@ -18,8 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// A controller on a managed cluster deletes what it applied for works that no longer exist. It must not do so
-// before its informer has synced: with Sources named, that is when each source has sent all its works.
+// A controller on a managed cluster deletes the objects that it applied for works that no longer
+// exist. It must not do so before its informer has synced. If Sources is set, the informer syncs
+// when each source has sent all its works.
 func Example_pruneAfterSync() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -27,7 +28,7 @@ func Example_pruneAfterSync() {
 	source := must(work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"}))
 	go run(ctx, source)
 	must(source.Clientset().WorkV1().ManifestWorks("cluster1").Create(ctx, newWork("kept", "1"), metav1.CreateOptions{}))
-	if err := source.InventoryComplete(ctx); err != nil { // only now an agent's first list can end
+	if err := source.InventoryComplete(ctx); err != nil { // an agent's first list waits for this
 		panic(err)
 	}
 
@@ -38,7 +39,7 @@ func Example_pruneAfterSync() {
 	synced := informer.Informer().HasSynced
 	factory.Start(ctx.Done())
 
-	applied := map[string]bool{"kept": true, "stale": true} // by an earlier process, found on the cluster
+	applied := map[string]bool{"kept": true, "stale": true} // objects of an earlier process on the cluster
 	if !cache.WaitForCacheSync(ctx.Done(), synced) {
 		return // ctx has ended: prune nothing
 	}

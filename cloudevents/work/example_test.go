@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// run is how a program runs a source or an agent; a controller-runtime manager can do it as well.
+// run starts a source or an agent. A controller-runtime manager can start them too.
 func run(ctx context.Context, r interface{ Start(context.Context) error }) {
 	if err := r.Start(ctx); err != nil {
 		log.Print(err)
@@ -34,8 +34,8 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// A hub sends a work to a cluster, whose agent reports on it. With mqtt.New in the place of the memory bus the
-// two live in different processes.
+// A hub sends a work to a cluster, and the agent of the cluster reports on it. With mqtt.New
+// instead of the memory bus, they run in different processes.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -47,11 +47,11 @@ func Example() {
 	go run(ctx, agent)
 	<-source.Ready()
 	<-agent.Ready()
-	if err := source.InventoryComplete(ctx); err != nil { // there are no works to create anew
+	if err := source.InventoryComplete(ctx); err != nil { // there are no works to create again
 		panic(err)
 	}
 
-	// The agent's side: a watch, here, where a controller has an informer.
+	// The agent's side: this example uses a watch, a controller would use an informer.
 	onAgent := agent.Clientset().WorkV1().ManifestWorks("cluster1")
 	arriving := must(onAgent.Watch(ctx, metav1.ListOptions{}))
 
@@ -107,12 +107,12 @@ func ExampleNewSource() {
 	// generation: 1
 }
 
-// An agent's user finds the agent's ID in what the hub logs, and the works of its cluster in one namespace.
+// An agent has the works of its cluster in one namespace.
 func ExampleNewAgent() {
 	ctx, cancel := context.WithCancel(context.Background())
 	agent := must(work.NewAgent(memory.New().Transport(), work.AgentOptions{
 		ClusterName:        "cluster1",
-		InitialSyncTimeout: -1, // nobody answers here, so do not wait
+		InitialSyncTimeout: -1, // no source answers here, so do not wait
 	}))
 	stopped := make(chan error, 1)
 	go func() { stopped <- agent.Start(ctx) }()
@@ -126,14 +126,15 @@ func ExampleNewAgent() {
 	// stopped: <nil>
 }
 
-// The source ID that the enhancement describes: a hash of the hub's URL, and the consumer's name.
+// The source ID that the enhancement describes consists of a hash of the hub's URL and the
+// consumer's name.
 func ExampleSourceID() {
 	fmt.Println(work.SourceID("https://hub.example.com:6443", "rollouts"))
 	// Output: badbd4de19b63989-rollouts
 }
 
-// A hub controller may apply works instead of creating and updating them: it says what it wants, and leaves
-// alone what others set.
+// A hub controller may apply works instead of creating and updating them. It sends only its own
+// fields, and does not change the fields of other managers.
 func ExampleSource_Clientset_apply() {
 	source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "rollouts"}))
 	works := source.Clientset().WorkV1().ManifestWorks("cluster1")
@@ -154,7 +155,8 @@ spec:
 	// Apply failed with 1 conflict: conflict with "rollouts": .spec.deleteOption.propagationPolicy
 }
 
-// A work for a cluster that never had an agent stays after its deletion: no agent reports it gone. Abandon removes it.
+// A work for a cluster that never had an agent stays after its deletion, because no agent reports
+// its removal. Abandon removes it.
 func ExampleSource_Abandon() {
 	ctx := context.Background()
 	source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"}))
@@ -173,8 +175,8 @@ func ExampleSource_Abandon() {
 	// manifestworks.work.open-cluster-management.io "app" not found
 }
 
-// What a source knows outlasts it in its store. One in memory is for tests of that; package
-// boltstore has one in a file.
+// A store keeps the state of a source over restarts. A store in memory is for tests. Package
+// boltstore has a store in a file.
 func ExampleNewMemoryStore() {
 	ctx := context.Background()
 	store := work.NewMemoryStore()

@@ -18,13 +18,13 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// sieve loses messages whose topic has one of the endings, while they are set, and counts those that it sees.
+// sieve drops and counts the messages on topics with one of the endings that are set.
 type sieve struct {
 	lost atomic.Pointer[[]string]
 	seen atomic.Int64
 }
 
-// The endings of the topics of specs and statuses.
+// Endings of the topics of specs and statuses.
 const (
 	specTopic   = "/clusters/cluster1/manifests"
 	statusTopic = "/clusters/cluster1/manifestsstatus"
@@ -47,8 +47,8 @@ func (s *scene) sieve() *sieve {
 
 func (s *sieve) lose(endings ...string) { s.lost.Store(&endings) }
 
-// TestTombstoneExpires: the deletion of a work that its source does not know is repeated to an agent that lists it, and
-// forgotten after its TTL; an agent that lists the work even then is told once more.
+// TestTombstoneExpires: a source repeats the deletion of an unknown work to an agent that lists it,
+// and drops its tombstone after the TTL.
 func TestTombstoneExpires(t *testing.T) {
 	inScene(t, func(s *scene) {
 		first := s.source(work.SourceOptions{})
@@ -72,7 +72,7 @@ func TestTombstoneExpires(t *testing.T) {
 		if n := sieve.seen.Load(); n < 3 || tombstones() != 1 {
 			t.Errorf("the deletion was sent %d times, %d tombstones", n, tombstones())
 		}
-		a.kill() // for a while
+		a.kill() // the agent stays offline
 		time.Sleep(time.Hour)
 		if n := tombstones(); n != 0 {
 			t.Errorf("after the TTL there are %d tombstones", n)
@@ -80,7 +80,8 @@ func TestTombstoneExpires(t *testing.T) {
 	})
 }
 
-// TestTombstoneAnew: an agent that lists an unknown work after the TTL of its tombstone is told to delete it again.
+// TestTombstoneAnew: a source deletes an unknown work again if an agent lists it after the TTL of
+// its tombstone.
 func TestTombstoneAnew(t *testing.T) {
 	inScene(t, func(s *scene) {
 		first := s.source(work.SourceOptions{})
@@ -107,9 +108,9 @@ func TestTombstoneAnew(t *testing.T) {
 	})
 }
 
-// TestAgentTombstoneExpires: while an agent remembers that a work is gone, it reports that again. Afterwards
-// it takes the source's word for it that there is something to clean up, so that the deletion ends
-// all the same.
+// TestAgentTombstoneExpires: an agent with a tombstone reports the removal of the work again. After
+// the TTL, it receives the source's deletion as a work to clean up. The deletion ends in both
+// cases.
 func TestAgentTombstoneExpires(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -127,7 +128,7 @@ func TestAgentTombstoneExpires(t *testing.T) {
 				h.create("cluster1", newWork("app", "1"))
 				s.settle()
 				sieve := s.sieve()
-				sieve.lose(statusTopic) // that it is gone
+				sieve.lose(statusTopic) // the report of its removal
 				h.delete("cluster1", "app")
 				s.settle()
 				a.setFinalizers("app")
@@ -148,8 +149,9 @@ func TestAgentTombstoneExpires(t *testing.T) {
 	}
 }
 
-// TestFinalizersOfBothSides: those of the agent hold back the word that the work is gone, those of the hub its removal
-// after that. Neither side's travel.
+// TestFinalizersOfBothSides: the agent's finalizers delay its report that the work was removed. The
+// source's finalizers then delay the removal at the source. Finalizers of users do not reach the
+// other side.
 func TestFinalizersOfBothSides(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const mine = "example.com/mine"

@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 )
 
-// Remembered is how many sources, works (those that are gone included) and places in the order of the gone an
-// agent keeps.
+// Remembered returns how many sources, works (tombstones included) and entries in the order of
+// tombstones an agent keeps.
 func Remembered(a *Agent) (sources, works, places int) {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -25,14 +25,15 @@ func Remembered(a *Agent) (sources, works, places int) {
 	return len(a.sources), works, len(a.tombstones)
 }
 
-// SetMaxInbox sets how many bytes of events of a replica may wait for the writer.
+// SetMaxInbox sets the limit of queued events that a replica keeps for the leader, in bytes.
 func SetMaxInbox(s *Source, n int) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
 	s.replica.most = n
 }
 
-// Orphans is how many works a source has of clusters that it does not know.
+// Orphans returns the number of works of a source that belong to a cluster which the source no
+// longer has.
 func Orphans(s *Source) (n int) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -44,7 +45,7 @@ func Orphans(s *Source) (n int) {
 	return n
 }
 
-// KeptRecords returns what the Store of a source or an agent must hold now, by key.
+// KeptRecords returns the records that the Store of a source must have now, by key.
 func (s *Source) KeptRecords() map[string]string {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -68,7 +69,7 @@ func (s *Source) KeptRecords() map[string]string {
 	return out
 }
 
-// KeptRecords is as that of a source.
+// KeptRecords returns the records that the Store of an agent must have now, by key.
 func (a *Agent) KeptRecords() map[string]string {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -81,7 +82,8 @@ func (a *Agent) KeptRecords() map[string]string {
 	return out
 }
 
-// Records returns what the journal would encode now, outside the lock and so maybe later.
+// Records returns the records that the journal would encode now. The journal encodes them without
+// the mutex, and so maybe later.
 func (a *Agent) Records() (records []any) {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -101,8 +103,8 @@ func encodeKept(k journal.Record) string {
 	return string(value)
 }
 
-// RememberedBySource is how many works, tombstones, lists under way and places in the order of tombstones a source
-// keeps.
+// RememberedBySource returns how many works, tombstones, incomplete lists and entries in the order
+// of tombstones a source keeps.
 func RememberedBySource(s *Source) (works, tombstones, lists, places int) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -113,11 +115,12 @@ func RememberedBySource(s *Source) (works, tombstones, lists, places int) {
 	return len(s.works), tombstones, lists, s.tombstones.Len()
 }
 
-// Record is what one side knows of a work, beside what its clientset shows.
+// Record is the state of a work that the clientset does not show.
 type Record struct {
 	UID     string // the incarnation
 	Version int64
-	// Leaving is whether the work is deleted, or was: at an agent it is being deleted or a tombstone.
+	// Leaving is whether the work is deleted. For an agent, it is whether the work is being deleted
+	// or is a tombstone.
 	Leaving, Tombstone bool
 }
 
@@ -148,14 +151,14 @@ func SourceRecords(s *Source) map[string]Record {
 	return out
 }
 
-// Rivals is how many other processes with its ID a source remembers.
+// Rivals returns how many other processes with its ID a source remembers.
 func Rivals(s *Source) int {
 	s.cache.Lock()
 	defer s.cache.Unlock()
 	return len(s.presence.rivals)
 }
 
-// RequestQueue handles requests apart from news. Refused counts those that were dropped.
+// RequestQueue is a requestQueue with a budget of its own. Refused counts the dropped requests.
 type RequestQueue struct {
 	*requestQueue
 	Refused int
@@ -167,7 +170,7 @@ func NewRequestQueue(bytes int64, handle func(cloudevents.Message)) *RequestQueu
 	return r
 }
 
-// Add takes a request, Drop forgets all. Used is what those that wait are charged.
+// Add queues a request. Drop removes all requests. Used returns the charge for queued requests.
 func (r *RequestQueue) Add(m cloudevents.Message) { r.add(m) }
 func (r *RequestQueue) Drop()                     { r.drop() }
 func (r *RequestQueue) Used() int64 {
@@ -176,7 +179,7 @@ func (r *RequestQueue) Used() int64 {
 	return r.budget.used
 }
 
-// BudgetOf is what a source counts for its clusters.
+// BudgetOf returns how many bytes a source counts for its clusters.
 func BudgetOf(s *Source) int64 {
 	s.budget.mu.Lock()
 	defer s.budget.mu.Unlock()
@@ -190,14 +193,16 @@ func BudgetOfAgent(a *Agent) int64 {
 	return a.budget.used
 }
 
-// BudgetOfNothing returns how many bytes an agent without works counts, except for the names of sources.
+// BudgetOfNothing returns how many bytes an agent without works counts, except for the records of
+// sources.
 func BudgetOfNothing(a *Agent) int64 {
 	a.budget.mu.Lock()
 	defer a.budget.mu.Unlock()
 	return a.budget.used - a.names.used
 }
 
-// CountedOf returns how many bytes an agent counts for the works of a source, and how many it would count again.
+// CountedOf returns how many bytes an agent counts for the works of a source, and their current
+// size.
 func CountedOf(a *Agent, source string) (counted, again int64) {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -208,8 +213,8 @@ func CountedOf(a *Agent, source string) (counted, again int64) {
 	return counted, again
 }
 
-// CheckBudget returns an error where what an agent counts is not the sum of what its sources make
-// it keep. Nothing may be queued.
+// CheckBudget returns an error if the bytes that an agent counts are not the sum of the records of
+// its sources. No request may be queued.
 func CheckBudget(a *Agent) error {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -246,7 +251,7 @@ func CheckBudget(a *Agent) error {
 	return nil
 }
 
-// HeldOf returns the names of the works that an agent has of a source, refused ones included.
+// HeldOf returns the names of the works that an agent has from a source, refused works included.
 func HeldOf(a *Agent, source string) (names []string) {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -258,17 +263,17 @@ func HeldOf(a *Agent, source string) (names []string) {
 	return names
 }
 
-// ResyncOf returns the resync ID of the list that all sources of an agent got last.
+// ResyncOf returns the resync ID of the last list that an agent has sent to all sources.
 func ResyncOf(a *Agent) string {
 	a.cache.Lock()
 	defer a.cache.Unlock()
 	return a.sync.resyncID
 }
 
-// SessionOf is what an agent expects of the answers and new works of its sources.
+// SessionOf returns the session of an agent. Sources repeat it in answers and new works.
 func SessionOf(a *Agent) string { return a.session }
 
-// RefusedStatuses returns how many statuses a source is to request again.
+// RefusedStatuses returns the number of refused statuses that a source must request again.
 func RefusedStatuses(s *Source) (n int) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -278,10 +283,10 @@ func RefusedStatuses(s *Source) (n int) {
 	return n
 }
 
-// ComparesAtOnce is how many lists in a row are compared.
+// ComparesAtOnce is the number of lists in a row that a source compares.
 const ComparesAtOnce = comparesAtOnce
 
-// SpecError and StatusError return the error of a peer's object.
+// SpecError and StatusError return the error of an invalid spec or status of a peer.
 func SpecError(spec *workv1.ManifestWorkSpec) error {
 	return clientset.Brief(clientset.SpecErrors(spec))
 }

@@ -32,8 +32,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// scene is a hub and its clusters on one in-process broker, for scripts of operations. It runs inside a
-// synctest bubble: settle waits until everything that can happen without time passing has happened.
+// scene has an in-process broker for a script of operations, on which it starts sources and agents.
+// It runs inside a synctest bubble, so time is virtual.
 type scene struct {
 	t   *testing.T
 	bus *memory.Bus
@@ -46,22 +46,22 @@ func inScene(t *testing.T, script func(*scene)) {
 	})
 }
 
-// settle lets everything happen that happens within two seconds.
+// settle waits until all events of the next two seconds have been handled.
 func (s *scene) settle() {
 	s.t.Helper()
 	time.Sleep(2 * time.Second) // virtual time
 	synctest.Wait()
 }
 
-// settleProcesses lets everything happen that happens once connected sources have twice checked
-// that no other process has their ID: only then do they delete unknown works.
+// settleProcesses waits until connected sources have checked twice that no other process has their
+// ID. Only then do they delete unknown works.
 func (s *scene) settleProcesses() {
 	s.t.Helper()
 	time.Sleep(40 * time.Second)
 	synctest.Wait()
 }
 
-// reconnect takes the broker away from everybody for a while.
+// reconnect disconnects all clients from the broker, and connects them again.
 func (s *scene) reconnect() {
 	s.t.Helper()
 	s.bus.Disconnect()
@@ -70,7 +70,7 @@ func (s *scene) reconnect() {
 	s.settle()
 }
 
-// spoilSpecs replaces the data of every spec event of a source, from now on.
+// spoilSpecs replaces the data of each later spec event of a source.
 func (s *scene) spoilSpecs(source, data string) {
 	s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
 		if strings.HasPrefix(m.Topic, "/sources/"+source+"/clusters/") && strings.HasSuffix(m.Topic, "/manifests") {
@@ -82,7 +82,8 @@ func (s *scene) spoilSpecs(source, data string) {
 	})
 }
 
-// link is a transport whose connection can be cut, as the bus cuts only all at once.
+// link is a transport with a connection that can be cut. The bus can only cut all connections
+// together.
 type link struct {
 	cloudevents.Transport
 	mu   sync.Mutex
@@ -103,18 +104,18 @@ func (l *link) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloud
 	return conn, err
 }
 
-// setCut ends the connection and lets none be made, or lets them again.
+// setCut cuts the link, or restores it. A cut link ends its connection and refuses new connections.
 func (l *link) setCut(on bool) {
 	l.mu.Lock()
 	l.cut = on
 	conn := l.conn
 	l.mu.Unlock()
 	if on && conn != nil {
-		_ = conn.Close() // it ends, whatever it says
+		_ = conn.Close() // the connection ends even with an error
 	}
 }
 
-// steppedClock is a process's wall clock that somebody set. Its timers run as ever.
+// steppedClock is the wall clock of a process, which a test can set. Its timers run normally.
 type steppedClock struct {
 	clock.RealClock
 	offset atomic.Int64
@@ -184,7 +185,7 @@ func (h *hub) works(cluster string) worktyped.ManifestWorkInterface {
 	return h.Clientset().WorkV1().ManifestWorks(cluster)
 }
 
-// complete says that the source has all its works.
+// complete declares that the source has all its works.
 func (h *hub) complete() {
 	h.t.Helper()
 	if err := h.InventoryComplete(h.t.Context()); err != nil {
@@ -221,7 +222,7 @@ func (a *spoke) works() worktyped.ManifestWorkInterface {
 	return a.Clientset().WorkV1().ManifestWorks(a.cluster)
 }
 
-// newWork is a work with one ConfigMap that holds value.
+// newWork returns a work with one ConfigMap that contains value.
 func newWork(name, value string) *workv1.ManifestWork {
 	raw := append(make([]byte, 0, 128+len(name)+len(value)), `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":`...)
 	raw = append(strconv.AppendQuote(raw, name), `,"namespace":"default"},"data":{"value":`...)
@@ -234,7 +235,7 @@ func newWork(name, value string) *workv1.ManifestWork {
 	}
 }
 
-// valueOf is the value in the work's ConfigMap.
+// valueOf returns the value in the ConfigMap of a work.
 func valueOf(t *testing.T, obj *workv1.ManifestWork) string {
 	t.Helper()
 	var cm struct{ Data map[string]string }
@@ -307,14 +308,14 @@ func (a *spoke) names() []string {
 	return names
 }
 
-// report sets the condition Applied with a message.
+// report sets the condition Applied of a work, with a message.
 func (a *spoke) report(name, message string) {
 	a.t.Helper()
 	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, message)
 	a.patch(name, []byte(patch), "status")
 }
 
-// patch tolerates that the work went away meanwhile.
+// patch applies a merge patch. It ignores the error if the work no longer exists.
 func (a *spoke) patch(name string, data []byte, subresources ...string) {
 	a.t.Helper()
 	_, err := a.works().Patch(a.t.Context(), name, types.MergePatchType, data, metav1.PatchOptions{}, subresources...)
@@ -332,7 +333,7 @@ func (a *spoke) setFinalizers(name string, finalizers ...string) {
 	a.patch(name, data)
 }
 
-// message of the condition Applied, empty for none.
+// applied returns the message of the condition Applied, or "" without that condition.
 func applied(obj *workv1.ManifestWork) string { return messageOf(obj, workv1.WorkApplied) }
 
 func messageOf(obj *workv1.ManifestWork, condition string) string {
@@ -344,10 +345,11 @@ func messageOf(obj *workv1.ManifestWork, condition string) string {
 	return ""
 }
 
-// informer starts a shared informer on a clientset until the test ends.
+// informer starts the shared informer of a factory. It runs until the test ends.
 func (s *scene) informer(factory workinformers.SharedInformerFactory) cache.SharedIndexInformer {
 	informer := factory.Work().V1().ManifestWorks().Informer()
-	// The default handler waits by a clock of the process, which is decades ahead of the bubble's.
+	// The default handler waits by a clock of the process, which is decades ahead of the bubble's
+	// clock.
 	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -360,7 +362,7 @@ func (s *scene) informer(factory workinformers.SharedInformerFactory) cache.Shar
 	return informer
 }
 
-// held is the value and the report of each work of a list, by name.
+// held returns the value and the report of each work of a list, by name.
 func held(t *testing.T, list func(context.Context, metav1.ListOptions) (*workv1.ManifestWorkList, error)) map[string]string {
 	t.Helper()
 	works, err := list(t.Context(), metav1.ListOptions{})

@@ -12,19 +12,19 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// counting is a hub and a spoke whose work controller reports only on a generation that it has not
-// seen, as one does that filters its events by generation.
+// counting is a source and an agent with a work controller that reports once for each generation,
+// like controllers that filter events by generation.
 type counting struct {
 	t *testing.T
 	*scene
 	*hub
 	*spoke
 	agentOptions work.AgentOptions
-	served       int64 // the generation last reported on, and of which object
+	served       int64 // last reported generation; of is the UID of its object
 	of           string
 }
 
-// serve reports on the work if it has another generation than before.
+// serve reports on the work if its generation or UID differs from the last report.
 func (c *counting) serve() {
 	c.t.Helper()
 	c.settle()
@@ -40,8 +40,8 @@ func (c *counting) serve() {
 	c.settle()
 }
 
-// want compares what the hub is told, and of which generations that is, with what it should be;
-// spoke is the object's generation on the cluster.
+// want compares the status at the source, and its observed generations, with the expected values.
+// spoke is the generation of the object on the cluster.
 func (c *counting) want(when, value string, observed, generation, spoke int64) {
 	c.t.Helper()
 	c.settle()
@@ -60,7 +60,8 @@ func (c *counting) want(when, value string, observed, generation, spoke int64) {
 	}
 }
 
-// wantNothing: what the hub is told, if anything, is of no generation or of one before its own.
+// wantNothing checks the generations at the source and on the cluster. It expects no condition with
+// an observedGeneration at or above the generation of the source.
 func (c *counting) wantNothing(generation, spoke int64) {
 	c.t.Helper()
 	c.settle()
@@ -75,7 +76,7 @@ func (c *counting) wantNothing(generation, spoke int64) {
 	}
 }
 
-// restartHub replaces the source by one that knows nothing.
+// restartHub replaces the source with a new process that has no works.
 func (c *counting) restartHub() {
 	c.hub.kill()
 	c.hub = c.source(work.SourceOptions{})
@@ -96,15 +97,15 @@ func inCount(t *testing.T, options work.AgentOptions, script func(*counting)) {
 	})
 }
 
-// TestGenerationAfterRestart: the generations of an agent's object go up with each change of its
-// spec and never else, whatever its source counts, and what is reported of one is, for the source,
-// of its own.
+// TestGenerationAfterRestart: the generation of an agent's object increases with each change of its
+// spec and only then, independent of the source's versions. The source receives reports with its
+// own generations.
 func TestGenerationAfterRestart(t *testing.T) {
 	for name, script := range map[string]func(*counting){
 		"an equal spec": func(c *counting) {
 			c.restartHub()
 			c.hub.create("cluster1", newWork("app", "3"))
-			c.want("adopted", "3", 1, 1, 3) // applied already: nothing is reported anew
+			c.want("adopted", "3", 1, 1, 3) // applied already, so no new report
 			c.hub.setValue("cluster1", "app", "4")
 			c.want("before the report", "3", 1, 2, 4)
 			c.serve()
@@ -137,7 +138,7 @@ func TestGenerationAfterRestart(t *testing.T) {
 			c.hub.create("cluster1", newWork("app", "a"))
 			c.hub.setValue("cluster1", "app", "b")
 			c.hub.setValue("cluster1", "app", "c")
-			c.settle() // nobody hears of those before
+			c.settle() // the agent does not receive the earlier specs
 			c.spoke = c.agent(c.agentOptions)
 			c.wantNothing(3, 4)
 			c.serve()
@@ -182,8 +183,8 @@ func TestGenerationAfterRestart(t *testing.T) {
 	}
 }
 
-// TestGenerationOfBadSpec: what is reported of the last good spec is not about a bad one of the
-// next process, though that counts to the same number.
+// TestGenerationOfBadSpec: a report on the last good spec does not count for a bad spec of the next
+// process with the same generation.
 func TestGenerationOfBadSpec(t *testing.T) {
 	inCount(t, work.AgentOptions{}, func(c *counting) {
 		c.spoilSpecs("hub", "{")

@@ -22,7 +22,7 @@ const (
 	fewAgentBytes  = 2 << 20
 )
 
-// evilSpec returns the spec of a work of source evil, with n bytes of manifests.
+// evilSpec returns the spec of a work of the source "evil", with n bytes in its manifest.
 func evilSpec(a *spoke, name string, version int64, n int) *codec.Spec {
 	raw := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"},"data":{"v":"%s"}}`,
 		strings.Repeat(string(rune('a'+version%26)), n))
@@ -37,7 +37,8 @@ func evilSpec(a *spoke, name string, version int64, n int) *codec.Spec {
 	}
 }
 
-// TestHostileSourceIsBounded: one source cannot make an agent keep more than MaxSourceBytes, and others are served.
+// TestHostileSourceIsBounded: one source cannot make an agent keep more than MaxSourceBytes, and
+// the agent still serves other sources.
 func TestHostileSourceIsBounded(t *testing.T) {
 	attacks := map[string]func(s *scene, a *spoke, i int){
 		"large works": func(s *scene, a *spoke, i int) {
@@ -127,7 +128,8 @@ func TestHostileSourceIsBounded(t *testing.T) {
 						}
 					}
 					s.settle()
-					// The Store has a copy, and decoding one event takes several times its size.
+					// The Store has a copy, and the decoding of one event needs several times its
+					// size.
 					grown := liveHeap() - before
 					t.Logf("the heap has grown by %d KiB, %d KiB are counted", grown>>10, work.BudgetOfAgent(a.Agent)>>10)
 					if grown > 4*fewAgentBytes {

@@ -26,7 +26,7 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// largeStatus has n bytes in conditions that the schema allows.
+// largeStatus returns a status with n bytes in conditions that the schema allows.
 func largeStatus(n, i int) *workv1.ManifestWorkStatus {
 	out := appliedStatus("evil")
 	for j := 0; n > 0; j++ {
@@ -39,7 +39,7 @@ func largeStatus(n, i int) *workv1.ManifestWorkStatus {
 }
 
 // TestHostileClusterIsBounded: an agent with the rights of its own cluster cannot make the source
-// keep much, whatever it sends, and other clusters are served meanwhile.
+// keep much memory, and the source still serves other clusters.
 func TestHostileClusterIsBounded(t *testing.T) {
 	id := codec.ResourceID("hub", "cluster1", "app")
 	attacks := map[string]func(s *scene, uid types.UID, head codec.Header, i int){
@@ -125,7 +125,8 @@ func TestHostileClusterIsBounded(t *testing.T) {
 	}
 }
 
-// TestDigestFloodIsBounded: an agent that sends digests at full rate makes its source compare one a second.
+// TestDigestFloodIsBounded: a source compares only one digest a second of an agent that sends
+// digests at full rate.
 func TestDigestFloodIsBounded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -151,8 +152,8 @@ func TestDigestFloodIsBounded(t *testing.T) {
 	})
 }
 
-// TestEntriesWithoutSource: lists that name no source make a source send little to the other
-// clusters, however many come.
+// TestEntriesWithoutSource: lists that name no source make a source send little data to the other
+// clusters, even if many arrive.
 func TestEntriesWithoutSource(t *testing.T) {
 	for _, session := range []string{"", "evil"} {
 		t.Run("session "+session, func(t *testing.T) {

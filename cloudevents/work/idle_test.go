@@ -22,16 +22,16 @@ var idleClusters = flag.Int("work.idle-clusters", 500, "how many clusters TestId
 const (
 	idleBefore = 10 * time.Minute
 	idleFor    = time.Hour
-	// idleBytes is the largest message of an idle pair, its topic included.
+	// idleBytes is the size limit of a message of an idle pair, its topic included.
 	idleBytes = 300
 )
 
-// idleMeter counts messages, by sender, and their sizes as MQTT carries them.
+// idleMeter counts messages by sender, with their sizes in MQTT.
 type idleMeter struct {
 	mu             sync.Mutex
 	messages       map[string]int
 	bytes, largest map[string]int
-	example        map[string]string // the largest
+	example        map[string]string // the largest message
 }
 
 func (m *idleMeter) reset() {
@@ -58,8 +58,8 @@ func (m *idleMeter) take(t *testing.T, message cloudevents.Message) {
 	}
 }
 
-// TestIdlePairIsQuiet: a source and a cluster that have agreed send at most one small message a
-// minute in each direction.
+// TestIdlePairIsQuiet: a source and a cluster in sync send at most one small message a minute in
+// each direction.
 func TestIdlePairIsQuiet(t *testing.T) {
 	inScene(t, func(s *scene) {
 		var m idleMeter
@@ -94,8 +94,9 @@ func TestIdlePairIsQuiet(t *testing.T) {
 	})
 }
 
-// TestIdleClustersAreCheap: 10,000 idle clusters cost at most 170 messages and 2 % of a processor a second. Fewer cost
-// accordingly less. Source and agents share this process, so all of them together are measured.
+// TestIdleClustersAreCheap: 10,000 idle clusters cost at most 170 messages a second and 2 % of a
+// processor. Fewer clusters cost proportionally less. The source and the agents share this process,
+// so the test measures them together.
 func TestIdleClustersAreCheap(t *testing.T) {
 	const messagesPerCluster, processorPerCluster = 170.0 / 10_000, 0.02 / 10_000
 	inScene(t, func(s *scene) {
@@ -131,7 +132,8 @@ func TestIdleClustersAreCheap(t *testing.T) {
 		if limit := messagesPerCluster * float64(*idleClusters); rate > limit {
 			t.Errorf("%.1f messages a second, more than %.1f", rate, limit)
 		}
-		// Three times the figure, as machines are busy; and agents count too.
+		// The limit is three times the figure, because machines are busy and the agents are
+		// included.
 		if limit := 3 * processorPerCluster * float64(*idleClusters); processor > limit && !raceDetector {
 			t.Errorf("%.3f %% of a processor, more than %.3f", 100*processor, 100*limit)
 		}

@@ -28,7 +28,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// flaky is a clientset whose watches break when the test says so, as connections to an API server do.
+// flaky is a clientset with watches that the test can break, like connections to an API server.
 type flaky struct {
 	workclientset.Interface
 	down atomic.Bool
@@ -75,7 +75,7 @@ func (f *flaky) cut() {
 	f.open = nil
 }
 
-// history is what an informer told a handler about each object.
+// history records the events that an informer sends to a handler, and checks each of them.
 type history struct {
 	mu     sync.Mutex
 	t      *testing.T
@@ -96,7 +96,7 @@ func (h *history) handler() cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// saw checks that an event fits what was there, and that no object goes back in time.
+// saw checks that an event fits the earlier state, and that no object returns to an older version.
 func (h *history) saw(event string, obj any, before, after bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,8 +120,9 @@ func (h *history) saw(event string, obj any, before, after bool) {
 	}
 }
 
-// TestInformerOverTime: through hours of writes, the watches' own timeouts, cut watches and gaps too long to
-// resume from, an informer misses no event's outcome and invents none.
+// TestInformerOverTime: the handler of an informer ends with the state of the clientset, and
+// receives no inconsistent event. This holds over hours of writes, watch timeouts, cut watches, and
+// gaps too long to resume from.
 func TestInformerOverTime(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {

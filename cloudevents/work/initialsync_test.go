@@ -19,9 +19,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestInitialSync: an agent's informer does not sync before its sources have answered in full: at once where
-// they are named, after the quiet time where not. Where a named source is silent, or has nothing and may lack works, it
-// does not sync unless the options prefer availability.
+// TestInitialSync: an agent's informer does not sync before its sources have answered in full. With
+// named sources it then syncs immediately, otherwise after the quiet time. If a named source is
+// silent or may lack works, the informer does not sync, unless PartialSyncTimeout is set.
 func TestInitialSync(t *testing.T) {
 	const never = -1
 	tests := []struct {
@@ -40,7 +40,7 @@ func TestInitialSync(t *testing.T) {
 		{"one is silent, for good", work.AgentOptions{Sources: []string{"hub", "absent"}}, 50, false, never},
 		{"one has nothing and may lack works, for good", work.AgentOptions{Sources: []string{"hub"}}, 0, true, never},
 		{"any source", work.AgentOptions{}, 50, false, work.DefaultInitialSyncTimeout},
-		{"any source, which may lack works", work.AgentOptions{}, 50, true, 3 * work.DefaultInitialSyncTimeout}, // it is asked once more,
+		{"any source, which may lack works", work.AgentOptions{}, 50, true, 3 * work.DefaultInitialSyncTimeout}, // requested twice
 		{"no waiting", work.AgentOptions{InitialSyncTimeout: -1}, 50, false, 0},
 	}
 	for _, tc := range tests {
@@ -74,9 +74,9 @@ func TestInitialSync(t *testing.T) {
 	}
 }
 
-// TestInitialSyncOfBoth: a source and an agent restart at once, without stores. The agent does not
-// take works for gone that its source is about to create, also where it has some of them, and waits
-// no longer than for these.
+// TestInitialSyncOfBoth: a source and an agent restart together, without stores. The first list of
+// the agent waits for the works that its source is about to create, and not longer, so these works
+// do not look deleted. This holds even if the source already has some works.
 func TestInitialSyncOfBoth(t *testing.T) {
 	for name, had := range map[string]int{"source has none": 0, "source has some": 5} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,8 @@ func TestInitialSyncOfBoth(t *testing.T) {
 	}
 }
 
-// TestInitialSyncWithStore: a source that continues from its store knows its works.
+// TestInitialSyncWithStore: a source that continues from its store has all its works, so the agent
+// syncs immediately.
 func TestInitialSyncWithStore(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -120,8 +121,8 @@ func TestInitialSyncWithStore(t *testing.T) {
 	})
 }
 
-// TestInitialSyncWithNewlyNamedSource: a Store counts as the answer of the sources that it was used
-// with, and of no other.
+// TestInitialSyncWithNewlyNamedSource: the Store of an agent counts as the answer of the sources
+// that it was used with, and of no other source.
 func TestInitialSyncWithNewlyNamedSource(t *testing.T) {
 	for _, restarts := range []int{0, 1} {
 		t.Run(fmt.Sprint("restarts: ", restarts), func(t *testing.T) {
@@ -158,7 +159,8 @@ func TestInitialSyncWithNewlyNamedSource(t *testing.T) {
 	}
 }
 
-// TestInitialSyncFromStore: a Store is shown without a broker, unless a source is named that it was not used with.
+// TestInitialSyncFromStore: an agent shows the works of its Store without a broker, unless Sources
+// names a source that the Store was not used with.
 func TestInitialSyncFromStore(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
@@ -199,8 +201,8 @@ func TestInitialSyncFromStore(t *testing.T) {
 	}
 }
 
-// TestInitialSyncWithLateSource: an agent that was there first syncs as soon as its source has answered and knows its
-// works.
+// TestInitialSyncWithLateSource: an agent that started before its source syncs as soon as the
+// source has answered and its inventory is complete.
 func TestInitialSyncWithLateSource(t *testing.T) {
 	for _, complete := range []bool{false, true} {
 		t.Run(fmt.Sprintf("inventory complete: %t", complete), func(t *testing.T) {
@@ -240,8 +242,8 @@ func TestInitialSyncWithLateSource(t *testing.T) {
 	}
 }
 
-// TestEndOfAnswer: an informer syncs when everything is there that the end marker of its source's answer counts, in
-// whatever order it comes. What does not come is asked for again.
+// TestEndOfAnswer: an informer syncs when all events that the end marker of its source's answer
+// counts have arrived, in any order. The agent requests missing events again.
 func TestEndOfAnswer(t *testing.T) {
 	const late, timeout = time.Second, 5 * time.Second
 	type deliver func(cloudevents.Message)
@@ -253,7 +255,8 @@ func TestEndOfAnswer(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		// event is called with each event of the answer, counted from 0, and marker with its end.
+		// event is called with each event of the answer, counted from 0. marker is called with the
+		// end marker of the answer.
 		event  func(i int, m cloudevents.Message, deliver deliver)
 		marker func(m cloudevents.Message, deliver deliver)
 		want   time.Duration
@@ -331,7 +334,7 @@ func TestEndOfAnswer(t *testing.T) {
 					s.t.Fatal(err)
 				}
 				if took := time.Since(began); took != tc.want || len(list.Items) != tc.works {
-					time.Sleep(late) // for what is late
+					time.Sleep(late) // for late events
 					s.t.Errorf("%d works after %s, want %d after %s", len(list.Items), took, tc.works, tc.want)
 				}
 			})
@@ -339,8 +342,8 @@ func TestEndOfAnswer(t *testing.T) {
 	}
 }
 
-// TestGetBeforeInitialSync: what is not there may be on its way, so Get and changes wait for the sources' answers. What
-// is there comes at once.
+// TestGetBeforeInitialSync: a missing work may still arrive, so Get and Patch wait for the answers
+// of the sources. They return immediately for an existing work.
 func TestGetBeforeInitialSync(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(work.AgentOptions{Sources: []string{"hub", "absent"}, PartialSyncTimeout: time.Minute})

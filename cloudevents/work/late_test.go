@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// recorder keeps the messages on topics with an ending.
+// recorder records the messages on topics with an ending.
 type recorder struct {
 	mu   sync.Mutex
 	kept []cloudevents.Message
@@ -45,7 +45,8 @@ func (r *recorder) last() cloudevents.Message {
 	return r.kept[len(r.kept)-1]
 }
 
-// TestLateGone: the word that a work is gone, which comes late, does not end the deletion of the next work of its name.
+// TestLateGone: a late report that a work was removed does not end the deletion of the next work of
+// that name.
 func TestLateGone(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
@@ -69,7 +70,7 @@ func TestLateGone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		later.(*codec.Status).Version = soon() // above the deletion: of a source that was rolled back since
+		later.(*codec.Status).Version = soon() // above the deletion, as from a source that was rolled back since
 		topic, event, err := codec.ManifestWork.Encode(later)
 		if err != nil {
 			t.Fatal(err)
@@ -82,8 +83,8 @@ func TestLateGone(t *testing.T) {
 	})
 }
 
-// TestLateSpecOfDeletedWork: a late spec of a source process whose clock was ahead does not revive
-// a deleted work, neither after the deletion nor during the clean-up.
+// TestLateSpecOfDeletedWork: a late spec from a source process with a clock that was ahead does not
+// recreate a deleted work. This holds after the deletion and during the clean-up.
 func TestLateSpecOfDeletedWork(t *testing.T) {
 	t.Run("deleted", func(t *testing.T) { lateSpec(t, false) })
 	t.Run("being deleted", func(t *testing.T) { lateSpec(t, true) })
@@ -128,8 +129,8 @@ func lateSpec(t *testing.T, early bool) {
 	})
 }
 
-// recreatedDuringCleanUp returns an agent that cleans up a work, and has received a new one of the
-// same name from the next process of the source.
+// recreatedDuringCleanUp returns an agent that cleans up a work. The agent has also received a new
+// work of the same name from the next process of the source.
 func (s *scene) recreatedDuringCleanUp() *spoke {
 	s.t.Helper()
 	a, first := s.agent(work.AgentOptions{}), s.source(work.SourceOptions{})
@@ -145,9 +146,8 @@ func (s *scene) recreatedDuringCleanUp() *spoke {
 	return a
 }
 
-// TestCreatedDuringCleanUp: an agent that receives a new work while it cleans up the deleted work
-// of the same name creates the new one after the clean-up. It does not need the source for that
-// again.
+// TestCreatedDuringCleanUp: an agent may receive a new work while it cleans up the deleted work of
+// the same name. It creates the new work after the clean-up, without the source.
 func TestCreatedDuringCleanUp(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.recreatedDuringCleanUp()
@@ -160,8 +160,8 @@ func TestCreatedDuringCleanUp(t *testing.T) {
 	})
 }
 
-// TestListDuringCleanUp: while an agent cleans up a deleted work, its list shows the version of the
-// new work of the same name that waits, so the source does not send that again.
+// TestListDuringCleanUp: an agent cleans up a deleted work while a new work of the same name waits.
+// Its list shows the version of the new work, so the source does not send the new work again.
 func TestListDuringCleanUp(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.recreatedDuringCleanUp()
@@ -182,8 +182,8 @@ func TestListDuringCleanUp(t *testing.T) {
 	})
 }
 
-// TestDeletionBeforeLateAnswer: a deletion of a work that the agent does not know yet comes before
-// the answer that tells of the work as it was. The agent asks again, rather than keep it.
+// TestDeletionBeforeLateAnswer: the deletion of a work that the agent does not have arrives before
+// an older answer with that work. The agent requests the work again and does not keep it.
 func TestDeletionBeforeLateAnswer(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -214,8 +214,8 @@ func TestDeletionBeforeLateAnswer(t *testing.T) {
 	})
 }
 
-// TestLateDelete: a deletion from before this agent process, which comes before the source's
-// answer, does not clean up the work that has the name by now.
+// TestLateDelete: a deletion from before the start of this agent process arrives before the
+// source's answer. It does not delete the present work of that name.
 func TestLateDelete(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})

@@ -25,7 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// memoryLease is what the candidates of a leader election write to.
+// memoryLease is the shared record of a leader election.
 type memoryLease struct {
 	mu      sync.Mutex
 	version int
@@ -36,7 +36,7 @@ type memoryLease struct {
 type candidate struct {
 	*memoryLease
 	name string
-	read int // the version that it has read
+	read int // version of its last read
 }
 
 func (c *candidate) Identity() string   { return c.name }
@@ -70,7 +70,7 @@ func (c *candidate) Update(_ context.Context, record resourcelock.LeaderElection
 	return nil
 }
 
-// probedManager is a manager of controller-runtime without a cluster, whose probes can be asked.
+// probedManager is a manager of controller-runtime without a cluster. Tests can call its probes.
 type probedManager struct {
 	ctrl.Manager
 	livez, readyz healthz.Checker
@@ -102,7 +102,7 @@ func (m *probedManager) run(ctx context.Context) {
 	go func() { m.stopped <- m.Start(ctx) }()
 }
 
-// pod is a process with a manager and a source, and a link of its own to the broker.
+// pod is a process with a manager, a source, and its own link to the broker.
 type pod struct {
 	*probedManager
 	source *work.Source
@@ -140,7 +140,7 @@ func (p *pod) stop() {
 	}
 }
 
-// expect checks what the probes of a pod say.
+// expect checks whether a pod is elected, and the results of its probes.
 func (p *pod) expect(when string, elected bool, readyz string) {
 	p.t.Helper()
 	select {
@@ -163,8 +163,8 @@ func (p *pod) expect(when string, elected bool, readyz string) {
 	}
 }
 
-// TestReadyzOfStandby: a pod that stands by for the one that is elected is ready, so that a rolling
-// update goes on; one that is elected is ready when its source is.
+// TestReadyzOfStandby: a pod that stands by for the elected pod is ready, so a rolling update
+// continues. An elected pod is ready when its source is ready.
 func TestReadyzOfStandby(t *testing.T) {
 	inScene(t, func(s *scene) {
 		lease := &memoryLease{}
@@ -198,7 +198,8 @@ func (sharing) NeedLeaderElection() bool { return false }
 
 var _ manager.LeaderElectionRunnable = sharing{}
 
-// TestReadyzOfReplicas: replicas that share a store all run, and their probes need no leader.
+// TestReadyzOfReplicas: all replicas that share a store run, and their probes do not depend on the
+// election.
 func TestReadyzOfReplicas(t *testing.T) {
 	inScene(t, func(s *scene) {
 		lease, store := &memoryLease{}, work.NewMemoryStore()

@@ -12,6 +12,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard()) // else it prints a stack after 30 seconds
+	ctrl.SetLogger(logr.Discard()) // otherwise it prints a stack after 30 seconds
 	goleak.VerifyTestMain(m)
 }

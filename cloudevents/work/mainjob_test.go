@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestMainJob follows one work from Create on the hub to its end, as the users of both clientsets see it.
+// TestMainJob follows one work from Create at the source to its removal, as the users of both
+// clientsets see it.
 func TestMainJob(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -75,7 +76,8 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
-// TestAgentRestart: without a store, works come back from the source, and the agent's status goes on.
+// TestAgentRestart: an agent without a store receives its works again from the source after a
+// restart, and its new statuses reach the source.
 func TestAgentRestart(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -105,8 +107,9 @@ func TestAgentRestart(t *testing.T) {
 	})
 }
 
-// TestSourceRestart: works created anew reach the agent, whose status shows at once although nobody reports
-// it again; what was not created anew goes only when the inventory is complete.
+// TestSourceRestart: works that a restarted source creates again reach the agent. Their last status
+// shows at the source immediately, without a new report. Other works are deleted only when the
+// inventory is complete.
 func TestSourceRestart(t *testing.T) {
 	inScene(t, func(s *scene) {
 		first := s.source(work.SourceOptions{})
@@ -144,7 +147,8 @@ func TestSourceRestart(t *testing.T) {
 	})
 }
 
-// TestDeleteWhileAway: a deletion reaches an agent that was away, also when it was the cluster's only work.
+// TestDeleteWhileAway: a deletion reaches an agent that was offline, even if it was the cluster's
+// only work.
 func TestDeleteWhileAway(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -158,7 +162,8 @@ func TestDeleteWhileAway(t *testing.T) {
 			t.Fatal("the work does not wait for its agent")
 		}
 
-		// Without a store the agent does not know the work. It is told to clean up what a former process left.
+		// Without a store, the agent has no record of the work. It receives the work as deleted, to
+		// clean up the objects of an earlier process.
 		b := s.agent(work.AgentOptions{})
 		s.settle()
 		got := b.get("app")
@@ -173,7 +178,7 @@ func TestDeleteWhileAway(t *testing.T) {
 	})
 }
 
-// TestBrokerAway: what both sides write while the broker is away arrives when it is back.
+// TestBrokerAway: writes of both sides during a broker outage arrive after the outage.
 func TestBrokerAway(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})

@@ -26,7 +26,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// TestMetricsOfWorks: what a hub and its agent count while works come, are reported on and go.
+// TestMetricsOfWorks checks the metrics of a source and its agent while works are created, reported
+// on and deleted.
 func TestMetricsOfWorks(t *testing.T) {
 	inScene(t, func(s *scene) {
 		onHub, onSpoke := prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
@@ -52,7 +53,7 @@ func TestMetricsOfWorks(t *testing.T) {
 		s.settle()
 		metertest.Expect(t, onHub, map[string]float64{
 			"events_sent_total type=spec.created":             5,
-			"events_received_total type=status.created":       2, // on one, and three is gone
+			"events_received_total type=status.created":       2, // on one, and that three was removed
 			"statuses_total outcome=accepted":                 1,
 			"statuses_total outcome=gone":                     1,
 			"statuses_total outcome=ignored":                  0,
@@ -72,7 +73,7 @@ func TestMetricsOfWorks(t *testing.T) {
 			"writes_refused_total reason=outbox_full":         0,
 			"watchers_closed_total reason=slow":               0,
 			"events_dropped_total reason=connection_lost":     0,
-			"events_sent_total type=statusresync.requested":   3, // its own, that of the complete inventory, and the end of an answer
+			"events_sent_total type=statusresync.requested":   3, // connect, InventoryComplete, end of an answer
 			"resync_listed_works_total direction=received":    0,
 			"connect_failures_total permanent=false":          0,
 			"events_received_total type=specresync.requested": 1,
@@ -97,7 +98,8 @@ func TestMetricsOfWorks(t *testing.T) {
 	})
 }
 
-// TestMetricsOfResync: a resync of equal works names them all and moves none, whichever side begins it.
+// TestMetricsOfResync: a resync of equal works lists all works and sends no work again, whichever
+// side begins it.
 func TestMetricsOfResync(t *testing.T) {
 	inScene(t, func(s *scene) {
 		onHub, onSpoke := prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
@@ -164,7 +166,8 @@ func TestMetricsOfResync(t *testing.T) {
 	})
 }
 
-// TestMetricsOfRefusals: each reason has its own count, and an attack does not fill the log.
+// TestMetricsOfRefusals: each reason of a refused event has its own count, and a flood of invalid
+// events does not fill the log.
 func TestMetricsOfRefusals(t *testing.T) {
 	inScene(t, func(s *scene) {
 		onSpoke := prometheus.NewPedanticRegistry()
@@ -207,7 +210,7 @@ func TestMetricsOfRefusals(t *testing.T) {
 			"events_refused_total reason=attribute":            1,
 			"events_refused_total reason=data":                 1,
 			"events_refused_total reason=version_out_of_range": 1,
-			"events_received_total type=spec.created":          2, // of the last two is known what they are about
+			"events_received_total type=spec.created":          2, // the last two events identify their work
 			"specs_total outcome=asked":                        1,
 		})
 		cancel()
@@ -224,7 +227,7 @@ func TestMetricsOfRefusals(t *testing.T) {
 	})
 }
 
-// TestMetricsOfDegraded: works that an agent cannot serve.
+// TestMetricsOfDegraded checks the metrics of works that an agent cannot serve.
 func TestMetricsOfDegraded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		onSpoke := prometheus.NewPedanticRegistry()
@@ -245,7 +248,8 @@ func TestMetricsOfDegraded(t *testing.T) {
 	})
 }
 
-// TestMetricsOfWrites: writes that are refused for want of a broker or of room, and watches that are ended.
+// TestMetricsOfWrites checks the metrics of closed watches, and of writes that are refused without
+// a connection, without room in the outbox, or for their size.
 func TestMetricsOfWrites(t *testing.T) {
 	inScene(t, func(s *scene) {
 		full, off := prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
@@ -291,7 +295,8 @@ func TestMetricsOfWrites(t *testing.T) {
 	})
 }
 
-// TestLabelsNameNoCluster: of the labels only the ID of an agent has the name of a cluster, and none that of a work.
+// TestLabelsNameNoCluster: only the ID of an agent may contain the name of a cluster in a label. No
+// label contains the name of a work.
 func TestLabelsNameNoCluster(t *testing.T) {
 	inScene(t, func(s *scene) {
 		registry := prometheus.NewPedanticRegistry()
@@ -323,7 +328,8 @@ func TestLabelsNameNoCluster(t *testing.T) {
 	})
 }
 
-// TestMetricsRegistration: several clients share a registerer, each with its ID, and one may follow another.
+// TestMetricsRegistration: several clients share a registerer, each with its ID. A client may
+// register after another client with its ID has stopped.
 func TestMetricsRegistration(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	bus := memory.New()
@@ -357,7 +363,7 @@ func TestMetricsRegistration(t *testing.T) {
 	if err := used.Claim("somebody"); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the attempt that fails leaves nothing behind
+	for range 2 { // the failed attempt leaves no metrics
 		options := work.SourceOptions{SourceID: "c", MetricsRegisterer: registry}
 		if _, err := work.NewSource(used, options); !errors.Is(err, cloudevents.ErrClaimed) {
 			t.Errorf("a transport in use: %v", err)
@@ -376,7 +382,7 @@ func TestMetricsRegistration(t *testing.T) {
 	}
 }
 
-// BenchmarkScrape is what Prometheus costs a source: the cache's lock is held for most of it.
+// BenchmarkScrape measures the cost of a scrape for a source, which holds its mutex for most of it.
 func BenchmarkScrape(b *testing.B) {
 	for _, size := range []int{1, 1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {

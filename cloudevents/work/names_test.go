@@ -17,8 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestBadNames: a peer may name a work as no object can be named. No user of the agent ever sees it, and its source is
-// told. A deletion of it is answered.
+// TestBadNames: a peer may send a work with a name that is invalid for objects. The agent does not
+// show the work to its users, and reports the error to the source. It answers a deletion of the
+// work.
 func TestBadNames(t *testing.T) {
 	for _, profile := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
 		for _, name := range []string{"A B", "../up", "a/b", strings.Repeat("n", 254)} {

@@ -22,7 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 )
 
-// TestOutbox: what waits is bounded, nothing accepted is lost, and a work that waits already may change.
+// TestOutbox: the number of queued works is bounded, no accepted work is lost, and a queued work
+// may still change.
 func TestOutbox(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.Disconnect()
@@ -67,7 +68,8 @@ func TestOutboxDisabled(t *testing.T) {
 	})
 }
 
-// TestOutboxDisabledIsBounded: a broker that takes nothing, and does not say so, does not fill the memory.
+// TestOutboxDisabledIsBounded: without an outbox, works in flight are bounded too if the broker
+// stops its acknowledgements without an error.
 func TestOutboxDisabledIsBounded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{Outbox: work.Disabled, DrainTimeout: -1})
@@ -80,14 +82,14 @@ func TestOutboxDisabledIsBounded(t *testing.T) {
 		if !apierrors.IsTooManyRequests(err) {
 			t.Errorf("Create with 10,000 works under way: %v", err)
 		}
-		h.setValue("cluster1", "a7", "2") // it is one of them already
+		h.setValue("cluster1", "a7", "2") // it is one of these works
 		s.bus.Resume()
 		s.settle()
 		h.create("cluster1", newWork("b", "1"))
 	})
 }
 
-// guarded is a transport to a broker whose access rules forbid what is published on some topics.
+// guarded is a transport to a broker with access rules that forbid publishing on some topics.
 type guarded struct {
 	link
 	forbidden atomic.Pointer[string] // a part of topics
@@ -99,7 +101,7 @@ func (s *scene) guarded(part string) *guarded {
 	return g
 }
 
-// forbid replaces what is forbidden; empty is nothing.
+// forbid replaces the forbidden part of topics. Empty forbids no topic.
 func (g *guarded) forbid(part string) { g.forbidden.Store(&part) }
 
 func (g *guarded) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
@@ -123,7 +125,7 @@ func (c *guardedConn) Publish(ctx context.Context, m cloudevents.Message, done f
 	return c.Conn.Publish(ctx, m, done)
 }
 
-// again ends the connection, and lets there be another.
+// again cuts the connection and waits for a new connection.
 func (s *scene) again(g *guarded) {
 	g.setCut(true)
 	s.settle()
@@ -132,8 +134,8 @@ func (s *scene) again(g *guarded) {
 	synctest.Wait()
 }
 
-// TestForbiddenTakesNoRoom: works that the broker's access rules forbid leave the outbox to the others, and say what is
-// wrong with them until they are published.
+// TestForbiddenTakesNoRoom: works that the access rules of the broker forbid use no room in the
+// outbox. They have the condition Degraded until they are published.
 func TestForbiddenTakesNoRoom(t *testing.T) {
 	inScene(t, func(s *scene) {
 		broker := s.guarded("/clusters/forbidden")
@@ -151,7 +153,7 @@ func TestForbiddenTakesNoRoom(t *testing.T) {
 		if got := h.get("good", "a").Status.Conditions; len(got) > 0 {
 			t.Errorf("status of an allowed work: %+v", got)
 		}
-		h.setValue("forbidden1", "a", "2") // the problem is with this version as well
+		h.setValue("forbidden1", "a", "2") // this version has the same problem
 		s.again(broker)
 		if got := conditionOf(h.get("forbidden1", "a"), workv1.WorkDegraded); got != "True NotPublished" {
 			t.Errorf("refused again: condition %q", got)
@@ -166,8 +168,8 @@ func TestForbiddenTakesNoRoom(t *testing.T) {
 	})
 }
 
-// TestForbiddenKeepsTheReport: what an agent has said of a work, and says meanwhile, is there when the work is
-// published after all.
+// TestForbiddenKeepsTheReport: the latest report of an agent is shown while the work is forbidden,
+// and after the work is published.
 func TestForbiddenKeepsTheReport(t *testing.T) {
 	const degraded = `{"type":"Degraded","status":"True","reason":"Broken","message":"by the agent","lastTransitionTime":"2026-01-01T00:00:00Z"}`
 	for name, tt := range map[string]struct{ before, during string }{
@@ -213,7 +215,8 @@ func TestForbiddenKeepsTheReport(t *testing.T) {
 	}
 }
 
-// TestForbiddenOverARestart: the condition goes as well when another process of the source publishes the work.
+// TestForbiddenOverARestart: the condition of a forbidden work is also removed when another process
+// of the source publishes the work.
 func TestForbiddenOverARestart(t *testing.T) {
 	inScene(t, func(s *scene) {
 		file := t.TempDir() + "/works.db"
@@ -237,7 +240,7 @@ func TestForbiddenOverARestart(t *testing.T) {
 			t.Errorf("condition %q", got)
 		}
 		end()
-		s.bus.Disconnect() // else it may be published before it is looked at
+		s.bus.Disconnect() // otherwise it may be published before the check
 		h, end = start("")
 		defer end()
 		if got := conditionOf(h.get("cluster1", "app"), workv1.WorkDegraded); got != "True NotPublished" {

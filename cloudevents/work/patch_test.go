@@ -23,10 +23,11 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// cmpEmpty takes nil and empty lists for the same.
+// cmpEmpty treats nil and empty lists as equal.
 var cmpEmpty = cmpopts.EquateEmpty()
 
-// TestMergePatchOfStatus: patches of the status mean what RFC 7396 says, on the short way as on the long one.
+// TestMergePatchOfStatus: merge patches of the status follow RFC 7396, on the short path for
+// replaced lists and on the general path.
 func TestMergePatchOfStatus(t *testing.T) {
 	tests := []struct {
 		name, patch, want, reason string
@@ -88,7 +89,8 @@ func repeated(operation string, n int) string {
 	return strings.TrimSuffix(strings.Repeat(operation+",", n), ",")
 }
 
-// TestHostilePatchIsBounded: a small patch costs little memory and little time, and never ends the process.
+// TestHostilePatchIsBounded: a small patch needs little memory and time, and never ends the
+// process.
 func TestHostilePatchIsBounded(t *testing.T) {
 	doubling := func(n int) string {
 		var b strings.Builder

@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// stranger publishes what it is told to.
+// stranger is a client that publishes the messages of a test.
 type stranger struct {
 	t       *testing.T
 	conn    cloudevents.Conn
@@ -50,7 +50,7 @@ func (s *stranger) say(m codec.Message) {
 	}
 }
 
-// list says what a process of cluster1's agent has.
+// list publishes a list of works in the name of a process of the agent of cluster1.
 func (s *stranger) list(session, id string, entries ...codec.SpecEntry) {
 	s.t.Helper()
 	resyncID := id
@@ -65,7 +65,7 @@ func (s *stranger) list(session, id string, entries ...codec.SpecEntry) {
 	})
 }
 
-// all lists the works of a source as they are.
+// all returns the current works of a source as entries of a list.
 func (h *hub) all() []codec.SpecEntry {
 	var entries []codec.SpecEntry
 	for id, r := range work.SourceRecords(h.Source) {
@@ -74,8 +74,8 @@ func (h *hub) all() []codec.SpecEntry {
 	return entries
 }
 
-// TestAnswersDoNotPileUp: an agent that asks for all of its many works again and again, and
-// confirms none, gets a window of them, and other clusters do not wait for that.
+// TestAnswersDoNotPileUp: an agent may request all of its many works again and again without
+// confirming any. It receives only a window of works, and other clusters do not wait.
 func TestAnswersDoNotPileUp(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const works = 2000
@@ -100,14 +100,14 @@ func TestAnswersDoNotPileUp(t *testing.T) {
 			t.Errorf("another cluster's first list took %v", took)
 		}
 		time.Sleep(time.Minute)
-		if n := specs(); n < 1 || n > 512 { // and some of it is sent again
+		if n := specs(); n < 1 || n > 512 { // some are sent again
 			t.Errorf("%d specs were sent, want no more than 512", n)
 		}
 	})
 }
 
-// TestListsWithoutPause: a source compares few of the lists that an agent sends without pause, and
-// asks for another when it stops.
+// TestListsWithoutPause: a source compares few of the lists that an agent sends without pause.
+// After these lists stop, it requests another list.
 func TestListsWithoutPause(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		const seconds, perSecond = 5, 50
@@ -148,7 +148,8 @@ func TestListsWithoutPause(t *testing.T) {
 	})
 }
 
-// TestListAfterClockIsSetBack: a source whose clock is set back after many lists answers the next one.
+// TestListAfterClockIsSetBack: if the clock of a source is set back after many lists, the source
+// still answers the next list.
 func TestListAfterClockIsSetBack(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		c := new(steppedClock)
@@ -181,15 +182,15 @@ func TestListAfterClockIsSetBack(t *testing.T) {
 	})
 }
 
-// TestAnswerIsSuperseded: an agent that has told again what it has does not get the rest of the answer before; another
-// process of the agent does.
+// TestAnswerIsSuperseded: a new list of an agent process ends the answer to its previous list. A
+// list of another process of the agent is answered in full.
 func TestAnswerIsSuperseded(t *testing.T) {
 	const works = 100
 	for _, tt := range []struct {
 		name, session string
 		least, most   int
 	}{
-		{"by the same process", "one", 35, 55}, // the works of a minute ago are sent again meanwhile
+		{"by the same process", "one", 35, 55}, // works that were created a minute ago are sent again
 		{"by another process", "two", works, 2 * works},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -213,8 +214,8 @@ func TestAnswerIsSuperseded(t *testing.T) {
 	}
 }
 
-// TestAnswersAfterTroubledConnections: what a list called for on a connection that ended is in the
-// way of no later answer.
+// TestAnswersAfterTroubledConnections: an unfinished answer from a connection that ended does not
+// delay a later answer.
 func TestAnswersAfterTroubledConnections(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const works = 50
@@ -238,8 +239,8 @@ func TestAnswersAfterTroubledConnections(t *testing.T) {
 	})
 }
 
-// TestHashesDoNotPileUp: an agent that knows no answers, and begins again and again, gets the
-// hashes of its works once and a bit.
+// TestHashesDoNotPileUp: an agent that sends no resync ID, and begins again and again, receives
+// only a few lists of the hashes of its works.
 func TestHashesDoNotPileUp(t *testing.T) {
 	for _, tt := range []struct {
 		profile codec.Profile
@@ -260,7 +261,7 @@ func TestHashesDoNotPileUp(t *testing.T) {
 					})
 				}
 				time.Sleep(5 * time.Minute)
-				if n := lists(); n < 1 || n > 8 { // with those by which the source seeks a confirmation
+				if n := lists(); n < 1 || n > 8 { // includes those that ask for a confirmation
 					t.Errorf("%d lists of hashes were sent, want 1 to 8", n)
 				}
 			})
@@ -268,7 +269,8 @@ func TestHashesDoNotPileUp(t *testing.T) {
 	}
 }
 
-// TestStatusesDoNotPileUp: a source that asks for all statuses again and again gets each once and a bit.
+// TestStatusesDoNotPileUp: a source that requests all statuses again and again receives each status
+// about once.
 func TestStatusesDoNotPileUp(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const works = 200

@@ -15,10 +15,11 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestDeletingProcessMeetsNewer: the older process deletes a work whose agent is away, and the newer one creates it
-// again. The older one does not know of the newer one when the agent shows the new work: it does not delete that.
+// TestDeletingProcessMeetsNewer: an older process deletes a work while its agent is offline, and a
+// newer process creates the work again. The agent lists the new work before the older process has
+// detected the newer process. The older process does not delete the new work.
 func TestDeletingProcessMeetsNewer(t *testing.T) {
-	clusters := []string{"a", "b", "c", "d", "e"} // in most of them the agent shows the new work to both in time
+	clusters := []string{"a", "b", "c", "d", "e"} // in most of them, the agent lists the new work to both in time
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
 		newerStarts := time.Now().Add(10 * time.Minute)
@@ -39,7 +40,7 @@ func TestDeletingProcessMeetsNewer(t *testing.T) {
 		var created sync.Map // versions of the new works, by cluster
 		s.decoding(profile, func(m codec.Message, _ cloudevents.Message) bool {
 			spec, ok := m.(*codec.Spec)
-			if !ok || profile != codec.ManifestWork { // versions of the other are of one work in one process
+			if !ok || profile != codec.ManifestWork { // the other profile counts versions per work and process
 				return true
 			}
 			if spec.DeletionTimestamp == nil {
@@ -64,7 +65,8 @@ func TestDeletingProcessMeetsNewer(t *testing.T) {
 	})
 }
 
-// TestUnknownWorkGoesAfterCheck: the deletion is sent when the check for other processes has ended.
+// TestUnknownWorkGoesAfterCheck: an unknown work is deleted when the check for other processes has
+// ended.
 func TestUnknownWorkGoesAfterCheck(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		a := s.agent(work.AgentOptions{Profile: profile})
@@ -79,7 +81,8 @@ func TestUnknownWorkGoesAfterCheck(t *testing.T) {
 	})
 }
 
-// TestClockIsSetInCheck: the check for other processes ends all the same.
+// TestClockIsSetInCheck: the check for other processes ends even if the clock is set during the
+// check.
 func TestClockIsSetInCheck(t *testing.T) {
 	for name, step := range map[string]struct{ after, by time.Duration }{
 		"back":                   {5 * time.Second, -15 * time.Minute},
@@ -108,8 +111,8 @@ func TestClockIsSetInCheck(t *testing.T) {
 	}
 }
 
-// TestDeletionBelowTombstone: an agent has deleted a work at a greater version than the deletion of
-// a source that lost its records and whose clock is behind. The deletion ends.
+// TestDeletionBelowTombstone: a source that lost its records deletes a work, and its clock is
+// behind. The agent has a tombstone with a higher version. The deletion still ends.
 func TestDeletionBelowTombstone(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		l := &link{Transport: s.bus.Transport()}

@@ -26,7 +26,7 @@ const (
 	isNewer = "an older process with the same ID is connected"
 )
 
-// profiles are those that every rule about processes holds in.
+// profiles are the profiles in which the rules for rival processes are tested.
 var profiles = []codec.Profile{codec.ManifestWork, codec.ManifestBundle}
 
 func inProfiles(t *testing.T, script func(*scene, codec.Profile)) {
@@ -37,7 +37,7 @@ func inProfiles(t *testing.T, script func(*scene, codec.Profile)) {
 	}
 }
 
-// refusedWrite expects that the source does not write.
+// refusedWrite expects that the older process rejects a write.
 func refusedWrite(t *testing.T, h *hub) {
 	t.Helper()
 	_, err := h.works("cluster1").Create(h.t.Context(), newWork("refused", "1"), metav1.CreateOptions{})
@@ -46,7 +46,7 @@ func refusedWrite(t *testing.T, h *hub) {
 	}
 }
 
-// holding expects an agent to hold the named works, none of them deleted.
+// holding expects an agent to have exactly the named works, apart from deleted works.
 func holding(t *testing.T, when string, a *spoke, names ...string) {
 	t.Helper()
 	var live []string
@@ -61,8 +61,8 @@ func holding(t *testing.T, when string, a *spoke, names ...string) {
 	}
 }
 
-// TestRollingUpdate: of two processes with one ID the newer one writes, neither deletes what the
-// other made, and the end of the older one makes its works unknown.
+// TestRollingUpdate: of two processes with the same ID, only the newer process writes, and neither
+// deletes works of the other. After the older process ends, its works are unknown.
 func TestRollingUpdate(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{Profile: profile}
@@ -96,8 +96,8 @@ func TestRollingUpdate(t *testing.T) {
 	})
 }
 
-// TestNewerProcessCrashes: the older process writes again, and deletes nothing that the newer one
-// made before it is told to.
+// TestNewerProcessCrashes: after the newer process crashes, the older process writes again. It
+// deletes no works of the newer process before InventoryComplete.
 func TestNewerProcessCrashes(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
@@ -124,8 +124,8 @@ func TestNewerProcessCrashes(t *testing.T) {
 	})
 }
 
-// TestOlderProcessSendsItAll: what was written before the newer process came and did not go out is
-// sent when it has gone.
+// TestOlderProcessSendsItAll: writes of the older process that were not sent before the newer
+// process started are sent after the newer process ends.
 func TestOlderProcessSendsItAll(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
@@ -153,8 +153,8 @@ func TestOlderProcessSendsItAll(t *testing.T) {
 	})
 }
 
-// TestProcessesMeetAfterOutage: processes that the broker comes back for know each other before
-// either deletes anything, however late one hears of the other.
+// TestProcessesMeetAfterOutage: after a broker outage, processes with the same ID detect each other
+// before either deletes a work, even if presences are late.
 func TestProcessesMeetAfterOutage(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
@@ -168,7 +168,7 @@ func TestProcessesMeetAfterOutage(t *testing.T) {
 		s.settle()
 		older.delete("cluster1", "again")
 		s.settle()
-		newer := s.source(options) // each has never heard of the other
+		newer := s.source(options) // neither has detected the other
 		newer.create("cluster1", newWork("again", "2"))
 		newer.create("cluster1", newWork("b", "1"))
 		s.settle()
@@ -182,7 +182,7 @@ func TestProcessesMeetAfterOutage(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		expectProbes(s.t, "older", older, isOlder, "", isOlder)
 		expectProbes(s.t, "newer", newer, isNewer, "", "")
-		a.applyAll() // ends the deletion of the older one's work
+		a.applyAll() // ends the deletion by the older process
 		s.settle()
 		holding(s.t, "when they met", a, "a", "again", "b")
 		if got := valueOf(s.t, a.get("again")); got != "2" {
@@ -191,7 +191,7 @@ func TestProcessesMeetAfterOutage(t *testing.T) {
 		s.bus.Intercept(nil)
 		s.bus.Disconnect()
 		time.Sleep(2 * time.Minute)
-		refusedWrite(s.t, older) // it was not the newer one that was silent
+		refusedWrite(s.t, older) // the outage does not count as silence of the newer process
 		s.bus.Reconnect()
 		time.Sleep(20 * time.Second)
 		expectProbes(s.t, "older, again", older, isOlder, "", isOlder)
@@ -200,7 +200,8 @@ func TestProcessesMeetAfterOutage(t *testing.T) {
 	})
 }
 
-// presenceFilter delivers a presence, or not. It gets the time since the newer process started.
+// presenceFilter delivers a presence, or drops it. since is the time since the newer process
+// started.
 type presenceFilter func(since time.Duration, deliver func())
 
 func loseTwo(since time.Duration, deliver func()) {
@@ -234,11 +235,12 @@ func (f filtered) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cl
 	return f.Transport.Connect(ctx, o)
 }
 
-// TestLateOrLostPresence: a newer process that does not know the older one yet deletes none of its works.
+// TestLateOrLostPresence: a newer process that has not detected the older process yet deletes no
+// works of the older process.
 func TestLateOrLostPresence(t *testing.T) {
 	for name, filters := range map[string]struct {
 		older, newer presenceFilter
-		olderWrites  bool // it has not heard of the newer one
+		olderWrites  bool // it has not detected the newer process
 	}{
 		"both lose two":   {loseTwo, loseTwo, true},
 		"older loses two": {loseTwo, deliverAll, true},
@@ -269,9 +271,9 @@ func TestLateOrLostPresence(t *testing.T) {
 	}
 }
 
-// TestSettledProcessMeetsNewer: the first presence of a newer process does not reach the older one,
-// which has long been alone with a complete inventory. The older one deletes nothing that the newer
-// one makes meanwhile.
+// TestSettledProcessMeetsNewer: an older process has long been alone with a complete inventory. The
+// first presence of a newer process is lost or late. The older process deletes no works that the
+// newer process creates in the meantime.
 func TestSettledProcessMeetsNewer(t *testing.T) {
 	for name, filters := range map[string]struct{ older, newer presenceFilter }{
 		"older loses two":            {loseTwo, deliverAll},
@@ -308,7 +310,7 @@ func TestSettledProcessMeetsNewer(t *testing.T) {
 	}
 }
 
-// TestThreeProcesses: only the newest writes, whoever ends.
+// TestThreeProcesses: only the newest process writes. When it ends, the next newest process writes.
 func TestThreeProcesses(t *testing.T) {
 	inScene(t, func(s *scene) {
 		var hubs []*hub
@@ -328,7 +330,8 @@ func TestThreeProcesses(t *testing.T) {
 	})
 }
 
-// TestTwoAgents: both report it, both go on, and only the older one is not ready.
+// TestTwoAgents: two agents of the same cluster both report the conflict and continue. Only the
+// older agent is not ready.
 func TestTwoAgents(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		h := s.source(work.SourceOptions{Profile: profile})
@@ -355,7 +358,8 @@ func TestTwoAgents(t *testing.T) {
 }
 
 // TestIdlePresence: an agent without a rival publishes its presence three times for each
-// connection, a source also every minute, and replicas that share a store never.
+// connection. A source also publishes it every minute. Replicas that share a store never publish
+// it.
 func TestIdlePresence(t *testing.T) {
 	inScene(t, func(s *scene) {
 		var mu sync.Mutex
@@ -380,7 +384,8 @@ func TestIdlePresence(t *testing.T) {
 	})
 }
 
-// TestPresenceForbidden: a broker that does not allow the topic lets everything else pass, and is logged.
+// TestPresenceForbidden: a source works with a broker that forbids the presence topic, and logs
+// that once.
 func TestPresenceForbidden(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(work.AgentOptions{})
@@ -409,7 +414,7 @@ func TestPresenceForbidden(t *testing.T) {
 	})
 }
 
-// withoutPresence is a transport whose broker refuses what a client can do without.
+// withoutPresence is a transport to a broker that refuses the optional subscriptions of a client.
 type withoutPresence struct{ cloudevents.Transport }
 
 func (f withoutPresence) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
@@ -420,7 +425,8 @@ func (f withoutPresence) Connect(ctx context.Context, o cloudevents.ConnectOptio
 	return f.Transport.Connect(ctx, o)
 }
 
-// TestOutrankedSourceDropsLists: a source that a newer process outranks does not charge clusters for incomplete lists.
+// TestOutrankedSourceDropsLists: a source that has detected a newer process drops incomplete lists
+// and their charges.
 func TestOutrankedSourceDropsLists(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -460,8 +466,8 @@ func TestOutrankedSourceDropsLists(t *testing.T) {
 	})
 }
 
-// TestManyRivals: a client with the credentials of a source makes it remember a few processes at most, and none of the
-// far future.
+// TestManyRivals: a client with the credentials of a source can make it remember only a few
+// processes, and no process from the far future.
 func TestManyRivals(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -498,7 +504,7 @@ func TestManyRivals(t *testing.T) {
 	})
 }
 
-// publisher is a connection of somebody with the broker's credentials of any client.
+// publisher returns a connection of a client that may publish on all topics.
 func (s *scene) publisher() cloudevents.Conn {
 	s.t.Helper()
 	conn, err := s.bus.Transport().Connect(s.t.Context(), cloudevents.ConnectOptions{

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// probed is what the probes of a source and an agent have in common.
+// probed is the common interface of the probes of a source and an agent.
 type probed interface {
 	starter
 	Healthy() error
@@ -23,7 +23,7 @@ type probed interface {
 	Readyz(*http.Request) error
 }
 
-// expectProbes checks what a client says: empty for no error, else a part of it.
+// expectProbes checks the results of the probes: empty for no error, otherwise a part of the error.
 func expectProbes(t *testing.T, when string, p probed, healthy, livez, readyz string) {
 	t.Helper()
 	for name, got := range map[string]struct {
@@ -38,7 +38,7 @@ func expectProbes(t *testing.T, when string, p probed, healthy, livez, readyz st
 	}
 }
 
-// TestProbes takes a source and an agent through all that can become of a connection.
+// TestProbes checks the probes of a source and an agent in every state of the connection.
 func TestProbes(t *testing.T) {
 	for _, role := range []string{"source", "agent"} {
 		t.Run(role, func(t *testing.T) {
@@ -75,7 +75,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestProbesOfSubscriptions: a broker that grants no subscription is as good as none, and the probes say why.
+// TestProbesOfSubscriptions: a client is not healthy if the broker refuses its subscription, and
+// the probes return the cause.
 func TestProbesOfSubscriptions(t *testing.T) {
 	inScene(t, func(s *scene) {
 		denied := errors.New("subscription to /sources/+ refused: not authorized")
@@ -88,7 +89,7 @@ func TestProbesOfSubscriptions(t *testing.T) {
 	})
 }
 
-// refusing is a transport that cannot connect.
+// refusing is a transport that fails to connect with an error.
 type refusing struct {
 	cloudevents.Transport
 	err error
@@ -98,7 +99,7 @@ func (r *refusing) Connect(context.Context, cloudevents.ConnectOptions) (cloudev
 	return nil, r.err
 }
 
-// TestProbesWhileConnecting: an attempt that takes its time is not over.
+// TestProbesWhileConnecting: a slow connection attempt is reported as connecting.
 func TestProbesWhileConnecting(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.sourceOn(hanging{s.bus.Transport()}, work.SourceOptions{SourceID: "hub"})
@@ -107,7 +108,7 @@ func TestProbesWhileConnecting(t *testing.T) {
 	})
 }
 
-// hanging is a transport whose broker does not answer.
+// hanging is a transport to a broker that does not answer.
 type hanging struct{ cloudevents.Transport }
 
 func (hanging) Connect(ctx context.Context, _ cloudevents.ConnectOptions) (cloudevents.Conn, error) {
@@ -115,8 +116,8 @@ func (hanging) Connect(ctx context.Context, _ cloudevents.ConnectOptions) (cloud
 	return nil, ctx.Err()
 }
 
-// TestReadyzWaits: an agent is ready when its lists are worth something, and no client before the broker has its
-// first requests.
+// TestReadyzWaits: an agent is ready when its initial sync has ended. A client is not ready before
+// the broker has acknowledged its first requests.
 func TestReadyzWaits(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: time.Minute})

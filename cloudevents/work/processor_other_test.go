@@ -7,5 +7,5 @@ package work_test
 
 import "time"
 
-// processorTime is not known here.
+// processorTime returns 0: processor time is not measured on this system.
 func processorTime() time.Duration { return 0 }

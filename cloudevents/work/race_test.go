@@ -5,7 +5,7 @@
 
 package work_test
 
-// raceDetector is whether the tests run under it; then there are fewer works.
+// raceDetector reports whether the tests run under the race detector. Such tests use fewer works.
 const (
 	raceDetector   = true
 	unchangedWorks = 2_000

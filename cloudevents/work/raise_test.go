@@ -15,7 +15,8 @@ import (
 )
 
 // TestRivalsWithoutPresence: two processes of one source that do not receive each other's presence
-// raise a work's version at most once a minute each. When one ends, a write of the other arrives.
+// raise a work's version at most once a minute each. After one process ends, a write of the other
+// process arrives.
 func TestRivalsWithoutPresence(t *testing.T) {
 	inScene(t, func(s *scene) {
 		var specs atomic.Int32
@@ -55,8 +56,8 @@ func TestRivalsWithoutPresence(t *testing.T) {
 	})
 }
 
-// TestRestartsOfCountingSource: however often a source without a Store restarts, and whatever
-// version an agent has shown before, its works arrive and their statuses come back.
+// TestRestartsOfCountingSource: a source without a Store may restart any number of times, and an
+// agent may have shown any version. The works of the source still arrive and their statuses return.
 func TestRestartsOfCountingSource(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(bundleAgent)

@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestWhatWasWrongBefore: a source that checks less than an API server does may send labels that none would take.
-// The agent's user cannot mend them, and must be able to do its own work.
+// TestWhatWasWrongBefore: a source that checks less than an API server may send labels that no API
+// server accepts. The agent's user must still be able to change other fields.
 func TestWhatWasWrongBefore(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {

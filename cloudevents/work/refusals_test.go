@@ -11,8 +11,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestInvalidSpecOutlastsReports: what a work controller reports on the last good spec does not hide that a later one
-// cannot be decoded.
+// TestInvalidSpecOutlastsReports: a report of the work controller on the last valid spec does not
+// hide that a later spec cannot be decoded.
 func TestInvalidSpecOutlastsReports(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})

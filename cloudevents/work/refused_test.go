@@ -24,7 +24,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// sized has n bytes of manifests.
+// sized returns a work with at least n bytes of manifests.
 func sized(name string, n int) *workv1.ManifestWork { return newWork(name, strings.Repeat("x", n)) }
 
 // countLarge counts the large specs that are published.
@@ -39,13 +39,14 @@ func (s *scene) countLarge() *atomic.Int64 {
 	return &n
 }
 
-// degraded is the condition Degraded of a work at its source.
+// degraded returns the condition Degraded of a work at its source.
 func (h *hub) degraded(name string) string {
 	return conditionOf(h.get("cluster1", name), workv1.WorkDegraded)
 }
 
-// TestRefusedSpecArrivesOnceThereIsRoom: a spec that exceeds the agent's limit shows that at its
-// source, the spec before it stays applied, and it arrives when there is room, however that comes.
+// TestRefusedSpecArrivesOnceThereIsRoom: the source shows that a spec exceeds the agent's limit.
+// The previous spec stays applied. The refused spec arrives when there is room, whatever the
+// reason.
 func TestRefusedSpecArrivesOnceThereIsRoom(t *testing.T) {
 	tests := map[string]struct {
 		room func(s *scene, h *hub, a *spoke)
@@ -60,7 +61,7 @@ func TestRefusedSpecArrivesOnceThereIsRoom(t *testing.T) {
 					deliver(m)
 				}
 			})
-			h.setValue("cluster1", "first", "1") // its confirmation goes with the question
+			h.setValue("cluster1", "first", "1") // its confirmation is in the message with the question
 			s.settle()
 			if !lost.Load() {
 				s.t.Error("no question was lost")
@@ -99,7 +100,7 @@ func TestRefusedSpecArrivesOnceThereIsRoom(t *testing.T) {
 				if got := valueOf(t, a.get("old")); got != "1" {
 					t.Errorf("the agent has %.10q, want the spec before", got)
 				}
-				h.setValue("cluster1", "new", "2") // one that fits needs no room
+				h.setValue("cluster1", "new", "2") // a spec that fits needs no more room
 				s.settle()
 				if got := valueOf(t, a.get("new")); got != "2" || h.degraded("new") != "" {
 					t.Errorf("the agent has %.10q, and the source shows %q", got, h.degraded("new"))
@@ -123,8 +124,8 @@ func TestRefusedSpecArrivesOnceThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestRefusedSpecOverRestart: an agent with a Store still knows what it has refused, and asks for
-// it where its bound is larger; one whose bound is smaller keeps what it has.
+// TestRefusedSpecOverRestart: an agent with a Store remembers the specs that it has refused. After
+// a restart with a larger bound, it requests them. With a smaller bound, it keeps its works.
 func TestRefusedSpecOverRestart(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, store := s.source(work.SourceOptions{}), work.NewMemoryStore()
@@ -151,8 +152,8 @@ func TestRefusedSpecOverRestart(t *testing.T) {
 	})
 }
 
-// TestRefusedSpecsAreNotSentAgain: what an agent has no room for does not flood its link, neither
-// while other works are busy nor in its first list.
+// TestRefusedSpecsAreNotSentAgain: refused specs do not flood the agent's link, neither while other
+// works are busy nor during the first list.
 func TestRefusedSpecsAreNotSentAgain(t *testing.T) {
 	const refused = 10
 	fill := func(s *scene, h *hub) {
@@ -192,7 +193,7 @@ func TestRefusedSpecsAreNotSentAgain(t *testing.T) {
 			if n := sent.Load(); n > refused {
 				t.Errorf("%d refused specs were sent %d times in 10 min", refused, n)
 			}
-			// A controller would take what the list lacks for deleted.
+			// A controller would treat works that the list lacks as deleted.
 			ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 			defer cancel()
 			if _, err := a.works().List(ctx, metav1.ListOptions{}); !apierrors.IsTimeout(err) || !strings.Contains(err.Error(), "hub") {
@@ -202,7 +203,7 @@ func TestRefusedSpecsAreNotSentAgain(t *testing.T) {
 				h.delete("cluster1", fmt.Sprint("large", i))
 			}
 			s.settle()
-			for range 2 { // what an earlier process may have applied is cleaned up first
+			for range 2 { // works that an earlier process may have applied are cleaned up first
 				for i := range refused {
 					a.patch(fmt.Sprint("large", i), []byte(`{"metadata":{"finalizers":null}}`))
 				}
@@ -215,7 +216,8 @@ func TestRefusedSpecsAreNotSentAgain(t *testing.T) {
 	})
 }
 
-// TestFittingSpecsAreRequested: room for one of many refused specs makes the agent request one of them.
+// TestFittingSpecsAreRequested: if there is room for one of many refused specs, the agent requests
+// only one.
 func TestFittingSpecsAreRequested(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{MaxSourceBytes: 1 << 20})
@@ -235,8 +237,8 @@ func TestFittingSpecsAreRequested(t *testing.T) {
 	})
 }
 
-// TestRefusalsAreReported: where many works fill the bounds, each that is refused still shows why,
-// and what is held is confirmed.
+// TestRefusalsAreReported: when many works fill the bounds, each refused work shows the reason, and
+// the stored works are confirmed.
 func TestRefusalsAreReported(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{MaxSourceBytes: 1 << 20, Sources: []string{"hub"}})
@@ -263,8 +265,8 @@ func TestRefusalsAreReported(t *testing.T) {
 	})
 }
 
-// TestListWithRefusedSpecs: an agent that names no sources ends its initial sync although works are
-// refused on each request.
+// TestListWithRefusedSpecs: an agent without AgentOptions.Sources ends its initial sync although
+// works are refused on each request.
 func TestListWithRefusedSpecs(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -283,8 +285,8 @@ func TestListWithRefusedSpecs(t *testing.T) {
 	})
 }
 
-// TestForgottenRefusedSpecIsDeleted: a refused work that its source has forgotten is deleted, also
-// where the agent has room for it now and lists it as missing.
+// TestForgottenRefusedSpecIsDeleted: a refused work that its source has forgotten is deleted, even
+// if the agent now has room for it and lists it as missing.
 func TestForgottenRefusedSpecIsDeleted(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options := work.AgentOptions{MaxSourceBytes: 1 << 20, Store: work.NewMemoryStore()}
@@ -312,8 +314,9 @@ func TestForgottenRefusedSpecIsDeleted(t *testing.T) {
 	})
 }
 
-// TestListEndsWithoutRoomForReports: a source that nobody has named is not waited for without end where
-// the agent has no room to say which works it refuses. The source sends these again and again, also unasked.
+// TestListEndsWithoutRoomForReports: the wait for a source that is not in AgentOptions.Sources
+// ends, even if the agent has no room to report which works it refuses. The source sends these
+// works repeatedly, also unrequested.
 func TestListEndsWithoutRoomForReports(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options := work.AgentOptions{MaxSourceBytes: 128 << 10}
@@ -339,7 +342,8 @@ func TestListEndsWithoutRoomForReports(t *testing.T) {
 	})
 }
 
-// TestBundleRefusedSpec: peers of the profile ManifestBundle are listed all works, every ResyncInterval.
+// TestBundleRefusedSpec: peers of the profile ManifestBundle receive a list of all works every
+// ResyncInterval. A refused spec is sent only once while the agent has no room.
 func TestBundleRefusedSpec(t *testing.T) {
 	inScene(t, func(s *scene) {
 		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
@@ -363,8 +367,8 @@ func TestBundleRefusedSpec(t *testing.T) {
 	})
 }
 
-// TestRandomSpecsWithinBounds: whatever is refused on the way, what is counted is what is kept,
-// never more than the bound, and in the end an agent has all works that there is room for.
+// TestRandomSpecsWithinBounds: with any refusals, the counted bytes match the stored data and stay
+// within the bound. In the end an agent has all works that fit.
 func TestRandomSpecsWithinBounds(t *testing.T) {
 	const bound = 128 << 10
 	for seed := range uint64(20) {
@@ -417,7 +421,7 @@ func TestRandomSpecsWithinBounds(t *testing.T) {
 				}
 				serve()
 				time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
-				if used := work.BudgetOfAgent(a.Agent); used > bound+8<<10 { // next to names of sources
+				if used := work.BudgetOfAgent(a.Agent); used > bound+8<<10 { // names of sources are counted too
 					t.Errorf("seed %d: %d bytes are counted", seed, used)
 				}
 			}
@@ -436,7 +440,7 @@ func TestRandomSpecsWithinBounds(t *testing.T) {
 			}
 			serve()
 			s.settle()
-			for _, name := range a.names() { // what an earlier process without a Store has reported stays until then
+			for _, name := range a.names() { // reports of an earlier process without a Store stay until then
 				a.report(name, "done")
 			}
 			s.settle()

@@ -32,7 +32,8 @@ func (s *scene) replicaOf(store work.SharedStore) *hub {
 	return s.source(work.SourceOptions{SharedGroup: "hubs", Store: store})
 }
 
-// sameWorks expects replicas to show the same, but for resourceVersions, which are each replica's own.
+// sameWorks checks that two replicas show the same works. It ignores resourceVersions, which each
+// replica counts on its own.
 func sameWorks(t *testing.T, a, b *hub) {
 	t.Helper()
 	if diff := cmp.Diff(a.list("").Items, b.list("").Items, cmpopts.EquateEmpty(), ownVersions); diff != "" {
@@ -42,8 +43,8 @@ func sameWorks(t *testing.T, a, b *hub) {
 
 var ownVersions = cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion")
 
-// TestReplicas: whichever replica the broker gives an event to, all show what follows from it, and
-// another goes on where the one that wrote has ended.
+// TestReplicas: all replicas show the effects of an event, whichever replica receives it. When the
+// leader ends, another replica continues.
 func TestReplicas(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -68,7 +69,7 @@ func TestReplicas(t *testing.T) {
 		}
 
 		first.kill()
-		a.report("w0", "nobody writes") // waits in the store
+		a.report("w0", "nobody writes") // waits in the store until a replica leads
 		s.settle()
 		if got := applied(second.get("cluster1", "w0")); got != "done" {
 			t.Errorf("a replica that does not write made %q of an event", got)
@@ -88,8 +89,8 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-// TestReplicaTakesOver: writing moves between replicas without a loss, and an informer on any of
-// them sees everything in order.
+// TestReplicaTakesOver: leadership moves between replicas without a loss, and an informer on any
+// replica receives all events in order.
 func TestReplicaTakesOver(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -133,7 +134,8 @@ func TestReplicaTakesOver(t *testing.T) {
 	})
 }
 
-// changeOne creates, updates or deletes a work on a replica that may be behind, or does nothing where that shows.
+// changeOne creates, updates or deletes a work on a replica that may lag. It does nothing if the
+// write fails because the replica lags.
 func changeOne(ctx context.Context, works worktyped.ManifestWorkInterface, name, value string, remove bool) error {
 	obj, err := works.Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -152,7 +154,8 @@ func changeOne(ctx context.Context, works worktyped.ManifestWorkInterface, name,
 	return err
 }
 
-// applyAll does what a work controller does: it reports the values of works, and lets go of deleted ones.
+// applyAll acts as a work controller: it reports the values of works, and removes the finalizers of
+// deleted works.
 func (a *spoke) applyAll() {
 	a.t.Helper()
 	for _, name := range a.names() {
@@ -164,9 +167,8 @@ func (a *spoke) applyAll() {
 	}
 }
 
-// TestReplicaVersionsMeet: replicas count resourceVersions on their own, so one may have given the
-// number to an older state of a work that another gives to a newer one. It shows the newer one all
-// the same.
+// TestReplicaVersionsMeet: replicas count resourceVersions independently. Two replicas may give the
+// same number to different states of a work. A replica still shows the newer state.
 func TestReplicaVersionsMeet(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -205,7 +207,7 @@ func TestReplicaVersionsMeet(t *testing.T) {
 	})
 }
 
-// TestLead: a replica with nothing to write takes over when it is told to.
+// TestLead: a replica with nothing to write acquires leadership when Lead is called.
 func TestLead(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -231,7 +233,8 @@ func TestLead(t *testing.T) {
 	})
 }
 
-// TestManyEventsWait: events that nobody works off are bounded, and what was dropped is asked for by the next writer.
+// TestManyEventsWait: the events that wait for a leader are bounded. The next leader requests the
+// dropped events.
 func TestManyEventsWait(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -302,10 +305,11 @@ func TestReplicaOptions(t *testing.T) {
 	}
 }
 
-// ownStore hides that a store can be followed.
+// ownStore is a store without the method Follow.
 type ownStore struct{ work.Store }
 
-// replicaWatch is a watch's client that checks the order of events and builds up what there is.
+// replicaWatch is the client of a watch. It checks the order of events and stores the resulting
+// state.
 type replicaWatch struct {
 	mu      sync.Mutex
 	have    map[string]string // resourceVersion by namespace and name

@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestLeadWhenReady: whoever waits for Ready can lead.
+// TestLeadWhenReady: Lead succeeds as soon as Ready is closed.
 func TestLeadWhenReady(t *testing.T) {
 	for range 20 {
 		inScene(t, func(s *scene) {
@@ -32,7 +32,8 @@ func TestLeadWhenReady(t *testing.T) {
 	}
 }
 
-// TestStoppedReplica: a replica that has stopped, or is about to, does not take the writing from the one that goes on.
+// TestStoppedReplica: a replica that has stopped, or is about to stop, does not take the leadership
+// from a running replica.
 func TestStoppedReplica(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -70,7 +71,7 @@ func TestStoppedReplica(t *testing.T) {
 	})
 }
 
-// TestStopWhileWaitingToLead: who waits for the writing hears that the replica has stopped.
+// TestStopWhileWaitingToLead: a call of Lead that waits returns an error when the replica stops.
 func TestStopWhileWaitingToLead(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.replicaOf(silentStore{work.NewMemoryStore()})
@@ -89,7 +90,8 @@ func TestStopWhileWaitingToLead(t *testing.T) {
 	})
 }
 
-// TestReplicaCannotFollow: a replica that cannot read what others write says so, as it shows what may be stale.
+// TestReplicaCannotFollow: a replica that cannot read the writes of other replicas reports an
+// error, because its works may be stale.
 func TestReplicaCannotFollow(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -119,8 +121,8 @@ func TestReplicaCannotFollow(t *testing.T) {
 	})
 }
 
-// TestWriterChangesQuietly: another replica that writes is no failure. The connection of the one
-// that wrote stays, and a status that it could not store any more is asked for.
+// TestWriterChangesQuietly: a change of leader is not a failure. The previous leader keeps its
+// connection. The new leader requests a status that the previous leader could not store.
 func TestWriterChangesQuietly(t *testing.T) {
 	inScene(t, func(s *scene) {
 		shared := newFaultyShared()
@@ -135,7 +137,7 @@ func TestWriterChangesQuietly(t *testing.T) {
 		first.create("cluster1", newWork("app", "1"))
 		s.settle()
 		release := shared.stall()
-		a.report("app", "done") // the first replica, which is the only one, has it
+		a.report("app", "done") // the first replica is the only one, so it receives the status
 		s.settle()
 		second := s.replicaOf(shared.MemoryStore)
 		s.settle()
@@ -157,12 +159,12 @@ func TestWriterChangesQuietly(t *testing.T) {
 	})
 }
 
-// lossyStore is a store that cannot be followed while it is lost.
+// lossyStore is a store with a Follow that fails while lost is set.
 type lossyStore struct {
 	*work.MemoryStore
 	mu   sync.Mutex
 	lost error
-	stop context.CancelFunc // of who follows
+	stop context.CancelFunc // ends the current Follow
 }
 
 func (l *lossyStore) lose(err error) {
@@ -191,7 +193,7 @@ func (l *lossyStore) Follow(ctx context.Context, f func([]work.Change) error) er
 	return err
 }
 
-// silentStore is a store that tells those who follow it nothing.
+// silentStore is a store with a Follow that delivers no changes.
 type silentStore struct{ *work.MemoryStore }
 
 func (silentStore) Follow(ctx context.Context, _ func([]work.Change) error) error {
@@ -199,7 +201,8 @@ func (silentStore) Follow(ctx context.Context, _ func([]work.Change) error) erro
 	return nil
 }
 
-// TestReplicaFollowsForget: a replica keeps a cluster that gets works again in one batch with the end of its record.
+// TestReplicaFollowsForget: a replica keeps a cluster if one batch deletes its record and adds new
+// works to it.
 func TestReplicaFollowsForget(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options := work.SourceOptions{
@@ -215,7 +218,7 @@ func TestReplicaFollowsForget(t *testing.T) {
 		s.settle()
 		for i := range 100 {
 			cluster := fmt.Sprint("cluster", i)
-			leader.create(cluster, newWork("app", "1")) // for an agent that was never there
+			leader.create(cluster, newWork("app", "1")) // no agent of the cluster has ever connected
 			leader.delete(cluster, "app")
 			if err := leader.Forget(s.t.Context(), cluster); err != nil {
 				s.t.Fatal(err)

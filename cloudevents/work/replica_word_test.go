@@ -20,8 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// distantStore is a shared store across a network: what the writer writes takes a while before and
-// after it is done, and those who follow are behind.
+// distantStore is a shared store across a network. Each write is delayed before and after it is
+// done, and followers receive changes late.
 type distantStore struct {
 	*work.MemoryStore
 	before, after, behind func() time.Duration
@@ -49,8 +49,8 @@ func patchLabel(ctx context.Context, h *hub, name, value string) error {
 	return err
 }
 
-// TestOvertakenWrites: of writes that wait for the store while another replica takes over, none
-// returns nil and is lost.
+// TestOvertakenWrites: a write that waits for the store while another replica takes over returns an
+// error. It does not return nil and get lost.
 func TestOvertakenWrites(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := &distantStore{work.NewMemoryStore(), always(100 * time.Millisecond), always(0), always(0)}
@@ -73,9 +73,9 @@ func TestOvertakenWrites(t *testing.T) {
 			"InventoryComplete": func(ctx context.Context) error { return first.InventoryComplete(ctx) },
 		}
 		var group sync.WaitGroup
-		group.Go(func() { _ = patchLabel(s.t.Context(), first, "w0", "new") }) // under way
+		group.Go(func() { _ = patchLabel(s.t.Context(), first, "w0", "new") }) // in progress
 		time.Sleep(20 * time.Millisecond)
-		for name, write := range writes { // these wait for it
+		for name, write := range writes { // these wait for the write in progress
 			group.Go(func() {
 				if err := write(s.t.Context()); !apierrors.IsServiceUnavailable(err) {
 					t.Errorf("%s: %v, want ServiceUnavailable: another replica writes", name, err)
@@ -92,7 +92,8 @@ func TestOvertakenWrites(t *testing.T) {
 	})
 }
 
-// TestWritesOfOneBehind: a replica whose view of the store is behind does not take what it does not know for nothing.
+// TestWritesOfOneBehind: a lagging replica does not treat works that it has not received yet as
+// missing.
 func TestWritesOfOneBehind(t *testing.T) {
 	verbs := map[string]func(s *scene, second *hub) error{
 		"Patch":       func(s *scene, second *hub) error { return patchLabel(s.t.Context(), second, "w", "b") },
@@ -150,15 +151,16 @@ func TestWritesOfOneBehind(t *testing.T) {
 	}
 }
 
-// maybe is what a work may be, for a user who knows all answers to the writes of it.
+// maybe is a possible state of a work, for a user that received all answers to its writes.
 type maybe struct {
 	exists   bool
 	label    string
 	deleting bool
 }
 
-// TestReplicasKeepTheirWord: whichever replicas users write to at the same time, over a slow store,
-// what was answered holds. Each work has one user, who knows what it can be.
+// TestReplicasKeepTheirWord: with users that write to any replica at the same time, over a slow
+// store, the result of each answered write holds. Each work has one user, which tracks its possible
+// states.
 func TestReplicasKeepTheirWord(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -190,17 +192,17 @@ func TestReplicasKeepTheirWord(t *testing.T) {
 	}
 }
 
-// replicaUser writes one work.
+// replicaUser is the user of one work.
 type replicaUser struct {
 	t        *testing.T
 	name     string
 	replicas []*hub
-	can      []maybe // what the work can be
+	can      []maybe // possible states of the work
 	random   *rand.Rand
 	log      []string
 }
 
-// step does something, and holds the answer against what the work can be.
+// step does one random operation, and checks the answer against the possible states of the work.
 func (u *replicaUser) step(ctx context.Context, step int) {
 	at := u.random.IntN(len(u.replicas))
 	r, value := u.replicas[at], fmt.Sprint(step)
@@ -208,7 +210,7 @@ func (u *replicaUser) step(ctx context.Context, step int) {
 	var verb string
 	var err error
 	var effect func(maybe) maybe
-	absent := false // what the work must have been for the write to succeed
+	absent := false // the work must have been absent for the write to succeed
 	switch n := u.random.IntN(10); {
 	case n < 2:
 		verb, absent = "create", true
@@ -247,7 +249,7 @@ func (u *replicaUser) step(ctx context.Context, step int) {
 	u.holds(next)
 }
 
-// look has a replica lead, and reads.
+// look makes a replica the leader and reads the work from it.
 func (u *replicaUser) look(ctx context.Context, r *hub, at int) {
 	if err := r.Lead(ctx); err != nil {
 		u.log = append(u.log, fmt.Sprintf("lead on %d: %v", at, err))

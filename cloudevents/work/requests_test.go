@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// desk is where requests are handled beside news, each when the test lets it.
+// desk is a request queue with a handler that ends each request only when the test calls finish.
 type desk struct {
 	*work.RequestQueue
 	t    *testing.T
@@ -28,7 +28,7 @@ type desk struct {
 	done []string // topics, in the order in which they were begun
 }
 
-// atDesk runs a script in a bubble, which ends only when no goroutine is left.
+// atDesk runs a script in a synctest bubble, which ends only when no goroutine is left.
 func atDesk(t *testing.T, script func(*desk)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,7 +72,7 @@ func (d *desk) expect(last int) {
 	}
 }
 
-// TestRequestQueueKeepsOrder: one request after the other, in the order of their arrival, and nothing runs in between.
+// TestRequestQueueKeepsOrder: requests run one at a time, in the order of their arrival.
 func TestRequestQueueKeepsOrder(t *testing.T) {
 	atDesk(t, func(d *desk) {
 		d.add(1, 5)
@@ -80,14 +80,14 @@ func TestRequestQueueKeepsOrder(t *testing.T) {
 		d.finish(3)
 		d.expect(4)
 		d.finish(2)
-		d.add(6, 7) // after it was idle
+		d.add(6, 7) // after the queue was idle
 		d.finish(2)
 		d.expect(7)
 	})
 }
 
-// TestRequestQueueIsBounded: a topic has a quarter of the bytes and blocks nobody, topics take turns, and with the
-// connection go all that wait.
+// TestRequestQueueIsBounded: a topic may use a quarter of the bytes and never blocks the caller.
+// Topics take turns. Drop removes all queued requests of the connection.
 func TestRequestQueueIsBounded(t *testing.T) {
 	atDesk(t, func(d *desk) {
 		for range 1000 {
@@ -124,7 +124,8 @@ func TestRequestQueueIsBounded(t *testing.T) {
 	})
 }
 
-// TestRequestAttributesAreCharged: attributes are kept with a request, as its data is.
+// TestRequestAttributesAreCharged: the attributes of a queued request count towards the bound, as
+// its data does.
 func TestRequestAttributesAreCharged(t *testing.T) {
 	long := strings.Repeat("x", 60_000)
 	for name, set := range map[string]func(e *ce.Event){
@@ -146,7 +147,7 @@ func TestRequestAttributesAreCharged(t *testing.T) {
 				if d.Used() > 1<<18 || d.Refused < 5 {
 					t.Errorf("%d bytes wait, and %d of 10 requests were dropped", d.Used(), d.Refused)
 				}
-				synctest.Wait() // until one is handled
+				synctest.Wait() // until the first request is handled
 				go d.Drop()
 				synctest.Wait()
 				d.finish(1)

@@ -21,7 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestListBeforeStart: a list waits for an agent that is about to start, and not for one that nobody starts.
+// TestListBeforeStart: a list waits for an agent that is about to start. It fails after the default
+// InitialSyncTimeout if the agent has not started.
 func TestListBeforeStart(t *testing.T) {
 	for _, delay := range []time.Duration{0, time.Second, time.Hour} {
 		t.Run(delay.String(), func(t *testing.T) {
@@ -56,8 +57,8 @@ func TestListBeforeStart(t *testing.T) {
 	}
 }
 
-// TestInitialSyncUnderTrouble: what the initial sync waits for comes to an end also where an answer is not what
-// was announced or not fast.
+// TestInitialSyncUnderTrouble: the initial sync ends even if the answer differs from the announced
+// answer or is slow.
 func TestInitialSyncUnderTrouble(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -91,7 +92,7 @@ func TestInitialSyncUnderTrouble(t *testing.T) {
 			time.Sleep(time.Minute)
 		},
 		works: 100,
-		want:  10 * time.Second, // 100 at 20 a second take 5
+		want:  10 * time.Second, // 100 works at 20 a second take 5 s
 	}}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -111,8 +112,8 @@ func TestInitialSyncUnderTrouble(t *testing.T) {
 	}
 }
 
-// TestManyLostStatuses: a source that finds more lost statuses in an agent's list than one request holds asks
-// for all of them.
+// TestManyLostStatuses: when an agent's list shows more lost statuses than fit into one request,
+// the source requests all of them.
 func TestManyLostStatuses(t *testing.T) {
 	const count = 1000
 	inScene(t, func(s *scene) {
@@ -150,7 +151,7 @@ func TestManyLostStatuses(t *testing.T) {
 	})
 }
 
-// TestIncompleteList: a list of which a chunk was lost is asked for again, without any other event of its
+// TestIncompleteList: a list with a lost chunk is requested again, without any other event of its
 // cluster.
 func TestIncompleteList(t *testing.T) {
 	inScene(t, func(s *scene) {
@@ -179,7 +180,8 @@ func TestIncompleteList(t *testing.T) {
 	})
 }
 
-// TestResyncChangesNothing: resyncs of a work on which both sides agree are no events on the hub.
+// TestResyncChangesNothing: a resync of a work on which both sides agree changes nothing at the
+// source.
 func TestResyncChangesNothing(t *testing.T) {
 	tests := []struct {
 		name, reason string
@@ -221,8 +223,9 @@ func TestResyncChangesNothing(t *testing.T) {
 	}
 }
 
-// TestRestartedAgentCleansUp: a work that an earlier process may have applied does not go before the user of
-// this one has cleaned up, however the deletion is learnt.
+// TestRestartedAgentCleansUp: a deleted work that an earlier process may have applied remains until
+// the user of the current process has cleaned it up. The way in which the agent learns of the
+// deletion does not matter.
 func TestRestartedAgentCleansUp(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -231,7 +234,7 @@ func TestRestartedAgentCleansUp(t *testing.T) {
 		name: "while the new process hears of its works first",
 		delete: func(s *scene, h *hub) *spoke {
 			a := s.agent(work.AgentOptions{})
-			time.Sleep(time.Second) // the spec has come, lists and informers still wait
+			time.Sleep(time.Second) // the spec has arrived, lists and informers still wait
 			h.delete("cluster1", "app")
 			return a
 		},
@@ -318,8 +321,8 @@ func TestRestartedAgentCleansUp(t *testing.T) {
 	}
 }
 
-// TestLateEventOfCompleteInventory: a source that knows all its works answers an agent that asks for one it
-// has not, and the agent does not take the question for the work.
+// TestLateEventOfCompleteInventory: after a late event of a deleted work, the agent requests the
+// work. A source with a complete inventory answers, and the agent does not show the work.
 func TestLateEventOfCompleteInventory(t *testing.T) {
 	inScene(t, func(s *scene) {
 		lateEvent(s, func(h *hub) {
@@ -330,8 +333,8 @@ func TestLateEventOfCompleteInventory(t *testing.T) {
 	})
 }
 
-// TestLostSequence: a status of an earlier process, whose clock was ahead, does not outrank all that is said
-// afterwards.
+// TestLostSequence: a status of an earlier process with a clock ahead does not outrank all later
+// statuses.
 func TestLostSequence(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -368,8 +371,9 @@ func TestLostSequence(t *testing.T) {
 	})
 }
 
-// TestSequenceGivenTwice: an agent whose clock was set back counts its statuses on by one, and so does its next
-// process from what the source has; a late status of the one must not pass for the other's.
+// TestSequenceGivenTwice: an agent with a clock that was set back increments its sequence by one.
+// Its next process does the same from the sequence that the source has. A late status of the first
+// process must not replace a status of the second.
 func TestSequenceGivenTwice(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -404,7 +408,7 @@ func TestSequenceGivenTwice(t *testing.T) {
 	})
 }
 
-// TestForgetting: what an agent remembers of works that are gone, and of sources without works, does not grow
+// TestForgetting: an agent's memory of deleted works, and of sources without works, does not grow
 // without bound.
 func TestForgetting(t *testing.T) {
 	inScene(t, func(s *scene) {

@@ -10,8 +10,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/conformance"
 )
 
-// TestRivals runs the bodies that the end-to-end tests run on a real API server: whoever is faster, what they say
-// holds.
+// TestRivals runs the rivalries that the end-to-end tests run on a real API server. Whichever
+// client is faster, the results of its calls hold.
 func TestRivals(t *testing.T) {
 	for _, r := range conformance.Rivalries {
 		t.Run(r.Name, func(t *testing.T) {

@@ -33,14 +33,14 @@ import (
 const (
 	benchAgents     = 4
 	benchPublishers = 16
-	benchAhead      = 512 // round trips under way
+	benchAhead      = 512 // round trips in progress
 	rawOut, rawBack = 1500, 700
 )
 
 // BenchmarkRoundTrip: Create on the source, informer add on the agent, status patch, informer
-// update on the source, for works of 1 KiB over Mosquitto. "rawmqtt" moves the same bytes with
-// paho.Client and nothing else. "metrics" is "structured" with a registerer. Run it with
-// -benchtime=10000x: each operation adds a work. cpu-us/trip is this process's processor time.
+// update on the source, for works of 1 KiB over Mosquitto. "rawmqtt" only moves the same bytes with
+// paho.Client. "metrics" is "structured" with a registerer. Run it with -benchtime=10000x: each
+// operation adds a work. cpu-us/trip is the processor time of this process.
 func BenchmarkRoundTrip(b *testing.B) {
 	b.Run("rawmqtt", func(b *testing.B) { benchRawEcho(b, mosquitto.Start(b, mosquitto.Options{}).Addr()) })
 	b.Run("structured", func(b *testing.B) {
@@ -54,14 +54,15 @@ func BenchmarkRoundTrip(b *testing.B) {
 	})
 }
 
-// BenchmarkRoundTripEmbedded is BenchmarkRoundTrip over mochi in this process. Here -benchtime=10000x too.
+// BenchmarkRoundTripEmbedded is BenchmarkRoundTrip over a mochi broker in this process. Run it with
+// -benchtime=10000x too.
 func BenchmarkRoundTripEmbedded(b *testing.B) {
 	b.Run("rawmqtt", func(b *testing.B) { benchRawEcho(b, startEmbedded(b)) })
 	b.Run("structured", func(b *testing.B) { benchWorks(b, mqtt.Options{BrokerURL: "mqtt://" + startEmbedded(b)}, nil) })
 }
 
-// publishers runs begin(i) for each operation in benchPublishers goroutines, with at most benchAhead under way,
-// and waits until all have ended.
+// publishers runs begin(i) for each operation in benchPublishers goroutines, with at most
+// benchAhead operations in progress. It waits until all operations have ended.
 func publishers(b *testing.B, ahead chan struct{}, begin func(i int) error) {
 	jobs := make(chan int)
 	var group sync.WaitGroup
@@ -95,8 +96,8 @@ func benchRawEcho(b *testing.B, addr string) {
 	publishers(b, ahead, startRawEcho(b, addr, func(int) { <-ahead }))
 }
 
-// startRawEcho starts agents that send a message back for each, and a hub that calls returned when message i has come
-// back. It returns the hub's way to send message i.
+// startRawEcho starts agents that echo each message, and a hub that calls returned when the echo of
+// message i arrives. It returns the function that sends message i from the hub.
 func startRawEcho(b *testing.B, addr string, returned func(i int)) func(i int) error {
 	ctx := context.Background()
 	for i := range benchAgents {
@@ -114,7 +115,7 @@ func startRawEcho(b *testing.B, addr string, returned func(i int)) func(i int) e
 				}
 			})
 		}
-		// The hub may have the last echo before its sender has the acknowledgement.
+		// The hub may receive the last echo before the agent receives the acknowledgement.
 		b.Cleanup(func() {
 			close(received)
 			echoing.Wait()
@@ -200,7 +201,7 @@ func benchWorks(b *testing.B, options mqtt.Options, registerer prometheus.Regist
 		b.Fatal(err)
 	}
 	benchStart(b, source)
-	if err := source.InventoryComplete(context.Background()); err != nil { // else each agent waits for works to come
+	if err := source.InventoryComplete(context.Background()); err != nil { // otherwise each agent waits for more works
 		b.Fatal(err)
 	}
 	benchInformer(b, source.Clientset(), cache.ResourceEventHandlerFuncs{
@@ -229,7 +230,7 @@ func benchWorks(b *testing.B, options mqtt.Options, registerer prometheus.Regist
 			}
 		}})
 	}
-	value := strings.Repeat("v", 900) // with its ConfigMap about 1 KiB
+	value := strings.Repeat("v", 900) // about 1 KiB with its ConfigMap
 	publishers(b, ahead, func(i int) error {
 		_, err := source.Clientset().WorkV1().ManifestWorks(fmt.Sprintf("cluster%d", i%benchAgents)).
 			Create(context.Background(), newWork(fmt.Sprintf("work-%d", i), value), metav1.CreateOptions{})

@@ -19,8 +19,8 @@ var (
 	oneRule   = flag.String("work.rule", "", "a part of the names of the rules that TestRemovedRules removes")
 )
 
-// TestRemovedRules builds this package without one rule of the protocol after the other, and
-// demands that its simulation fails.
+// TestRemovedRules builds this package without each rule of the protocol in turn. It checks that
+// the simulation, or the rule's own test, fails.
 //
 //	go test ./cloudevents/work -tags spokewire_rules -run TestRemovedRules -v -timeout 0
 func TestRemovedRules(t *testing.T) {

@@ -16,9 +16,9 @@ const (
 	sourceTable = "internal/protocol/source.go"
 )
 
-// rules are those of the protocol. Without one, the simulation must fail: that shows that it looks
-// at what the rule is there for. Where the schedules that need the rule are too rare for
-// TestSimulation, another test is named.
+// rules are the rules of the protocol. Without a rule, the simulation must fail: the failure shows
+// that the simulation covers the rule. A rule names another test if the schedules that need the
+// rule are too rare for TestSimulation.
 var rules = []ruletest.Rule{
 	// Agent.
 	{Name: "a delete counts only if it is newer", Edits: edits{
@@ -149,7 +149,7 @@ var rules = []ruletest.Rule{
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      true,"},
 		{sourceTable, "again := e.Bundle && (w.Deleting || !w.Reported)", "again := false"}}},
 
-	// Repair of what is lost in silence.
+	// Repair of silent losses.
 	{Name: "a silent agent is asked for a digest", Test: "TestSilentLoss", Edits: edits{
 		{"source_digest.go", "silentAfter = 75 * time.Second", "silentAfter = time.Hour"}}},
 	{Name: "a digest that differs is followed up", Test: "TestSilentLoss", Edits: edits{
@@ -204,7 +204,8 @@ var rules = []ruletest.Rule{
 		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: complete && !e.Gone && !e.Strict}"}}},
 }
 
-// TestRulesAreFound: who changes a line that is a rule of the protocol tells the list of rules where it is now.
+// TestRulesAreFound: the code of each rule exists. A change of such code must update the list of
+// rules.
 func TestRulesAreFound(t *testing.T) {
 	for _, r := range rules {
 		r.Without(t, ".")

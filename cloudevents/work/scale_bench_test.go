@@ -26,9 +26,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// BenchmarkLatency: trips that begin at half the rate that the raw echo has flat out, which is measured first. Latency
-// counts from when a trip was due. "rawmqtt" is the raw echo itself at that rate: what machine and broker add. Run it
-// with -benchtime=20000x.
+// BenchmarkLatency: the latency of round trips at half the maximum rate of the raw echo, which is
+// measured first. Latency counts from the time when a trip was due. "rawmqtt" is the raw echo
+// itself at that rate: the share of the machine and the broker. Run it with -benchtime=20000x.
 func BenchmarkLatency(b *testing.B) {
 	rate := rawRate(b, mosquitto.Start(b, mosquitto.Options{}).Addr(), 10_000) / 2
 	b.Run("rawmqtt", func(b *testing.B) {
@@ -51,7 +51,7 @@ func BenchmarkLatency(b *testing.B) {
 	})
 }
 
-// rawRate is how many raw echoes per second there are, over n of them.
+// rawRate returns the raw echoes per second, measured over n echoes.
 func rawRate(b *testing.B, addr string, n int) float64 {
 	ahead := make(chan struct{}, benchAhead)
 	begin := time.Now()
@@ -67,7 +67,7 @@ func rawRate(b *testing.B, addr string, n int) float64 {
 	return float64(n) / time.Since(begin).Seconds()
 }
 
-// inParallel runs begin(i) in benchPublishers goroutines for what feed sends.
+// inParallel runs begin(i) in benchPublishers goroutines for each job that feed sends.
 func inParallel(tb testing.TB, begin func(i int) error, feed func(jobs chan<- int)) {
 	jobs := make(chan int)
 	var group sync.WaitGroup
@@ -91,7 +91,7 @@ type paced struct {
 	rate      float64
 	due       []atomic.Int64
 	done      chan struct{}
-	latencies []time.Duration // appended to by whoever calls ended, one at a time
+	latencies []time.Duration // appended to by ended, which runs one call at a time
 }
 
 func newPaced(b *testing.B, rate float64) *paced {
@@ -130,8 +130,8 @@ func reportLatencies(b *testing.B, latencies []time.Duration, suffix string) {
 	}
 }
 
-// BenchmarkHeapPerWork: what a work of 1 KiB keeps alive in the source, in its agent and in both informers once its
-// status has come. Run it with -benchtime=1x.
+// BenchmarkHeapPerWork: the live heap of a work of 1 KiB in the source, in its agent and in both
+// informers, after its status has arrived. Run it with -benchtime=1x.
 func BenchmarkHeapPerWork(b *testing.B) {
 	for _, works := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprintf("works=%d", works), func(b *testing.B) {
@@ -148,8 +148,8 @@ func BenchmarkHeapPerWork(b *testing.B) {
 	}
 }
 
-// BenchmarkCachedWorks: the processor time of an update's round trip while few or many works are cached. Run it with
-// -benchtime=20000x.
+// BenchmarkCachedWorks: the processor time of an update's round trip while few or many works are
+// cached. Run it with -benchtime=20000x.
 func BenchmarkCachedWorks(b *testing.B) {
 	for _, gogc := range []int{100, 400} {
 		for _, works := range []int{1_000, 10_000, 100_000} {
@@ -181,9 +181,9 @@ func (c *crowd) update(i int, revision string) error {
 	return err
 }
 
-// BenchmarkResync: source and agents compare 10,000 works that did not change, while other works come and are reported
-// on, one each 2 ms, some of which are sent twice: an agent may list what it has while one is on its way. Run it with
-// -benchtime=20x.
+// BenchmarkResync: source and agents compare 10,000 unchanged works. Meanwhile other works are
+// created and reported on, one each 2 ms. Some of these are sent twice, because an agent may list
+// its works while one is in transit. Run it with -benchtime=20x.
 func BenchmarkResync(b *testing.B) {
 	c := startCrowd(b, mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL()}, benchAgents)
 	c.create("work-", 10_000)
@@ -208,7 +208,8 @@ func BenchmarkResync(b *testing.B) {
 	reportLatencies(b, busy, "-busy")
 }
 
-// delays makes n round trips, one each 2 ms, calls meanwhile at their beginning and returns how long each took.
+// delays makes n round trips, one each 2 ms, and calls meanwhile at the start. It returns the
+// duration of each trip.
 func (c *crowd) delays(prefix string, n int, meanwhile func()) []time.Duration {
 	began := make([]atomic.Int64, n)
 	var delays []time.Duration
@@ -237,22 +238,22 @@ func (c *crowd) delays(prefix string, n int, meanwhile func()) []time.Duration {
 	return delays
 }
 
-// BenchmarkOutage: the time from when the broker listens again, after half a second, to the first round trip. Run it
-// with -benchtime=10x.
+// BenchmarkOutage: the time from the restart of the broker, after half a second, to the first round
+// trip. Run it with -benchtime=10x.
 func BenchmarkOutage(b *testing.B) {
 	broker := mosquitto.Start(b, mosquitto.Options{})
 	c := startCrowd(b, mqtt.Options{BrokerURL: broker.URL()}, benchAgents)
 	c.create("work-", 1000)
 	var took []time.Duration
 	for i := range b.N {
-		time.Sleep(1500 * time.Millisecond) // a client that is thrown out at once waits longer each time
+		time.Sleep(1500 * time.Millisecond) // a client that is disconnected immediately waits longer each time
 		took = append(took, c.outage(broker, fmt.Sprintf("outage%d-", i)))
 	}
 	reportLatencies(b, took, "")
 }
 
-// outage ends the broker for half a second and returns how long after that a work was reported on that was created
-// meanwhile.
+// outage stops the broker for half a second. It returns the time from the restart to the report on
+// a work that was created during the outage.
 func (c *crowd) outage(broker *mosquitto.Broker, prefix string) time.Duration {
 	broker.Kill()
 	reported := make(chan struct{})
@@ -267,8 +268,9 @@ func (c *crowd) outage(broker *mosquitto.Broker, prefix string) time.Duration {
 	return time.Since(begin)
 }
 
-// BenchmarkIdleAgents: agents in one process, connected and synchronised, without informers. An operation is an agent:
-// run it with -benchtime=10000x. Each needs an open file, here and in the broker.
+// BenchmarkIdleAgents: the memory of agents in one process, connected and synchronised, without
+// informers. An operation is an agent: run it with -benchtime=10000x. Each agent needs an open
+// file, here and in the broker.
 func BenchmarkIdleAgents(b *testing.B) {
 	options := mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL()}
 	c := startCrowd(b, options, 0)
@@ -277,7 +279,8 @@ func BenchmarkIdleAgents(b *testing.B) {
 	b.ReportMetric(float64(stack)/float64(b.N), "stack-B/agent")
 }
 
-// idleAgents starts n agents without informers and returns, when all have synchronised, what they have in use.
+// idleAgents starts n agents without informers. When all have synchronised, it returns the memory
+// that they use.
 func (c *crowd) idleAgents(options mqtt.Options, n int) (heap, stack int64) {
 	heapBefore, stackBefore := liveMemory()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{})) // discards
@@ -297,7 +300,7 @@ func (c *crowd) idleAgents(options mqtt.Options, n int) (heap, stack int64) {
 		running.Go(func() { _ = agent.Start(ctx) })
 		connecting.Go(func() {
 			<-agent.Ready()
-			// It returns when the source has answered.
+			// List returns when the source has answered.
 			if _, err := agent.Clientset().WorkV1().ManifestWorks(clusterName(i)).List(ctx, metav1.ListOptions{}); err != nil {
 				c.tb.Error(err)
 			}

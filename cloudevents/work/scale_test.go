@@ -13,10 +13,10 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// What these tests allow is three times what benchmarks are to show, as machines are busy.
+// These tests allow three times the limits of the benchmarks, because the machines may be busy.
 
-// TestResyncOfUnchangedWorks: comparing what did not change sends no work and no status again, in messages of a
-// bounded size, and does not keep others waiting.
+// TestResyncOfUnchangedWorks: a resync of unchanged works sends no work and no status again, uses
+// messages of a bounded size, and does not delay other works.
 func TestResyncOfUnchangedWorks(t *testing.T) {
 	c := startCrowd(t, mqtt.Options{BrokerURL: mosquitto.Start(t, mosquitto.Options{}).URL()}, 2)
 	c.create("work-", unchangedWorks)
@@ -32,7 +32,7 @@ func TestResyncOfUnchangedWorks(t *testing.T) {
 		}
 	}
 	if raceDetector {
-		return // it makes everything many times slower
+		return // the race detector slows everything down many times
 	}
 	var worst []time.Duration
 	for i := range 5 {
@@ -44,12 +44,13 @@ func TestResyncOfUnchangedWorks(t *testing.T) {
 	}
 }
 
-// TestOutage: after a short outage of the broker what was written meanwhile arrives soon.
+// TestOutage: after a short outage of the broker, a work that was created during the outage arrives
+// soon.
 func TestOutage(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	c := startCrowd(t, mqtt.Options{BrokerURL: broker.URL()}, 2)
 	c.create("work-", 10)
-	time.Sleep(1500 * time.Millisecond) // a client that is thrown out at once waits longer
+	time.Sleep(1500 * time.Millisecond) // a client that is disconnected immediately waits longer
 	if took := c.outage(broker, "outage-"); took > 3*time.Second {
 		t.Errorf("the first round trip after an outage took %v", took)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// reports publishes a status of cluster1's work app as an agent other than ours would.
+// reports publishes a status of the work app of cluster1 as an agent of another implementation.
 func (s *scene) reports(h *hub, uid types.UID, seq int64, status *workv1.ManifestWorkStatus) {
 	s.t.Helper()
 	id := codec.ResourceID("hub", "cluster1", "app")
@@ -29,8 +29,9 @@ func (s *scene) reports(h *hub, uid types.UID, seq int64, status *workv1.Manifes
 	})
 }
 
-// TestStatusThatSchemaForbidsIsRefused: what an API server would not store is not shown. The work says so until a good
-// status comes, and shows the last good one meanwhile.
+// TestStatusThatSchemaForbidsIsRefused: a status that an API server would reject is not shown.
+// Until a valid status arrives, the work shows the last valid one and a condition that reports the
+// refusal.
 func TestStatusThatSchemaForbidsIsRefused(t *testing.T) {
 	inScene(t, func(s *scene) {
 		registry, store := prometheus.NewPedanticRegistry(), work.NewMemoryStore()
@@ -55,7 +56,7 @@ func TestStatusThatSchemaForbidsIsRefused(t *testing.T) {
 			t.Errorf("the condition is %+v, want the path of what is wrong", c)
 		}
 		metertest.Expect(t, registry, map[string]float64{"events_refused_total reason=schema": 1, "works_degraded": 1})
-		h.setValue("cluster1", "app", "2") // its event goes out, but says nothing of the status
+		h.setValue("cluster1", "app", "2") // its event is sent, but does not concern the status
 		s.settle()
 		expect("good", "True StatusRefused")
 		h.kill()
@@ -69,8 +70,8 @@ func TestStatusThatSchemaForbidsIsRefused(t *testing.T) {
 	})
 }
 
-// TestSpecThatSchemaForbidsIsRefused: a spec that an API server would not store is not applied, and its source is told
-// where it is wrong.
+// TestSpecThatSchemaForbidsIsRefused: a spec that an API server would reject is not applied, and
+// its source receives the field that is invalid.
 func TestSpecThatSchemaForbidsIsRefused(t *testing.T) {
 	inScene(t, func(s *scene) {
 		registry := prometheus.NewPedanticRegistry()
@@ -110,7 +111,7 @@ func TestSpecThatSchemaForbidsIsRefused(t *testing.T) {
 		if names := a.names(); len(names) != 0 {
 			t.Errorf("the agent has %v", names)
 		}
-		// A source without an API server leaves out what has a default.
+		// A source without an API server omits fields that have defaults.
 		send(2, "2", func(spec *workv1.ManifestWorkSpec) {
 			spec.ManifestConfigs = []workv1.ManifestConfigOption{{
 				ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Name: "app", Namespace: "default"},

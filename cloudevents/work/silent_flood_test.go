@@ -22,20 +22,20 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// mostUnconfirmed is how many works a repair may have sent that are not confirmed.
+// mostUnconfirmed is the maximum number of sent works that are not confirmed during a repair.
 const mostUnconfirmed = 256
 
-// flood counts what a source sends and its agent confirms.
+// flood counts the specs that a source sends and that its agent confirms.
 type flood struct {
 	mu          sync.Mutex
 	losing      bool
 	specs       int                 // published since the loss
-	unconfirmed map[string]struct{} // of them, by resource ID
+	unconfirmed map[string]struct{} // published and not confirmed, by resource ID
 	most        int
 	listed      int // entries of whole lists, or lists of a part
 }
 
-// see counts a message, and reports whether it is to be delivered.
+// see counts a message, and reports whether it must be delivered.
 func (f *flood) see(m codec.Message, _ cloudevents.Message) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,8 +67,9 @@ func (f *flood) lose(on bool) {
 	clear(f.unconfirmed)
 }
 
-// TestManyLostInSilence: ten thousand works and ten thousand statuses that are lost at once are repaired within five
-// minutes, each sent about once, and few at a time.
+// TestManyLostInSilence: the loss of ten thousand works and ten thousand statuses at the same time
+// is repaired within five minutes. Each is sent about once, and only a few are in transit at a
+// time.
 func TestManyLostInSilence(t *testing.T) {
 	const lost, within = 10_000, 5 * time.Minute
 	inScene(t, func(s *scene) {
@@ -97,14 +98,14 @@ func TestManyLostInSilence(t *testing.T) {
 			t.Errorf("not confirmed: %+v", c)
 		}
 		t.Logf("%d specs were published, at most %d not confirmed", f.specs, f.most)
-		again := f.specs - lost // of these, some were confirmed while they waited to be published
+		again := f.specs - lost // some of these were confirmed while they waited to be published
 		if f.specs > lost*11/10 || f.most > mostUnconfirmed+again {
 			t.Errorf("%d specs were published to repair %d, at most %d of them not confirmed", f.specs, lost, f.most)
 		}
 	})
 }
 
-// TestSilentLossWhileBusy: a lost status of a work that rests is repaired although others change
+// TestSilentLossWhileBusy: a lost status of an idle work is repaired although other works change
 // all the time, and without lists of all works.
 func TestSilentLossWhileBusy(t *testing.T) {
 	const works, busy = 2000, 50
@@ -140,8 +141,8 @@ func TestSilentLossWhileBusy(t *testing.T) {
 	})
 }
 
-// TestStatusLostAndTakenBack: a status that is as before after one that was lost has a sequence
-// that its source must learn: the digests would differ for ever.
+// TestStatusLostAndTakenBack: after a lost status, the next status equals the status before it. The
+// source must still receive the new sequence. Otherwise the digests would differ for ever.
 func TestStatusLostAndTakenBack(t *testing.T) {
 	inScene(t, func(s *scene) {
 		f := &flood{unconfirmed: map[string]struct{}{}}
@@ -168,7 +169,7 @@ func TestStatusLostAndTakenBack(t *testing.T) {
 	})
 }
 
-// TestIdlePairCost: a pair with nothing to do sends at most one small message a minute in each direction.
+// TestIdlePairCost: an idle pair sends at most one small message a minute in each direction.
 func TestIdlePairCost(t *testing.T) {
 	const minutes, most = 30, 300
 	inScene(t, func(s *scene) {
@@ -186,7 +187,7 @@ func TestIdlePairCost(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if p, ok := m.(*codec.Presence); ok && p.Cluster == "" {
-				return true // of a source to all that have its ID, whatever the number of its clusters
+				return true // from a source to all processes with its ID, not one per cluster
 			}
 			data, err := json.Marshal(wire.Event)
 			if err != nil {
@@ -212,7 +213,8 @@ func TestIdlePairCost(t *testing.T) {
 	})
 }
 
-// TestNotConfirmed: a work of which its agent has confirmed nothing for 30 s shows that, until it is confirmed.
+// TestNotConfirmed: a work that its agent has not confirmed for 30 s shows this, until it is
+// confirmed.
 func TestNotConfirmed(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -258,8 +260,8 @@ func TestNotConfirmed(t *testing.T) {
 	})
 }
 
-// TestListLostAfterBothRestarted: an agent with a Store finds out that its restarted source has no
-// works any more, although all messages of both connections are lost.
+// TestListLostAfterBothRestarted: an agent with a Store learns that its restarted source has no
+// works, although all messages of both connections are lost.
 func TestListLostAfterBothRestarted(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options := work.AgentOptions{Store: work.NewMemoryStore()}

@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// lossRepair is how long the repair of one lost message may take, bundleRepair how long where a
-	// full comparison finds it.
+	// lossRepair is the maximum duration of the repair of one lost message. bundleRepair is the
+	// maximum if a full comparison is needed.
 	lossRepair   = 90 * time.Second
 	bundleRepair = 10*time.Minute + 30*time.Second
-	// lossPacket makes the lists of lossWorks works have several chunks.
+	// lossPacket is small enough to split the lists of lossWorks works into several chunks.
 	lossPacket, lossWorks = 4000, 60
 )
 
-// decoding passes decoded messages to see, which returns false for a message to lose.
+// decoding passes decoded messages to see. The message is lost if see returns false.
 func (s *scene) decoding(profile codec.Profile, see func(m codec.Message, wire cloudevents.Message) bool) {
 	s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
 		decoded, err := profile.Decode(m.Topic, m.Event)
@@ -55,7 +55,7 @@ func (c countingTransport) Connect(ctx context.Context, o cloudevents.ConnectOpt
 	return c.Transport.Connect(ctx, o)
 }
 
-// lossyPair is a source and an agent, one message between which is lost.
+// lossyPair is a source and an agent. One message between them is lost.
 type lossyPair struct {
 	*scene
 	h           *hub
@@ -63,8 +63,8 @@ type lossyPair struct {
 	options     work.AgentOptions
 	connections atomic.Int32
 	mu          sync.Mutex
-	rules       []func(codec.Message) bool // that have not lost a message
-	lost        codec.Message              // the last one
+	rules       []func(codec.Message) bool // rules that have not lost a message yet
+	lost        codec.Message              // the last lost message
 }
 
 func (p *lossyPair) startAgent() {
@@ -72,7 +72,7 @@ func (p *lossyPair) startAgent() {
 }
 
 func newLossyPair(s *scene, profile codec.Profile, sources []string) *lossyPair {
-	if profile == codec.ManifestWork { // the lists of the other are not split
+	if profile == codec.ManifestWork { // lists of the other profile are not split
 		s.bus.SetMaxPacketSize(lossPacket)
 	}
 	p := &lossyPair{scene: s, options: work.AgentOptions{ClusterName: "cluster1", Sources: sources, Profile: profile}}
@@ -107,7 +107,7 @@ func (p *lossyPair) left() int {
 	return len(p.rules)
 }
 
-// state is what one side holds: value, report, label and deletion of each work.
+// state returns the works that one side shows: value, report, label and deletion of each work.
 func state(t *testing.T, list func(context.Context, metav1.ListOptions) (*workv1.ManifestWorkList, error)) map[string]string {
 	t.Helper()
 	works, err := list(t.Context(), metav1.ListOptions{})
@@ -122,7 +122,7 @@ func state(t *testing.T, list func(context.Context, metav1.ListOptions) (*workv1
 	return out
 }
 
-// check demands that both sides hold the same, after so long at most.
+// check fails the test if the two sides differ after at most this duration.
 func (p *lossyPair) check(within time.Duration) {
 	p.t.Helper()
 	for began := time.Now(); p.left() > 0; time.Sleep(time.Second) {
@@ -144,7 +144,7 @@ func (p *lossyPair) check(within time.Duration) {
 		p.t.Errorf("%d connections were made anew", n-connections)
 	}
 	deleted := 0
-	if p.options.Profile == codec.ManifestBundle { // whose lists do not tell whether a deletion has arrived
+	if p.options.Profile == codec.ManifestBundle { // lists of this profile do not show whether a deletion has arrived
 		for _, w := range want {
 			if strings.HasSuffix(w, "true") {
 				deleted++
@@ -187,14 +187,15 @@ func isPartRequest(m codec.Message) bool   { return isStatusResync(m, codec.Scop
 
 type kinds = []func(codec.Message) bool
 
-// silentLosses are messages to lose, each of which is the only one but for those that have to be
-// lost before it is sent.
+// silentLosses are the messages to lose. Only one message of each kind is lost, except where other
+// messages must be lost before it is sent.
 var silentLosses = []struct {
 	name  string
 	kinds kinds
-	late  bool // the agent starts after act, and the loss is from then on
+	late  bool // the agent and the losses start after act
 	act   func(p *lossyPair)
-	// bundle is how long the repair takes in the profile ManifestBundle, zero where that has no such messages.
+	// bundle is the duration of the repair in the profile ManifestBundle. It is zero if the profile
+	// has no such messages.
 	bundle time.Duration
 }{
 	{"create", kinds{isSpec}, false, func(p *lossyPair) { p.h.create("cluster1", newWork("new", "1")) }, lossRepair},
@@ -233,13 +234,14 @@ func (p *lossyPair) label() {
 	}
 }
 
-// restartAgent starts an agent that has lost what it held, and that the source takes for confirmed.
+// restartAgent restarts the agent without its works. The source still treats them as confirmed.
 func (p *lossyPair) restartAgent() {
 	p.a.kill()
 	p.startAgent()
 }
 
-// restartAgentLater is restartAgent after an hour, in which the source has often asked the agent for a digest.
+// restartAgentLater is restartAgent after an hour. During that hour the source has requested a
+// digest from the agent many times.
 func (p *lossyPair) restartAgentLater() {
 	p.a.kill()
 	time.Sleep(time.Hour + 7*time.Second)
@@ -253,7 +255,7 @@ func (p *lossyPair) cleanUp() {
 	p.a.setFinalizers("w0")
 }
 
-// reconnectChanged changes both sides while they are apart.
+// reconnectChanged changes both sides while they are disconnected.
 func (p *lossyPair) reconnectChanged() {
 	p.bus.Disconnect()
 	p.h.setValue("cluster1", "w0", "2")
@@ -262,7 +264,8 @@ func (p *lossyPair) reconnectChanged() {
 	p.bus.Reconnect()
 }
 
-// TestSilentLoss: any one message that is lost while both sides stay connected is repaired, with default options.
+// TestSilentLoss: with default options, the loss of any single message is repaired while both sides
+// stay connected.
 func TestSilentLoss(t *testing.T) {
 	for _, tc := range silentLosses {
 		for name, sources := range map[string][]string{"named": {"hub"}, "any": nil} {
@@ -273,8 +276,8 @@ func TestSilentLoss(t *testing.T) {
 	}
 }
 
-// TestBundleSilentLoss: in the profile ManifestBundle a lost spec is repaired as fast, and what
-// only the agent knows with the next full comparison.
+// TestBundleSilentLoss: in the profile ManifestBundle a lost spec is repaired as fast. Data that
+// only the agent has is repaired with the next full comparison.
 func TestBundleSilentLoss(t *testing.T) {
 	for _, tc := range silentLosses {
 		for name, sources := range map[string][]string{"named": {"hub"}, "any": nil} {
@@ -303,8 +306,9 @@ func testSilentLoss(s *scene, profile codec.Profile, sources []string, late bool
 	p.check(within)
 }
 
-// TestNewProcessHasConfirmedNothing: the list of a new agent process shows that it lacks what the
-// one before has confirmed. What is lost of the answer is sent again, without waiting for a digest.
+// TestNewProcessHasConfirmedNothing: the list of a new agent process shows that it lacks works that
+// the previous process confirmed. Lost parts of the answer are sent again, without waiting for a
+// digest.
 func TestNewProcessHasConfirmedNothing(t *testing.T) {
 	inScene(t, func(s *scene) {
 		p := newLossyPair(s, codec.ManifestWork, nil)

@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// fleet is some owners of sources and some clusters, with all that their users know.
+// fleet is the owners of sources and the clusters of one run, with all that their users expect.
 type fleet struct {
 	*scene
 	seed     uint64
@@ -32,45 +32,46 @@ type fleet struct {
 	count    *tally
 	owners   []*owner
 	clusters []*cluster
-	values   int // given to specs and to statuses
-	// What strict peers want and have; see simulation_strict_test.go.
+	values   int // number of values given to specs and statuses
+	// The expected and the actual state of strict peers; see simulation_strict_test.go.
 	strictOwner   *owner
 	strictCluster *cluster
 
-	// mu guards what the watches and the broker use beside the script.
+	// mu guards the fields that the watches and the broker use concurrently with the script.
 	mu    sync.Mutex
-	lives map[string]*life // by value: of which life a spec or a status is
+	lives map[string]*life // by value of a spec or a status
 	uids  map[string]*life // by incarnation
-	// specs and statuses count what was published, statuses by source.
+	// specs and statuses count the published messages, statuses by source.
 	specs    int
 	statuses map[string]int
-	// told is what agents have said: reports, each with the incarnations that it was said of.
+	// told is the set of reports that agents have sent, each with its incarnation.
 	told map[told]bool
 }
 
-// life is a work from its creation by its owner to its deletion. A source that restarts without a store goes on with
-// it in another incarnation.
+// life is a work from its creation by its owner to its deletion. After a restart without a store,
+// the source continues the life in another incarnation.
 type life struct {
 	owner, cluster, name string
 	began                time.Time
-	created              time.Time // by the present process of its source; guarded by fleet.mu
+	created              time.Time // by the current process of its source; guarded by fleet.mu
 	ended                time.Time // zero while it lasts; guarded by fleet.mu
-	// reused is whether its strict source gave the version before: then an agent that was away
-	// notices nothing, says the protocol's fourth anomaly.
+	// reused reports whether its strict source gave the version before. An agent that was away then
+	// notices nothing: the fourth anomaly of the protocol.
 	reused bool
 }
 
 // told is one report of a work controller, published as the status of an incarnation.
 type told struct{ uid, report string }
 
-// place is where a process runs: its line and its clock outlive it.
+// place is where processes run, one after the other. Its line and its clock outlive the processes.
 type place struct {
 	line  *line
 	clock *steppedClock
-	// furthest is the highest offset that the clock ever had, and back whether it was ever set back.
+	// furthest is the highest offset that the clock ever had. back reports whether the clock was
+	// ever set back.
 	furthest time.Duration
 	back     bool
-	// store outlives the processes; nil for processes that forget.
+	// store outlives the processes. It is nil if the processes have no store.
 	store *work.MemoryStore
 }
 
@@ -93,7 +94,7 @@ func newFleet(t *testing.T, seed uint64, profile codec.Profile, count *tally, le
 	}
 	f.weather = &weather{seed: seed, silent: f.trouble.Silent, fifo: f.trouble.FIFO, late: f.trouble.Late, tell: f.tellMessage}
 	t.Cleanup(func() {
-		time.Sleep(20 * time.Second) // for what is late
+		time.Sleep(20 * time.Second) // for late messages
 		if t.Failed() {
 			t.Logf("again: go test ./cloudevents/work -run '^%s$' -work.seed %d -v; %+v",
 				strings.SplitN(t.Name(), "/", 2)[0], seed, f.trouble)
@@ -121,20 +122,21 @@ func newFleet(t *testing.T, seed uint64, profile codec.Profile, count *tally, le
 // smallPacket leaves room for a work, and for two or three in a list.
 const smallPacket = 1800
 
-// badValue begins values that no agent gets to see: the broker spoils the specs that have them.
+// badValue begins values that agents never receive: the broker corrupts the specs with these
+// values.
 const badValue = "bad-"
 
-// aReport finds what a work controller reported.
+// aReport matches a report of a work controller.
 var aReport = regexp.MustCompile(`value-\d+ \d+`)
 
-// tell logs what happens in a run that is done again.
+// tell logs an action if one seed is replayed.
 func (f *fleet) tell(format string, args ...any) {
 	if *replay != 0 && *seeds == 0 {
 		f.t.Logf(time.Now().Format("04:05.000 ")+format, args...)
 	}
 }
 
-// tellMessage logs the attributes that matter.
+// tellMessage logs the relevant attributes of a message if one seed is replayed.
 func (f *fleet) tellMessage(who string, m cloudevents.Message) {
 	if *replay == 0 || *seeds != 0 {
 		return
@@ -144,10 +146,10 @@ func (f *fleet) tellMessage(who string, m cloudevents.Message) {
 		x["resyncid"], x["deletiontimestamp"], x["sequenceid"], x["statusseq"], m.Event.Data())
 }
 
-// observe counts what is published, and spoils bad specs.
+// observe counts the published messages, and corrupts bad specs.
 func (f *fleet) observe(m cloudevents.Message, deliver func(cloudevents.Message)) {
 	parts := strings.Split(m.Topic, "/")
-	if len(parts) == 6 && parts[1] == "sources" && parts[3] == "clusters" { // the pairs' topics of ManifestWork
+	if len(parts) == 6 && parts[1] == "sources" && parts[3] == "clusters" { // topics of one source and one cluster in ManifestWork
 		f.mu.Lock()
 		switch parts[5] {
 		case "manifests":
@@ -175,7 +177,7 @@ func (f *fleet) observe(m cloudevents.Message, deliver func(cloudevents.Message)
 // launch starts a process that logs nothing.
 func (f *fleet) launch(p starter) *process { return f.scene.run(logged{p, klog.Logger{}}) }
 
-// run does random things.
+// run does random operations.
 func (f *fleet) run() {
 	for range 40 + f.random.IntN(100) {
 		f.step()
@@ -186,7 +188,7 @@ func (f *fleet) run() {
 func (f *fleet) anyOwner() *owner     { return f.owners[f.random.IntN(len(f.owners))] }
 func (f *fleet) anyCluster() *cluster { return f.clusters[f.random.IntN(len(f.clusters))] }
 
-// anyPlace is a source's or an agent's.
+// anyPlace returns the place of a random source or agent.
 func (f *fleet) anyPlace() *place {
 	if f.random.IntN(2) == 0 {
 		return &f.anyOwner().place
@@ -225,7 +227,7 @@ func (f *fleet) step() {
 	}
 }
 
-// setClock sets a clock up to an hour off, if the seed does such things.
+// setClock sets a clock up to an hour off, if the seed sets clocks.
 func (f *fleet) setClock(p *place) {
 	if !f.trouble.Clocks {
 		return
@@ -244,7 +246,7 @@ func (f *fleet) pause() {
 	synctest.Wait()
 }
 
-// end ends a process as a crash does, or in good order, which lets it send what waits.
+// end ends a process, either by a crash or by an orderly stop that sends queued messages.
 func (f *fleet) end(p *process, l *line) {
 	if f.random.IntN(2) == 0 {
 		l.setCut(true)
@@ -253,7 +255,7 @@ func (f *fleet) end(p *process, l *line) {
 	p.kill()
 }
 
-// value makes one that no other spec and no other status has.
+// value returns a value that no other spec and no other status has.
 func (f *fleet) value(l *life, prefix string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -304,13 +306,13 @@ func (f *fleet) clusterOf(l *life) *cluster {
 	return f.strictCluster
 }
 
-// agentOptions of a cluster's next process; sourceOptions of an owner's.
+// agentOptions returns the options of the next process of a cluster.
 func (f *fleet) agentOptions(c *cluster) work.AgentOptions {
 	o := work.AgentOptions{
 		ClusterName: c.name, Profile: f.profile, Clock: c.clock, TombstoneTTL: tombstoneTTL,
 	}
 	if f.trouble.Named && c == f.clusters[0] {
-		if f.trouble.Open { // a source that never has all its works may never end its answer
+		if f.trouble.Open { // a source with an incomplete inventory may never end its answer
 			o.PartialSyncTimeout = 10 * time.Second
 		}
 		for _, owner := range f.owners {
@@ -333,5 +335,5 @@ func (f *fleet) sourceOptions(o *owner) work.SourceOptions {
 	return options
 }
 
-// tombstoneTTL is far more than a run takes, even for a clock that is set.
+// tombstoneTTL is far longer than a run, even for a clock that is set.
 const tombstoneTTL = 6 * time.Hour

@@ -19,8 +19,8 @@ import (
 
 func (f *fleet) strict() bool { return f.profile.Traits().Strict }
 
-// calm ends the trouble: owners have all their works, most inventories are complete, and what was lost in silence is
-// found out about.
+// calm ends the trouble: owners have all their works, most inventories are complete, and silent
+// losses are repaired.
 func (f *fleet) calm() {
 	f.weather.on.Store(false)
 	time.Sleep(20 * time.Second)
@@ -38,7 +38,7 @@ func (f *fleet) calm() {
 	synctest.Wait()
 }
 
-// heal waits for the repair of what was lost. Nobody reconnects, and nobody calls anything.
+// heal waits for the repair of lost messages. No process reconnects, and no user calls anything.
 func (f *fleet) heal() {
 	if f.strict() {
 		time.Sleep(2*work.DefaultResyncInterval + time.Minute)
@@ -47,11 +47,12 @@ func (f *fleet) heal() {
 	time.Sleep(repairTime)
 }
 
-// repairTime is less than five minutes. Digests come every minute; where comparing did not help, as
-// the messages were lost as well, some digests are passed over.
+// repairTime is less than five minutes. Digests arrive every minute. After a comparison that failed
+// because its messages were lost as well, some digests are skipped.
 const repairTime = 4*time.Minute + 30*time.Second
 
-// serveAll lets work controllers, and hubs' users with finalizers, do all their work.
+// serveAll runs the work controllers, and the source users with finalizers, in enough rounds to end
+// all their work.
 func (f *fleet) serveAll() {
 	for range 8 {
 		f.settle()
@@ -74,7 +75,7 @@ func (f *fleet) serveAll() {
 	f.inspect()
 }
 
-// judge ends the trouble, lets everybody do their work, and compares.
+// judge ends the trouble, runs serveAll, and compares the expected with the actual state.
 func (f *fleet) judge() {
 	f.calm()
 	f.serveAll()
@@ -91,7 +92,7 @@ func (f *fleet) judge() {
 	}
 }
 
-// wanted is what a cluster should have, by name.
+// wanted returns the expected works of a cluster, by name.
 func (f *fleet) wanted(c *cluster) map[string]*wish {
 	out := map[string]*wish{}
 	for _, o := range append(slices.Clone(f.owners), f.strictOwner) {
@@ -107,11 +108,11 @@ func (f *fleet) wanted(c *cluster) map[string]*wish {
 	return out
 }
 
-// shown is what one side shows of a work.
+// shown is the state of a work that one side shows.
 type shown struct{ Value, Label, Status string }
 
-// judgeCluster compares the works of an agent, and what is applied on the cluster, with what the owners want. What
-// they do not want and is there all the same must have a reason among the protocol's anomalies.
+// judgeCluster compares the works of an agent, and the values applied on the cluster, with the
+// owners' wishes. Each unwanted work or value must be explained by an anomaly of the protocol.
 func (f *fleet) judgeCluster(c *cluster) {
 	want, got := map[string]shown{}, map[string]shown{}
 	wishes := f.wanted(c)
@@ -144,10 +145,10 @@ func (f *fleet) judgeCluster(c *cluster) {
 	}
 }
 
-// orphan is the third anomaly: an unwanted work whose source lost its record and never had a
-// complete inventory. Where the source's clock went back it is the second: the work may have been
-// revived after that, also one that ended later, by a message of the process before. Of strict
-// sources it is the fourth.
+// orphan reports whether an anomaly explains an unwanted work. It is the third anomaly if the
+// source lost its record and never had a complete inventory. It is the second anomaly if the
+// source's clock went back: a message of an earlier process may have revived the work, also one
+// that ended later. For strict sources it is the fourth anomaly.
 func (f *fleet) orphan(value string) bool {
 	l := f.lifeOf(value)
 	o := f.ownerOf(l)
@@ -176,9 +177,10 @@ func (f *fleet) orphan(value string) bool {
 	return false
 }
 
-// unknown is the first anomaly: since something was applied, the agent restarted empty, when the
-// source had lost its record or before it did, so that nobody knows of it. In the profile
-// ManifestBundle, which has no sessions, the restart is enough.
+// unknown reports whether the first anomaly explains an applied value. After the value was applied,
+// the agent restarted empty, and the source had lost its record or lost it later. No process has a
+// record of the work then. The profile ManifestBundle has no sessions, so there the restart is
+// enough.
 func (f *fleet) unknown(there deployed) bool {
 	l := f.lifeOf(there.value)
 	o, c := f.ownerOf(l), f.clusterOf(l)
@@ -195,7 +197,8 @@ func (f *fleet) unknown(there deployed) bool {
 	return excused
 }
 
-// judgeHub compares the works of a source, and their statuses, with what its owner wants and the clusters report.
+// judgeHub compares the works of a source, and their statuses, with the wishes of its owner and the
+// reports of the clusters.
 func (f *fleet) judgeHub(o *owner) {
 	want, got := map[string]shown{}, map[string]shown{}
 	records, numbers := map[string]work.Record{}, work.SourceRecords(o.Source)
@@ -237,7 +240,8 @@ func (f *fleet) judgeHub(o *owner) {
 
 func wishBad(o *owner, key string) bool { return o.wants[key] != nil && o.wants[key].bad() }
 
-// judgeWatch compares what a process lists with what its watch has told, and returns the list.
+// judgeWatch compares the works that a process lists with the events of its watch, and returns the
+// list.
 func (f *fleet) judgeWatch(who string, c *follower, list func(context.Context, metav1.ListOptions) (*workv1.ManifestWorkList, error)) []*workv1.ManifestWork {
 	works, err := list(f.t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -256,8 +260,8 @@ func (f *fleet) judgeWatch(who string, c *follower, list func(context.Context, m
 	return out
 }
 
-// judgeQuiet reconnects everybody once more: where all agree, no spec is sent, and no status but to sources that do
-// not know their works.
+// judgeQuiet reconnects all processes once more. When all agree, no spec is sent, and statuses are
+// sent only to sources with unknown works.
 func (f *fleet) judgeQuiet() {
 	if f.t.Failed() {
 		return
@@ -279,7 +283,7 @@ func (f *fleet) judgeQuiet() {
 	}
 }
 
-// judgeMemory deletes everything: when it is gone and its TTL has passed, nobody remembers anything of it.
+// judgeMemory deletes all works. After their TTL, no process has a record of them.
 func (f *fleet) judgeMemory() {
 	if f.t.Failed() || f.seed%4 != 0 || f.trouble.Open {
 		return

@@ -16,26 +16,27 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// weather is what happens to messages while it is on.
+// weather describes how messages are lost, repeated and delayed while it is on.
 type weather struct {
 	seed uint64
 	on   atomic.Bool
-	// silent losses are noticed by nobody. Else the receiver's connection breaks with each.
+	// silent makes losses silent. Otherwise each loss breaks the receiver's connection.
 	silent bool
-	// fifo keeps the order of what one receiver gets; else what is late comes after what is not.
+	// fifo keeps the order of one receiver's messages. Otherwise late messages are overtaken.
 	fifo bool
-	// late lets messages take up to fifteen seconds.
+	// late delays some messages by up to fifteen seconds.
 	late bool
-	// tell hears what arrives.
+	// tell is called with each message that arrives.
 	tell func(who string, m cloudevents.Message)
 }
 
-// line is what lies between the broker and a process, and whatever process takes its place. It can be cut, and in bad
-// weather it loses, repeats and delays what arrives, each message by itself: what is broadcast may reach one process
-// and not another. What is late reaches the process and connection that is there by then.
+// line is the link between the broker and a process, and all processes that replace it. It can be
+// cut. In bad weather it loses, repeats and delays messages, each independently: a broadcast may
+// reach only some processes. A late message reaches the process and connection that exist when it
+// arrives.
 //
-// The fate of a message depends on seed, line, topic and its number there only, not on the order in which goroutines
-// run.
+// The fate of a message depends only on the seed, the line, the topic and the message's number
+// there. It does not depend on the order in which goroutines run.
 type line struct {
 	name    string
 	weather *weather
@@ -50,7 +51,7 @@ func newLine(name string, w *weather) *line {
 	return &line{name: name, weather: w, counts: map[string]uint64{}}
 }
 
-// plug gives a process its transport on the line.
+// plug returns the transport of a process on the line.
 func (l *line) plug(t cloudevents.Transport) cloudevents.Transport { return &plug{t, l} }
 
 type plug struct {
@@ -84,7 +85,7 @@ func (p *plug) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloud
 	return c, nil
 }
 
-// Close lets nothing more through to the receiver.
+// Close stops deliveries to the receiver and closes the connection.
 func (c *lineConn) Close() error {
 	c.kill()
 	return c.Conn.Close()
@@ -105,7 +106,7 @@ func (c *lineConn) deliver(m cloudevents.Message) {
 	}
 }
 
-// setCut ends the connection and lets none be made, or lets them again.
+// setCut cuts or restores the line. A cut ends the connection and prevents new connections.
 func (l *line) setCut(on bool) {
 	l.mu.Lock()
 	l.cut = on
@@ -115,21 +116,21 @@ func (l *line) setCut(on bool) {
 	}
 }
 
-// drop ends the connection; the process makes another.
+// drop ends the connection; the process connects again.
 func (l *line) drop() {
 	l.mu.Lock()
 	c := l.conn
 	l.mu.Unlock()
 	if c != nil {
-		_ = c.Close() // it ends, whatever it says
+		_ = c.Close() // the connection ends even if Close returns an error
 	}
 }
 
-// arrive does to a message what the weather does.
+// arrive delivers, loses, repeats or delays a message, as the weather decides.
 func (l *line) arrive(c *lineConn, m cloudevents.Message) {
 	w := l.weather
-	// A late presence is that of a process which is dead here. Where its clock was ahead, it would
-	// stop the owner's writes.
+	// A late presence is from a process that is dead in this simulation. If the clock of that
+	// process was ahead, the presence would stop the owner's writes.
 	if !w.on.Load() || codec.IsPresence(m.Event) {
 		c.deliver(m)
 		return
@@ -146,7 +147,7 @@ func (l *line) arrive(c *lineConn, m cloudevents.Message) {
 		c.deliver(m)
 		c.deliver(m)
 	case lot < 7 && w.fifo:
-		time.Sleep(min(delay, time.Second)) // what comes behind waits as well
+		time.Sleep(min(delay, time.Second)) // later messages wait as well
 		c.deliver(m)
 	case lot < 7:
 		go l.deliverLate(delay, m)
@@ -167,13 +168,13 @@ func (l *line) lots(topic string) *rand.Rand {
 	return rand.New(rand.NewPCG(l.weather.seed, h.Sum64()+l.counts[topic]*0x9e3779b97f4a7c15))
 }
 
-// lose drops a message, and with it the connection, unless losses are silent.
+// lose drops a message. Unless losses are silent, it also drops the connection.
 func (l *line) lose(c *lineConn) {
 	if l.weather.silent {
 		return
 	}
 	c.kill()
-	go func() { _ = c.Close() }() // it waits for this goroutine
+	go func() { _ = c.Close() }() // Close waits for this goroutine
 }
 
 func (l *line) deliverLate(delay time.Duration, m cloudevents.Message) {

@@ -12,7 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// judgeStore compares what a store has with what its process knows: a change that was not marked is missing there.
+// judgeStore compares the records of a store with those of its process. It finds changes that were
+// not marked for the store.
 func (f *fleet) judgeStore(who string, store *work.MemoryStore, known func() map[string]string) {
 	if store == nil {
 		return
@@ -32,7 +33,8 @@ func (f *fleet) judgeStore(who string, store *work.MemoryStore, known func() map
 	}
 }
 
-// comparable leaves out what is made when it is needed: hashes, and resourceVersions that begin with the time.
+// comparable omits fields that are created on demand: hashes, and resourceVersions that begin with
+// the time.
 func (f *fleet) comparable(records map[string]string) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for key, value := range records {
@@ -44,7 +46,7 @@ func (f *fleet) comparable(records map[string]string) map[string]map[string]any 
 			continue
 		}
 		delete(fields, "statusHash")
-		delete(fields, "confirmed") // known again after a list
+		delete(fields, "confirmed") // set again after a list
 		out[key] = fields
 	}
 	return out

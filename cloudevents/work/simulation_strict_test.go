@@ -19,8 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestStrictSimulation has a strict agent and a strict source among our own, which know the
-// attributes of the enhancement alone. It is judged after two resyncs of everybody.
+// TestStrictSimulation runs a strict agent and a strict source, which have only the attributes of
+// the enhancement, among our own. The judgement follows after two resyncs of all processes.
 func TestStrictSimulation(t *testing.T) {
 	simulate(t, 4, func(t *testing.T, seed uint64, count *tally) {
 		f := newFleet(t, seed, codec.ManifestWork, count, func(tr *trouble) {
@@ -43,7 +43,7 @@ func TestStrictSimulation(t *testing.T) {
 			f.inspect()
 		}
 		f.calm()
-		f.serveAll() // what waits for a clean-up is older than what the resyncs bring
+		f.serveAll() // works that wait for a clean-up are older than the results of the resyncs
 		for range 2 {
 			f.heal()
 			a.connect()
@@ -60,21 +60,22 @@ func TestStrictSimulation(t *testing.T) {
 	})
 }
 
-// strictPeer is one connection after the other, without a second attempt to send anything.
+// strictPeer is the connection of a strict peer, and all connections that replace it. It sends each
+// message only once.
 type strictPeer struct {
 	fleet   *fleet
 	line    *line
 	filters []string
 	receive func(codec.Message)
-	hello   func() codec.Message // what a connection begins with
+	hello   func() codec.Message // first message of each connection
 
-	mu   sync.Mutex // guards conn and what the embedding peer knows
+	mu   sync.Mutex // guards conn and the fields of the embedding peer
 	conn cloudevents.Conn
 	sent int
-	last time.Time // of an event
+	last time.Time // time of the last event
 }
 
-// connect ends the connection and makes another.
+// connect ends the connection and connects again.
 func (p *strictPeer) connect() {
 	if p.conn != nil {
 		_ = p.conn.Close()
@@ -91,7 +92,7 @@ func (p *strictPeer) connect() {
 		Refuse: func(string, error) {},
 	})
 	if err != nil {
-		return // the broker is away: the peer stays alone until the next attempt
+		return // no connection is possible: the peer stays disconnected until the next attempt
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +103,7 @@ func (p *strictPeer) connect() {
 
 func (p *strictPeer) send(m codec.Message) {
 	p.sent++
-	p.last = p.last.Add(time.Microsecond) // no two events have the same time, which is all that orders them
+	p.last = p.last.Add(time.Microsecond) // only the times of events order them, so no two times may be equal
 	if now := time.Now().UTC(); now.After(p.last) {
 		p.last = now
 	}
@@ -117,10 +118,10 @@ func (p *strictPeer) send(m codec.Message) {
 	}
 }
 
-// strictAgent is an agent as the enhancement describes it. It applies what it hears at once.
+// strictAgent is an agent as the enhancement describes it. It applies each spec immediately.
 type strictAgent struct {
 	strictPeer
-	owner *owner // whose works it gets
+	owner *owner // owner of its works
 	works map[string]*strictWork
 }
 
@@ -146,7 +147,7 @@ func (f *fleet) newStrictAgent() *strictAgent {
 	return a
 }
 
-// list names no source, and no incarnation.
+// list returns the list of the agent, without sources and incarnations.
 func (a *strictAgent) list() codec.Message {
 	list := &codec.SpecResync{Header: codec.Header{Cluster: strictCluster, Agent: "strict-agent"}, Broadcast: true}
 	for id, w := range a.works {
@@ -206,7 +207,8 @@ func (a *strictAgent) report(id string, w *strictWork) {
 	})
 }
 
-// judgeStrictAgent compares what the owner wants with what the agent holds and the owner sees.
+// judgeStrictAgent compares the owner's wishes with the agent's works and the statuses that the
+// source shows.
 func (f *fleet) judgeStrictAgent(a *strictAgent) {
 	want, held, seen := map[string]string{}, map[string]string{}, map[string]string{}
 	ids := map[string]string{}
@@ -238,10 +240,11 @@ func (f *fleet) judgeStrictAgent(a *strictAgent) {
 	}
 }
 
-// strictSource is a source as the enhancement describes it: its versions count the writes of a process.
+// strictSource is a source as the enhancement describes it. Its versions count the writes of a
+// process.
 type strictSource struct {
 	strictPeer
-	owner   *owner // for the fleet's books only
+	owner   *owner // only for the records of the fleet
 	works   map[string]*ownWork
 	highest map[string]int64 // versions by key, of all processes
 }
@@ -271,7 +274,7 @@ func (f *fleet) newStrictSource() *strictSource {
 	return s
 }
 
-// request asks for everything where nothing is known, else for statuses that differ.
+// request requests all statuses if the source has no works, otherwise those that differ.
 func (s *strictSource) request() codec.Message {
 	r := &codec.StatusResync{Header: codec.Header{Source: strictHub}, Broadcast: true}
 	for _, w := range s.works {
@@ -301,7 +304,8 @@ func (s *strictSource) write(w *ownWork) {
 	s.publish(w)
 }
 
-// change creates, updates or deletes a work. Names are of one cluster each, as they are the resource IDs.
+// change creates, updates or deletes a work. Names are unique among clusters, because they are the
+// resource IDs.
 func (s *strictSource) change() {
 	f := s.fleet
 	s.mu.Lock()
@@ -326,7 +330,7 @@ func (s *strictSource) change() {
 	s.write(w)
 }
 
-// restart loses everything but what the owner wants, which is created anew.
+// restart drops all state except the owner's wishes, and creates these works again.
 func (s *strictSource) restart() {
 	f := s.fleet
 	s.mu.Lock()
@@ -354,7 +358,7 @@ func (s *strictSource) take(m codec.Message) {
 		w := s.works[m.ResourceID]
 		switch {
 		case w == nil || m.Time.Before(w.at):
-		case m.Gone() && w.deleted != nil && m.Version < w.version: // of an earlier deletion
+		case m.Gone() && w.deleted != nil && m.Version < w.version: // reports an earlier deletion
 		case m.Gone() && w.deleted != nil:
 			delete(s.works, m.ResourceID)
 		case !m.Gone() && m.Status != nil:
@@ -370,7 +374,7 @@ func (s *strictSource) take(m codec.Message) {
 	}
 }
 
-// excuse leaves the fourth anomaly to those works whose agents have the version that was used twice.
+// excuse limits the fourth anomaly to works with agents that have the version which was used twice.
 func (s *strictSource) excuse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -380,7 +384,7 @@ func (s *strictSource) excuse() {
 	}
 }
 
-// judgeStrictSource compares the statuses that the source has with what the clusters report.
+// judgeStrictSource compares the statuses of the source with the reports of the clusters.
 func (f *fleet) judgeStrictSource(s *strictSource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

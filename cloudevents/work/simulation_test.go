@@ -19,11 +19,11 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// The simulations run the real sources and agents over a broker in memory: random operations of hub controllers and
-// work controllers, in bad weather, with processes that crash and restart, and clocks that are set. While a run lasts,
-// its watches hold what they are told against what the users did (simulation_watch_test.go). After it the trouble
-// ends, and every agent must hold exactly its works and every source the last status of each
-// (simulation_judge_test.go).
+// The simulations run the real sources and agents over a broker in memory. Users of sources and
+// work controllers do random operations in bad weather, processes crash and restart, and clocks are
+// set. During a run, its watches check each event against the users' operations
+// (simulation_watch_test.go). After the run the trouble ends. Then every agent must have exactly
+// its works, and every source the last status of each work (simulation_judge_test.go).
 //
 //	go test ./cloudevents/work -run Simulation -work.seeds 100000   as make fuzz does
 //	go test ./cloudevents/work -run '^TestSimulation$' -work.seed 17 -v   one run again
@@ -33,7 +33,7 @@ var (
 	seeds  = flag.Uint64("work.seeds", 0, "how many seeds TestSimulation runs, 60 by default; those of other profiles and peers run a quarter")
 )
 
-// TestSimulation is about our own sources and agents in the default profile.
+// TestSimulation simulates our own sources and agents in the default profile.
 func TestSimulation(t *testing.T) {
 	simulate(t, 1, func(t *testing.T, seed uint64, count *tally) {
 		f := newFleet(t, seed, codec.ManifestWork, count)
@@ -44,11 +44,11 @@ func TestSimulation(t *testing.T) {
 	})
 }
 
-// TestBundleSimulation is TestSimulation in the profile ManifestBundle, without wrong clocks: nothing there tells a
-// clock that stepped back from a message that is late.
+// TestBundleSimulation is TestSimulation in the profile ManifestBundle, without wrong clocks: this
+// profile cannot distinguish a clock that stepped back from a late message.
 func TestBundleSimulation(t *testing.T) {
 	simulate(t, 4, func(t *testing.T, seed uint64, count *tally) {
-		// After the epoch of snowflake IDs.
+		// The run must begin after the epoch of snowflake IDs.
 		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 		f := newFleet(t, seed, codec.ManifestBundle, count)
 		f.run()
@@ -56,7 +56,8 @@ func TestBundleSimulation(t *testing.T) {
 	})
 }
 
-// simulate runs the seeds on all processors, 1/share of what the flags say, until one fails.
+// simulate runs 1/share of the number of seeds that the flags give, on all processors, until one
+// fails.
 func simulate(t *testing.T, share uint64, run func(*testing.T, uint64, *tally)) {
 	t.Helper()
 	first, n := max(*replay, 1), *seeds
@@ -89,8 +90,8 @@ func simulate(t *testing.T, share uint64, run func(*testing.T, uint64, *tally)) 
 	t.Logf("%.0f seeds a second; %s", float64(count.counts["seeds"])/time.Since(began).Seconds(), count)
 }
 
-// tally counts over all seeds what happened, so that a simulation that has become tame shows, and how often an anomaly
-// of the protocol explained what would else be a failure.
+// tally counts events over all seeds. The counts show whether a simulation has become tame, and how
+// often an anomaly of the protocol explained an apparent failure.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -114,22 +115,22 @@ func (c *tally) String() string {
 	return out
 }
 
-// trouble is what a seed has beside users and bad weather.
+// trouble is the configuration of a seed, besides users and bad weather.
 type trouble struct {
-	Silent bool // losses that nobody notices; else the receiver's connection breaks with each
+	Silent bool // losses are silent; otherwise each loss breaks the receiver's connection
 	FIFO   bool // messages stay in order
-	Late   bool // some come fifteen seconds late
+	Late   bool // some messages are up to fifteen seconds late
 	Cuts   bool // single processes lose their lines for a while
 	Labels bool // some changes are of labels only
 	Slow   bool // work controllers skip works, and hold them when they are deleted
 	Named  bool // the agent of the first cluster names its sources
-	Forget bool // hubs give up on clusters that come back
+	Forget bool // sources forget clusters that return
 	Clocks bool // wall clocks are set, up to an hour off
-	Small  bool // the broker takes small messages only, so that lists come in chunks
+	Small  bool // the broker accepts only small messages, so lists are split into chunks
 	Bad    bool // some specs cannot be decoded
-	Held   bool // hubs' users have finalizers of their own
+	Held   bool // users of sources have their own finalizers
 	Open   bool // some inventories are never complete
-	Drop   bool // a restarted source's owner does not create all its works anew
+	Drop   bool // the owner of a restarted source does not create all its works again
 	Stores bool // half of the processes have a store
 }
 

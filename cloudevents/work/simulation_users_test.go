@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// owner is the hub controller of one source: what it wants of its works outlives the source's processes.
+// owner is the user of one source. Its wishes outlive the processes of the source.
 type owner struct {
 	fleet *fleet
 	id    string
@@ -29,13 +29,13 @@ type owner struct {
 	*hub
 	clusters []*cluster // where it has works
 	wants    map[string]*wish
-	absent   []string             // keys of works that the present process does not have yet
-	complete bool                 // the inventory of the present process
+	absent   []string             // keys of works that the current process does not have yet
+	complete bool                 // the inventory of the current process is complete
 	lost     map[string]time.Time // by cluster: when the source last lost records; guarded by fleet.mu
-	forgot   map[string]time.Time // by cluster: when it last gave up on deletions; guarded by fleet.mu
+	forgot   map[string]time.Time // by cluster: when it last called Forget; guarded by fleet.mu
 }
 
-// wish is what an owner wants of a work.
+// wish is the state that an owner wants for a work.
 type wish struct {
 	*life
 	Value, Label string
@@ -43,10 +43,10 @@ type wish struct {
 
 func (w *wish) bad() bool { return strings.HasPrefix(w.Value, badValue) }
 
-// unsure reports whether agents may have something else, or nothing.
+// unsure reports whether agents may have another state of the work, or no work.
 func (w *wish) unsure() bool { return w.bad() || w.reused }
 
-// key of a work among an owner's.
+// key returns the key of a work among the works of an owner.
 func (l *life) key() string { return l.cluster + "/" + l.name }
 
 func (f *fleet) newOwner(id string) *owner {
@@ -72,8 +72,8 @@ func (o *owner) start() {
 	f.followHub(o)
 }
 
-// restart replaces the process by one that has nothing, whose owner has to create the works anew,
-// or by one that has its store.
+// restart restarts the process. If it has no store, it has no works, and the owner must create them
+// again.
 func (o *owner) restart() {
 	f := o.fleet
 	f.count.add("restarted sources", 1)
@@ -91,10 +91,10 @@ func (o *owner) restart() {
 		o.loses(c)
 	}
 	if f.profile.Traits().Strict {
-		time.Sleep(time.Second) // works of the next process have another time of creation, which is all that tells
+		time.Sleep(time.Second) // only the time of creation distinguishes works of the next process
 	}
 	f.pause()
-	f.setClock(&o.place) // as machines that start do
+	f.setClock(&o.place) // as on the start of a machine
 	o.complete = false
 	o.absent = slices.Sorted(maps.Keys(o.wants))
 	o.start()
@@ -114,14 +114,14 @@ func (o *owner) restart() {
 	}
 }
 
-// loses notes that the source has no records of a cluster any more, or may lack some.
+// loses records that the source has lost records of a cluster, or may have lost some.
 func (o *owner) loses(c *cluster) {
 	o.fleet.mu.Lock()
 	defer o.fleet.mu.Unlock()
 	o.lost[c.name] = time.Now()
 }
 
-// recreate creates up to n works anew, and may say that they are all when they are.
+// recreate creates up to n works again. If all works exist then, it may complete the inventory.
 func (o *owner) recreate(n int) {
 	for _, key := range o.absent[:n] {
 		o.put(o.wants[key])
@@ -153,7 +153,7 @@ func (o *owner) forget() {
 	}
 }
 
-// put creates a work in the present process.
+// put creates a work in the current process.
 func (o *owner) put(w *wish) {
 	f := o.fleet
 	obj := newWork(w.name, w.Value)
@@ -168,7 +168,7 @@ func (o *owner) put(w *wish) {
 	f.uids[string(out.UID)], w.created = w.life, time.Now()
 }
 
-// change creates, updates or deletes a work, or does what is due of it after a restart.
+// change creates, updates or deletes a work. After a restart it first creates absent works again.
 func (o *owner) change() {
 	f := o.fleet
 	if len(o.absent) > 0 {
@@ -220,12 +220,12 @@ func (o *owner) update(w *wish) {
 	}
 }
 
-// release takes the user's own finalizers off.
+// release removes the user's own finalizers.
 func (o *owner) release(cluster, name string) {
 	o.patch(cluster, name, `{"metadata":{"finalizers":null}}`)
 }
 
-// patch tolerates that the work went away meanwhile.
+// patch patches a work. It ignores NotFound, because the work may have been deleted meanwhile.
 func (o *owner) patch(cluster, name, data string) {
 	_, err := o.works(cluster).Patch(o.fleet.t.Context(), name, types.MergePatchType, []byte(data), metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -233,20 +233,21 @@ func (o *owner) patch(cluster, name, data string) {
 	}
 }
 
-// cluster has an agent, a work controller, and what that has applied, which outlives both.
+// cluster is an agent, a work controller, and the values that the controller has applied. The
+// values outlive both.
 type cluster struct {
 	fleet *fleet
 	name  string
 	place
 	*spoke
-	records  map[string]work.Record // when last looked at, of the present process
+	records  map[string]work.Record // at the last inspection of the current process
 	restarts []time.Time            // guarded by fleet.mu
 
 	mu      sync.Mutex
 	applied map[string]deployed // by the works' names
 }
 
-// deployed is what a work controller has applied of a work, and when.
+// deployed is the value that a work controller has applied for a work, and the time.
 type deployed struct {
 	value string
 	at    time.Time
@@ -267,7 +268,7 @@ func (c *cluster) start() {
 	f.followSpoke(c)
 }
 
-// restart replaces the process by one that has nothing, or its store.
+// restart restarts the process, with its store if it has a store.
 func (c *cluster) restart() {
 	f := c.fleet
 	f.count.add("restarted agents", 1)
@@ -287,12 +288,12 @@ func (c *cluster) restart() {
 	c.start()
 }
 
-// restartedSince reports whether the agent has lost what it knew at a time. fleet.mu is held.
+// restartedSince reports whether the agent has lost its state since a time. fleet.mu must be held.
 func (c *cluster) restartedSince(at time.Time) bool {
 	return slices.ContainsFunc(c.restarts, func(restart time.Time) bool { return !restart.Before(at) })
 }
 
-// set what is applied, "" for nothing.
+// set sets the applied value of a work. An empty value removes it.
 func (c *cluster) set(name, value string) {
 	c.fleet.tell("%s applies %q as %s", c.name, value, name)
 	c.mu.Lock()
@@ -312,14 +313,15 @@ func (c *cluster) deployed(name string) deployed {
 	return c.applied[name]
 }
 
-// serve does what a work controller does: hold, apply, report, clean up. One that is slow does a part of that.
+// serve acts as a work controller: it sets finalizers, applies, reports and cleans up. A slow
+// controller does a part of that.
 func (c *cluster) serve(slow bool) {
 	f := c.fleet
 	ctx, cancel := context.WithTimeout(f.t.Context(), 3*time.Second)
 	defer cancel()
 	list, err := c.works().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return // its initial sync has not ended
+		return // the initial sync has not ended
 	}
 	for i := range list.Items {
 		if !slow || f.random.IntN(3) > 0 {
@@ -354,7 +356,7 @@ func (c *cluster) serveWork(w *workv1.ManifestWork, slow bool) {
 	}}})
 }
 
-// patchAt changes the work if it is still what it was.
+// patchAt changes the work if its resourceVersion is still the same.
 func (c *cluster) patchAt(w *workv1.ManifestWork, metadata map[string]any, status *workv1.ManifestWorkStatus) *workv1.ManifestWork {
 	t := c.fleet.t
 	body, subresources := map[string]any{"metadata": map[string]any{"resourceVersion": w.ResourceVersion}}, []string(nil)

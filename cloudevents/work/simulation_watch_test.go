@@ -19,13 +19,13 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// follower is a watch's client that checks the order of events and builds up what there is. A process has one, from
-// its start on.
+// follower is the client of a watch. It checks the order of events and stores the resulting state.
+// A process has one from its start.
 type follower struct {
 	mu      sync.Mutex
 	have    map[string]*workv1.ManifestWork // by namespace and name
 	highest uint64
-	// check holds an event against what users did; before is nil for a new object.
+	// check checks an event against the users' operations. before is nil for a new object.
 	check func(kind watch.EventType, before, obj *workv1.ManifestWork) error
 }
 
@@ -77,14 +77,14 @@ func (c *follower) take(kind watch.EventType, obj *workv1.ManifestWork) error {
 	return c.check(kind, before, obj)
 }
 
-// unchangedBut reports whether two states of an object differ in their resourceVersion at most.
+// unchangedBut reports whether two states of an object are equal except for their resourceVersion.
 func unchangedBut(a, b *workv1.ManifestWork) bool {
 	same := *b
 	same.ResourceVersion = a.ResourceVersion
 	return apiequality.Semantic.DeepEqual(a, &same)
 }
 
-// versions of the objects that the watch has told of.
+// versions returns the resourceVersions of the objects that the watch has sent.
 func (c *follower) versions() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +95,8 @@ func (c *follower) versions() map[string]string {
 	return out
 }
 
-// followHub watches a source's works: a status must have been said of the incarnation that shows it
-// and never turn back, and a work must not go while its cluster has it.
+// followHub watches the works of a source. A status must be about the incarnation that shows it and
+// must never turn back. A work must not be removed while its cluster has it.
 func (f *fleet) followHub(o *owner) {
 	process := o.hub
 	process.follower = f.follow(o.id, o.works("").Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
@@ -117,8 +117,9 @@ func (f *fleet) followHub(o *owner) {
 	})
 }
 
-// checkObserved holds what a report says it is about against what it is about. Sources of a strict profile count
-// generations by what they hear from their agents.
+// checkObserved checks the observed generation of a report against the value that it reports.
+// Strict sources count generations from the messages of their agents, so reports of a strict
+// profile or a strict agent are not checked.
 func (f *fleet) checkObserved(l *life, obj *workv1.ManifestWork) error {
 	value, _ := reported(obj)
 	if value == "" || f.strict() || l.cluster == strictCluster {
@@ -131,7 +132,8 @@ func (f *fleet) checkObserved(l *life, obj *workv1.ManifestWork) error {
 		}
 	}
 	if value == valueOf(f.t, obj) && observed < obj.Generation && f.steppedBack(&f.ownerOf(l).place) {
-		// An old spec acted in between, so the report is about the same value of before.
+		// An old spec was applied in between, so the report is about an earlier spec with the same
+		// value.
 		f.count.add("excused: report of before an old spec, after a source's clock step", 1)
 		return nil
 	}
@@ -176,7 +178,8 @@ func (f *fleet) checkStatus(l *life, before, obj *workv1.ManifestWork) error {
 	return nil
 }
 
-// reported splits what a work controller reported: the value that it applied, and the number of its report.
+// reported splits the report of a work controller into the applied value and the number of the
+// report.
 func reported(w *workv1.ManifestWork) (value string, number int) {
 	value, n, _ := strings.Cut(applied(w), " ")
 	number, _ = strconv.Atoi(n)
@@ -189,8 +192,8 @@ func (f *fleet) steppedBack(p *place) bool {
 	return p.back
 }
 
-// followSpoke watches an agent's works: they must be of their owners, must not be deleted as long as their owners
-// want them, and have generations as on an API server.
+// followSpoke watches the works of an agent. They must be works of their owners, must not be
+// deleted while their owners want them, and must have generations as on an API server.
 func (f *fleet) followSpoke(c *cluster) {
 	process := c.spoke
 	process.follower = f.follow(c.name, c.works().Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
@@ -201,7 +204,7 @@ func (f *fleet) followSpoke(c *cluster) {
 			if kind == watch.Added && obj.DeletionTimestamp == nil {
 				return fmt.Errorf("it has no manifests")
 			}
-			return nil // only its deletion was heard of
+			return nil // only its deletion was received
 		}
 		value := valueOf(f.t, obj)
 		l := f.lifeOf(value)
@@ -220,10 +223,10 @@ func (f *fleet) followSpoke(c *cluster) {
 	})
 }
 
-// checkGeneration demands that the generation of an object goes up when its spec changes or its
-// deletion begins, and never else: no source here sets a spec to what it was. In a strict profile
-// it may go up as versions do, and where clocks are set with a late message of a dead process,
-// which had counted on.
+// checkGeneration checks that the generation of an object increases only when its spec changes or
+// its deletion begins: no source here sets a spec to an earlier value. There are two exceptions. In
+// a strict profile the generation may increase as versions do. If clocks are set, it may increase
+// with a late message of a dead process, which had a higher count.
 func (f *fleet) checkGeneration(before, obj *workv1.ManifestWork) error {
 	if before == nil || before.UID != obj.UID {
 		return nil
@@ -236,8 +239,9 @@ func (f *fleet) checkGeneration(before, obj *workv1.ManifestWork) error {
 	return nil
 }
 
-// excuse is the second anomaly of the protocol: a late message of a dead process may act once, when the source's clock
-// went back. In the profile ManifestBundle it is enough that the next process counts its versions anew.
+// excuse returns nil if the second anomaly of the protocol explains a violation: a late message of
+// a dead process may act once, if the source's clock went back. In the profile ManifestBundle a
+// restart is enough, because the next process counts its versions from the beginning.
 func (f *fleet) excuse(l *life, what string) error {
 	o := f.ownerOf(l)
 	f.mu.Lock()
@@ -249,8 +253,8 @@ func (f *fleet) excuse(l *life, what string) error {
 	return fmt.Errorf("%s: %+v", what, l)
 }
 
-// inspect looks at the agents' records: versions never go down in a process, and nothing is on its way out in an
-// incarnation that its owner has not deleted.
+// inspect checks the agents' records: versions never decrease in a process, and no work is being
+// deleted in an incarnation that its owner has not deleted.
 func (f *fleet) inspect() {
 	if f.profile.Traits().Strict {
 		return
@@ -259,7 +263,7 @@ func (f *fleet) inspect() {
 		records := work.AgentRecords(c.Agent)
 		f.mu.Lock()
 		for key, r := range records {
-			if old, ok := c.records[key]; ok && r.Version < old.Version && r.UID != "" { // strict sources count anew
+			if old, ok := c.records[key]; ok && r.Version < old.Version && r.UID != "" { // strict sources count from the beginning
 				f.t.Errorf("%s: version %d of %s after %d", c.name, r.Version, key, old.Version)
 			}
 			if l := f.uids[r.UID]; l != nil && r.Leaving && l.ended.IsZero() {

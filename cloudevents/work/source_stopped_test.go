@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestStoppedSource: what is said to a source that has stopped has no effect, and so is an error,
-// with a Store and without.
+// TestStoppedSource: calls of a stopped source have no effect and return an error, with and without
+// a Store.
 func TestStoppedSource(t *testing.T) {
 	for name, store := range map[string]work.Store{"in memory": nil, "with a store": work.NewMemoryStore()} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestStoppedSource(t *testing.T) {
 	}
 }
 
-// TestForgetNoCluster: what cannot be the name of a cluster is a mistake of the caller.
+// TestForgetNoCluster: Forget returns an error for a string that cannot be the name of a cluster.
 func TestForgetNoCluster(t *testing.T) {
 	h, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"})
 	if err != nil {

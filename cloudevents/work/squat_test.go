@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// claims is what some cluster says of a work, whose resource ID it may have guessed.
+// claims publishes a status of a cluster for a work. The cluster may have guessed the resource ID
+// of the work.
 func (s *scene) claims(cluster, id string, edit func(*codec.Status)) {
 	s.t.Helper()
 	status := &codec.Status{
@@ -33,8 +34,8 @@ func (s *scene) claims(cluster, id string, edit func(*codec.Status)) {
 	publish(s, cloudevents.Message{Topic: topic, Event: event})
 }
 
-// TestClusterNamesForeignWork: what one cluster says of the ID of another's work changes nothing for that work, whether
-// its source has it or has forgotten it.
+// TestClusterNamesForeignWork: a message of one cluster with the ID of another cluster's work does
+// not change that work. This also holds if the source has forgotten the work.
 func TestClusterNamesForeignWork(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		t.Run(fmt.Sprintf("known: %t", known), func(t *testing.T) {
@@ -78,8 +79,8 @@ func TestClusterNamesForeignWork(t *testing.T) {
 	}
 }
 
-// TestUnknownWorksAreBounded: a cluster cannot make its source remember any number of works, and
-// what its user deletes is not pushed out by them.
+// TestUnknownWorksAreBounded: the number of unknown works that a cluster can make its source store
+// is bounded. Unknown works do not displace works that the user deletes.
 func TestUnknownWorksAreBounded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const listed = 2000
@@ -106,7 +107,7 @@ func TestUnknownWorksAreBounded(t *testing.T) {
 		}
 		publish(s, cloudevents.Message{Topic: topic, Event: event})
 		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
-			if m.Topic != "/sources/hub/clusters/cluster1/statusresync" { // the honest agent would answer
+			if m.Topic != "/sources/hub/clusters/cluster1/statusresync" { // otherwise the honest agent would answer
 				deliver(m)
 			}
 		})
@@ -122,7 +123,7 @@ func TestUnknownWorksAreBounded(t *testing.T) {
 		}
 		const overBudget = "events_refused_total reason=over_budget"
 		refused := metertest.Values(t, registry)[overBudget]
-		if least := float64(listed + 1 - tombstones); refused < least || refused > least+1 { // maybe the answer to the agent
+		if least := float64(listed + 1 - tombstones); refused < least || refused > least+1 { // the answer to the agent may count too
 			t.Errorf("%v were refused, want %v", refused, least)
 		}
 		most := tombstones
@@ -131,7 +132,7 @@ func TestUnknownWorksAreBounded(t *testing.T) {
 		if items := h.list("cluster1").Items; len(items) != 0 {
 			t.Errorf("the source still has %d works that were deleted", len(items))
 		}
-		// What has gone makes room, also for the 16 KiB that went with the work.
+		// Removed works make room, and so do the 16 KiB of the deleted work.
 		for i := range 20 {
 			s.claims("cluster1", fmt.Sprint("id-", i), func(status *codec.Status) {
 				status.Version = soon()

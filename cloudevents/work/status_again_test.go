@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestStatusAgain: the same status is one update, whoever says it again: the broker, the agent, or its user.
+// TestStatusAgain: a status that is repeated by the broker, the agent or its user is only one
+// update.
 func TestStatusAgain(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})

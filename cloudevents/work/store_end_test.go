@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestStoreHangsAtTheEnd: Start returns in a bounded time, the writes under way fail, and the log says what is not
-// stored.
+// TestStoreHangsAtTheEnd: when the Store hangs, Start returns in a bounded time, the writes in
+// progress fail, and the log names the changes that are not stored.
 func TestStoreHangsAtTheEnd(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string
@@ -43,7 +43,7 @@ func TestStoreHangsAtTheEnd(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- source.Start(ctx) }()
 				s.settle()
-				store.stall() // for good
+				store.stall() // until the end of the test
 				written := make(chan error, 1)
 				go func() {
 					_, err := source.Clientset().WorkV1().ManifestWorks("cluster1").Create(s.t.Context(), newWork("app", "1"), metav1.CreateOptions{})

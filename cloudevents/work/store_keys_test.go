@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// keyStore notes the longest key.
+// keyStore is a store that records the longest key.
 type keyStore struct {
 	work.Store
 	mu      sync.Mutex
@@ -57,8 +57,8 @@ func (s *keyStore) check(t *testing.T, want string) {
 	}
 }
 
-// TestLongIDs: the longest identifiers that the wire has fit into a store. An event with a longer one is refused, and
-// stops nobody's writes.
+// TestLongIDs: the longest identifiers that the wire format allows fit into a store. An event with
+// a longer identifier is refused, and does not block other writes.
 func TestLongIDs(t *testing.T) {
 	inScene(t, func(s *scene) {
 		longest := strings.Repeat("i", codec.MaxIDLength)

@@ -24,7 +24,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// deepWork is a work whose manifest is nested so deep.
+// deepWork returns a work with a manifest of this nesting depth.
 func deepWork(name string, depth int) *workv1.ManifestWork {
 	w := newWork(name, "")
 	w.Spec.Workload.Manifests[0].Raw = deepManifest(depth)
@@ -36,7 +36,8 @@ func deepManifest(depth int) []byte {
 		strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + `}`)
 }
 
-// reloads starts a source and an agent of what the stores have, and expects the works that the two before had.
+// reloads replaces a source and an agent by new ones on the same stores, and checks that they have
+// the same works.
 func reloads(t *testing.T, s *scene, h *hub, a *spoke, atSource, atAgent work.Store) {
 	t.Helper()
 	specs, statuses := h.list("cluster1"), a.list()
@@ -60,8 +61,8 @@ func reloads(t *testing.T, s *scene, h *hub, a *spoke, atSource, atAgent work.St
 	}
 }
 
-// wholeTexts compares manifests as a whole: by the byte, as cmp does it, those of a hundred
-// thousand take most of the test's time.
+// wholeTexts compares manifests as a whole. The comparison by byte, the default of cmp, would take
+// most of the test's time for manifests of a hundred thousand bytes.
 var wholeTexts = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmp.FilterValues(func(a, b []byte) bool { return len(a)+len(b) > 0 }, cmp.Comparer(bytes.Equal)),
@@ -76,7 +77,7 @@ func (a *spoke) list() *workv1.ManifestWorkList {
 	return list
 }
 
-// TestDepth: a manifest is refused from the depth on at which a record of it could not be read.
+// TestDepth: a manifest is refused if it is nested so deep that its record could not be read.
 func TestDepth(t *testing.T) {
 	inScene(t, func(s *scene) {
 		atSource, atAgent := work.NewMemoryStore(), work.NewMemoryStore()
@@ -98,7 +99,7 @@ func TestDepth(t *testing.T) {
 			refused(err)
 		}
 		quoted := newWork("quoted", strings.Repeat(`[{"\`, 20_000))
-		h.create("cluster1", quoted) // brackets in strings nest nothing
+		h.create("cluster1", quoted) // brackets in strings do not nest
 		s.settle()
 		if got := a.get("deepest").Spec.Workload.Manifests[0].Raw; len(got) != len(deepManifest(codec.MaxManifestDepth)) {
 			t.Errorf("the agent has %d bytes", len(got))
@@ -163,8 +164,8 @@ func TestYears(t *testing.T) {
 	})
 }
 
-// TestWhatIsAcceptedLoads: sources and agents can start again with whatever they have accepted, from their clientsets
-// and from the wire.
+// TestWhatIsAcceptedLoads: sources and agents can restart with all data that they have accepted,
+// from their clientsets and from the wire.
 func TestWhatIsAcceptedLoads(t *testing.T) {
 	for seed := range int64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -192,7 +193,7 @@ func TestWhatIsAcceptedLoads(t *testing.T) {
 	}
 }
 
-// anyWrites makes writes of which many are to be refused.
+// anyWrites makes random writes. Many of them must be refused.
 type anyWrites struct {
 	*scene
 	h                  *hub
@@ -237,7 +238,7 @@ func (w *anyWrites) create(name string) {
 	}
 	_, err := w.h.works("cluster1").Create(w.t.Context(), obj, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		obj.DeletionTimestamp = nil // or none would be accepted
+		obj.DeletionTimestamp = nil // otherwise no update would be accepted
 		_, err = w.h.works("cluster1").Update(w.t.Context(), obj, metav1.UpdateOptions{})
 	}
 	if err == nil {
@@ -245,7 +246,7 @@ func (w *anyWrites) create(name string) {
 	}
 }
 
-// spec sends the agent a spec as some source.
+// spec sends a spec of another source to the agent.
 func (w *anyWrites) spec(name string) {
 	spec := &codec.Spec{
 		Header:  codec.Header{ID: "1", Source: "wild", Cluster: "cluster1", Time: time.Now()},
@@ -257,7 +258,7 @@ func (w *anyWrites) spec(name string) {
 	w.send(spec)
 }
 
-// status sends the source a status as the agent of a cluster that has another work of this name.
+// status sends a status to the source. It is about an existing work if the source has works.
 func (w *anyWrites) status(name string) {
 	status := &codec.Status{
 		Header:     codec.Header{ID: "1", Source: "hub", Cluster: "cluster1", Agent: "wild", Time: time.Now()},
@@ -275,7 +276,7 @@ func (w *anyWrites) status(name string) {
 
 func (w *anyWrites) send(m codec.Message) {
 	topic, e, err := codec.ManifestWork.Encode(m)
-	if err == nil { // else a peer would have to be broken in another way
+	if err == nil { // messages that cannot be encoded are not tested here
 		publish(w.scene, cloudevents.Message{Topic: topic, Event: e})
 	}
 }

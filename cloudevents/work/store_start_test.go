@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// slowStart is a Store whose Load is what a database does that is starting up.
+// slowStart is a Store with a Load that calls load first, like a database that is starting up.
 type slowStart struct {
 	*work.MemoryStore
 	load func() error
@@ -30,7 +30,7 @@ func (s *slowStart) Load(ctx context.Context, f func(string, []byte) error) erro
 	return s.MemoryStore.Load(ctx, f)
 }
 
-// constructors make a client on a Store, with metrics.
+// constructors create a source or an agent on a Store, with metrics.
 var constructors = map[string]func(cloudevents.Transport, work.Store, prometheus.Registerer) error{
 	"NewSource": func(t cloudevents.Transport, s work.Store, r prometheus.Registerer) error {
 		_, err := work.NewSource(t, work.SourceOptions{SourceID: "hub", Store: s, MetricsRegisterer: r})
@@ -42,8 +42,8 @@ var constructors = map[string]func(cloudevents.Transport, work.Store, prometheus
 	},
 }
 
-// TestConstructorFailsOnItsStore: an attempt whose Store cannot be read leaves nothing behind that
-// is in the way of the next.
+// TestConstructorFailsOnItsStore: a constructor that cannot read its Store leaves no state that
+// blocks the next attempt.
 func TestConstructorFailsOnItsStore(t *testing.T) {
 	for name, construct := range constructors {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,8 @@ func TestConstructorFailsOnItsStore(t *testing.T) {
 	}
 }
 
-// TestScrapeWhileTheStoreLoads: a Store may take long to be read, and what else is in the registry is wanted meanwhile.
+// TestScrapeWhileTheStoreLoads: the registry can be gathered while a Store loads, because it may
+// have other metrics and the load may take long.
 func TestScrapeWhileTheStoreLoads(t *testing.T) {
 	for name, construct := range constructors {
 		t.Run(name, func(t *testing.T) {

@@ -31,12 +31,12 @@ func TestMemoryStore(t *testing.T) {
 	})
 }
 
-// faultyStore is a store whose writes wait or fail while somebody wants them to.
+// faultyStore is a store with writes that wait or fail on request.
 type faultyStore struct {
 	*work.MemoryStore
 	mu   sync.Mutex
 	fail error
-	gate chan struct{} // closed while writes go on
+	gate chan struct{} // closed while writes do not wait
 }
 
 func newFaultyStore() *faultyStore {
@@ -69,7 +69,7 @@ func (s *faultyStore) setFail(err error) {
 	s.fail = err
 }
 
-// stall makes writes wait until the function that it returns is called.
+// stall makes writes wait until the returned function is called.
 func (s *faultyStore) stall() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +98,8 @@ func (s *faultyShared) ApplyIf(ctx context.Context, condition work.Change, chang
 	return s.MemoryStore.ApplyIf(ctx, condition, changes)
 }
 
-// TestSourceContinues: a source that restarts with its store has everything at once, as an API server would, and
-// its clients' resourceVersions still hold.
+// TestSourceContinues: a source that restarts with its store has all its works immediately, as an
+// API server would. The resourceVersions of its clients stay valid.
 func TestSourceContinues(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -160,7 +160,8 @@ func (h *hub) list(cluster string) *workv1.ManifestWorkList {
 	return list
 }
 
-// TestInventoryIsKept: what a complete source does not know is deleted also after its restart with a store.
+// TestInventoryIsKept: a source with a complete inventory deletes unknown works, also after a
+// restart with its store.
 func TestInventoryIsKept(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -170,7 +171,7 @@ func TestInventoryIsKept(t *testing.T) {
 		s.settle()
 		h.kill()
 		rogue := func(name string) {
-			r := s.source(work.SourceOptions{}) // an earlier process, as far as the agent can tell
+			r := s.source(work.SourceOptions{}) // for the agent, this is an earlier process
 			r.create("cluster1", newWork(name, "1"))
 			s.settle()
 			a.setFinalizers(name, workv1.ManifestWorkFinalizer)
@@ -210,8 +211,8 @@ func TestInventoryIsKept(t *testing.T) {
 	})
 }
 
-// TestAgentContinues: an agent that restarts with its store lists its works without a broker, keeps what was set on
-// the cluster, and tells what it could not tell before.
+// TestAgentContinues: an agent that restarts with its store lists its works without a broker, and
+// keeps the metadata set on the cluster. It sends reports that it could not send before.
 func TestAgentContinues(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -249,7 +250,7 @@ func TestAgentContinues(t *testing.T) {
 	})
 }
 
-// TestStoreFirst: nothing is published, acknowledged or returned before it is stored.
+// TestStoreFirst: a change is stored before it is published, acknowledged or returned.
 func TestStoreFirst(t *testing.T) {
 	inScene(t, func(s *scene) {
 		hubStore, spokeStore := newFaultyStore(), newFaultyStore()
@@ -296,7 +297,8 @@ func TestStoreFirst(t *testing.T) {
 	})
 }
 
-// TestStoreFails: a write that cannot be stored says so, and is made when the store works again.
+// TestStoreFails: a write that cannot be stored returns an error. The change is stored and
+// published when the store works again.
 func TestStoreFails(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := newFaultyStore()
@@ -324,7 +326,7 @@ func TestStoreFails(t *testing.T) {
 }
 
 // TestReceivedIsStoredOrComesAgain: an event that cannot be stored is not acknowledged, and the
-// connection ends, so that it is told anew.
+// connection ends. The event is then sent again.
 func TestReceivedIsStoredOrComesAgain(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := newFaultyStore()
@@ -348,8 +350,8 @@ func TestReceivedIsStoredOrComesAgain(t *testing.T) {
 	})
 }
 
-// TestRecordsDoNotChange: what the journal got of a work stays as it is, since it is encoded later,
-// while the work goes on.
+// TestRecordsDoNotChange: a record that was given to the journal does not change. It is encoded
+// later, while its work changes.
 func TestRecordsDoNotChange(t *testing.T) {
 	inScene(t, func(s *scene) {
 		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})

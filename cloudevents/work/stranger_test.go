@@ -10,8 +10,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestSameSourceID: a source that deletes what it does not know says so, in a line a minute for
-// each cluster: that is what happens to the works of another source that was given the same ID.
+// TestSameSourceID: a source that deletes unknown works logs this, at most one line a minute for
+// each cluster. The works may belong to another source with the same ID.
 func TestSameSourceID(t *testing.T) {
 	inScene(t, func(s *scene) {
 		first := s.source(work.SourceOptions{})

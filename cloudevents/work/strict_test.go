@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// A strict peer knows the attributes of the enhancement alone: no UIDs, no sequences, no sessions, no scopes.
+// A strict peer has only the attributes of the enhancement: no UIDs, sequences, sessions or scopes.
 
 // sendStrict publishes a message that a strict peer could have sent.
 func (s *scene) sendStrict(m codec.Message) {
@@ -33,7 +33,7 @@ func (s *scene) sendStrict(m codec.Message) {
 	publish(s, cloudevents.Message{Topic: topic, Event: event})
 }
 
-// strictReport is a strict agent's status of the hub's work on cluster1.
+// strictReport returns a strict agent's status of a work of the source "hub" on cluster1.
 func strictReport(name string, version int64, at time.Time, message string) *codec.Status {
 	return &codec.Status{
 		Header:  codec.Header{Source: "hub", Cluster: "cluster1", Agent: "strict-agent", Time: at.UTC()},
@@ -48,8 +48,8 @@ func appliedStatus(message string) *workv1.ManifestWorkStatus {
 	}}}
 }
 
-// TestStrictStatusesByTime: a strict agent's statuses are ordered by the times of their events, which may be
-// equal where they are whole seconds.
+// TestStrictStatusesByTime: the statuses of a strict agent are ordered by the times of their
+// events. These times may be equal if they are whole seconds.
 func TestStrictStatusesByTime(t *testing.T) {
 	tests := []struct {
 		name string
@@ -79,8 +79,8 @@ func TestStrictStatusesByTime(t *testing.T) {
 	}
 }
 
-// TestStrictSpecsByTime: what a strict source said last wins, also where it counts its versions anew while a
-// deletion is under way.
+// TestStrictSpecsByTime: the last event of a strict source wins, even if the source counts its
+// versions from the beginning while a deletion is in progress.
 func TestStrictSpecsByTime(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(work.AgentOptions{})
@@ -109,9 +109,9 @@ func TestStrictSpecsByTime(t *testing.T) {
 	})
 }
 
-// TestUnknownWorkOfStrictAgent: a source with a complete inventory requests the status of an unknown
-// work that a strict agent lists, since only that tells whether the work is the source's. A replica
-// does so at once, because it does not check for other processes before.
+// TestUnknownWorkOfStrictAgent: a source with a complete inventory requests the status of an
+// unknown work that a strict agent lists. Only the status shows whether the work belongs to the
+// source. A replica does so immediately, because it does not check for other processes before.
 func TestUnknownWorkOfStrictAgent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{SharedGroup: "hubs", Store: work.NewMemoryStore()})
@@ -143,7 +143,7 @@ func TestUnknownWorkOfStrictAgent(t *testing.T) {
 	})
 }
 
-// logged starts a process with a logger of its own.
+// logged starts a process with its own logger.
 type logged struct {
 	starter
 	logger klog.Logger
@@ -153,14 +153,15 @@ func (l logged) Start(ctx context.Context) error {
 	return l.starter.Start(klog.NewContext(ctx, l.logger))
 }
 
-// runLogged is run with a log, which the function that it returns tells.
+// runLogged is run with a log. The returned function returns the text of the log.
 func (s *scene) runLogged(p starter) (*process, func() string) {
 	logger := ktesting.NewLogger(s.t, ktesting.NewConfig(ktesting.BufferLogs(true), ktesting.Verbosity(0)))
 	return s.run(logged{p, logger}), func() string { return logger.GetSink().(ktesting.Underlier).GetBuffer().String() }
 }
 
-// TestRequestsForOthers: requests to a strict cluster go to the topic that all agents read, and several sources
-// may use one broker: an agent that they are not for leaves them alone and does not log them as errors.
+// TestRequestsForOthers: an agent ignores requests for other agents and does not log them as
+// errors. It receives them because requests to a strict cluster use the topic that all agents read,
+// and several sources may use one broker.
 func TestRequestsForOthers(t *testing.T) {
 	inScene(t, func(s *scene) {
 		agent, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "cluster2", Sources: []string{"hub"}})

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// spanKey is where a tracing library would keep the span of a context.
+// spanKey is the context key for a span, as in a tracing library.
 type spanKey struct{}
 
 // span returns a context with a trace and its traceparent.
@@ -29,7 +29,8 @@ func spanOf(ctx context.Context) string {
 	return id
 }
 
-// TestTraces: each write's trace arrives with what was written, in both directions and both formats.
+// TestTraces: the trace of each write arrives with the written work or status, in both directions
+// and both formats.
 func TestTraces(t *testing.T) {
 	for _, profile := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
 		for _, own := range []bool{true, false} {
@@ -77,7 +78,7 @@ func tracesTravel(s *scene, profile codec.Profile, own bool) {
 	}
 	expect("created and applied", created, applied)
 
-	h.setValue("cluster1", "web", "2") // with no trace
+	h.setValue("cluster1", "web", "2") // without a trace
 	s.settle()
 	a.report("web", "2")
 	expect("written without a trace", "", "")
@@ -91,7 +92,7 @@ func tracesTravel(s *scene, profile codec.Profile, own bool) {
 	expect("gone", "", "")
 }
 
-// TestBadTraces: what is no traceparent does not travel.
+// TestBadTraces: an invalid traceparent is not sent.
 func TestBadTraces(t *testing.T) {
 	for _, bad := range []string{"x", "00-1-2-01", "00-" + string(make([]byte, 32)) + "-0000000000000001-01", "\xff", "00-00000000000000000000000000000001-0000000000000001-01\n"} {
 		inScene(t, func(s *scene) {

@@ -23,7 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestOptionsAreChecked: each bad option is named.
+// TestOptionsAreChecked: the error names the invalid option.
 func TestOptionsAreChecked(t *testing.T) {
 	source := func(o work.SourceOptions) error {
 		_, err := work.NewSource(memory.New().Transport(), o)
@@ -67,8 +67,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestManySources: an agent serves all sources, each sees its own works only, and no resync of one touches the
-// works of another.
+// TestManySources: an agent serves all sources. Each source sees only its own works, and a resync
+// of one source does not change the works of another.
 func TestManySources(t *testing.T) {
 	inScene(t, func(s *scene) {
 		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
@@ -84,7 +84,7 @@ func TestManySources(t *testing.T) {
 			t.Errorf("statuses %q", got)
 		}
 		one.kill()
-		three := s.source(work.SourceOptions{SourceID: "one"}) // restarted, with nothing
+		three := s.source(work.SourceOptions{SourceID: "one"}) // restarted, without works
 		if err := three.InventoryComplete(s.t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,8 @@ func TestManySources(t *testing.T) {
 	})
 }
 
-// TestNameConflict: the first source keeps the name, the other is told, and served when the name is free.
+// TestNameConflict: the first source keeps the name. The other source receives a condition, and its
+// work is applied when the name is free.
 func TestNameConflict(t *testing.T) {
 	inScene(t, func(s *scene) {
 		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
@@ -136,8 +137,8 @@ func conditionOf(w *workv1.ManifestWork, kind string) string {
 	return ""
 }
 
-// TestInvalidSpec: a spec that the agent cannot read is reported, the last good one stays, and the next good
-// one heals it.
+// TestInvalidSpec: a spec that the agent cannot read is reported, and the last valid spec stays
+// applied. The next valid spec ends the condition.
 func TestInvalidSpec(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -181,15 +182,15 @@ func TestInvalidSpec(t *testing.T) {
 	})
 }
 
-// TestTooLarge: what the broker will not take is refused by the write; what was queued before the limit was
-// known gets a condition.
+// TestTooLarge: a write that exceeds the broker's limit is refused. A work that was queued before
+// the limit was known gets a condition.
 func TestTooLarge(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.SetMaxPacketSize(4000)
 		s.bus.Disconnect()
 		h := s.source(work.SourceOptions{})
 		large := newWork("large", strings.Repeat("x", 4000))
-		h.create("cluster1", large) // nothing is known of the broker yet
+		h.create("cluster1", large) // the limit of the broker is not known yet
 		s.bus.Reconnect()
 		s.settle()
 		if got := conditionOf(h.get("cluster1", "large"), workv1.WorkDegraded); got != "True TooLarge" {
@@ -212,7 +213,7 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
-// TestForget gives up on a cluster that does not come back.
+// TestForget forgets a cluster that does not return.
 func TestForget(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -245,8 +246,8 @@ func TestForget(t *testing.T) {
 	})
 }
 
-// TestAgentMetadata: the source's changes win, the agent's own keys and finalizers stay, the spec is not the
-// agent's to change.
+// TestAgentMetadata: changes of the source win, the agent keeps its own keys and finalizers, and
+// the agent cannot change the spec.
 func TestAgentMetadata(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -289,12 +290,12 @@ func TestAgentMetadata(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestLateEvent: a spec from before this agent process is not taken for news: the source is asked first.
+// TestLateEvent: an agent does not apply a spec from before its start. It asks the source first.
 func TestLateEvent(t *testing.T) {
 	inScene(t, func(s *scene) { lateEvent(s, func(*hub) {}) })
 }
 
-// lateEvent deletes a work, and then sends the event of its creation once more, to an agent that starts anew.
+// lateEvent deletes a work, and then sends the event of its creation again to a restarted agent.
 func lateEvent(s *scene, begin func(*hub)) {
 	s.t.Helper()
 	h := s.source(work.SourceOptions{})
@@ -344,7 +345,8 @@ func publish(s *scene, m cloudevents.Message) {
 	}
 }
 
-// TestForeignEvents: what contradicts its topic, or is for somebody else, changes nothing.
+// TestForeignEvents: an event that contradicts its topic, or that is not for this agent, changes
+// nothing.
 func TestForeignEvents(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -366,8 +368,8 @@ func TestForeignEvents(t *testing.T) {
 			publish(s, cloudevents.Message{Topic: strings.Replace(topic, "/sources/evil/", "/sources/hub/", 1), Event: event})
 		}
 		forge("other", "cluster1", "app", func(*codec.Spec) {})                                 // not in Sources
-		forge("evil", "cluster1", "app", func(*codec.Spec) {})                                  // on the hub's topic
-		forge("hub", "cluster1", "app", func(s *codec.Spec) { s.Version = 1<<63 - 1 })          // exhausts the numbers
+		forge("evil", "cluster1", "app", func(*codec.Spec) {})                                  // on the topic of the source hub
+		forge("hub", "cluster1", "app", func(s *codec.Spec) { s.Version = 1<<63 - 1 })          // exhausts the versions
 		forge("hub", "cluster1", "app", func(s *codec.Spec) { s.UID, s.ResourceID = "", "id" }) // a strict peer's work of that name
 		s.settle()
 		if got := a.get("app"); got.ResourceVersion != before || valueOf(t, got) != "1" {
@@ -376,8 +378,8 @@ func TestForeignEvents(t *testing.T) {
 	})
 }
 
-// TestResyncInterval: what the broker lost is found without a reconnect, in both directions, and a resync of
-// what is equal moves no spec and no status.
+// TestResyncInterval: messages that the broker lost are repaired without a reconnect, in both
+// directions. A resync of equal states sends no spec and no status.
 func TestResyncInterval(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{ResyncInterval: time.Minute})

@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// forbidding is a transport whose broker refuses what is published on topics with a text in them.
+// forbidding is a transport to a broker that refuses messages on topics that contain a text.
 type forbidding struct {
 	cloudevents.Transport
 
@@ -37,14 +37,14 @@ func (f *forbidding) Connect(ctx context.Context, o cloudevents.ConnectOptions) 
 	return &forbiddingConn{conn, f}, nil
 }
 
-// forbid refuses from now on; "" refuses nothing.
+// forbid sets the text of refused topics. An empty text refuses no messages.
 func (f *forbidding) forbid(text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forbidden, f.refused = text, 0
 }
 
-// refusals counts since forbid.
+// refusals returns the number of refusals since forbid.
 func (f *forbidding) refusals() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *forbiddingConn) Publish(ctx context.Context, m cloudevents.Message, don
 	return c.Conn.Publish(ctx, m, done)
 }
 
-// where the request of each role goes that everything begins with.
+// beginnings are the topics of the first request of each role.
 var beginnings = []struct {
 	name, agent, source string
 	profile             codec.Profile
@@ -81,10 +81,9 @@ var beginnings = []struct {
 	{"ManifestBundle", "sources/hub/clusters/cluster1/agentevents", "sources/hub/sourcebroadcast", codec.ManifestBundle, []string{"hub"}},
 }
 
-// TestAgentThatMayNotAsk: an agent that the broker does not let ask for its works has heard
-// nothing, however long it waits. Its user must not take that for nothing being there, or it would
-// remove what works have brought. When the broker's rules are mended, it goes on without another
-// connection.
+// TestAgentThatMayNotAsk: an agent that the broker does not permit to request its works does not
+// end its initial sync. Otherwise its user would treat all works as deleted and remove what they
+// have applied. When the broker's rules are corrected, the agent continues on the same connection.
 func TestAgentThatMayNotAsk(t *testing.T) {
 	for _, tt := range beginnings {
 		t.Run(tt.name, func(t *testing.T) {
@@ -109,7 +108,7 @@ func TestAgentThatMayNotAsk(t *testing.T) {
 				if err := a.Readyz(nil); !errors.Is(err, errForbidden) {
 					t.Errorf("the cause is lost in %v", err)
 				}
-				if n := f.refusals(); n > 1000 { // of one request: those before it are given up
+				if n := f.refusals(); n > 1000 { // only the latest request is retried
 					t.Errorf("%d refusals in an hour", n)
 				}
 				f.forbid("")
@@ -127,7 +126,7 @@ func TestAgentThatMayNotAsk(t *testing.T) {
 	}
 }
 
-// TestSourceThatMayNotAsk: as an agent. What it may not send to one cluster does not count.
+// TestSourceThatMayNotAsk: the same for a source. A refused message to one cluster does not count.
 func TestSourceThatMayNotAsk(t *testing.T) {
 	for _, tt := range beginnings {
 		t.Run(tt.name, func(t *testing.T) {

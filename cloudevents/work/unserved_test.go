@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestSourceNotServedAnyMore: works of a source that was taken off Sources stay, and so do their
-// names, until that source deletes them. The agent's log says so.
+// TestSourceNotServedAnyMore: the works of a source that was removed from Sources stay, and keep
+// their names, until that source deletes them. The agent logs this.
 func TestSourceNotServedAnyMore(t *testing.T) {
 	tests := []struct {
 		name string

@@ -22,13 +22,13 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// soon is a version or sequence that a peer may show: its clock is an hour ahead.
+// soon returns a version or sequence that a peer may send: its clock is an hour ahead.
 func soon() int64 { return time.Now().Add(time.Hour).UnixMilli() << 20 }
 
-// late is a version or sequence that no peer may show: its clock is two days ahead.
+// late returns a version or sequence that a peer must not send: its clock is two days ahead.
 func late() int64 { return time.Now().Add(48*time.Hour).UnixMilli() << 20 }
 
-// sends publishes a message as if a peer had.
+// sends publishes a message as a peer would.
 func (s *scene) sends(profile codec.Profile, m codec.Message) {
 	s.t.Helper()
 	topic, event, err := profile.Encode(m)
@@ -38,7 +38,8 @@ func (s *scene) sends(profile codec.Profile, m codec.Message) {
 	publish(s, cloudevents.Message{Topic: topic, Event: event})
 }
 
-// TestNumbersOutOfRangeAreRefused: no version and no sequence that is more than a day ahead changes anything.
+// TestNumbersOutOfRangeAreRefused: a version or sequence that is more than a day ahead changes
+// nothing.
 func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 	inScene(t, func(s *scene) {
 		onHub, onSpoke := prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
@@ -95,7 +96,8 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 	})
 }
 
-// poison sets members of all records of a store as an earlier release may have left them.
+// poison sets members of all records of a store with a prefix, to values that an earlier release
+// may have stored.
 func poison(t *testing.T, store work.Store, prefix string, numbers map[string]any) {
 	t.Helper()
 	var changes []work.Change
@@ -129,8 +131,8 @@ func poison(t *testing.T, store work.Store, prefix string, numbers map[string]an
 	}
 }
 
-// TestStoresOutOfRangeHeal: numbers that an earlier release let into a Store, of the source or of
-// the agent, keep neither statuses nor updates nor deletions away once an honest peer connects.
+// TestStoresOutOfRangeHeal: out-of-range numbers that an earlier release stored, for the source or
+// the agent, do not block statuses, updates or deletions after an honest peer connects.
 func TestStoresOutOfRangeHeal(t *testing.T) {
 	stores := map[string]func(*testing.T) work.Store{
 		"memory": func(*testing.T) work.Store { return work.NewMemoryStore() },
@@ -202,8 +204,8 @@ func TestStoresOutOfRangeHeal(t *testing.T) {
 	}
 }
 
-// TestClockThatRanAhead: what a source or an agent has numbered while its clock was two days ahead
-// is numbered again when the clock is right.
+// TestClockThatRanAhead: numbers that a source or an agent gave while its clock was two days ahead
+// are replaced when the clock is right.
 func TestClockThatRanAhead(t *testing.T) {
 	for _, at := range []string{"source", "agent"} {
 		t.Run(at, func(t *testing.T) {
@@ -239,7 +241,8 @@ func TestClockThatRanAhead(t *testing.T) {
 	}
 }
 
-// TestBundleNumbersOutOfRange: an agent of another SDK cannot exhaust the versions of a work, nor hide its statuses.
+// TestBundleNumbersOutOfRange: an agent of another SDK cannot exhaust the versions of a work or
+// hide its statuses.
 func TestBundleNumbersOutOfRange(t *testing.T) {
 	inScene(t, func(s *scene) {
 		registry := prometheus.NewPedanticRegistry()
@@ -274,7 +277,8 @@ func TestBundleNumbersOutOfRange(t *testing.T) {
 	})
 }
 
-// TestBundleStoreOutOfRangeHeals: versions that an earlier release let agents exhaust are counted again.
+// TestBundleStoreOutOfRangeHeals: versions that agents could exhaust in an earlier release are
+// counted again.
 func TestBundleStoreOutOfRangeHeals(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options, store := bundleSource, work.NewMemoryStore()
@@ -300,7 +304,8 @@ func TestBundleStoreOutOfRangeHeals(t *testing.T) {
 	})
 }
 
-// TestGoneOlderThanDeletion: a gone about an earlier deletion of the same work does not end the present one.
+// TestGoneOlderThanDeletion: a gone of an earlier deletion of the same work does not end the
+// current deletion.
 func TestGoneOlderThanDeletion(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})

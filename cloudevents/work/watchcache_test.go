@@ -18,9 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestMemoryIsGivenBack: of 10,000 works of 10 KiB that were created, reported on and removed,
-// nothing but what the agent remembers of each is left six minutes later, although nothing happens
-// meanwhile.
+// TestMemoryIsGivenBack: 10,000 works of 10 KiB are created, reported on and removed. Six minutes
+// later only the agent's tombstones remain in memory, although no event occurs meanwhile.
 func TestMemoryIsGivenBack(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{Sources: []string{"hub"}})
@@ -56,13 +55,13 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestListsByNameDoNotDelayWrites: a client that lists by name in a loop, in a namespace with
-// 100,000 works, does not hold up writes more than one that lists elsewhere.
+// TestListsByNameDoNotDelayWrites: a client lists by name in a loop, in a namespace with 100,000
+// works. It does not delay writes more than a client that lists from another source.
 func TestListsByNameDoNotDelayWrites(t *testing.T) {
 	const works = 100_000
 	source, elsewhere := sourceWith(t, works), sourceWith(t, 100)
 	var calm, busy time.Duration
-	for range 3 { // others use the machine
+	for range 3 { // other programs use the machine
 		calm, busy = writesWhileListing(t, source, elsewhere), writesWhileListing(t, source, source)
 		if busy <= max(5*time.Millisecond, 3*calm) || raceDetector {
 			return
@@ -87,7 +86,8 @@ func sourceWith(t *testing.T, works int) *work.Source {
 	return source
 }
 
-// writesWhileListing returns how long writes take at p99, one each millisecond, while a client lists by name.
+// writesWhileListing returns the p99 duration of writes, one each millisecond, while a client lists
+// by name.
 func writesWhileListing(t *testing.T, source, listed *work.Source) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -25,7 +25,7 @@ import (
 )
 
 // TestWritesWhileStartEnds: a write that has returned nil when the context of Start ends is
-// published, or stored where there is a Store; every other write fails.
+// published, or stored if the source has a Store. Every other write fails.
 func TestWritesWhileStartEnds(t *testing.T) {
 	for name, store := range map[string]func() *work.MemoryStore{
 		"in memory":    func() *work.MemoryStore { return nil },
@@ -43,8 +43,8 @@ func TestWritesWhileStartEnds(t *testing.T) {
 	}
 }
 
-// writeWhileStartEnds has eight writers create works of a source that stops a while after it is
-// connected. It returns the works that were accepted and are nowhere.
+// writeWhileStartEnds runs eight writers that create works of a source. The source stops a while
+// after it is connected. It returns the accepted works that are neither published nor stored.
 func writeWhileStartEnds(t *testing.T, store *work.MemoryStore, after time.Duration) (lost []string, accepted int) {
 	t.Helper()
 	bus := memory.New()
@@ -119,11 +119,11 @@ func writeWhileStartEnds(t *testing.T, store *work.MemoryStore, after time.Durat
 	return lost, accepted
 }
 
-// hangingStore blocks in Apply until it is let go, also after the end of the context.
+// hangingStore blocks in Apply until letGo is closed, even after the context has ended.
 type hangingStore struct {
 	*work.MemoryStore
 	hangs   atomic.Bool
-	under   atomic.Int32 // calls under way
+	under   atomic.Int32 // calls in progress
 	most    atomic.Int32
 	letGo   chan struct{}
 	entered chan struct{} // has a token when Apply was called
@@ -142,8 +142,9 @@ func (s *hangingStore) Apply(ctx context.Context, changes []work.Change) error {
 	return s.MemoryStore.Apply(ctx, changes)
 }
 
-// TestWriteObeysItsContext: a write returns when its context ends, also the one that has begun to write to a Store that
-// hangs. The error reports that the change is not stored yet, and the change is stored once the Store answers.
+// TestWriteObeysItsContext: a write returns when its context ends, even if it has begun to write to
+// a Store that hangs. The error reports that the change is not stored yet, and the change is stored
+// once the Store answers.
 func TestWriteObeysItsContext(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := &hangingStore{MemoryStore: work.NewMemoryStore(), letGo: make(chan struct{}), entered: make(chan struct{}, 1)}
@@ -179,7 +180,7 @@ func TestWriteObeysItsContext(t *testing.T) {
 					}
 					var status *apierrors.StatusError
 					if apierrors.IsAlreadyExists(err) || err == nil && name == "delete" {
-						return // the other one has done it
+						return // the other write has made the change
 					}
 					if !errors.Is(err, cause) || !apierrors.IsTimeout(err) || !errors.As(err, &status) ||
 						!strings.Contains(err.Error(), "made in memory but is not stored yet") {
@@ -202,9 +203,8 @@ func TestWriteObeysItsContext(t *testing.T) {
 	})
 }
 
-// TestRepeatedWriteWaitsForTheStore: a controller repeats a write after a Timeout. There is nothing
-// to change then, but the first change is not stored yet, so the repetition returns no success
-// either.
+// TestRepeatedWriteWaitsForTheStore: a controller repeats a write after a Timeout. The repetition
+// changes nothing, but it must not succeed while the first change is not stored.
 func TestRepeatedWriteWaitsForTheStore(t *testing.T) {
 	newStore := func() *hangingStore {
 		return &hangingStore{MemoryStore: work.NewMemoryStore(), letGo: make(chan struct{}), entered: make(chan struct{}, 1)}

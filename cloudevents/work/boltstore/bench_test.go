@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 )
 
-// BenchmarkCreate is a source whose works go to the disk before Create returns, by how many write at once: they share
-// transactions.
+// BenchmarkCreate measures a source with works that are on the disk before Create returns.
+// Concurrent writers share transactions.
 func BenchmarkCreate(b *testing.B) {
 	for _, writers := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -48,7 +48,7 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad is the start of a source with works in its store.
+// BenchmarkLoad measures the creation of a source with works in its store.
 func BenchmarkLoad(b *testing.B) {
 	for _, n := range []int{1_000, 10_000} {
 		b.Run(fmt.Sprintf("works=%d", n), func(b *testing.B) {
@@ -67,7 +67,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// fill writes the works of a source through a store in memory, and so in one transaction.
+// fill creates the works of a source in a memory store, and copies them in one transaction.
 func fill(b *testing.B, store *boltstore.Store, n int) {
 	b.Helper()
 	kept := work.NewMemoryStore()

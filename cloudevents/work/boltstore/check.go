@@ -13,19 +13,19 @@ import (
 	"os"
 )
 
-// bbolt maps the file into memory and trusts what it finds there: where a page is missing or is not what it should be,
-// the process ends with a fault or a panic that nobody can recover from. So the file is read once before, by the few
-// rules that its pages follow.
+// bbolt maps the file into memory and trusts its content. A missing or invalid page ends the
+// process with a fault, or with a panic that cannot be recovered. So the whole file is read once
+// before bbolt uses it, and checked against the few rules of its pages.
 
-// What bbolt has in its files. Numbers are in the machine's order of bytes.
+// The format of bbolt's files. Numbers have the byte order of the machine.
 const (
 	magic   = 0xED0CDAED
 	version = 2
 
-	headerSize  = 16 // of a page: id, flags, count, overflow
+	headerSize  = 16 // of a page: ID, flags, count, overflow
 	metaSize    = 64
 	elementSize = 16 // of a key on a page
-	bucketSize  = 16 // of what a bucket has in its parent: root page, sequence
+	bucketSize  = 16 // of a bucket in its parent: root page, sequence
 
 	flagBranch   = 0x01
 	flagLeaf     = 0x02
@@ -35,21 +35,22 @@ const (
 
 	noFreelist = ^uint64(0)
 
-	// The second meta page begins after the first, whose size is unknown where that is damaged.
+	// The second meta page begins after the first page. If the first meta page is damaged, its size
+	// is unknown.
 	leastPage, mostPage = 1 << 10, 1 << 25
 
 	// mostLevels is far above the height of any tree that fits on a disk.
 	mostLevels = 64
 )
 
-// meta is a page that says where everything else is. There are two, written in turn.
+// meta is a page with the positions of the other parts. A file has two, written in turn.
 type meta struct {
 	pageSize              int64
 	root, freelist, pages uint64
 	tx                    uint64
 }
 
-// checker reads a file. Its methods return what is wrong.
+// checker reads a file. Its methods return [ErrDamaged] with the reason, or the error of the file.
 type checker struct {
 	file io.ReaderAt
 	meta
@@ -85,7 +86,7 @@ func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }
 
-// readMeta returns the meta page that counts.
+// readMeta returns the valid meta page with the latest transaction.
 func readMeta(file io.ReaderAt) (newest meta, err error) {
 	found := false
 	take := func(at int64) error {
@@ -114,7 +115,7 @@ func readMeta(file io.ReaderAt) (newest meta, err error) {
 	return newest, nil
 }
 
-// metaAt reads one meta page, if there is a valid one.
+// metaAt reads one meta page. ok is false if it is not valid.
 func metaAt(file io.ReaderAt, at int64) (m meta, ok bool, err error) {
 	page := make([]byte, headerSize+metaSize)
 	if _, err := file.ReadAt(page, at); errors.Is(err, io.EOF) {
@@ -124,7 +125,7 @@ func metaAt(file io.ReaderAt, at int64) (m meta, ok bool, err error) {
 	}
 	b, n := page[headerSize:], binary.NativeEndian
 	sum := fnv.New64a()
-	_, _ = sum.Write(b[:metaSize-8]) // it never fails
+	_, _ = sum.Write(b[:metaSize-8]) // a hash never returns an error
 	m = meta{
 		pageSize: int64(n.Uint32(b[8:])), root: n.Uint64(b[16:]),
 		freelist: n.Uint64(b[32:]), pages: n.Uint64(b[40:]), tx: n.Uint64(b[48:]),
@@ -134,7 +135,7 @@ func metaAt(file io.ReaderAt, at int64) (m meta, ok bool, err error) {
 	return m, ok, nil
 }
 
-// page reads a page with its overflow, and takes it as used.
+// page reads a page with its overflow, and marks it as used.
 func (c *checker) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= c.pages {
 		return nil, damaged("page %d is out of bounds", id)
@@ -163,14 +164,14 @@ func (c *checker) page(id uint64) ([]byte, error) {
 	return page, nil
 }
 
-// bucket checks a tree of pages.
+// bucket checks the tree of pages below a root page.
 func (c *checker) bucket(root uint64, level int) error {
 	_, err := c.tree(root, nil, nil, level)
 	return err
 }
 
-// tree checks the part of a tree below a page, whose keys are from low on and below high; nil for any. It returns the
-// last key.
+// tree checks the part of a tree below a page. Its keys must be at least low and below high; nil
+// means no bound. It returns the last key.
 func (c *checker) tree(id uint64, low, high []byte, level int) (last []byte, err error) {
 	if level > mostLevels {
 		return nil, damaged("page %d lies too deep", id)
@@ -211,7 +212,8 @@ func (c *checker) tree(id uint64, low, high []byte, level int) (last []byte, err
 	return low, nil
 }
 
-// inner checks a bucket by what its parent has of it: the number of its root page, or all of it.
+// inner checks a bucket by its value in the parent: the number of its root page, or the whole
+// bucket.
 func (c *checker) inner(value []byte, parent uint64, level int) error {
 	if len(value) < bucketSize {
 		return damaged("a bucket of page %d is cut", parent)
@@ -232,14 +234,14 @@ func (c *checker) inner(value []byte, parent uint64, level int) error {
 	return err
 }
 
-// element is a key of a page, and what is under it.
+// element is a key of a page, with its value or its child page.
 type element struct {
 	key, value []byte // of a leaf
 	bucket     bool
 	child      uint64 // of a branch
 }
 
-// elements returns what a branch or a leaf has.
+// elements returns the keys of a branch or a leaf.
 func elements(page []byte, id uint64) ([]element, error) {
 	n := binary.NativeEndian
 	branch, count := n.Uint16(page[8:]) == flagBranch, int(n.Uint16(page[10:]))
@@ -265,7 +267,7 @@ func elements(page []byte, id uint64) ([]element, error) {
 	return list, nil
 }
 
-// free checks the list of free pages, which files have that were never written to.
+// free checks the list of free pages. Files that were never written to have this list.
 func (c *checker) free() error {
 	if c.freelist == noFreelist {
 		return nil
@@ -279,7 +281,7 @@ func (c *checker) free() error {
 		return damaged("page %d has flags %#x", c.freelist, flags)
 	}
 	count, ids := uint64(n.Uint16(page[10:])), page[headerSize:]
-	if count == 1<<16-1 { // it is too large for its place
+	if count == 1<<16-1 { // the count is too large for its field
 		count, ids = n.Uint64(ids), ids[8:]
 	}
 	if count > uint64(len(ids))/8 {

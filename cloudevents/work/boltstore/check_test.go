@@ -22,11 +22,12 @@ import (
 
 const pageSize = 4096
 
-// aFile returns a store's file, with leaves, branches, a value of many pages and free pages.
+// aFile returns the content of a store's file, with leaves, branches, a value of many pages, and
+// free pages.
 func aFile(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "works.db")
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: pageSize}) // the same on all machines
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: pageSize}) // the same page size on all machines
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,8 @@ func aFile(t *testing.T) []byte {
 	return data
 }
 
-// TestNotAStore: what is no store, or not all of one, is refused with the reason, and left as it is.
+// TestNotAStore: a file that is not a store, or only a part of a store, is refused with the reason.
+// Open does not change the file.
 func TestNotAStore(t *testing.T) {
 	whole := aFile(t)
 	zeroed := append(slices.Clone(whole[:2*pageSize]), make([]byte, len(whole)-2*pageSize)...)
@@ -96,7 +98,7 @@ func TestNotAStore(t *testing.T) {
 	}
 }
 
-// TestDamaged: damage anywhere in a file never ends the process.
+// TestDamaged: damage at any position of a file never ends the process.
 func TestDamaged(t *testing.T) {
 	whole := aFile(t)
 	path := filepath.Join(t.TempDir(), "works.db")
@@ -108,7 +110,7 @@ func TestDamaged(t *testing.T) {
 		bad := slices.Clone(whole)
 		for range 1 + random.IntN(20) {
 			at := random.IntN(len(bad))
-			if random.IntN(2) == 0 { // where pages begin: their headers and the places of their keys
+			if random.IntN(2) == 0 { // the beginning of a page: its header and the positions of its keys
 				at = at/pageSize*pageSize + random.IntN(64)
 			}
 			bad[at] ^= 1 << random.IntN(8)
@@ -133,7 +135,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestWholeFiles: files of any history are opened again.
+// TestWholeFiles: files with any history can be opened again.
 func TestWholeFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "works.db")
 	random := rand.New(rand.NewPCG(3, 4))
@@ -161,7 +163,7 @@ func TestWholeFiles(t *testing.T) {
 	}
 }
 
-// TestOtherDatabases: what another program has in a file of the same kind is not mixed with ours.
+// TestOtherDatabases: Open refuses a bbolt file of another program, but accepts an empty database.
 func TestOtherDatabases(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other.db")
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -171,7 +173,7 @@ func TestOtherDatabases(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err := boltstore.Open(path, boltstore.Options{}) // it has nothing yet: a process died while it made a store
+	s, err := boltstore.Open(path, boltstore.Options{}) // an empty database: a process died while it created a store
 	if err != nil {
 		t.Fatal(err)
 	}

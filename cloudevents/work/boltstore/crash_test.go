@@ -27,7 +27,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 )
 
-// crashEnv makes of this test binary a program that writes works until it is killed. Its value is the file.
+// crashEnv is the environment variable that turns this test binary into a program that writes works
+// until it is killed. Its value is the path of the file.
 const crashEnv = "SPOKEWIRE_CRASH_STORE"
 
 const (
@@ -35,8 +36,9 @@ const (
 	cluster = "cluster1"
 )
 
-// TestKilled kills a process that writes works, again and again, and expects all that it was told to be written: each
-// writer counts a work's label up, and makes and deletes another work at every tenth step.
+// TestKilled repeatedly kills a process that writes works, and checks that all acknowledged writes
+// are in the file. Each writer increments a label of one work, and creates and deletes another work
+// at every tenth step.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv(crashEnv); path != "" {
 		writeUntilKilled(t, path)
@@ -73,14 +75,14 @@ func runAndKill(t *testing.T, path string, acknowledged map[int]int, steps int) 
 	for lines.Scan() {
 		var writer, step int
 		if _, err := fmt.Sscanf(lines.Text(), "step %d %d", &writer, &step); err != nil {
-			continue // what package testing writes
+			continue // output of package testing
 		}
 		acknowledged[writer] = max(acknowledged[writer], step)
 		if count++; count == steps+1 {
-			_ = program.Process.Kill() // and read on: what was written before counts
+			_ = program.Process.Kill() // then read the rest: steps before the kill count
 		}
 	}
-	_ = program.Wait() // it was killed
+	_ = program.Wait() // the error is that of the kill
 	if count <= steps {
 		t.Fatalf("the program ended by itself after %d steps", count)
 	}
@@ -90,7 +92,7 @@ func runAndKill(t *testing.T, path string, acknowledged map[int]int, steps int) 
 func judge(t *testing.T, path string, acknowledged map[int]int) {
 	t.Helper()
 	works, store := openSource(t, path)
-	if err := store.Close(); err != nil { // the source has read it
+	if err := store.Close(); err != nil { // the source has loaded the store
 		t.Fatal(err)
 	}
 	for writer, step := range acknowledged {
@@ -106,7 +108,7 @@ func judge(t *testing.T, path string, acknowledged map[int]int) {
 	}
 }
 
-// openSource opens the file for a source that is never started.
+// openSource opens the file and returns the works of a source on it. The source is never started.
 func openSource(t *testing.T, path string) (worktyped.ManifestWorkInterface, *boltstore.Store) {
 	t.Helper()
 	store, err := boltstore.Open(path, boltstore.Options{})
@@ -140,7 +142,7 @@ func stepOf(t *testing.T, works worktyped.ManifestWorkInterface, writer int) int
 	return step
 }
 
-// writeUntilKilled is the program. It stops by itself after a minute, should nobody kill it.
+// writeUntilKilled is the program. It stops after a minute if it is not killed.
 func writeUntilKilled(t *testing.T, path string) {
 	works, _ := openSource(t, path) // closed by the kill
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -164,7 +166,7 @@ func write(ctx context.Context, works worktyped.ManifestWorkInterface, writer, s
 	if step%10 == 0 {
 		obj := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: doomed(writer, step)}, Spec: spec()}
 		if _, err := works.Create(ctx, obj, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return err // it may exist: the step before the crash was made in part
+			return err // it may exist: the step was done in part before the crash
 		}
 		if err := works.Delete(ctx, obj.Name, metav1.DeleteOptions{}); err != nil {
 			return err

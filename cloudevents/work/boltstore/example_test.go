@@ -26,15 +26,15 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// A hub that restarts has its works at once: nobody creates them anew.
+// A source that restarts has its works immediately. The user does not create them again.
 func ExampleOpen() {
 	ctx := context.Background()
 	dir := must(os.MkdirTemp("", "works"))
-	defer func() { _ = os.RemoveAll(dir) }() // a folder for temporary files may keep it
+	defer func() { _ = os.RemoveAll(dir) }() // the folder is temporary, so an error does not matter
 	path := filepath.Join(dir, "works.db")
 	open := func() (*boltstore.Store, *work.Source) {
 		store := must(boltstore.Open(path, boltstore.Options{}))
-		// With mqtt.New in the place of the memory bus, and source.Start, the works go out.
+		// With mqtt.New instead of the memory bus, and source.Start, the works are published.
 		return store, must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub", Store: store}))
 	}
 
@@ -45,7 +45,7 @@ func ExampleOpen() {
 			RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"app"}}`)},
 		}}}},
 	}, metav1.CreateOptions{}))
-	if err := store.Close(); err != nil { // the process ends, here in order
+	if err := store.Close(); err != nil { // the process stops, here in an orderly way
 		panic(err)
 	}
 

@@ -5,5 +5,5 @@ package boltstore
 
 import "go.etcd.io/bbolt"
 
-// DB is the database of a store.
+// DB returns the database of a store.
 func DB(s *Store) *bbolt.DB { return s.db }

@@ -1,21 +1,22 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package boltstore keeps what a source or an agent must not forget in a file, in the database bbolt, which etcd is
-// built on.
+// Package boltstore implements [work.Store] in a file. It uses bbolt, the database of etcd.
 //
 //	store, err := boltstore.Open("/var/lib/hub/works.db", boltstore.Options{})
 //	defer store.Close()
 //	source, err := work.NewSource(transport, work.SourceOptions{SourceID: "hub", Store: store})
 //
-// A batch of changes is one transaction, and is on the disk when Apply returns: the file is synced. A process or a
-// machine that dies at any moment leaves the file as of the last batch that was applied, or the one under way. One
-// process at a time can have the file open. The file does not shrink when works are deleted: its pages are used again.
+// A batch of changes is one transaction. The file is synced, so the batch is on the disk when Apply
+// returns. If the process or the machine crashes, the file contains all applied batches, and the
+// batch in progress entirely or not at all. Only one process can have the file open at a time. The
+// file does not shrink when works are deleted: its pages are used again.
 //
-// Open checks the structure of the whole file. A truncated, empty or overwritten file is an error, [ErrDamaged].
-// It does not detect changed bytes within a value. After damage, restore a backup as the doc of package work
-// describes, or remove the file: the source or agent then starts with an empty Store. If the program stores
-// related data in another file, such as the reasons for its works, restore or remove both together.
+// Open checks the structure of the whole file. A truncated, empty or overwritten file is an error,
+// [ErrDamaged]. Open does not detect changed bytes within a value. After damage, restore a backup
+// as the doc of package work describes, or remove the file: the source or agent then starts with an
+// empty Store. If the program stores related data in another file, such as the reasons for its
+// works, restore or remove both together.
 package boltstore
 
 import (
@@ -36,8 +37,8 @@ const DefaultLockTimeout = 5 * time.Second
 
 // Options configures a [Store].
 type Options struct {
-	// LockTimeout is how long Open waits for another process to close the file. Defaults to 5 s;
-	// negative means for ever.
+	// LockTimeout is how long Open waits for another process to close the file. Defaults to 5 s. A
+	// negative value means no limit.
 	LockTimeout time.Duration
 	// Mode is the permission of a new file. Defaults to 0600: works may hold secrets.
 	Mode os.FileMode
@@ -49,7 +50,8 @@ var ErrLocked = errors.New("another process has the store open")
 // ErrClosed is returned by the methods of a [Store] after Close.
 var ErrClosed = errors.New("the store is closed")
 
-// ErrDamaged is returned by [Open] when the file is empty, no database, or not all of one.
+// ErrDamaged is returned by [Open] when the file is empty, is not a database, or is an incomplete
+// or damaged database.
 var ErrDamaged = errors.New("the file is damaged")
 
 // Store is a [work.Store] in a file. Its methods may be called from any goroutine.
@@ -62,9 +64,10 @@ var _ work.Store = &Store{}
 // bucket holds the records.
 var bucket = []byte("records")
 
-// Open opens the file, and creates it if there is none; its folder must exist. It returns [ErrLocked] when another
-// process has it open, [ErrDamaged] when it is empty, no database or not whole, and otherwise says what is wrong with
-// the file, also where it is the database of another program. A file that it refuses is as it was.
+// Open opens the file at path, and creates it if it does not exist. Its folder must exist. Open
+// returns [ErrLocked] if another process has the file open, and [ErrDamaged] if the file is empty,
+// is not a database, or is damaged. It also returns an error if the file is the database of another
+// program. Open does not change a file that it refuses.
 func Open(path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("boltstore.Open: a path is required")
@@ -90,7 +93,7 @@ func (o Options) withDefaults() Options {
 	case o.LockTimeout == 0:
 		o.LockTimeout = DefaultLockTimeout
 	case o.LockTimeout < 0:
-		o.LockTimeout = 0 // bbolt's "for ever"
+		o.LockTimeout = 0 // bbolt waits without a limit
 	}
 	return o
 }
@@ -105,7 +108,7 @@ func open(path string, o Options) (*Store, error) {
 	}
 	db, err := bbolt.Open(path, o.Mode, &bbolt.Options{
 		Timeout: o.LockTimeout,
-		// Free pages are found again by reading the file once, instead of being written with every batch.
+		// Open reads the file once to find free pages. They are not written with every batch.
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
 	})
@@ -128,17 +131,17 @@ func open(path string, o Options) (*Store, error) {
 	return &Store{db: db}, nil
 }
 
-// check looks into a file that is there, while no other process writes to it.
+// check checks an existing file while no other process writes to it.
 func check(path string, o Options) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil // it will be created
 	}
-	// bbolt locks the file, and says what is wrong with its beginning. It would write that to an
-	// empty one, but cannot here.
+	// bbolt locks the file and checks its beginning. It would initialize an empty file, but not in
+	// read-only mode.
 	reader, err := bbolt.Open(path, o.Mode, &bbolt.Options{Timeout: o.LockTimeout, ReadOnly: true})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return err // who has it may be creating it
+		return err // the process that has the file open may be creating it
 	case err != nil && isEmpty(path):
 		return damaged("it is empty: it was cut, as by a full disk, or never written")
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
@@ -154,7 +157,7 @@ func isEmpty(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == 0
 }
 
-// Load implements [work.Store]: it reads one consistent state. f must not call Apply.
+// Load implements [work.Store]. It reads one consistent state. f must not call Apply.
 func (s *Store) Load(ctx context.Context, f func(key string, value []byte) error) error {
 	return closed(s.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucket).ForEach(func(key, value []byte) error {
@@ -192,10 +195,10 @@ func apply(records *bbolt.Bucket, c work.Change) error {
 	return records.Put([]byte(c.Key), c.Value)
 }
 
-// Close waits for what is under way and closes the file. It may be called more than once.
+// Close waits for the calls in progress and closes the file. It may be called more than once.
 func (s *Store) Close() error { return s.db.Close() }
 
-// closed makes our error of bbolt's.
+// closed replaces bbolt's error for a closed database by ErrClosed.
 func closed(err error) error {
 	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
 		return ErrClosed

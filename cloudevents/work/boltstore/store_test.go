@@ -91,8 +91,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestSynced: each batch is written and synced by itself. A process that is killed cannot tell, as
-// the system keeps what it has written: only a machine without power would.
+// TestSynced: each batch is written and synced separately. A test that kills the process cannot
+// check this, because the system keeps written data: only a power loss would show it.
 func TestSynced(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "works.db"))
 	db := boltstore.DB(s)
@@ -105,7 +105,7 @@ func TestSynced(t *testing.T) {
 			t.Fatal(err)
 		}
 		after := db.Stats()
-		if writes := after.Sub(&before); writes.TxStats.GetWrite() < 2 { // data pages, then the page that makes them count
+		if writes := after.Sub(&before); writes.TxStats.GetWrite() < 2 { // data pages, then the meta page that commits them
 			t.Errorf("Apply has returned after %d writes", writes.TxStats.GetWrite())
 		}
 	}

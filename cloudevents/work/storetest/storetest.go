@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storetest checks that a [work.Store] does what sources and agents rely on.
+// Package storetest is a conformance test suite for implementations of [work.Store].
 //
 //	func TestConformance(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Opener {
@@ -30,11 +30,12 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// Opener opens a store on one place, the same at each call, and returns how to close it. The suite closes it before it
-// opens it again.
+// Opener opens the store at one place, the same place at each call. It returns the function that
+// closes the store. The suite closes the store before it opens it again.
 type Opener func(t *testing.T) (s work.Store, closeStore func())
 
-// Run runs the suite. place is called once for each check, for a place of its own that is empty.
+// Run runs the suite. It calls place once for each check. Each call must return an Opener of a
+// separate, empty place. The checks of [work.SharedStore] pass for other stores.
 func Run(t *testing.T, place func(t *testing.T) Opener) {
 	checks := []struct {
 		name string
@@ -58,7 +59,7 @@ func Run(t *testing.T, place func(t *testing.T) Opener) {
 	}
 }
 
-// content loads everything.
+// content returns all records.
 func content(t *testing.T, s work.Store) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -101,7 +102,7 @@ func opened(t *testing.T, open Opener) work.Store {
 func emptyAtFirst(t *testing.T, open Opener) {
 	s := opened(t, open)
 	expect(t, s, map[string]string{})
-	apply(t, s) // no changes are none
+	apply(t, s) // an empty batch changes nothing
 	expect(t, s, map[string]string{})
 }
 
@@ -124,7 +125,7 @@ func anyBytes(t *testing.T, open Opener) {
 	expect(t, s, map[string]string{key: string(all), "one": "\x00"})
 }
 
-// longKeys have a common beginning, as those of works have, so that a store which cuts them is found out.
+// longKeys have a common prefix, like the keys of works, to detect a store that truncates keys.
 func longKeys(t *testing.T, open Opener) {
 	s := opened(t, open)
 	long := strings.Repeat("k", work.MaxKeyLength-1)
@@ -155,13 +156,13 @@ func reopens(t *testing.T, open Opener) {
 	expect(t, s, map[string]string{"b": "2"})
 }
 
-// model runs random batches, reopens now and then, and compares with a map.
+// model runs random batches, sometimes opens the store again, and compares the content with a map.
 func model(t *testing.T, open Opener) {
 	random := rand.New(rand.NewPCG(1, 2))
 	want := map[string]string{}
 	s, closeStore := open(t)
 	for range 200 {
-		batch := map[string]work.Change{} // no key comes twice
+		batch := map[string]work.Change{} // each key at most once
 		for range random.IntN(8) {
 			key := fmt.Sprintf("work/%d", random.IntN(20))
 			batch[key] = work.Change{Key: key}
@@ -217,7 +218,7 @@ func endedContext(t *testing.T, open Opener) {
 	expect(t, s, map[string]string{"a": "1"})
 }
 
-// concurrent writes pairs of records that must never be seen apart.
+// concurrent writes pairs of records that must always be seen together.
 func concurrent(t *testing.T, open Opener) {
 	s := opened(t, open)
 	var group sync.WaitGroup
@@ -241,7 +242,8 @@ func concurrent(t *testing.T, open Opener) {
 	group.Wait()
 }
 
-// conditions: a change is made where its condition holds, and one of many that race for a record wins.
+// conditions: a change is made only if its condition holds, and only one of many concurrent changes
+// of a record wins. Stores without conditions pass.
 func conditions(t *testing.T, open Opener) {
 	s, ok := opened(t, open).(work.SharedStore)
 	if !ok {
@@ -283,7 +285,8 @@ func conditions(t *testing.T, open Opener) {
 	}
 }
 
-// follows: each follower gets the content and then every batch, in one order. Stores without followers pass.
+// follows: each follower receives the content and then every batch, all in the same order. Stores
+// without followers pass.
 func follows(t *testing.T, open Opener) {
 	s, ok := opened(t, open).(work.SharedStore)
 	if !ok {

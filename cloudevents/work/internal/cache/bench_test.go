@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 )
 
-// benched is a cache of works that were reported on.
+// benched is a cache of works with reports.
 type benched struct {
 	cache   *cache.Cache[*record]
 	records []*record
@@ -36,7 +36,7 @@ func benchStore(b *testing.B, works int) *benched {
 	return s
 }
 
-// put writes a work as it is.
+// put writes a work without changes.
 func (s *benched) put(i int) {
 	obj := *s.records[i].Object
 	s.cache.Lock()
@@ -44,7 +44,7 @@ func (s *benched) put(i int) {
 	s.cache.Put(s.records[i], &obj)
 }
 
-// watch begins a watch from now that is read until it ends.
+// watch starts a watch at the current version, and reads it until it ends.
 func (s *benched) watch(b *testing.B, f cache.Filter) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -58,7 +58,8 @@ func (s *benched) watch(b *testing.B, f cache.Filter) {
 	}()
 }
 
-// BenchmarkPut measures one write to a cache of 10,000 works: a report that replaces the status, and a new spec.
+// BenchmarkPut measures one write to a cache of 10,000 works: a report that replaces the status, or
+// a new spec.
 func BenchmarkPut(b *testing.B) {
 	for _, change := range []string{"status", "spec"} {
 		b.Run(change, func(b *testing.B) {
@@ -86,7 +87,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// reported is a work with three manifests on which an agent has reported.
+// reported returns a work with three manifests and a report of an agent.
 func reported(name string) *workv1.ManifestWork {
 	obj := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "a", Name: name, Labels: map[string]string{"app": "shop", "tier": "front"},

@@ -24,14 +24,14 @@ import (
 
 type record struct{ cache.Entry }
 
-// script drives a cache and watches of it inside a synctest bubble.
+// script drives a cache and its watches inside a synctest bubble.
 type script struct {
 	t       *testing.T
 	cache   *cache.Cache[*record]
 	records map[string]*record
 }
 
-// limits are those of the options' defaults.
+// limits are the limits of the default options.
 var limits = cache.Limits{Bytes: 64 << 20, Age: 5 * time.Minute}
 
 func run(t *testing.T, hold bool, f func(*script)) {
@@ -76,7 +76,7 @@ func (s *script) watch(o cache.WatchOptions) *cache.Watcher {
 	return w
 }
 
-// drain reads all events that are there, as "TYPE name".
+// drain reads all available events, as "TYPE name".
 func drain(w *cache.Watcher) []string {
 	out := []string{}
 	for {
@@ -158,14 +158,14 @@ func TestWatchBegins(t *testing.T) {
 	})
 }
 
-// TestInitialEndIsHeld: events that come before Release precede the marker, and none is sent twice.
+// TestInitialEndIsHeld: events before Release precede the marker, and no event is sent twice.
 func TestInitialEndIsHeld(t *testing.T) {
 	run(t, true, func(s *script) {
 		s.put("a", "one")
 		w := s.watch(cache.WatchOptions{MarkInitialEnd: true, Bookmarks: true})
 		expect(t, w, "ADDED one")
 		time.Sleep(61 * time.Second)
-		expect(t, w) // a bookmark here would say that the initial events are complete up to it
+		expect(t, w) // a bookmark here would mean that the initial events are complete up to it
 		s.put("a", "two")
 		expect(t, w, "ADDED two")
 		s.cache.Lock()

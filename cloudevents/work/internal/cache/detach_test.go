@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 )
 
-// TestDelivered: what a watch delivers is its receiver's: two of them do not share it, nor does the cache.
+// TestDelivered: the receiver of a watch owns the delivered objects. Two receivers do not share
+// them with each other or with the cache.
 func TestDelivered(t *testing.T) {
 	run(t, false, func(s *script) {
 		obj := &workv1.ManifestWork{}
@@ -47,7 +48,8 @@ func TestDelivered(t *testing.T) {
 	})
 }
 
-// scribble overwrites all that can be reached from the object that a watch delivers, but bytes.
+// scribble overwrites all fields that can be reached from the delivered object of a watch, except
+// bytes.
 func scribble(t *testing.T, w *cache.Watcher) {
 	t.Helper()
 	e := <-w.ResultChan()

@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 )
 
-// selectors ask for names and namespaces in every way.
+// selectors are field selectors that select names and namespaces in all ways.
 var selectors = []string{
 	"", "metadata.name=w1", "metadata.name==w1", "metadata.namespace=a", "metadata.name=w1,metadata.namespace=b",
 	"metadata.name!=w1", "metadata.namespace!=a,metadata.name=w2", "metadata.name=w1,metadata.name=w2", "metadata.name=none",
@@ -25,7 +25,8 @@ var selectors = []string{
 	"metadata.name=w1,metadata.name=w1",
 }
 
-// selections calls do with filters, and what each must select.
+// selections calls do with filters, and with a function that reports whether an object must be
+// selected.
 func selections(t *testing.T, do func(name string, f cache.Filter, selects func(*workv1.ManifestWork) bool)) {
 	t.Helper()
 	even := labels.SelectorFromSet(labels.Set{"even": "true"})
@@ -45,8 +46,9 @@ func selections(t *testing.T, do func(name string, f cache.Filter, selects func(
 	}
 }
 
-// TestSelectFields: lists, pages and watches by name and namespace have what their selectors ask
-// for, whether that is looked up or searched, of now and of an earlier version.
+// TestSelectFields: lists, pages and watches by name and namespace return the objects that their
+// selectors match. This holds for lookups and for searches, at the current and at an earlier
+// version.
 func TestSelectFields(t *testing.T) {
 	run(t, false, func(s *script) {
 		write := func(i int) {
@@ -92,7 +94,7 @@ func TestSelectFields(t *testing.T) {
 				}
 				want := count
 				if selects(&workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "w5"}}) {
-					want += 2 // an object less, and three events of it
+					want += 2 // one object less, and its three events
 				}
 				if len(first) != count || len(news) != want {
 					t.Errorf("%s: a watch begins with %d objects and gets %d events, want %d and %d", name, len(first), len(news), count, want)
@@ -107,7 +109,7 @@ func TestSelectFields(t *testing.T) {
 	})
 }
 
-// pages lists page by page.
+// pages returns all objects of a query, page by page.
 func (s *script) pages(q cache.Query) []*workv1.ManifestWork {
 	s.t.Helper()
 	var out []*workv1.ManifestWork
@@ -122,7 +124,8 @@ func (s *script) pages(q cache.Query) []*workv1.ManifestWork {
 	}
 }
 
-// BenchmarkPutWithNamedWatchers measures a write while 10,000 watches are open, each of another name.
+// BenchmarkPutWithNamedWatchers measures a write while 10,000 watches are open, each for a
+// different name.
 func BenchmarkPutWithNamedWatchers(b *testing.B) {
 	s := benchStore(b, 10_000)
 	for i := range 10_000 {

@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 )
 
-// report replaces the status of an object by one of so many bytes, and leaves everything else as it is.
+// report replaces the status of an object by a status of size bytes. It changes no other field.
 func (s *script) report(namespace, name string, size int) string {
 	s.cache.Lock()
 	defer s.cache.Unlock()
@@ -30,10 +30,10 @@ func (s *script) report(namespace, name string, size int) string {
 	return obj.ResourceVersion
 }
 
-// liveHeap is how many bytes of heap are in use.
+// liveHeap returns the bytes of heap in use.
 func liveHeap() int64 {
 	var m runtime.MemStats
-	for range 3 { // what finalizers and pools keep goes with the second
+	for range 3 { // the second collection frees objects that finalizers and pools keep
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)
@@ -47,8 +47,9 @@ func expectHeap(t *testing.T, what string, before, atMost int64) {
 	}
 }
 
-// TestResume: at every size of a cache a watch resumes after 1,024 writes, or a third as many as there are objects, and
-// gets exactly what came; a list is of exactly the version that it asks for.
+// TestResume: a watch resumes after 1,024 writes, or after a third as many writes as there are
+// objects. It receives exactly the later events, at every size of the cache. A list returns exactly
+// the requested version.
 func TestResume(t *testing.T) {
 	for _, size := range []int{1, 7, 3071, 3072, 3075, 6000, 16384, 50_000, 100_000} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
@@ -78,7 +79,7 @@ func TestResume(t *testing.T) {
 }
 
 // TestResumeWhileTheStoreShrinks: a watch resumes after the deletion of a quarter of the objects,
-// and of all down to 1,024.
+// or of 1,024 objects if that is more.
 func TestResumeWhileTheStoreShrinks(t *testing.T) {
 	run(t, false, func(s *script) {
 		const size = 40_000
@@ -101,7 +102,8 @@ func TestResumeWhileTheStoreShrinks(t *testing.T) {
 	})
 }
 
-// TestRemembersBytes: large statuses of one work do not pile up, and the newest of them are there to resume from.
+// TestRemembersBytes: large statuses of one work do not accumulate, and a watch can resume from the
+// newest of them.
 func TestRemembersBytes(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one")
@@ -123,7 +125,8 @@ func TestRemembersBytes(t *testing.T) {
 	})
 }
 
-// TestRemembersWhatIsShared: small statuses of a large work cost what they have, not what the work has.
+// TestRemembersWhatIsShared: small statuses of a large work are charged their own size, not the
+// size of the work.
 func TestRemembersWhatIsShared(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one", "large", string(bytes.Repeat([]byte("x"), 1<<20)))
@@ -137,14 +140,15 @@ func TestRemembersWhatIsShared(t *testing.T) {
 	})
 }
 
-// TestForgetsByAge: what is older than the limit is Expired and gives its memory back, also on an idle cache.
+// TestForgetsByAge: versions older than the limit are Expired and release their memory, also in an
+// idle cache.
 func TestForgetsByAge(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one")
 		s.put("a", "two")
 		before := liveHeap()
 		begin := s.current()
-		s.list(cache.Query{Limit: 1}) // its snapshot has the statuses as they are
+		s.list(cache.Query{Limit: 1}) // its snapshot has the current statuses
 		for range 30 {
 			s.report("a", "one", 1<<20)
 		}
@@ -177,8 +181,9 @@ func TestForgetsByAge(t *testing.T) {
 	})
 }
 
-// TestSnapshotsAreBounded: a list in pages ends with Expired once it keeps more than the limit
-// alive; what is still there, and what many writes of one object leave behind, do not count.
+// TestSnapshotsAreBounded: a paged list ends with Expired when its snapshot alone keeps more bytes
+// than the limit. Objects that still exist do not count, and neither do intermediate writes of one
+// object.
 func TestSnapshotsAreBounded(t *testing.T) {
 	run(t, false, func(s *script) {
 		const objects = 100
@@ -222,9 +227,8 @@ func TestSnapshotsAreBounded(t *testing.T) {
 	})
 }
 
-// TestSlowWatcher: a watcher that does not read is ended with Expired once its events have more
-// bytes than the limit, however many they are, gives all of them back, and never holds up the
-// others.
+// TestSlowWatcher: a watcher that does not read ends with Expired once its events have more bytes
+// than the limit, whatever their number. It releases all of them, and never delays other watchers.
 func TestSlowWatcher(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one")
@@ -261,8 +265,8 @@ func TestSlowWatcher(t *testing.T) {
 	})
 }
 
-// TestSlowWatcherBySelector: the last states of objects that left a watcher's selector count,
-// although later writes of these objects do not reach the watcher.
+// TestSlowWatcherBySelector: the last states of objects that left a watcher's selector count
+// towards the limit, although later writes of these objects do not reach the watcher.
 func TestSlowWatcherBySelector(t *testing.T) {
 	run(t, false, func(s *script) {
 		selector := labels.SelectorFromSet(labels.Set{"x": "1"})
@@ -281,7 +285,7 @@ func TestSlowWatcherBySelector(t *testing.T) {
 	})
 }
 
-// current is the last resourceVersion.
+// current returns the last resourceVersion.
 func (s *script) current() uint64 {
 	s.cache.Lock()
 	defer s.cache.Unlock()

@@ -20,7 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 )
 
-// TestListAt: whatever was written since, the objects of a version in the log are what they were then.
+// TestListAt: a list at a version in the log returns the objects of that version, regardless of
+// later writes.
 func TestListAt(t *testing.T) {
 	run(t, false, func(s *script) {
 		show := func(objects []*workv1.ManifestWork) []string {
@@ -71,8 +72,8 @@ func TestListAt(t *testing.T) {
 	})
 }
 
-// TestPages: the pages of a list fit together and show what there was when it began, whatever is written meanwhile, and
-// however long ago that is by the log.
+// TestPages: the pages of a list are consistent and show the state at its start. Later writes, and
+// the age of that state in the log, do not matter.
 func TestPages(t *testing.T) {
 	run(t, false, func(s *script) {
 		for i := range 100 {
@@ -112,7 +113,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-// TestPagesEnd: a list that pauses for long cannot go on once its state is forgotten, and then says so.
+// TestPagesEnd: a list that pauses for long returns an error after its state is forgotten.
 func TestPagesEnd(t *testing.T) {
 	run(t, false, func(s *script) {
 		for i := range 10 {
@@ -135,8 +136,8 @@ func TestPagesEnd(t *testing.T) {
 	})
 }
 
-// TestPagesOfManyLists: eight lists in pages can go on at once, whatever is written. The next takes
-// the place of that whose last page is the longest ago.
+// TestPagesOfManyLists: eight paged lists can continue at the same time, regardless of writes. The
+// next list replaces the list with the oldest last page.
 func TestPagesOfManyLists(t *testing.T) {
 	run(t, false, func(s *script) {
 		begin := func() cache.Query {
@@ -172,7 +173,7 @@ func TestPagesOfManyLists(t *testing.T) {
 	})
 }
 
-// list answers a query that must not fail.
+// list returns the result of a query that must not fail.
 func (s *script) list(q cache.Query) cache.Page {
 	s.t.Helper()
 	page, err := s.cache.List(&q)

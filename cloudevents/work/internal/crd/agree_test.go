@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
-// TestPatterns compares the patterns that are matched by hand with those of the CRD.
+// TestPatterns compares the patterns that are implemented in Go with those of the CRD.
 func TestPatterns(t *testing.T) {
 	byHand := map[string]func(string) bool{
 		"status.conditions[0].reason":                                         crd.IsReason,
@@ -53,7 +53,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestTypedIsNoMoreLenient: what the typed check lets pass, the schema does as well.
+// TestTypedIsNoMoreLenient: each value that the typed check accepts is valid by the schema.
 func TestTypedIsNoMoreLenient(t *testing.T) {
 	fits := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -77,7 +77,7 @@ func TestTypedIsNoMoreLenient(t *testing.T) {
 	}
 }
 
-// often draws one of the values; the first more often than all others.
+// often draws one of the values, the first value more often than all others together.
 func often[T any](t *rapid.T, name string, values ...T) T {
 	return values[max(0, rapid.IntRange(-12, len(values)-1).Draw(t, name))]
 }

@@ -19,7 +19,7 @@ import (
 
 // breach is one way to break one constraint.
 type breach struct {
-	at        path // of the value that breaks it
+	at        path // of the invalid value
 	kind      string
 	value     func(any) (any, bool)
 	defaulted bool // in JSON, a default repairs it
@@ -35,7 +35,7 @@ func withMember(name, v string) func(any) (any, bool) {
 	}
 }
 
-// breaches lists them for one schema.
+// breaches returns the breaches of one schema.
 func breaches(at path, s *spec.Schema) []breach {
 	var out []breach
 	add := func(at path, kind string, value func(any) (any, bool)) {
@@ -81,8 +81,8 @@ func breaches(at path, s *spec.Schema) []breach {
 	return out
 }
 
-// notTyped are the constraints that a Go value cannot break: the typed check need not see them, because patches
-// and applies are checked as JSON.
+// notTyped are the constraints that a Go value cannot break. The typed check need not find them,
+// because patches and applies are checked as JSON.
 var notTyped = map[string]string{
 	"spec.deleteOption.selectivelyOrphans.orphaningRules[0].name required":     "Go encodes an empty one",
 	"spec.deleteOption.selectivelyOrphans.orphaningRules[0].resource required": "Go encodes an empty one",
@@ -97,8 +97,9 @@ var notTyped = map[string]string{
 	"spec.manifestConfigs[0].updateStrategy.type required":                     "it gets the default",
 }
 
-// TestConstraints breaks each constraint of the CRD: the schema's check finds it where it is, and the typed
-// check does not let it pass.
+// TestConstraints breaks each constraint of the CRD. The schema's check must report the path of
+// each breach, unless a default repairs it. The typed check must reject the breach, unless notTyped
+// lists it.
 func TestConstraints(t *testing.T) {
 	count, used := 0, map[string]bool{}
 	for _, member := range []string{"spec", "status"} {
@@ -137,7 +138,7 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
-// found reports whether an error is at a path, or says what is wrong there from above or below.
+// found reports whether an error is at a path, above it or below it.
 func found(errs field.ErrorList, at path) bool {
 	for _, err := range errs {
 		if err.Field != "<nil>" && (strings.HasPrefix(err.Field, at.String()) || strings.HasPrefix(at.String(), err.Field)) {
@@ -147,7 +148,7 @@ func found(errs field.ErrorList, at path) bool {
 	return false
 }
 
-// typedFits decodes as a patch is decoded, and checks as a write is checked.
+// typedFits decodes a value like a patch, and checks it like a write.
 func typedFits(t *testing.T, member string, data []byte) bool {
 	t.Helper()
 	if member == "status" {

@@ -14,15 +14,15 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
-// alwaysSent are the defaults of fields whose Go tag has no omitempty: a typed client sends them even when they
-// are empty, and the API server refuses that.
+// alwaysSent are the defaults of fields with a Go tag without omitempty. A typed client sends these
+// fields even if they are empty, and the API server rejects them.
 var alwaysSent = map[string]bool{
 	"spec.deleteOption.propagationPolicy":                                              true,
 	"spec.manifestConfigs[0].updateStrategy.serverSideApply.ignoreFields[0].condition": true,
 }
 
-// TestDefaults takes away each value that has a default in the CRD: in JSON it comes back, and in Go as well
-// unless Go sends the empty value.
+// TestDefaults removes each value with a default in the CRD. In JSON the default returns, and in Go
+// as well unless Go sends the empty value.
 func TestDefaults(t *testing.T) {
 	count := 0
 	s := root(t).Properties["spec"]
@@ -48,7 +48,7 @@ func TestDefaults(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			shared := typed // what the caller may still show to others
+			shared := typed // the caller may share this copy
 			crd.Default(&typed)
 			if diff := cmp.Diff(before, shared); diff != "" {
 				t.Errorf("a shared part was changed (-before +after):\n%s", diff)
@@ -75,7 +75,7 @@ func TestDefaults(t *testing.T) {
 	})
 }
 
-// TestNothingToDoCostsNothing: the checks that every write passes allocate nothing where all is well.
+// TestNothingToDoCostsNothing: the checks of every write do not allocate if the value is valid.
 func TestNothingToDoCostsNothing(t *testing.T) {
 	var full workv1.ManifestWork
 	s := root(t)

@@ -5,7 +5,7 @@ package crd
 
 import "k8s.io/apimachinery/pkg/util/validation/field"
 
-// What the tests compare with the CRD.
+// The functions and data that the tests compare with the CRD.
 var (
 	Definition      = definition
 	CELRules        = celRules
@@ -14,8 +14,8 @@ var (
 	IsSubdomain     = isSubdomain
 )
 
-// Constraints returns the errors of the API server's validator, which sees a value as a whole or the elements of long lists one at
-// a time.
+// Constraints returns the errors of the API server's validator. If whole is true, the validator
+// receives the value as a whole, otherwise the elements of long lists separately.
 func Constraints(member string, value any, whole bool) field.ErrorList {
 	root, err := Schema()
 	if err != nil {

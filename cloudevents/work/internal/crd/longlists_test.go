@@ -14,10 +14,11 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
-// TestLongLists: the errors of a value with long lists are those that the validator returns for the value as a whole.
+// TestLongLists: a value with long lists gives the same errors as the validator returns for the
+// whole value.
 func TestLongLists(t *testing.T) {
 	odd := rapid.SampledFrom([]any{nil, "", "odd", int64(1), true, []any{}, []any{"x"}, map[string]any{}, map[string]any{"x": "y"}})
-	level, short := 0, 0 // the lists of one level are short: three levels of long ones take minutes
+	level, short := 0, 0 // the lists of one level are short: three levels of long lists take minutes
 	list := func(t *rapid.T, element func(*rapid.T) any) []any {
 		lengths := []int{0, 1, 2, 32, 33, 40}
 		if level == short {

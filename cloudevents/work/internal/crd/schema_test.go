@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
-// TestDefinitionIsTheModules: the embedded CRD is the one of the API module that go.mod names.
+// TestDefinitionIsTheModules: the embedded CRD equals the CRD of the API module that go.mod names.
 func TestDefinitionIsTheModules(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "open-cluster-management.io/api/work/v1").Output()
 	if err != nil {
@@ -34,7 +34,7 @@ func TestDefinitionIsTheModules(t *testing.T) {
 	}
 }
 
-// TestKeywords: the schema uses nothing that neither the code nor the other tests know.
+// TestKeywords: the schema uses only keywords that the code or the other tests support.
 func TestKeywords(t *testing.T) {
 	known := []string{
 		"default", "description", "enum", "format", "items", "maxLength", "minLength", "minimum", "pattern", "properties",
@@ -78,7 +78,8 @@ func TestKeywords(t *testing.T) {
 	}
 }
 
-// TestRulesAreWritten: each CEL rule of the CRD has its equivalent in Go, and no other is there.
+// TestRulesAreWritten: each CEL rule of the CRD has its equivalent in Go, and there are no other
+// rules in Go.
 func TestRulesAreWritten(t *testing.T) {
 	var inCRD []string
 	var visit func(any)

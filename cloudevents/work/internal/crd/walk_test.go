@@ -16,10 +16,10 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
-// The tests of this package make their objects from the CRD: a sample that has every member, and for each
-// constraint a copy that breaks just that one.
+// The tests of this package derive their objects from the CRD: a sample with every member, and for
+// each constraint a copy that breaks only that constraint.
 
-// path leads to a value: member names and, for the only item of each list, 0.
+// path is the path to a value: member names and, for the only item of each list, 0.
 type path []any
 
 func (p path) String() string {
@@ -45,7 +45,7 @@ func root(t testing.TB) *spec.Schema {
 	return s
 }
 
-// walk calls f for each schema below one of the object's members, parents first.
+// walk calls f for the schema s at a path and for each schema below it, parents first.
 func walk(s *spec.Schema, at path, f func(path, *spec.Schema)) {
 	f(at, s)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
@@ -57,7 +57,7 @@ func walk(s *spec.Schema, at path, f func(path, *spec.Schema)) {
 	}
 }
 
-// sample is a valid value with every member of the schema.
+// sample returns a valid value with every member of the schema.
 func sample(t testing.TB, at path, s *spec.Schema) any {
 	t.Helper()
 	if _, ok := s.Extensions["x-kubernetes-embedded-resource"]; ok {
@@ -92,7 +92,8 @@ func sample(t testing.TB, at path, s *spec.Schema) any {
 	return nil
 }
 
-// lookup returns the container of the value at a path below a member's value, and the path's last element.
+// lookup returns the container of the value at a path, and the last element of the path. The path
+// starts below value.
 func lookup(value any, at path) (container any, last any) {
 	for _, e := range at[:len(at)-1] {
 		if name, ok := e.(string); ok {
@@ -104,8 +105,8 @@ func lookup(value any, at path) (container any, last any) {
 	return value, at[len(at)-1]
 }
 
-// broken returns the sample of a member with the value at a path replaced by what f makes of it; no value
-// deletes it.
+// broken returns the sample of a member with the value at a path replaced by the result of f. If f
+// returns false, the value is deleted.
 func broken(t testing.TB, member string, at path, f func(any) (any, bool)) any {
 	t.Helper()
 	s := root(t).Properties[member]
@@ -126,7 +127,7 @@ func broken(t testing.TB, member string, at path, f func(any) (any, bool)) any {
 	return value
 }
 
-// fataler is what a test and a property have in common.
+// fataler has the common methods of testing.TB and rapid.T that the helpers need.
 type fataler interface {
 	Helper()
 	Fatal(...any)

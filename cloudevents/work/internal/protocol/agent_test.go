@@ -22,7 +22,7 @@ var (
 	waiting   = protocol.AgentWork{State: protocol.Deleting, Version: v(10, "a"), NextV: 12, Finalizers: true}
 )
 
-// TestOnSpec is the agent's decision table, row by row and column by column.
+// TestOnSpec is the decision table of the agent, row by row and column by column.
 func TestOnSpec(t *testing.T) {
 	spec := func(ver protocol.Version) protocol.SpecEvent { return protocol.SpecEvent{Version: ver} }
 	mine := func(e protocol.SpecEvent) protocol.SpecEvent { e.SessionMine = true; return e }
@@ -88,7 +88,8 @@ func TestOnSpec(t *testing.T) {
 	}
 }
 
-// TestOnSpecStrict: a strict source is ordered by the events' time, as its versions may begin anew.
+// TestOnSpecStrict: specs of a strict source are ordered by the times of their events, because its
+// versions may start again.
 func TestOnSpecStrict(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	from := protocol.AgentWork{State: protocol.Held, Version: v(10, ""), Time: noon, Finalizers: true}
@@ -124,7 +125,7 @@ func TestOnSpecStrict(t *testing.T) {
 	}
 }
 
-// TestOnHash: which statuses a source's list brings out.
+// TestOnHash: the statuses that an agent sends for the list of a source.
 func TestOnHash(t *testing.T) {
 	entry := func(uid, hash string) protocol.HashEntry { return protocol.HashEntry{UID: uid, Hash: hash} }
 	last := func(e protocol.HashEntry, seq int64) protocol.HashEntry { e.StatusSeq = seq; return e }

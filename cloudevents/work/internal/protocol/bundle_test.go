@@ -12,7 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 )
 
-// TestNextGeneration: the version of a work of the profile ManifestBundle.
+// TestNextGeneration: the next version of a work in the profile ManifestBundle.
 func TestNextGeneration(t *testing.T) {
 	tests := []struct {
 		name                      string
@@ -33,10 +33,10 @@ func TestNextGeneration(t *testing.T) {
 	}
 }
 
-// flake puts a snowflake ID together.
+// flake returns a snowflake ID.
 func flake(ms, node, step int64) int64 { return ms<<22 | node<<12 | step }
 
-// TestNextSnowflake: sequence IDs grow, whatever the clock does, and are of node 1.
+// TestNextSnowflake: sequence IDs increase, whatever the clock does, and have node 1.
 func TestNextSnowflake(t *testing.T) {
 	epoch := time.UnixMilli(1288834974657)
 	tests := []struct {
@@ -66,13 +66,14 @@ func TestNextSnowflake(t *testing.T) {
 			}
 		})
 	}
-	// As captured from an agent of the OCM SDK.
+	// An ID captured from an agent of the OCM SDK.
 	if got := protocol.NextSnowflake(0, time.UnixMilli(1288834974657+2123973893927473152>>22), 0); got != 2123973893927473152 {
 		t.Errorf("got %d, want the captured ID", got)
 	}
 }
 
-// TestOnSpecBundle: a source of the profile ManifestBundle is ordered by V, and by time where V does not tell.
+// TestOnSpecBundle: specs of a source of the profile ManifestBundle are ordered by V, and by time
+// where V does not decide.
 func TestOnSpecBundle(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	has := func(state protocol.AgentState, n int64) protocol.AgentWork {
@@ -122,7 +123,8 @@ func TestOnSpecBundle(t *testing.T) {
 	}
 }
 
-// TestOnStatusBundle: an agent of the profile ManifestBundle is held against V and ordered by its sequence.
+// TestOnStatusBundle: statuses of an agent of the profile ManifestBundle are checked against V and
+// ordered by their sequence.
 func TestOnStatusBundle(t *testing.T) {
 	live := protocol.SourceWork{Known: true, Version: v(3, "a"), CreateV: 2, Seq: 10}
 	reported := live
@@ -175,7 +177,7 @@ func TestOnStatusBundle(t *testing.T) {
 	}
 }
 
-// TestOnListEntryBundleUnknown: works that the source does not know, in an agent's list.
+// TestOnListEntryBundleUnknown: the list of an agent contains works that are unknown to the source.
 func TestOnListEntryBundleUnknown(t *testing.T) {
 	entry := protocol.ListEntry{Version: v(3, ""), Strict: true, Bundle: true}
 	own := entry
@@ -210,8 +212,8 @@ func TestOnListEntryBundleDeleting(t *testing.T) {
 	}
 }
 
-// TestOnListEntryBundleUnreported: versions start at 1, so the list of an agent that has reported
-// nothing confirms nothing.
+// TestOnListEntryBundleUnreported: versions start at 1, so the list of an agent that has not
+// reported on the work does not confirm it.
 func TestOnListEntryBundleUnreported(t *testing.T) {
 	for _, reported := range []bool{false, true} {
 		w := protocol.SourceWork{Known: true, Version: v(1, "a"), Reported: reported}
@@ -223,7 +225,8 @@ func TestOnListEntryBundleUnreported(t *testing.T) {
 	}
 }
 
-// TestOnListEntryUnversioned: an agent's list says nothing of a work without versions, so it is sent.
+// TestOnListEntryUnversioned: an agent's list does not show the state of a work without versions,
+// so the work is sent.
 func TestOnListEntryUnversioned(t *testing.T) {
 	w := protocol.SourceWork{Known: true, Unversioned: true}
 	for _, tc := range []struct {

@@ -27,8 +27,8 @@ func digestOf(buckets int, works map[string]heldWork) protocol.Digest {
 	return d
 }
 
-// TestDigest: digests are equal exactly if all works are, in whatever order they are added, and
-// only the buckets of works that differ differ.
+// TestDigest: digests are equal exactly if all works are equal, in any order of additions. Only the
+// buckets of different works differ.
 func TestDigest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		buckets := 1 << rapid.IntRange(0, 8).Draw(t, "buckets")
@@ -69,7 +69,7 @@ func TestDigest(t *testing.T) {
 	})
 }
 
-// TestDigestIsFixed: both sides compute the same sums whatever release they are of.
+// TestDigestIsFixed: both sides compute the same sums in all releases.
 func TestDigestIsFixed(t *testing.T) {
 	d := protocol.NewDigest(4)
 	d.Add("c3ef2c5a-c0e4-5832-ad21-a9552589ce8f", v(1783432567890123456, "0c1f2a55-6a55-4a1e-9d59-5f0d1c5b2f11"), 7)
@@ -79,7 +79,7 @@ func TestDigestIsFixed(t *testing.T) {
 	}
 }
 
-// TestBuckets: a bucket has about as many works as fit a small list.
+// TestBuckets: a bucket has about as many works as fit into a small list.
 func TestBuckets(t *testing.T) {
 	for works, want := range map[int]int{0: 1, 32: 1, 33: 2, 1000: 32, 25_000: 256, 1_000_000: 256} {
 		if got := protocol.Buckets(works); got != want {

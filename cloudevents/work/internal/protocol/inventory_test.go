@@ -10,7 +10,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 )
 
-// TestGap is the table of versions that prove a store to be an older copy.
+// TestGap is the table of versions that prove that a store is an older copy.
 func TestGap(t *testing.T) {
 	loaded, written := &protocol.Gap{From: 10}, &protocol.Gap{From: 10, Before: 20}
 	older := written.Next(30)
@@ -41,7 +41,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestGapsAreBounded: where two become one, no version leaves the gap.
+// TestGapsAreBounded: when two gaps are merged, no version leaves the gap.
 func TestGapsAreBounded(t *testing.T) {
 	gap := new(protocol.Gap).Next(0)
 	inGap := map[int64]bool{}
@@ -62,7 +62,8 @@ func TestGapsAreBounded(t *testing.T) {
 	}
 }
 
-// TestInventory: unknown works go only where nothing says that another process made them, or this store lost them.
+// TestInventory: unknown works are deleted only if no sign exists that another process created them
+// or that this store lost them.
 func TestInventory(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -81,7 +82,7 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-// TestProcessOrder: exactly one of two processes is the newer one, whoever asks.
+// TestProcessOrder: exactly one of two processes is the newer process, whichever process compares.
 func TestProcessOrder(t *testing.T) {
 	a := protocol.Process{Started: noon, Session: "a"}
 	b := protocol.Process{Started: noon, Session: "b"}

@@ -22,7 +22,7 @@ var (
 	doomed = protocol.SourceWork{Known: true, Version: v(12, "a"), Seq: 5, CreateV: 8, DeleteV: 12, Deleting: true, Time: noon}
 )
 
-// TestOnStatus is the source's table for statuses and gones.
+// TestOnStatus is the decision table of the source for statuses and gones.
 func TestOnStatus(t *testing.T) {
 	status := func(ver protocol.Version, seq int64) protocol.StatusEvent {
 		return protocol.StatusEvent{Version: ver, Seq: seq}
@@ -68,7 +68,8 @@ func TestOnStatus(t *testing.T) {
 	}
 }
 
-// TestOnStatusStrict: a strict agent knows no incarnation, so V at Create and at the deletion stand for it.
+// TestOnStatusStrict: a strict agent does not send incarnations. The source uses V at Create and at
+// the deletion instead.
 func TestOnStatusStrict(t *testing.T) {
 	status := func(n int64, at time.Time) protocol.StatusEvent {
 		return protocol.StatusEvent{Version: v(n, ""), Strict: true, Time: at}
@@ -103,7 +104,7 @@ func TestOnStatusStrict(t *testing.T) {
 	}
 }
 
-// TestOnListEntry is the source's table for the works that an agent lists.
+// TestOnListEntry is the decision table of the source for the works that an agent lists.
 func TestOnListEntry(t *testing.T) {
 	entry := func(ver protocol.Version, seq int64) protocol.ListEntry {
 		return protocol.ListEntry{Version: ver, Seq: seq}
@@ -148,8 +149,8 @@ func TestOnListEntry(t *testing.T) {
 	}
 }
 
-// TestNext: numbers grow, whatever the clock does, and begin above the old ones where it did not
-// step back. What is more than a day ahead does not count.
+// TestNext: numbers increase, whatever the clock does. They begin above the old numbers if the
+// clock did not step back. Numbers more than a day ahead are ignored.
 func TestNext(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := rapid.Int64Range(0, 1<<41).Draw(t, "ms")
@@ -162,7 +163,7 @@ func TestNext(t *testing.T) {
 	})
 }
 
-// TestHorizon: the clock of a peer may be a day ahead, and not more, in both scales.
+// TestHorizon: the clock of a peer may be at most a day ahead, in both scales.
 func TestHorizon(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, tc := range map[string]struct {
@@ -184,8 +185,8 @@ func TestHorizon(t *testing.T) {
 	}
 }
 
-// TestBehind: of two peers that differ, exactly the one with the smaller V is behind; with equal V both are,
-// so that whoever hears of it first raises.
+// TestBehind: of two peers with different versions, exactly the peer with the smaller V is behind.
+// With equal V both are behind, so the first peer that notices raises its version.
 func TestBehind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		version := rapid.Custom(func(t *rapid.T) protocol.Version {
