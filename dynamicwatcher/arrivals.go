@@ -24,12 +24,13 @@ type arrival struct {
 	// The watcher's mutex guards the following fields.
 	waiting map[*watch]context.Context
 	exists  bool // the CRD exists
-	came    bool // it was seen without a deletion, so the kind may have been served
+	came    bool // the CRD was seen before its deletion, so the kind may have been served
 	told    bool // a stream has sent the first list
 }
 
-// awaitKind returns nil when the server has the kind of a watch, or ctx's error. Until then the source's absentLocked is called
-// whenever the kind may have come and gone.
+// awaitKind waits until the server has the kind of a watch. It returns nil, or the error of ctx.
+// Meanwhile it calls absentLocked of the source whenever the kind may have been created and
+// deleted.
 func (w *Watcher) awaitKind(ctx context.Context, user *watch) error {
 	a := w.arrivalFor(ctx, user)
 	defer a.leave(user)
@@ -74,8 +75,9 @@ func (a *arrival) endsLocked() {
 	}
 }
 
-// await looks up the kind until it exists. A server may need a moment from the last change of a CRD until it serves the kind.
-// The delays grow to what is also the pace for kinds without a CRD of the usual name, such as those of aggregated API servers.
+// await looks up the kind until it exists. A server may need a moment after the last change of a
+// CRD until it serves the kind. The delays grow up to the interval that also applies to kinds
+// without a CRD of the usual name, such as those of aggregated API servers.
 func (a *arrival) await(ctx context.Context) {
 	w, delay := a.watcher, newBackoff()
 	for ctx.Err() == nil {

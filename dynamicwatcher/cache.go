@@ -16,21 +16,23 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ObjectCache stores copies of objects and of lists, by kind, namespace, and name or selector. Use it for code of
-// kubernetes-dependency-watches that has a cache of its own; the cache of a [Watcher] is [Options].EnableCache. The cache
-// uses at most [ObjectCacheOptions].MaxBytes of memory: the least recently read or cached entries leave first, a list as a
-// whole. The methods that return objects return ErrNoCacheEntry for an entry that is not in the cache, so read it from the
-// API server then. The methods may be called from any goroutine.
+// ObjectCache stores copies of objects and of lists, by kind, namespace, and name or selector. Use
+// it for code of kubernetes-dependency-watches with its own cache; [Options].EnableCache configures
+// the cache of a [Watcher]. The cache uses at most [ObjectCacheOptions].MaxBytes of memory: the
+// least recently read or cached entries are removed first, a list as a whole. If an entry is not in
+// the cache, the methods that return objects return ErrNoCacheEntry: then read it from the API
+// server. The methods may be called from any goroutine.
 type ObjectCache interface { //nolint:interfacebloat // its first implementation has it so
 	// Get returns an object, or nil if its absence was cached.
 	Get(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
-	// List returns what was cached for a list. A nil selector matches all.
+	// List returns the cached objects of a list. A nil selector matches all.
 	List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
-	// FromObjectIdentifier returns what was cached for an identifier.
+	// FromObjectIdentifier returns the cached objects for an identifier.
 	FromObjectIdentifier(id ObjectIdentifier) ([]unstructured.Unstructured, error)
-	// CacheList, CacheObject and CacheFromObjectIdentifier keep copies, without managed fields and without kubectl's annotation
-	// of the last applied configuration. A nil object is absent. An entry larger than MaxBytes is not stored, and an earlier
-	// entry of the same name is removed.
+	// CacheList, CacheObject and CacheFromObjectIdentifier store copies, without managed fields and
+	// without the annotation of kubectl for the last applied configuration. A nil object is absent.
+	// An entry larger than MaxBytes is not stored, and an earlier entry of the same name is
+	// removed.
 	CacheList(gvk schema.GroupVersionKind, namespace string, selector labels.Selector, objects []unstructured.Unstructured)
 	CacheObject(gvk schema.GroupVersionKind, namespace string, name string, object *unstructured.Unstructured)
 	CacheFromObjectIdentifier(id ObjectIdentifier, objects []unstructured.Unstructured)
@@ -89,7 +91,8 @@ func (c *objectCache) FromObjectIdentifier(id ObjectIdentifier) ([]unstructured.
 	return c.options.copies(entry.objects), nil
 }
 
-// use returns an entry and makes it the most recently used one, or returns nil.
+// use returns an entry and makes it the most recently used. It returns nil if the entry does not
+// exist.
 func (c *objectCache) use(id ObjectIdentifier) *cacheEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +124,7 @@ func (c *objectCache) CacheFromObjectIdentifier(id ObjectIdentifier, objects []u
 	entry := &cacheEntry{id: id, objects: objects, bytes: entrySize(id, objects)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.removeLocked(c.entries[id]) // also if the new entry is too large: the old one is out of date
+	c.removeLocked(c.entries[id]) // also if the new entry is too large: the old entry is outdated
 	if c.options.MaxBytes >= 0 && entry.bytes > c.options.MaxBytes {
 		return
 	}
@@ -131,7 +134,7 @@ func (c *objectCache) CacheFromObjectIdentifier(id ObjectIdentifier, objects []u
 	}
 }
 
-// removeLocked removes an entry, if there is one.
+// removeLocked removes an entry, if it exists.
 func (c *objectCache) removeLocked(element *list.Element) {
 	if element != nil {
 		entry := c.recent.Remove(element).(*cacheEntry)
@@ -169,7 +172,7 @@ func (c *objectCache) Clear() {
 	c.kinds.forgetAll()
 }
 
-// copies returns objects as readers of a cache get them.
+// copies returns objects in the form that readers of a cache receive.
 func (o ObjectCacheOptions) copies(objects []unstructured.Unstructured) []unstructured.Unstructured {
 	if o.UnsafeDisableDeepCopy {
 		return objects

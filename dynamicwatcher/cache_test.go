@@ -28,7 +28,7 @@ func newTestCache(maxBytes int64) *objectCache {
 
 var configMaps = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 
-// configMap returns an object with a value of a size.
+// configMap returns a ConfigMap with a value of the given size.
 func configMap(name string, size int) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"key": strings.Repeat("x", size)}}}
 	u.SetGroupVersionKind(configMaps)
@@ -36,7 +36,8 @@ func configMap(name string, size int) *unstructured.Unstructured {
 	return u
 }
 
-// hasEntry reports whether the cache has an object, without a read that makes it the most recently used one.
+// hasEntry reports whether the cache has an object. It does not read the object, so the order of
+// use stays the same.
 func (c *objectCache) hasEntry(name string) bool {
 	_, ok := c.entries[identify(configMaps, "", name, nil)]
 	return ok
@@ -99,13 +100,13 @@ func TestObjectCacheWithoutLimit(t *testing.T) {
 	}
 }
 
-// TestObjectCacheProperties compares the cache after random calls with a list of what it must have.
+// TestObjectCacheProperties makes random calls and compares the cache with the expected entries.
 func TestObjectCacheProperties(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it must repeat
 		limit := int64(5_000 + r.IntN(50_000))
 		c := newTestCache(limit)
-		var want []string // the most recently used one last
+		var want []string // the most recently used entry is last
 		sizes := map[string]int64{}
 		forget := func(name string) {
 			want = slices.DeleteFunc(want, func(n string) bool { return n == name })
@@ -154,7 +155,7 @@ func TestObjectCacheProperties(t *testing.T) {
 	}
 }
 
-// TestObjectCacheConcurrently is for the race detector.
+// TestObjectCacheConcurrently makes concurrent calls for the race detector.
 func TestObjectCacheConcurrently(t *testing.T) {
 	c := newTestCache(20_000)
 	var group sync.WaitGroup
@@ -188,7 +189,7 @@ func TestObjectCacheConcurrently(t *testing.T) {
 	}
 }
 
-// TestObjectCacheSizeIsThatOfTheHeap compares the estimate with what the heap grows by.
+// TestObjectCacheSizeIsThatOfTheHeap compares the estimated size with the growth of the heap.
 func TestObjectCacheSizeIsThatOfTheHeap(t *testing.T) {
 	wide := map[string]any{}
 	for i := range 100 {

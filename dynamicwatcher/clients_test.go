@@ -24,14 +24,14 @@ import (
 
 var secretsResource = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 
-// mapperOf knows Secrets.
+// mapperOf returns a mapper for Secrets only.
 func mapperOf() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
 	return m
 }
 
-// triggersOf runs a watcher of one Secret and returns what each of its reconciles was caused by.
+// triggersOf runs a watcher of one Secret and returns the triggers of all its reconciles.
 func triggersOf(t *testing.T, o dynamicwatcher.Options, change func(name string)) []dynamicwatcher.TriggerType {
 	t.Helper()
 	var types []dynamicwatcher.TriggerType
@@ -74,7 +74,7 @@ func triggersOf(t *testing.T, o dynamicwatcher.Options, change func(name string)
 
 var wantTypes = []dynamicwatcher.TriggerType{dynamicwatcher.Added, dynamicwatcher.Modified, dynamicwatcher.Deleted}
 
-// TestMetadataClient: client-go's fake of metadata makes the watches, and no server is asked.
+// TestMetadataClient checks that watches use client-go's fake metadata client, and no server.
 func TestMetadataClient(t *testing.T) {
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -110,7 +110,7 @@ func TestMetadataClient(t *testing.T) {
 	}
 }
 
-// TestDynamicClient: the same with whole objects.
+// TestDynamicClient checks the same with a dynamic client, which watches whole objects.
 func TestDynamicClient(t *testing.T) {
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{secretsResource: "SecretList"})

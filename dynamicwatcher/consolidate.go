@@ -52,19 +52,20 @@ func (c *ConsolidateOptions) withDefaults() *ConsolidateOptions {
 // enough reports whether the number of objects is large enough for a shared watch.
 func (c *ConsolidateOptions) enough(watched int) bool { return watched >= c.MinObjects }
 
-// fits reports whether a namespace of a size is small enough for that; the size is -1 where it is not known yet.
+// fits reports whether a namespace is small enough for a shared watch. A size of -1 is unknown, and
+// fits.
 func (c *ConsolidateOptions) fits(watched int, size int64) bool {
 	return size <= int64(c.MaxRatio)*int64(watched)
 }
 
-// keeps reports whether one watch that has taken over goes on. The limits are half of those above, so that it does not come
-// and go.
+// keeps reports whether a shared watch continues. Its limits are half of those above, so that the
+// watch does not start and end repeatedly.
 func (c *ConsolidateOptions) keeps(watched int, size int64) bool {
 	return 2*watched >= c.MinObjects && c.fits(2*watched, size)
 }
 
-// compareVersions compares resource versions, as the API server defines them: as numbers. It reports false where they are
-// none.
+// compareVersions compares resource versions as numbers, as the API server defines them. It returns
+// false if one of them is not a number.
 func compareVersions(a, b string) (order int, ok bool) {
 	x, err := strconv.ParseUint(a, 10, 64)
 	if err != nil {

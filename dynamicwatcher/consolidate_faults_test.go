@@ -13,7 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
 
-// A user who may watch some objects by name does not notice that the namespace is refused.
+// TestConsolidatedWithoutAccess checks that single watches still work for a user without access to
+// the whole namespace.
 func TestConsolidatedWithoutAccess(t *testing.T) {
 	script(t, smallMap, func(x *fixture) {
 		refuse := func(q fakeapi.Request) fakeapi.Fault {
@@ -58,7 +59,7 @@ func TestConsolidatedWithoutAccess(t *testing.T) {
 	})
 }
 
-// state4 checks the state of all of four objects.
+// state4 checks that there are four objects in the given state.
 func (x *fixture) state4(want dynamicwatcher.State) {
 	x.t.Helper()
 	all := x.Status()
@@ -93,7 +94,7 @@ func TestConsolidatedReconnects(t *testing.T) {
 					x.expect("nothing has changed")
 					x.shared("as before", 8, 1)
 					test.breaks(x)
-					x.api.Stop() // so that nobody sees what comes one by one
+					x.api.Stop() // hides the single changes
 					x.put(secret(1))
 					x.remove(secret(2))
 					x.put(secret(3))
@@ -111,7 +112,8 @@ func TestConsolidatedReconnects(t *testing.T) {
 	}
 }
 
-// A server that is overloaded is not asked for many watches in place of one.
+// TestConsolidatedOverload checks that an overloaded server does not receive many single watches
+// instead of one shared watch.
 func TestConsolidatedOverload(t *testing.T) {
 	script(t, smallMap, func(x *fixture) {
 		x.watchSecrets(8)
@@ -129,7 +131,8 @@ func TestConsolidatedOverload(t *testing.T) {
 	})
 }
 
-// A request for the namespace that hangs holds up the objects for half a minute, and nothing else.
+// TestConsolidatedStreamHangs checks that a hanging request for the namespace delays its objects
+// for half a minute, and nothing else.
 func TestConsolidatedStreamHangs(t *testing.T) {
 	script(t, smallMap, func(x *fixture) {
 		x.watchSecrets(4)

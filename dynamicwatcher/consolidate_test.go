@@ -20,12 +20,13 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// few is so few that tests can have many more.
+// smallMap consolidates from four objects, so tests can easily have more.
 var smallMap = dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 4, MaxRatio: 5}}
 
 func secret(i int) dynamicwatcher.ObjectIdentifier { return id(fakeapi.Secret, "ns", strconv.Itoa(i)) }
 
-// watchSecrets makes watchers 0, 1, … watch one secret each, which exist but every fourth, and lets them get to rest.
+// watchSecrets makes watchers 0, 1, … watch one secret each, and waits until they are idle. Every
+// fourth secret does not exist.
 func (x *fixture) watchSecrets(n int) {
 	x.t.Helper()
 	for i := range n {
@@ -40,7 +41,7 @@ func (x *fixture) watchSecrets(n int) {
 	x.r.take()
 }
 
-// shared checks how many objects share a watch, and by how many streams all are told of.
+// shared checks the number of objects that share a watch, and the number of all streams.
 func (x *fixture) shared(reason string, objects, streams int) {
 	x.t.Helper()
 	got := 0
@@ -54,7 +55,7 @@ func (x *fixture) shared(reason string, objects, streams int) {
 	}
 }
 
-// exact changes one object in each way, and checks that its watcher is told, and nobody else.
+// exact creates, updates and deletes one object, and checks that only its watcher is notified.
 func (x *fixture) exact(i int) {
 	x.t.Helper()
 	o, watcher := secret(i), policy(strconv.Itoa(i))
@@ -121,8 +122,9 @@ func TestConsolidate(t *testing.T) {
 	}
 }
 
-// What happens while one watch takes over from the others, and while it gives back, is told once. It happens at each
-// millisecond of that, to objects that are there, that come, and that come and go.
+// TestChangesWhileConsolidating checks that changes are reported once while a shared watch takes
+// over from single watches, and while it gives back. The changes occur at each millisecond of the
+// transition, to objects that exist, that are created, and that are created and deleted.
 func TestChangesWhileConsolidating(t *testing.T) {
 	change := func(x *fixture, n int) {
 		x.put(secret(0), "n", strconv.Itoa(n))
@@ -131,7 +133,7 @@ func TestChangesWhileConsolidating(t *testing.T) {
 		x.put(secret(3))
 		x.remove(secret(3))
 	}
-	for _, slow := range []string{"none", "0", "1", "3", "wide", "single"} { // whose requests take some time, or events
+	for _, slow := range []string{"none", "0", "1", "3", "wide", "single"} { // the watch with slow requests or events
 		for _, fault := range []fakeapi.Fault{{Delay: 20 * time.Millisecond}, {Lag: 20 * time.Millisecond}, {Lag: time.Second}} {
 			plain := slow == "3" || slow == "0" && fault.Lag > 0
 			t.Run(fmt.Sprintf("slow=%s delay=%v lag=%v plain=%t", slow, fault.Delay, fault.Lag, plain), func(t *testing.T) {
@@ -200,8 +202,9 @@ func TestChangesWhileConsolidating(t *testing.T) {
 	}
 }
 
-// An object that comes and goes just before the streams change over, whose events are late, is told
-// of to a watcher that was reconciled in between and has seen it.
+// TestGlimpsesWhileConsolidating checks an object that is created and deleted just before the
+// streams change over, with late events. A watcher that saw the object in a reconcile must be
+// notified of its end.
 func TestGlimpsesWhileConsolidating(t *testing.T) {
 	for name, giveBack := range map[string]bool{"take over": false, "give back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +242,7 @@ func TestGlimpsesWhileConsolidating(t *testing.T) {
 					x.shared("given back", 0, 2)
 				} else {
 					x.must(x.AddWatcher(policy("3"), secret(3)))
-					x.after(time.Second) // the others may wait for the stream that is to take over
+					x.after(time.Second) // the other objects may wait for the stream that takes over
 					for i := range 3 {
 						x.must(x.AddWatcher(policy(strconv.Itoa(i)), secret(i)))
 					}
@@ -256,7 +259,8 @@ func TestGlimpsesWhileConsolidating(t *testing.T) {
 	}
 }
 
-// With NotifyAlways watchers are told of interruptions, of which there is none here.
+// TestConsolidatingInterruptsNothing checks that consolidation does not cause the notification that
+// NotifyAlways sends after an interruption.
 func TestConsolidatingInterruptsNothing(t *testing.T) {
 	options := smallMap
 	options.Reconnect = dynamicwatcher.NotifyAlways
@@ -304,8 +308,8 @@ func TestConsolidatedGivesBack(t *testing.T) {
 	})
 }
 
-// A namespace that is too large, or grows, keeps single watches or gets them back; one that shrinks
-// is taken over later.
+// TestConsolidatedNamespaceGrows checks that single watches are kept if the namespace is too large,
+// and return if it grows. A namespace that shrinks is taken over later.
 func TestConsolidatedNamespaceGrows(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		script(t, smallMap, func(x *fixture) {
@@ -371,7 +375,7 @@ func TestConsolidatedObjectsComeAndGo(t *testing.T) {
 	})
 }
 
-// Selectors keep their own watches, and do not count.
+// TestConsolidateNotSelectors checks that selectors keep their own watches, and do not count.
 func TestConsolidateNotSelectors(t *testing.T) {
 	script(t, smallMap, func(x *fixture) {
 		for i := range 3 {
@@ -418,7 +422,7 @@ func TestConsolidatedRemovalAndShutdown(t *testing.T) {
 					}
 					reach(x)
 					if !removal {
-						return // the fixture holds the shutdown to its time
+						return // the fixture checks the time of the shutdown
 					}
 					began := time.Now()
 					for i := range 4 {
@@ -437,7 +441,8 @@ func TestConsolidatedRemovalAndShutdown(t *testing.T) {
 	}
 }
 
-// All that are added at once are told of by one stream, or nearly.
+// TestConsolidateFromTheBeginning checks that objects that are added before the start share one
+// watch.
 func TestConsolidateFromTheBeginning(t *testing.T) {
 	unstarted(t, dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{}}, func(x *fixture) {
 		for i := range 500 {

@@ -43,8 +43,9 @@
 //		}
 //	}
 //
-// The next AddOrUpdateWatcher replaces what the policy watches, and [DynamicWatcher].RemoveWatcher ends it. A controller of
-// controller-runtime uses package source instead of a Reconciler.
+// The next AddOrUpdateWatcher replaces the objects that the policy watches, and
+// [DynamicWatcher].RemoveWatcher ends the watches. A controller of controller-runtime uses package
+// source instead of a Reconciler.
 //
 // # Guarantees
 //
@@ -58,28 +59,29 @@
 //     no other object, except those that share its watch, for 30 s. A request without an answer is repeated after two minutes.
 //   - A kind is looked up when an object of it is first watched. An unknown kind is an [ErrNoVersionedResource], or with
 //     [Options].MissingKind Wait the watch begins when the CRD is established. When a CRD is deleted, the watchers of existing
-//     objects are reconciled once, and the watches resume when it comes back, also with another scope.
+//     objects are reconciled once, and the watches resume when it is created again, also with another scope.
 //   - When access is lost for some seconds, the watchers are reconciled once, and again when access is back ([AccessLost]).
 //   - Reconcile behaves as in controller-runtime: errors are retried with the rate limiter, results may requeue,
-//     [reconcile.TerminalError] ends the retries, and one watcher is never reconciled twice at once.
-//   - With [Options].EnableCache, [DynamicWatcher].QueryBatch reads what a watcher depends on and watches what was read. The first
-//     read of an object that no watcher watches is consistent. A batch that fails changes nothing.
-//   - No watch begins at a state that is older than what it has delivered, or than the version of
-//     [DynamicWatcher].AddWatcherAt.
+//     [reconcile.TerminalError] ends the retries, and one watcher is never reconciled concurrently.
+//   - With [Options].EnableCache, [DynamicWatcher].QueryBatch reads the dependencies of a watcher and watches them.
+//     The first read of an object that no watcher watches is consistent. A batch that fails changes
+//     nothing.
+//   - No watch begins at a state that is older than the state that it has delivered, or than the
+//     version of [DynamicWatcher].AddWatcherAt.
 //
 // # Cost and limits
 //
-// Each distinct object has one API watch, limited to the object by a field selector: access by resourceNames is enough, with
-// the verbs list and watch. The server sends metadata only, and only the UID and resource version are kept. A watch takes
-// about 16 KiB and two goroutines, and about 90 watches share a connection. The QPS and Burst of the configuration do not
-// apply. A missing kind whose CRD has an unusual plural, or of an aggregated API server, is looked
-// up every 20 to 30 s. The size of identifiers and events is limited, the number of watched objects
-// is not.
+// Each distinct object has one API watch, limited to the object by a field selector: access by
+// resourceNames is enough, with the verbs list and watch. The server sends metadata only, and only
+// the UID and resource version are kept. A watch needs about 16 KiB and two goroutines, and about
+// 90 watches share a connection. The QPS and Burst of the configuration do not apply. A missing
+// kind whose CRD has an unusual plural, or of an aggregated API server, is looked up every 20 to
+// 30 s. The size of identifiers and events is limited, the number of watched objects is not.
 //
 // # Consolidation
 //
 // With [Options].Consolidate, many watched objects of one kind and namespace share one metadata watch on the namespace. Each
-// then takes less than 1 KiB and no goroutine. Each kind in each namespace is in one of these phases:
+// then needs less than 1 KiB and no goroutine. Each kind in each namespace is in one of these phases:
 //
 //	          enough                synced                 ended
 //	apart ──────────────▶ gathering ──────────▶ sharing ──────────────▶ interrupted
@@ -95,7 +97,7 @@
 //
 //   - apart: each object has its own watch, until [ConsolidateOptions].MinObjects are watched.
 //   - gathering: new objects wait for the shared watch, for a second at most.
-//   - trying: each object has its own watch. The shared watch is tried at once. After a refusal,
+//   - trying: each object has its own watch. The shared watch is tried immediately. After a refusal,
 //     it is tried again after a minute. The pauses grow to half an hour.
 //   - sharing: the shared watch has sent all existing objects, and delivers the changes.
 //   - interrupted: the shared watch is opened again. Single watches replace it if access is lost

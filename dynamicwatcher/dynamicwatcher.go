@@ -15,9 +15,9 @@ import (
 // Reconciler reconciles a watcher after a change of an object that it watches, or when it begins to watch an object.
 type Reconciler interface {
 	// Reconcile brings a watcher up to date. Its results have the same meaning as in
-	// controller-runtime. It is called from Options.MaxConcurrentReconciles goroutines, never twice
-	// at once for one watcher. The context ends when the context of Start ends. Reconcile may call
-	// any method of the DynamicWatcher, and usually ends with AddOrUpdateWatcher.
+	// controller-runtime. It is called from Options.MaxConcurrentReconciles goroutines, never
+	// concurrently for one watcher. The context ends when the context of Start ends. Reconcile may
+	// call any method of the DynamicWatcher, and usually ends with AddOrUpdateWatcher.
 	Reconcile(ctx context.Context, watcher ObjectIdentifier) (reconcile.Result, error)
 }
 
@@ -43,9 +43,9 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// AddOrUpdateWatcher.
 	AddWatcher(watcher, watched ObjectIdentifier) error
 	// AddWatcherAt is AddWatcher for a watcher that has read the object at a resource version. The
-	// watcher is reconciled at once only if the object has another version or is gone, or if the
-	// watch of another watcher has not delivered the version yet. A watch that begins for it is not
-	// older than the version.
+	// watcher is reconciled immediately only in two cases: the object has another version or was
+	// deleted, or the watch of another watcher has not delivered the version yet. A watch that
+	// begins for it is not older than the version.
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
 	// RemoveWatcher removes a watcher and its query batch. API watches without other watchers end. A queued reconcile of the
 	// watcher is dropped, but a running one may still request another. The error is an [*IdentifierError]; for an unknown
@@ -100,7 +100,7 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 // that was written before. Other reads return the state that the watch has delivered, which may be
 // older than the last write; a later change causes a reconcile. While no watch delivers changes, the
 // methods wait for at most 10 s, and then return its error. If the server refuses access, they
-// return the server's error at once. Only changes after the read cause a reconcile.
+// return the server's error immediately. Only changes after the read cause a reconcile.
 type Querier interface {
 	// Get returns an object, or nil if it does not exist.
 	Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)

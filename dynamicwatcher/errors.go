@@ -19,7 +19,8 @@ var (
 	ErrCacheDisabled = errors.New("the cache is not enabled: queries need Options.EnableCache")
 	// ErrInvalidInput: an argument is invalid. For identifiers the error is an [*IdentifierError].
 	ErrInvalidInput = errors.New("invalid input")
-	// ErrNoVersionedResource: the server has no such kind in this version. The error is a [*KindError].
+	// ErrNoVersionedResource: the server does not have the kind in this version. The error is a
+	// [*KindError].
 	ErrNoVersionedResource = errors.New("the server does not have this kind")
 	// ErrQueryBatchInProgress: the watcher has an open query batch. End or abort it first.
 	ErrQueryBatchInProgress = errors.New("a query batch of this watcher is under way")
@@ -41,12 +42,12 @@ type IdentifierError struct {
 	Object ObjectIdentifier
 	Field  string
 	Reason string
-	Err    error // the cause, where there is one
+	Err    error // the cause, or nil
 }
 
 // Error returns the field, the reason and the identifier.
 func (e *IdentifierError) Error() string {
-	const most = 1024 // of an identifier that is too long
+	const most = 1024 // bytes of an identifier that is too long
 	object := e.Object.String()
 	if len(object) > most {
 		object = strings.ToValidUTF8(object[:most], "") + "…"

@@ -22,8 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
 
-// A policy is reconciled when the Secret that it names is created. client-go's fake client stands for the API server here:
-// a program leaves Dynamic and Mapper out.
+// A policy is reconciled when the Secret that it names is created. client-go's fake client replaces
+// the API server here: a program does not set Dynamic and Mapper.
 func ExampleNew() {
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{secrets: "SecretList"})

@@ -21,11 +21,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(klog.Logger{}) // discards: reconciles fail on purpose
+	klog.SetLogger(klog.Logger{}) // discards the log: reconciles fail on purpose
 	goleak.VerifyTestMain(m)
 }
 
-// id names an object to watch, or a watcher.
+// id returns the identifier of an object or a watcher.
 func id(gvk schema.GroupVersionKind, namespace, name string) dynamicwatcher.ObjectIdentifier {
 	return dynamicwatcher.ObjectIdentifier{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: namespace, Name: name}
 }
@@ -55,7 +55,8 @@ type call struct {
 	Triggers []dynamicwatcher.Trigger
 }
 
-// recorder is a reconciler that writes down its calls; then do says what comes of them.
+// recorder is a reconciler that records its calls. Then it returns the results of do, if that is
+// set.
 type recorder struct {
 	do func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error)
 
@@ -82,7 +83,7 @@ func (r *recorder) take() []call {
 	return calls
 }
 
-// fixture is a watcher and its server, in a bubble of virtual time.
+// fixture is a watcher and its server, in a synctest bubble.
 type fixture struct {
 	dynamicwatcher.DynamicWatcher
 	t      *testing.T
@@ -92,7 +93,8 @@ type fixture struct {
 	ended  chan error
 }
 
-// script runs f with a watcher that is started, and checks that nothing is left after it.
+// script runs f with a started watcher. At the end it stops the watcher, and checks that no stream
+// is left.
 func script(t *testing.T, options dynamicwatcher.Options, f func(*fixture)) {
 	t.Helper()
 	unstarted(t, options, func(x *fixture) {
@@ -127,7 +129,7 @@ func (x *fixture) start() {
 	<-x.Started()
 }
 
-// stop ends the watcher, and checks that this takes no time and leaves no stream.
+// stop stops the watcher, and checks that the shutdown is immediate and leaves no stream.
 func (x *fixture) stop() {
 	x.t.Helper()
 	began := time.Now()
@@ -145,7 +147,7 @@ func (x *fixture) stop() {
 	}
 }
 
-// watch makes p watch what is given, and drops the calls for what exists.
+// watch makes p watch objects, and drops the calls for existing objects.
 func (x *fixture) watch(watched ...dynamicwatcher.ObjectIdentifier) {
 	x.t.Helper()
 	x.must(x.AddOrUpdateWatcher(p, watched...))
@@ -160,13 +162,13 @@ func (x *fixture) must(err error) {
 	}
 }
 
-// after lets time pass.
+// after waits in virtual time, until all goroutines are blocked.
 func (x *fixture) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// expect checks who has been reconciled since the last time, in any order.
+// expect checks which watchers were reconciled since the last call, in any order.
 func (x *fixture) expect(reason string, watchers ...dynamicwatcher.ObjectIdentifier) []call {
 	x.t.Helper()
 	synctest.Wait()
@@ -187,7 +189,7 @@ func (x *fixture) expect(reason string, watchers ...dynamicwatcher.ObjectIdentif
 	return calls
 }
 
-// state checks the state of the one object that is watched.
+// state checks the state of the only watched object.
 func (x *fixture) state(want dynamicwatcher.State) dynamicwatcher.WatchStatus {
 	x.t.Helper()
 	all := x.Status()
@@ -206,7 +208,7 @@ func (x *fixture) remove(o dynamicwatcher.ObjectIdentifier) {
 	x.api.Delete(o.GroupVersionKind(), o.Namespace, o.Name)
 }
 
-// faulty makes all requests of a verb fail, or all where it is empty.
+// faulty makes all requests of a verb fail; an empty verb means all requests.
 func (x *fixture) faulty(verb string, f fakeapi.Fault) {
 	x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {
 		if verb == "" || q.Verb == verb {

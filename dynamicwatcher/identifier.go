@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The most bytes that parts of an identifier may have. API servers take requests of up to 1 MiB, in which a selector is up to
-// three times as long; names that are valid have a fraction of this.
+// These constants limit the parts of an identifier, in bytes. API servers accept requests of up to
+// 1 MiB, in which a selector may be three times as long. Valid names are much shorter.
 const (
 	longestName     = 4 << 10
 	longestSelector = 256 << 10
@@ -68,8 +68,8 @@ func (o ObjectIdentifier) Validate() error {
 	return nil
 }
 
-// validateParts checks all but whether there is a Name or a Selector, and refuses what would make a request for something
-// else of the path that it becomes a part of.
+// validateParts checks all parts, but not whether a Name or a Selector is set. It rejects parts
+// that would change the path of a request.
 func (o ObjectIdentifier) validateParts() error {
 	switch {
 	case o.Version == "":
@@ -108,7 +108,7 @@ func (o ObjectIdentifier) lacksNamespace() error {
 	return o.invalid("Namespace", "is required: objects of this kind are in namespaces")
 }
 
-// validateWatcher holds also for what only a watcher must have.
+// validateWatcher also checks the rules that apply only to watchers.
 func validateWatcher(o ObjectIdentifier) error {
 	if o.Selector != "" && o.Name == "" {
 		return o.invalid("Name", "is required: a watcher is one object")

@@ -151,7 +151,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// queries are all methods that need a running watcher.
+// queries calls all methods that need a running watcher, and returns their errors.
 func queries(w dynamicwatcher.DynamicWatcher) map[string]error {
 	_, get := w.Get(p, fakeapi.Secret, "ns", "a")
 	_, list := w.List(p, fakeapi.Secret, "ns", labels.Everything())

@@ -23,12 +23,12 @@ import (
 // ScopedGVR is the resource of a kind.
 type ScopedGVR struct {
 	schema.GroupVersionResource
-	// Namespaced is whether objects of it are in namespaces.
+	// Namespaced is whether its objects are in namespaces.
 	Namespaced bool
 }
 
-// lookup requests the resources of one group version. The error is NotFound only if the server has
-// none.
+// lookup requests the resources of one group version. The error is NotFound only if the server does
+// not have the group version.
 type lookup func(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error)
 
 // kinds caches the resources of kinds. Each group version is requested when it is first needed,
@@ -73,8 +73,8 @@ func newKinds(d discovery.DiscoveryInterfaceWithContext, mapper meta.RESTMapper,
 	}
 }
 
-// resolve returns the resource of a kind. The error is a [*KindError] where the server has no such kind, or none that
-// can be watched; else the server could not be asked.
+// resolve returns the resource of a kind. The error is a [*KindError] if the server does not have
+// the kind, or if it cannot be watched. Otherwise the request has failed.
 func (k *kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	if k.mapper != nil {
 		return k.mapped(gvk)
@@ -83,7 +83,7 @@ func (k *kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Scope
 		return gvr, err
 	}
 	if (ObjectIdentifier{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}).validateParts() != nil {
-		return ScopedGVR{}, &KindError{Kind: gvk, Reason: ErrNoVersionedResource} // no server can have it, nor be asked for it
+		return ScopedGVR{}, &KindError{Kind: gvk, Reason: ErrNoVersionedResource} // impossible kind: no request
 	}
 	flight := k.flights.DoChan(gvk.GroupVersion().String(), func() (any, error) {
 		if !k.begin() {
@@ -97,7 +97,7 @@ func (k *kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Scope
 		if result.Err != nil {
 			return ScopedGVR{}, fmt.Errorf("look up %s: %w", gvk, result.Err)
 		}
-		return result.Val.(*groupVersion).find(gvk) // also where it was forgotten meanwhile
+		return result.Val.(*groupVersion).find(gvk) // even if it was forgotten meanwhile
 	case <-ctx.Done():
 		return ScopedGVR{}, fmt.Errorf("look up %s: %w", gvk, ctx.Err())
 	}
@@ -122,10 +122,10 @@ func (k *kinds) close() {
 	k.group.Wait()
 }
 
-// maxGroups bounds the group versions that are remembered, those that do not exist among them.
+// maxGroups limits the number of cached group versions, including those that do not exist.
 const maxGroups = 1000
 
-// lookupTimeout bounds one request for a group version.
+// lookupTimeout limits one request for a group version.
 const lookupTimeout = 10 * time.Second
 
 func (k *kinds) ask(ctx context.Context, gv schema.GroupVersion) (*groupVersion, error) {
@@ -143,7 +143,7 @@ func (k *kinds) ask(ctx context.Context, gv schema.GroupVersion) (*groupVersion,
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(g.resources) == 0 { // what does not exist is remembered for a time only
+	if len(g.resources) == 0 { // absence is cached for a limited time
 		maps.DeleteFunc(k.groups, func(_ schema.GroupVersion, old *groupVersion) bool {
 			return len(old.resources) == 0 && k.clock.Since(old.asked) >= k.missing
 		})
@@ -159,7 +159,7 @@ func (k *kinds) ask(ctx context.Context, gv schema.GroupVersion) (*groupVersion,
 	return g, nil
 }
 
-// name returns the name of a kind's resource: the last one, or a guess.
+// name returns the name of the resource of a kind: its last known name, or a guess.
 func (k *kinds) name(gk schema.GroupKind) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -172,7 +172,7 @@ func (k *kinds) name(gk schema.GroupKind) string {
 
 func isSubresource(name string) bool { return slices.Contains([]byte(name), '/') }
 
-// known answers from memory, if it is fresh.
+// known returns the cached resource of a kind, if it is fresh.
 func (k *kinds) known(gvk schema.GroupVersionKind) (gvr ScopedGVR, ok bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -188,7 +188,7 @@ func (k *kinds) known(gvk schema.GroupVersionKind) (gvr ScopedGVR, ok bool, err 
 	return gvr, k.clock.Since(g.asked) < fresh, err
 }
 
-// find reads what is known.
+// find returns the resource of a kind in the group version.
 func (g *groupVersion) find(gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	r, ok := g.resources[gvk.Kind]
 	switch {

@@ -68,8 +68,8 @@ func TestKindGoesAndComesBack(t *testing.T) {
 	})
 }
 
-// A kind that comes back is told of at once also where its resource is not named as its kind
-// suggests: the name is known from before.
+// TestKindOfUnusualNameComesBack checks that a kind that is created again is reported immediately,
+// even if its resource name cannot be derived from the kind. The name is known from before.
 func TestKindOfUnusualNameComesBack(t *testing.T) {
 	data := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Data"}
 	dataA := id(data, "ns", "a")
@@ -88,8 +88,9 @@ func TestKindOfUnusualNameComesBack(t *testing.T) {
 	})
 }
 
-// TestKindThatSettles: an API server that has just begun to serve a kind refuses watches for some
-// milliseconds, and asks for a second of patience. It does not get that.
+// TestKindThatSettles checks that a new kind is watched soon. An API server that has just begun to
+// serve a kind refuses watches for some milliseconds with a Retry-After of one second, which the
+// watcher ignores.
 func TestKindThatSettles(t *testing.T) {
 	script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
 		x.watch(widgetA)
@@ -143,7 +144,8 @@ func TestKindsAreLookedUpOnce(t *testing.T) {
 	})
 }
 
-// Lookups that wait for a kind of a group version say nothing of its other kinds.
+// TestOtherKindsWhileOneIsAwaited checks that the wait for a kind does not affect other kinds of
+// the group version.
 func TestOtherKindsWhileOneIsAwaited(t *testing.T) {
 	script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
 		gadget := widget
@@ -160,8 +162,8 @@ func TestOtherKindsWhileOneIsAwaited(t *testing.T) {
 	})
 }
 
-// A kind that is awaited may turn out to have no namespaces. Then the one that was given does not
-// count, as with a kind that is known from the beginning.
+// TestKindComesWithoutNamespaces checks an awaited kind that turns out to be cluster-scoped. The
+// given namespace is then ignored, as it is for a known kind.
 func TestKindComesWithoutNamespaces(t *testing.T) {
 	for _, exists := range []bool{true, false} {
 		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, DisableInitialReconcile: exists}, func(x *fixture) {
@@ -192,7 +194,7 @@ func TestKindComesWithoutNamespaces(t *testing.T) {
 			if got := x.WatchesOf(p); len(got) != 1 || got[0] != bare || x.GetWatchCount() != 2 {
 				t.Errorf("p watches %v, of %d", got, x.GetWatchCount())
 			}
-			x.must(x.AddOrUpdateWatcher(p, widgetA)) // the same
+			x.must(x.AddOrUpdateWatcher(p, widgetA)) // the same object
 			x.after(time.Second)
 			x.expect("nothing is new")
 			x.put(bare, "n", "1")
@@ -207,7 +209,8 @@ func TestKindComesWithoutNamespaces(t *testing.T) {
 	}
 }
 
-// What such an object was queued for is not lost.
+// TestTriggerOfKindThatComesBackWithoutNamespaces checks that the pending triggers of such an
+// object are not lost.
 func TestTriggerOfKindThatComesBackWithoutNamespaces(t *testing.T) {
 	options := dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, BatchWindow: time.Hour}
 	script(t, options, func(x *fixture) {
@@ -227,7 +230,7 @@ func TestTriggerOfKindThatComesBackWithoutNamespaces(t *testing.T) {
 	})
 }
 
-// Many of them share a watch then, as others do.
+// TestConsolidatedKindComesWithoutNamespaces checks that many objects of such a kind share a watch.
 func TestConsolidatedKindComesWithoutNamespaces(t *testing.T) {
 	options := smallMap
 	options.MissingKind = dynamicwatcher.Wait
@@ -244,8 +247,8 @@ func TestConsolidatedKindComesWithoutNamespaces(t *testing.T) {
 	})
 }
 
-// An object without a namespace, whose kind turns out to have namespaces, is not watched in all of
-// them: its watchers are told, once.
+// TestKindComesWithNamespaces checks an object without a namespace if its kind turns out to be
+// namespaced. It is not watched in all namespaces, and its watchers are notified once.
 func TestKindComesWithNamespaces(t *testing.T) {
 	bare := id(widget, "", "a")
 	lost := func(x *fixture, calls []call) {
@@ -281,7 +284,7 @@ func TestKindComesWithNamespaces(t *testing.T) {
 				x.api.CreateCRD(widget, "widgets", false, 0)
 				x.after(time.Second)
 				x.put(bare)
-				x.watch(widgetA) // in no namespace for now
+				x.watch(widgetA) // cluster-scoped at first
 				x.api.DeleteCRD(widget, "widgets")
 				x.after(pause)
 				x.api.CreateCRD(widget, "widgets", true, 0)
@@ -335,7 +338,7 @@ func TestKindComesWithNamespaces(t *testing.T) {
 	})
 }
 
-// A kind that no server can have is a KindError, too, and nobody is asked for it.
+// TestKindThatCannotBe checks that an impossible kind causes a KindError without a request.
 func TestKindThatCannotBe(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		for reason, gvk := range map[string]schema.GroupVersionKind{

@@ -20,7 +20,7 @@ const (
 	resultAfter    = "requeue_after"
 )
 
-// metrics are a watcher's. Each method does nothing on nil.
+// metrics contains the metrics of a watcher. On nil, its methods do nothing.
 type metrics struct {
 	watcher    *Watcher
 	registerer prometheus.Registerer
@@ -33,7 +33,7 @@ type metrics struct {
 	consolidated, consolidates *prometheus.Desc
 }
 
-// measure makes the metrics and registers them, where the options want them.
+// measure creates and registers the metrics, if the options have a registerer.
 func (w *Watcher) measure() error {
 	if w.options.MetricsRegisterer == nil {
 		return nil
@@ -134,7 +134,7 @@ func (m *metrics) established(took time.Duration) {
 	}
 }
 
-// ended books the end of a watch.
+// ended records the end of a watch.
 func (m *metrics) ended(v verdict) {
 	if m != nil {
 		m.ends.WithLabelValues(v.String()).Inc()
@@ -148,8 +148,9 @@ func (m *metrics) told(t TriggerType) {
 	}
 }
 
-// reconciling books the beginning of a reconcile, for which a watcher waited (-1: for a time of
-// its own, as after a failure), and returns what books its end.
+// reconciling records the beginning of a reconcile, and returns a function that records its end.
+// waited is the time since the first trigger was added, or -1 without triggers, for example after a
+// requeue.
 func (m *metrics) reconciling(waited time.Duration) func(result string) {
 	if m == nil {
 		return func(string) {}

@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// TestMetrics follows the metrics through what they count.
+// TestMetrics checks the metrics after each event that they count.
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	script(t, dynamicwatcher.Options{MetricsRegisterer: registry, Name: "policies"}, func(x *fixture) {
@@ -65,7 +65,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// TestMetricsOfTwo: two watchers on one registerer need two names.
+// TestMetricsOfTwo checks that two watchers with one registerer need different names.
 func TestMetricsOfTwo(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	again := func(name string) error {

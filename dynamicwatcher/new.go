@@ -18,8 +18,8 @@ import (
 )
 
 // New validates the options and returns a watcher that is not started. It makes no request. The
-// error is an [ErrInvalidInput] with the name of the option, or the reason why there is no
-// configuration or client.
+// error is an [ErrInvalidInput] with the name of the option, or the reason why a configuration or
+// client could not be created.
 func New(options *Options) (*Watcher, error) {
 	err := options.validate()
 	if err != nil {
@@ -81,10 +81,10 @@ func NewWithClients(
 	return w
 }
 
-// connect makes the clients.
+// connect creates the clients.
 func (w *Watcher) connect() error {
 	config := w.options.Config
-	if config == nil && w.options.Mapper != nil && w.injected() { // nothing to ask a server directly
+	if config == nil && w.options.Mapper != nil && w.injected() { // no direct requests to a server
 		w.kinds = newKinds(nil, w.options.Mapper, w.options.ObjectCacheOptions, w.options.Clock)
 		w.opener = &stream.Clients{Metadata: w.options.Metadata, Dynamic: w.options.Dynamic}
 		return nil
@@ -97,7 +97,7 @@ func (w *Watcher) connect() error {
 	}
 	config = rest.CopyConfig(config)
 	lookups := stream.OwnTransport(config)
-	lookups.QPS = -1 // they are few: each group version once
+	lookups.QPS = -1 // no limit for few requests: one for each group version
 	client := w.options.HTTPClient
 	var err error
 	if client == nil {
@@ -125,7 +125,8 @@ func (w *Watcher) injected() bool {
 	return w.options.Dynamic != nil || w.options.Metadata != nil && !w.options.EnableCache
 }
 
-// defaultConfig is the configuration in the cluster, or what KUBECONFIG names.
+// defaultConfig returns the configuration in the cluster, or otherwise that of KUBECONFIG or
+// ~/.kube/config.
 func defaultConfig() (*rest.Config, error) {
 	config, err := rest.InClusterConfig()
 	if !errors.Is(err, rest.ErrNotInCluster) {

@@ -30,7 +30,7 @@ type object struct {
 	since      time.Time
 	version    string // all changes up to this version were received
 	restarts   int
-	err        error                       // of the state
+	err        error                       // the reason for the state
 	synced     bool                        // known is complete
 	refusal    error                       // the last error; it settled the object if synced is false
 	known      smallMap[types.UID, string] // resource versions
@@ -40,10 +40,11 @@ type object struct {
 	ended      time.Time // when the last stream ended in an orderly way
 }
 
-// lag is how long an event may be under way.
+// lag is the maximum delay of an event.
 const lag = 5 * time.Second
 
-// orderly is how soon after the end of a stream its kind must be found to be gone to be the reason of that.
+// orderly is the time after the orderly end of a stream within which its kind must be found
+// deleted, to be the reason for the end.
 const orderly = 500 * time.Millisecond
 
 func (o *object) statusLocked() WatchStatus {
@@ -72,7 +73,7 @@ func (o *object) enterLocked(s State, err error) {
 	o.err = err
 }
 
-// suspendLocked notes that no stream delivers the object's changes for now.
+// suspendLocked records that no stream delivers the changes of the object for now.
 func (o *object) suspendLocked() {
 	if o.state == Active {
 		o.enterLocked(Establishing, nil)
@@ -107,10 +108,10 @@ func (o *object) settleLocked() {
 	}
 }
 
-// takeLocked takes an event of the watch that delivers the object's changes.
+// takeLocked handles an event of the watch that delivers the changes of the object.
 func (o *object) takeLocked(e stream.Event) {
 	switch {
-	case o.group != nil && covered(e.ResourceVersion, o.version): // the watch that delivered before was ahead
+	case o.group != nil && covered(e.ResourceVersion, o.version): // the previous watch was ahead
 		return
 	case e.ResourceVersion != "":
 		o.version = e.ResourceVersion
@@ -209,7 +210,7 @@ func (o *object) notifyMissedLocked(again bool) {
 	}
 }
 
-// absentLocked notes that the kind does not exist, and so no object of it.
+// absentLocked records that the kind, and so every object of it, does not exist.
 func (o *object) absentLocked() {
 	if o.synced && o.known.len() > 0 {
 		o.notifyLocked(o.trigger(Deleted, stream.Event{}))

@@ -9,9 +9,11 @@ type phase int
 const (
 	// apart: too few objects are watched. Each has its own watch.
 	apart phase = iota
-	// gathering: there are enough. Objects without a watch wait for the shared one, for a second at most.
+	// gathering: enough objects are watched. Objects without a watch wait for the shared one, for a
+	// second at most.
 	gathering
-	// trying: the shared watch is tried now and then. Each object has its own watch meanwhile.
+	// trying: the shared watch is tried from time to time. Until then, each object has its own
+	// watch.
 	trying
 	// sharing: the shared watch delivers the changes of the objects that share it.
 	sharing
@@ -21,20 +23,20 @@ const (
 	leaving
 )
 
-// step is what may change a phase.
+// step is an event that may change the phase.
 type step int
 
 const (
 	enough      step = iota // enough objects are watched
 	waited                  // objects have waited for a second
-	established             // a stream has sent all that exists
+	established             // a stream has sent all existing objects
 	ended                   // a stream has ended or was refused, and the next may do better
-	givenUp                 // likewise, and single watches may do better
+	givenUp                 // like ended, but single watches may do better
 	unfit                   // too few objects are left, or the namespace has become too large
 	abandoned               // no object depends on the watch any more
 )
 
-// after returns the phase that follows a step. Steps that a phase does not name leave it as it was.
+// after returns the phase that follows a step. Other steps do not change the phase.
 func (p phase) after(s step) phase {
 	switch {
 	case s == abandoned:

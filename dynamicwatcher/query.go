@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// batch is a query batch of one watcher: what it asked for so far.
+// batch is the state of a query batch of one watcher.
 type batch struct {
 	asked map[*object]struct{}
-	added map[*object]struct{} // of those, what it did not watch before
+	added map[*object]struct{} // objects in asked that the watcher did not watch before
 }
 
 // StartQueryBatch implements [DynamicWatcher].
@@ -48,7 +48,7 @@ func (w *Watcher) AbortQueryBatch(watcher ObjectIdentifier) error {
 	return w.endBatch(watcher, func(b *batch, o *object) bool { _, added := b.added[o]; return !added })
 }
 
-// endBatch ends a batch and stops watching what is not to be kept.
+// endBatch ends a batch, and keeps only some of the watches.
 func (w *Watcher) endBatch(watcher ObjectIdentifier, keep func(*batch, *object) bool) error {
 	if err := w.readable(watcher); err != nil {
 		return err
@@ -134,14 +134,15 @@ func (w *Watcher) list(ctx context.Context, watcher ObjectIdentifier, gvk schema
 		return nil, err
 	}
 	if selector != nil {
-		if _, selectable := selector.Requirements(); !selectable { // labels.Nothing, whose text is that of everything
+		if _, selectable := selector.Requirements(); !selectable { // labels.Nothing has the same text as labels.Everything
 			return []unstructured.Unstructured{}, nil
 		}
 	}
 	return w.query(ctx, watcher, id)
 }
 
-// identify makes the identifier of a query. One for everything has neither name nor selector, which no user can add.
+// identify returns the identifier of a query. A query for all objects has neither name nor
+// selector; users cannot add such an identifier.
 func identify(gvk schema.GroupVersionKind, namespace, name string, selector labels.Selector) ObjectIdentifier {
 	id := ObjectIdentifier{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: namespace, Name: name}
 	if selector != nil {

@@ -178,10 +178,11 @@ func TestQueryOfSlowServer(t *testing.T) {
 	})
 }
 
-// A watcher is not reconciled for what it has read in a batch, be it there or not, but for what has changed since.
+// TestNoReconcileForWhatWasRead checks that objects that a query batch has read cause no reconcile,
+// whether they exist or not. Later changes do.
 func TestNoReconcileForWhatWasRead(t *testing.T) {
 	options := cached
-	options.BatchWindow = 10 * time.Millisecond // what comes on several watches is one
+	options.BatchWindow = 10 * time.Millisecond // events of several watches cause one reconcile
 	script(t, options, func(x *fixture) {
 		x.put(secretA, "app", "x")
 		var meanwhile func()
@@ -223,7 +224,8 @@ func TestNoReconcileForWhatWasRead(t *testing.T) {
 	})
 }
 
-// Who could not read an object in time is told when it is known.
+// TestReconcileForWhatCouldNotBeRead checks that a watcher that could not read an object in time is
+// reconciled when the object is known.
 func TestReconcileForWhatCouldNotBeRead(t *testing.T) {
 	script(t, cached, func(x *fixture) {
 		x.put(secretA)
@@ -239,7 +241,8 @@ func TestReconcileForWhatCouldNotBeRead(t *testing.T) {
 	})
 }
 
-// TestRemoveWatcherAbortsBatch: a watcher that is removed within its query batch watches nothing, and can begin again.
+// TestRemoveWatcherAbortsBatch checks that a watcher which is removed within its query batch
+// watches nothing, and can start another batch.
 func TestRemoveWatcherAbortsBatch(t *testing.T) {
 	script(t, dynamicwatcher.Options{EnableCache: true}, func(x *fixture) {
 		x.put(secretA)
@@ -260,7 +263,8 @@ func TestRemoveWatcherAbortsBatch(t *testing.T) {
 	})
 }
 
-// TestCacheLookups: the cache returns an object only for its name, and each object once.
+// TestCacheLookups checks that the cache finds an object only by its name, and returns each object
+// once.
 func TestCacheLookups(t *testing.T) {
 	script(t, dynamicwatcher.Options{EnableCache: true}, func(x *fixture) {
 		x.put(secretA)
@@ -291,8 +295,8 @@ func (x *fixture) getSecret() (got *unstructured.Unstructured, err error) {
 	return got, err
 }
 
-// TestNoStaleReads: a query returns nothing that was delivered before the watch was interrupted. It waits for the next watch,
-// and returns why there is none.
+// TestNoStaleReads checks that a query does not return objects from before an interruption of the
+// watch. It waits for the next watch, or returns the reason why there is no watch.
 func TestNoStaleReads(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault fakeapi.Fault
@@ -339,7 +343,8 @@ func TestNoStaleReads(t *testing.T) {
 	}
 }
 
-// TestQueryWaitsForNextWatch: a query during an interruption returns what the next watch has.
+// TestQueryWaitsForNextWatch checks that a query during an interruption returns the objects of the
+// next watch.
 func TestQueryWaitsForNextWatch(t *testing.T) {
 	script(t, cached, func(x *fixture) {
 		x.put(secretA)
@@ -355,7 +360,8 @@ func TestQueryWaitsForNextWatch(t *testing.T) {
 	})
 }
 
-// TestQueryOfKindThatComes: a kind that is missing has no objects. Once the server has it, a query waits for its watch.
+// TestQueryOfKindThatComes checks that a missing kind has no objects. Once the server has the kind,
+// a query waits for its watch.
 func TestQueryOfKindThatComes(t *testing.T) {
 	script(t, cached, func(x *fixture) {
 		x.watch(widgetA)
@@ -382,7 +388,8 @@ func TestQueryOfKindThatComes(t *testing.T) {
 	})
 }
 
-// TestQueryOfRemovedWatcher: a query whose watcher is removed meanwhile does not return that the object is absent.
+// TestQueryOfRemovedWatcher checks that a query does not report an absent object if its watcher is
+// removed in the meantime.
 func TestQueryOfRemovedWatcher(t *testing.T) {
 	script(t, cached, func(x *fixture) {
 		x.put(secretA)

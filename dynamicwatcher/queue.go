@@ -98,7 +98,7 @@ func (w *Watcher) call(ctx context.Context, watcher ObjectIdentifier) (_ reconci
 	return w.options.Reconciler.Reconcile(ctx, watcher)
 }
 
-// owe notes that a watcher is queued for a reason of its own.
+// owe records that a watcher is queued for a reason other than a new trigger.
 func (w *Watcher) owe(watcher ObjectIdentifier) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,7 +135,7 @@ func (w *Watcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, wa
 	return triggers, waited, true
 }
 
-// ran notes the end of a reconcile.
+// ran records the end of a reconcile.
 func (w *Watcher) ran(watcher ObjectIdentifier) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

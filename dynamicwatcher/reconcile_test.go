@@ -45,7 +45,8 @@ func TestMinInterval(t *testing.T) {
 	})
 }
 
-// A reconciler that clears what it watches, or removes itself, and then adds it anew, keeps to it too.
+// TestMinIntervalOfReconcilerThatAddsAnew checks that MinInterval also applies to a reconciler that
+// removes its objects or its watcher and adds them again.
 func TestMinIntervalOfReconcilerThatAddsAnew(t *testing.T) {
 	script(t, dynamicwatcher.Options{MinInterval: time.Second}, func(x *fixture) {
 		x.put(secretA)
@@ -144,7 +145,7 @@ func TestResults(t *testing.T) {
 		do       func() (reconcile.Result, error)
 		within   time.Duration
 		min, max int // further calls
-		triggers int // of each of them
+		triggers int // of each further call
 	}{
 		{"done", func() (reconcile.Result, error) { return reconcile.Result{}, nil }, time.Hour, 0, 0, 0},
 		{"an error", func() (reconcile.Result, error) { return reconcile.Result{}, failed }, time.Second, 7, 8, 1},
@@ -261,7 +262,7 @@ func TestRemovalAndShutdownInEveryState(t *testing.T) {
 					x.after(5 * time.Second)
 					x.state(test.state)
 					if !removal {
-						return // the fixture holds the shutdown to its time
+						return // the fixture checks the time of the shutdown
 					}
 					began := time.Now()
 					x.must(x.RemoveWatcher(p))
@@ -278,7 +279,7 @@ func TestRemovalAndShutdownInEveryState(t *testing.T) {
 	}
 }
 
-// One request that hangs delays no other.
+// TestHangingRequest checks that a hanging request delays no other request.
 func TestHangingRequest(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.api.Hook(func(q fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Hang: q.Name == "0"} })
@@ -298,7 +299,8 @@ func TestHangingRequest(t *testing.T) {
 	})
 }
 
-// A request that the server does not answer, or not to the end, is ended after two minutes and tried again. No other suffers.
+// TestSilentServer checks that a request without an answer is ended after two minutes, and retried.
+// Other requests are not affected.
 func TestSilentServer(t *testing.T) {
 	for _, test := range []struct {
 		name, verb string
@@ -331,7 +333,7 @@ func TestSilentServer(t *testing.T) {
 				x.api.Hook(nil)
 				x.after(2 * time.Minute)
 				x.expect("it exists", p)
-				x.after(time.Hour) // in which nothing happens
+				x.after(time.Hour) // without any change
 				if s := x.Status(); s[0].State != dynamicwatcher.Active || s[0].Restarts != 2 || s[1].Restarts != 0 {
 					t.Errorf("an hour later the status is %+v", s)
 				}
@@ -340,8 +342,8 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// TestNoInitialBookmark: the objects of a server that does not end its initial events are listed after 10 s, and other group
-// versions are not.
+// TestNoInitialBookmark checks a server that does not end its initial events. The objects are
+// listed after 10 s, and other group versions still use watches.
 func TestNoInitialBookmark(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
 		"no events":              {Ending: fakeapi.Silence},
@@ -396,7 +398,8 @@ func TestNothingQueuedAfterShutdown(t *testing.T) {
 	})
 }
 
-// A watcher that is removed is not reconciled for what it was queued for before; one that is added again is for what comes.
+// TestRemovedWhileQueued checks that a removed watcher is not reconciled for its queued triggers. A
+// watcher that is added again is reconciled for later events.
 func TestRemovedWhileQueued(t *testing.T) {
 	failed := errors.New("on purpose")
 	for _, test := range []struct {
@@ -440,7 +443,7 @@ func TestRemovedWhileQueued(t *testing.T) {
 			})
 		})
 	}
-	script(t, dynamicwatcher.Options{}, func(x *fixture) { // one that removes itself may still ask for more
+	script(t, dynamicwatcher.Options{}, func(x *fixture) { // a watcher that removes itself may still request a requeue
 		x.watch(secretA)
 		x.r.do = func(_ context.Context, w dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 			x.r.do = nil

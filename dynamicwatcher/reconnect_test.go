@@ -88,7 +88,8 @@ func TestRecreatedWhileAway(t *testing.T) {
 	})
 }
 
-// What came and went while nobody looked must be told to who may have seen it.
+// TestCameAndWentWhileAway checks an object that is created and deleted during an interruption.
+// Only watchers that may have seen the object are notified.
 func TestCameAndWentWhileAway(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.put(id(fakeapi.ConfigMap, "ns", "a"))
@@ -161,7 +162,8 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
-// A server that ends all streams, or all connections, at once must not be asked without end.
+// TestPaceOfFailures checks that the watcher backs off from a server that immediately ends all
+// streams, or fails all requests.
 func TestPaceOfFailures(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
 		"ended": {Ending: fakeapi.End, After: 1}, "ended at once": {Ending: fakeapi.End}, "cut": {Ending: fakeapi.Cut, After: 1},

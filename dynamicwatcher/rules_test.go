@@ -11,7 +11,7 @@ import (
 
 type edits = []ruletest.Edit
 
-// rules are what the watcher does for a reason. The test of a rule fails without it.
+// rules lists rules of the watcher. The test of a rule fails without its lines.
 var rules = []ruletest.Rule{
 	// Changes of an object.
 	{Name: "an unchanged object is not reported after a reconnect", Test: "TestReconnect", Edits: edits{
@@ -104,7 +104,7 @@ var rules = []ruletest.Rule{
 		{"cache.go", "if c.options.MaxBytes >= 0 && entry.bytes > c.options.MaxBytes {", "if false {"}}},
 }
 
-// TestRulesAreFound fails if a line that is a rule has changed: then change the list of rules too.
+// TestRulesAreFound fails if the lines of a rule have changed. Then update the list of rules too.
 func TestRulesAreFound(t *testing.T) {
 	for _, r := range rules {
 		r.Without(t, ".")

@@ -5,9 +5,9 @@ package dynamicwatcher
 
 import "github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 
-// unscope removes the namespace of an object whose kind turns out to be cluster-scoped. It could
-// not be known before: the kind was awaited, or was another when the object was added. Its watchers
-// then watch the object without the namespace, which may be watched already.
+// unscope removes the namespace of an object whose kind turns out to be cluster-scoped. The scope
+// was unknown before: the kind was awaited, or it was different when the object was added. Its
+// watchers then watch the object without the namespace, which may be watched already.
 func (o *object) unscope() {
 	w := o.watcher
 	w.mu.Lock()
@@ -30,12 +30,12 @@ func (w *Watcher) moveLocked(watcher *watching, s subscription, from *object, wa
 	fresh := w.registry.objects[want.id] == nil
 	want.seen = s.seen
 	to, joined := w.registry.subscribe(watcher.id, want, w.newObjectLocked)
-	if fresh { // it is as far as the other was
+	if fresh { // it has the progress of the other object
 		to.synced, to.seenUntil = from.synced, from.seenUntil
 	}
 	switch {
 	case !joined:
-	case s.reading || !s.initial && to.known.len() == 0: // it reads the object itself, or nothing exists
+	case s.reading || !s.initial && to.known.len() == 0: // the watcher reads the object itself, or no object exists
 		to.watchers.set(watcher, s)
 	case to.synced:
 		to.notifyInitialOfLocked(watcher.id)
@@ -50,7 +50,7 @@ func (w *Watcher) moveLocked(watcher *watching, s subscription, from *object, wa
 	}
 }
 
-// moved is for a batch that may have asked for an object which another takes the place of.
+// moved updates a batch that may have asked for an object which another object replaces.
 func (b *batch) moved(from, to *object, joined bool) {
 	if _, asked := b.asked[from]; asked {
 		b.asked[to] = struct{}{}

@@ -17,10 +17,11 @@ import (
 
 const (
 	// pauseToGather is the time without new objects before the first stream is opened, so that the
-	// stream serves all objects of a burst. mostPauses bounds it.
+	// stream serves all objects of a burst. mostPauses limits the number of these pauses.
 	pauseToGather = 50 * time.Millisecond
 	mostPauses    = 10
-	// held is how long objects wait for the first stream, which may save them streams of their own.
+	// held is the time for which objects wait for the first stream, which may save them their own
+	// streams.
 	held = time.Second
 	// patience limits how long a stream may send existing objects, and how long single watches may
 	// take to take over.
@@ -30,7 +31,7 @@ const (
 	bearable, bearableLoad = 3 * time.Second, 30 * time.Second
 )
 
-// unshareable is a reason of this package why a watch cannot be shared.
+// unshareable is a reason of this package for not sharing a watch.
 type unshareable string
 
 // Error returns the reason.
@@ -52,10 +53,10 @@ type sharedKey struct {
 
 // shared is the watch of all watched objects of one kind in one namespace, while there are many.
 //
-// Each object receives its changes from one watch at a time: its own, or this one. It changes over
-// when the other has sent all that exists, under the mutex, as after a reconnect: see
-// object.syncLocked. The other watch may lag behind then. Resource versions tell which of its
-// events the object has received before.
+// Each object receives its changes from one watch at a time: its own, or this one. The object
+// changes over under the mutex when the other watch has sent all existing objects, as after a
+// reconnect: see object.syncLocked. The other watch may lag behind then. Resource versions show
+// which of its events the object has already received.
 type shared struct {
 	watcher *Watcher
 	sharedKey
@@ -64,11 +65,11 @@ type shared struct {
 	phase     phase
 	watch     *watch             // nil while apart
 	objects   map[string]*object // by name
-	members   int                // how many of them share the watch
+	members   int                // number of objects that share the watch
 	size      int64              // number of objects that the namespace is known to have
 	version   string             // the last resource version that was sent
 	seenUntil time.Time          // later changes may have been missed
-	failing   time.Time          // since when it fails without a success
+	failing   time.Time          // the time of the first failure since the last success
 	rest      wait.DelayFunc     // time until the next attempt to share
 
 	// The state of the current stream.
@@ -126,7 +127,7 @@ func (g *shared) considerLocked() {
 	}
 }
 
-// moveLocked takes a step, and does the work of the new phase.
+// moveLocked makes a step, and starts the new phase.
 func (g *shared) moveLocked(s step) {
 	w, was := g.watcher, g.phase
 	if g.phase = was.after(s); g.phase == was {
@@ -162,7 +163,7 @@ func (g *shared) shareLocked(o *object) {
 	}
 }
 
-// returnLocked ends that.
+// returnLocked ends the delivery of an object's changes by the shared watch.
 func (g *shared) returnLocked(o *object) {
 	if !o.shared {
 		return
@@ -173,8 +174,8 @@ func (g *shared) returnLocked(o *object) {
 	}
 }
 
-// admitLocked lets an object share the watch when its own has delivered all that the shared watch
-// did not deliver to it.
+// admitLocked lets an object share the watch when its own watch has delivered all changes that the
+// shared watch did not pass to it.
 func (g *shared) admitLocked(s *single) {
 	if g.phase == sharing && covered(later(g.since, s.missed), s.object.version) {
 		g.shareLocked(s.object)
@@ -192,7 +193,7 @@ func (g *shared) target(ctx context.Context, gvr ScopedGVR) (stream.Target, erro
 		_, n = g.look()
 		more = n > before
 	}
-	if phase == interrupted { // the stream itself tells how large the namespace is
+	if phase == interrupted { // the stream shows the size of the namespace
 		return t, nil
 	}
 	size, err := g.watcher.wide.Count(ctx, t)
@@ -208,7 +209,8 @@ func (g *shared) look() (phase, int) {
 	return g.phase, len(g.objects)
 }
 
-// openLocked implements [watchSource]. The stream must not be older than what its objects have received.
+// openLocked implements [watchSource]. The stream must not be older than the state that its objects
+// have received.
 func (g *shared) openLocked(ctx context.Context) (context.Context, string) {
 	g.stream, g.cut = context.WithCancelCause(ctx)
 	g.exists, g.size = make(map[*object]stream.Event, len(g.objects)), 0
@@ -220,7 +222,7 @@ func (g *shared) openLocked(ctx context.Context) (context.Context, string) {
 			o.suspendLocked()
 		}
 	}
-	g.watcher.afterLocked(g.stream, patience, func() { // a request that hangs must not hold up all objects for long
+	g.watcher.afterLocked(g.stream, patience, func() { // a hanging request must not delay all objects for long
 		if g.exists != nil {
 			g.cut(errSlow)
 		}
@@ -265,9 +267,9 @@ func (g *shared) takeLocked(e stream.Event) error {
 	return nil
 }
 
-// syncLocked takes over from the objects' own watches. Objects that have come since the stream was
-// opened may have been sent before that: their own watches begin again, and share this one when
-// they have sent what exists.
+// syncLocked takes over from the objects' own watches. The stream may already have sent an object
+// that was added after it was opened. The own watch of such an object begins again. The object
+// shares this watch when its own has sent the existing objects.
 func (g *shared) syncLocked(version string) error {
 	if !covered(version, version) {
 		return errUnordered
@@ -299,8 +301,8 @@ func (g *shared) syncLocked(version string) error {
 	return nil
 }
 
-// endLocked implements [watchSource]. Where the reason is not one that the objects' own watches
-// would have too, they have those again.
+// endLocked implements [watchSource]. If the objects' own watches may do better, the objects return
+// to them.
 func (g *shared) endLocked(v verdict, err error) (rest time.Duration, again bool) {
 	if g.cut != nil {
 		g.cut(nil)
@@ -329,7 +331,7 @@ func (g *shared) endLocked(v verdict, err error) (rest time.Duration, again bool
 	return g.rest(), true
 }
 
-// promising notes a failure, and reports whether the next stream may do better soon.
+// promising records a failure, and reports whether the next stream may do better soon.
 func (g *shared) promising(v verdict, err error) bool {
 	switch {
 	case v == reopen, v == reconnect, v == restart:
@@ -348,7 +350,8 @@ func (g *shared) promising(v verdict, err error) bool {
 	return now.Sub(g.failing) < most
 }
 
-// suspendLocked gives an object the state of the watch, and notes from when on the object may miss changes.
+// suspendLocked sets the state of an object to that of the watch, and records from when on the
+// object may miss changes.
 func (g *shared) suspendLocked(o *object, v verdict, err error) {
 	if g.phase.delivers() {
 		o.seenUntil, o.version = g.seenUntil, o.lastVersionLocked()

@@ -17,11 +17,11 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 )
 
-// objectID keeps what follows short.
+// objectID shortens the following signatures.
 type objectID = dynamicwatcher.ObjectIdentifier
 
-// peer is the interface DynamicWatcher of kubernetes-dependency-watches v0.10.0, but for GetWatchCount, which returns a uint
-// there and an int in the source document.
+// peer is the interface DynamicWatcher of kubernetes-dependency-watches v0.10.0, except for
+// GetWatchCount. GetWatchCount returns a uint there and an int in the source document.
 type peer interface { //nolint:interfacebloat // it is so
 	AddWatcher(watcher objectID, watchedObject objectID) error
 	AddOrUpdateWatcher(watcher objectID, watchedObjects ...objectID) error
@@ -38,7 +38,7 @@ type peer interface { //nolint:interfacebloat // it is so
 	GVKToGVR(gvk schema.GroupVersionKind) (dynamicwatcher.ScopedGVR, error)
 }
 
-// peerCache is its interface ObjectCache.
+// peerCache is the interface ObjectCache of kubernetes-dependency-watches.
 type peerCache interface { //nolint:interfacebloat // it is so
 	Get(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
 	List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
@@ -53,7 +53,8 @@ type peerCache interface { //nolint:interfacebloat // it is so
 	Clear()
 }
 
-// What code that was written for it, or for the source document, compiles with.
+// Code that was written for kubernetes-dependency-watches, or for the source document, compiles
+// with these types.
 var (
 	_ peer                                                           = dynamicwatcher.DynamicWatcher(nil)
 	_ interface{ GetWatchCount() int }                               = dynamicwatcher.DynamicWatcher(nil)
@@ -78,7 +79,7 @@ var (
 	}
 )
 
-// peerReconciler is a reconciler as it is written for both.
+// peerReconciler is a reconciler that implements the interfaces of both packages.
 type peerReconciler struct{}
 
 func (peerReconciler) Reconcile(context.Context, objectID) (reconcile.Result, error) {

@@ -25,8 +25,9 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
 
-// The simulations run a watcher against a server that fails in every way it can, while objects, kinds and what is
-// watched change. When the trouble has ended, every watcher must have seen the last state of all that it watches.
+// The simulations run a watcher against a server that fails in every way it can, while objects,
+// kinds and watches change. After the faults have ended, every watcher must have seen the last state
+// of all its objects.
 //
 //	go test ./dynamicwatcher -run Simulation -dynamicwatcher.seeds 10000
 //	go test ./dynamicwatcher -run Simulation -dynamicwatcher.seed 17 -v   one run again
@@ -67,18 +68,18 @@ func TestSimulation(t *testing.T) {
 	t.Logf("%.0f seeds a second, %d reconciles, %d objects on shared watches", float64(n)/time.Since(began).Seconds(), events.Load(), shared.Load())
 }
 
-// simulation is one run.
+// simulation is one run with one seed.
 type simulation struct {
 	*fixture
 	seed     uint64
 	rand     *rand.Rand
-	universe []dynamicwatcher.ObjectIdentifier // what can be watched
+	universe []dynamicwatcher.ObjectIdentifier // objects that can be watched
 	watchers []dynamicwatcher.ObjectIdentifier
 	storm    atomic.Bool
-	changing chan struct{} // holds one who changes what is watched, who may wait for the server
+	changing chan struct{} // serializes changes of watches, which may wait for the server
 
 	mu         sync.Mutex
-	random     *rand.Rand // of faults and reconciles, whose order is not the seed's
+	random     *rand.Rand // for faults and reconciles: the seed does not determine their order
 	watches    map[dynamicwatcher.ObjectIdentifier]map[dynamicwatcher.ObjectIdentifier]bool
 	seen       map[dynamicwatcher.ObjectIdentifier]map[dynamicwatcher.ObjectIdentifier]string
 	running    map[dynamicwatcher.ObjectIdentifier]bool
@@ -121,7 +122,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	return s
 }
 
-// run is the storm, the calm after it and the judgement.
+// run runs the storm of faults, waits until all is calm, and checks the result.
 func (s *simulation) run() {
 	defer s.api.Close()
 	s.storm.Store(true)
@@ -130,7 +131,7 @@ func (s *simulation) run() {
 	for _, o := range s.universe[:4] {
 		s.put(o)
 	}
-	early := s.rand.IntN(10) // begin before Start
+	early := s.rand.IntN(10) // steps before Start
 	for step := range 100 {
 		if step == early {
 			s.start()
@@ -148,13 +149,13 @@ func (s *simulation) run() {
 	s.storm.Store(false)
 	s.api.Hook(nil)
 	s.api.Start()
-	s.api.Disconnect() // what hangs
+	s.api.Disconnect() // ends hanging requests
 	s.after(3 * time.Minute)
 	s.judge()
 	s.stop()
 }
 
-// step is one random thing that happens.
+// step makes one random change.
 func (s *simulation) step() {
 	o := s.universe[s.rand.IntN(8)]
 	app := []string{"app", []string{"x", "y"}[s.rand.IntN(2)]}
@@ -184,7 +185,7 @@ func (s *simulation) step() {
 	}
 }
 
-// change changes what a watcher watches.
+// change changes the watched objects of a watcher.
 func (s *simulation) change(random *rand.Rand, watcher dynamicwatcher.ObjectIdentifier) {
 	s.changing <- struct{}{}
 	defer func() { <-s.changing }()
@@ -212,7 +213,8 @@ func (s *simulation) change(random *rand.Rand, watcher dynamicwatcher.ObjectIden
 	}
 }
 
-// replaced books a change. What was seen before something was watched does not count.
+// replaced records a change of the watched objects. It drops the states that were seen before an
+// object was watched.
 func (s *simulation) replaced(watcher dynamicwatcher.ObjectIdentifier, all bool, set ...dynamicwatcher.ObjectIdentifier) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,7 +236,8 @@ func (s *simulation) replaced(watcher dynamicwatcher.ObjectIdentifier, all bool,
 	s.watches[watcher] = is
 }
 
-// look returns what there is of a watched object.
+// look returns the resource versions of a watched object, or of all objects that a selector
+// matches.
 func (s *simulation) look(o dynamicwatcher.ObjectIdentifier) string {
 	if o.Name != "" {
 		if u := s.api.Get(o.GroupVersionKind(), o.Namespace, o.Name); u != nil {
@@ -251,7 +254,7 @@ func (s *simulation) look(o dynamicwatcher.ObjectIdentifier) string {
 	return strings.Join(all, ",")
 }
 
-// lookAround notes what a watcher sees. The lock is held.
+// lookAround records the objects that a watcher sees. It needs the mutex.
 func (s *simulation) lookAround(watcher dynamicwatcher.ObjectIdentifier) {
 	seen := map[dynamicwatcher.ObjectIdentifier]string{}
 	for _, o := range s.universe {
@@ -260,7 +263,7 @@ func (s *simulation) lookAround(watcher dynamicwatcher.ObjectIdentifier) {
 	s.seen[watcher] = seen
 }
 
-// reconcile looks at everything, sometimes for long, and changes what is watched, or fails.
+// reconcile records all objects. At random it takes long, changes the watched objects, or fails.
 func (s *simulation) reconcile(_ context.Context, watcher dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 	s.mu.Lock()
 	if s.running[watcher] {
@@ -298,7 +301,7 @@ func (s *simulation) reconcile(_ context.Context, watcher dynamicwatcher.ObjectI
 	return reconcile.Result{}, nil
 }
 
-// fault decides about a request.
+// fault returns a random fault for a request.
 func (s *simulation) fault(fakeapi.Request) fakeapi.Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -323,7 +326,7 @@ func (s *simulation) fault(fakeapi.Request) fakeapi.Fault {
 	return f
 }
 
-// judge holds what the watchers saw against what there is.
+// judge compares the states that the watchers saw with the existing objects.
 func (s *simulation) judge() {
 	synctest.Wait()
 	s.mu.Lock()
@@ -365,7 +368,7 @@ func (s *simulation) judge() {
 		s.t.Errorf("seed %d: %d watches for %d objects", s.seed, n, len(distinct))
 	}
 	served += len(groups)
-	if n := s.api.Counts().Streams; n < served || n > served+1 { // the CRD's
+	if n := s.api.Counts().Streams; n < served || n > served+1 { // the watch on the CRD
 		s.t.Errorf("seed %d: %d streams for %d watches", s.seed, n, served)
 	}
 }

@@ -30,9 +30,9 @@ type single struct {
 
 	// The watcher's mutex guards the following fields.
 	exists   *snapshot // existing objects sent so far; nil after the last
-	missed   string    // the version of the last event of a shared watch, from which the object receives nothing yet
+	missed   string    // version of the last event of the shared watch that the object did not receive
 	refusals int
-	refused  time.Time // when the first of them was received
+	refused  time.Time // time of the first refusal
 }
 
 // launchLocked starts the watch of an object, unless it has one or waits for a shared one.
@@ -108,7 +108,7 @@ func (s *single) endLocked(v verdict, err error) (rest time.Duration, again bool
 	o, now := s.object, s.watcher.options.Clock.Now()
 	o.restarts++
 	s.watcher.metrics.ended(v)
-	if o.deliveredLocked() && v != awaitKind { // the shared watch goes on until there is another
+	if o.deliveredLocked() && v != awaitKind { // the shared watch delivers until the next stream is open
 		return 0, true
 	}
 	if v == reopen && s.exists == nil {
@@ -141,7 +141,7 @@ func (s *single) endLocked(v verdict, err error) (rest time.Duration, again bool
 
 func (s *single) absentLocked() { s.object.absentLocked() }
 
-// refusedForGood counts a refusal.
+// refusedForGood counts a refusal, and reports whether access is lost.
 func (s *single) refusedForGood(now time.Time) bool {
 	if s.refusals == 0 {
 		s.refused = now
@@ -150,7 +150,7 @@ func (s *single) refusedForGood(now time.Time) bool {
 	return s.refusals >= lostRefusals && now.Sub(s.refused) >= lostAfter
 }
 
-// lostLocked notifies the watchers, once, and reports whether the object is given up.
+// lostLocked notifies the watchers once, and reports whether the object was dropped.
 func (o *object) lostLocked(err error) (dropped bool) {
 	w := o.watcher
 	if o.accessLost {

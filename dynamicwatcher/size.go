@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Sizes in bytes of Go 1.26 on a 64-bit processor.
+// These sizes are in bytes, for Go 1.26 on a 64-bit processor.
 const (
 	sizeOfPointer = 8
 	sizeOfString  = 16 // its header
@@ -21,7 +21,7 @@ const (
 	sizeOfEntry   = 450 // of the object cache: its identifier in the map, the list's element and the entry
 )
 
-// entrySize returns about how many bytes an entry of the object cache uses.
+// entrySize returns the approximate size of an entry of the object cache, in bytes.
 func entrySize(id ObjectIdentifier, objects []unstructured.Unstructured) int64 {
 	n := sizeOfEntry + allocated(len(objects)*sizeOfPointer)
 	for _, s := range []string{id.Group, id.Version, id.Kind, id.Namespace, id.Name, id.Selector} {
@@ -33,8 +33,8 @@ func entrySize(id ObjectIdentifier, objects []unstructured.Unstructured) int64 {
 	return int64(n)
 }
 
-// sizeOf returns about how many bytes a value of a decoded JSON document uses beyond its interface. It counts each string,
-// also one that others share.
+// sizeOf returns the approximate size of a value of a decoded JSON document, in bytes, without its
+// interface. It counts each string, even if it is shared.
 func sizeOf(value any) int {
 	switch v := value.(type) {
 	case string:
@@ -61,7 +61,7 @@ func sizeOf(value any) int {
 	return 0
 }
 
-// allocated returns about how many bytes the Go runtime uses for an allocation of n bytes.
+// allocated returns the approximate size of the block that the Go runtime allocates for n bytes.
 func allocated(n int) int {
 	switch {
 	case n == 0:

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestSmallMap compares a smallMap with a map, in random operations.
+// TestSmallMap compares a smallMap with a map in random operations.
 func TestSmallMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
@@ -34,7 +34,7 @@ func TestSmallMap(t *testing.T) {
 				t.Fatalf("%+v is not %v", f, m)
 			}
 		}
-		for k := range f.all() { // as with a map
+		for k := range f.all() { // allowed, as with a map
 			f.delete(k)
 		}
 		if f.len() != 0 {

@@ -32,7 +32,8 @@ type WatchStatus struct {
 	Consolidated bool
 	// Watchers is the number of watchers of the object.
 	Watchers int
-	// ResourceVersion is the last one that the server sent, also for other objects of the resource.
+	// ResourceVersion is the last version that the server sent, also for other objects of the
+	// resource.
 	ResourceVersion string
 	// Restarts is how many times the watch was opened again.
 	Restarts int

@@ -21,11 +21,13 @@ const (
 	Deleted TriggerType = "Deleted"
 	// Resumed: the watch is active again after an interruption, with [NotifyAlways], or after lost access.
 	Resumed TriggerType = "Resumed"
-	// AccessWasLost: the server refuses the watch, see [AccessLost], or the kind has come back with namespaces.
+	// AccessWasLost: the server refuses the watch, see [AccessLost], or the kind was created again
+	// with namespaces.
 	AccessWasLost TriggerType = "AccessLost"
 )
 
-// Trigger is a reason for a reconcile. After several changes of one watched object there is one Trigger, for the last change.
+// Trigger is a reason for a reconcile. Several changes of one watched object cause one Trigger, for
+// the last change.
 type Trigger struct {
 	// Watched is the identifier that was passed to AddOrUpdateWatcher, without a namespace if the kind has none.
 	Watched ObjectIdentifier
@@ -34,7 +36,7 @@ type Trigger struct {
 	// Namespace and Name are those of the changed object, which is one of many if Watched has a
 	// selector. They may be empty.
 	Namespace, Name string
-	// ResourceVersion is that of the object, or of its deletion.
+	// ResourceVersion is the version of the object, or of its deletion.
 	ResourceVersion string
 }
 

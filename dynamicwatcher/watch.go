@@ -20,22 +20,23 @@ import (
 // namespace ([shared]), or a kind that does not exist yet ([arrival]). A [watch] opens its streams, one after the other, and
 // passes the events to it.
 type watchSource interface {
-	// target returns what to watch. It may wait until ctx ends.
+	// target returns the objects to watch. It may wait until ctx ends.
 	target(ctx context.Context, gvr ScopedGVR) (stream.Target, error)
 	// openLocked prepares for a new stream. It returns the context of the stream, and the resource version that the stream
 	// must not be older than.
 	openLocked(ctx context.Context) (context.Context, string)
-	// takeLocked takes an event of the stream. Its error ends the stream.
+	// takeLocked handles an event of the stream. Its error ends the stream.
 	takeLocked(e stream.Event) error
-	// endLocked takes the end of a stream, or the reason why none was opened. It returns how long to wait before the next one,
-	// zero for the time that the reason calls for, and false where there is no next one.
+	// endLocked handles the end of a stream, or the reason why no stream was opened. It returns
+	// false if no stream must follow. Otherwise rest is the delay before the next stream; 0 means
+	// the delay for the reason.
 	endLocked(v verdict, err error) (rest time.Duration, again bool)
-	// absentLocked notes that an awaited kind may have existed for a short time.
+	// absentLocked records that an awaited kind may have existed for a short time.
 	absentLocked()
 }
 
-// watch is the goroutine that keeps the stream of a source open. It waits for nothing under the watcher's mutex, and its
-// source is the current one until its context ends, which happens under the mutex.
+// watch is the goroutine that keeps the stream of a source open. It never waits while it has the
+// watcher's mutex. Its source is current until the context ends, which happens under the mutex.
 type watch struct {
 	watcher *Watcher
 	source  watchSource
@@ -48,16 +49,18 @@ type watch struct {
 	arrived time.Time // when the kind appeared
 	asked   time.Time // when the stream was requested
 	opened  time.Time // when the server answered
-	initial bool      // the stream has not sent all that exists
+	initial bool      // the stream has not sent all existing objects
 	brief   bool      // the last stream ended soon
 }
 
 const (
-	// stable is how long a stream must have lasted for the next failure to be retried at once.
+	// stable is the maximum duration of a brief stream. After a longer stream, the backoff starts
+	// again.
 	stable = 5 * time.Second
-	// settling is for how long a kind is new. The server asks clients to retry after a second then, and is ready much sooner.
+	// settling is the time for which a kind is new. The server then asks clients to retry after a
+	// second, although it is ready much sooner.
 	settling = 2 * time.Second
-	// maxSuggested bounds how long the server can make a watch wait.
+	// maxSuggested limits the delay that the server can request.
 	maxSuggested = time.Minute
 )
 
@@ -81,8 +84,9 @@ func (a *watch) startLocked(w *Watcher, s watchSource, gvk schema.GroupVersionKi
 	return ctx
 }
 
-// follow reads one stream until it ends, and returns why. Most goroutines wait here nearly all the time: the stack of this
-// function then decides how large the stack is, so the work is done in functions that return.
+// follow reads one stream until it ends, and returns the reason. Most goroutines wait here nearly
+// all the time. The frame of this function then determines the size of their stacks, so other
+// functions do the work and return.
 func (a *watch) follow(ctx context.Context) error {
 	s, err := a.open(ctx)
 	if err != nil {
@@ -144,7 +148,7 @@ func (a *watch) begin(ctx context.Context) (context.Context, string, error) {
 	return ctx, version, nil
 }
 
-// next passes the next event of a stream on.
+// next passes the next event of a stream to the source.
 func (a *watch) next(ctx context.Context, s stream.Stream) error {
 	e, err := s.Next()
 	if err != nil {
@@ -170,13 +174,13 @@ func (a *watch) next(ctx context.Context, s stream.Stream) error {
 type verdict int
 
 const (
-	reopen      verdict = iota // at once, where it ended; after a while if it had just begun
-	reconnect                  // likewise; the opener paces connections
-	restart                    // soon, without the version, which has expired
-	retry                      // after a while
-	refuse                     // after a while; the server denies access
-	lookUp                     // the kind may be gone
-	awaitKind                  // the kind is gone
+	reopen      verdict = iota // immediately, at its last version; with a delay if it was brief
+	reconnect                  // like reopen; the opener paces connections
+	restart                    // soon, without the expired version
+	retry                      // with a delay
+	refuse                     // with a delay; the server denies access
+	lookUp                     // the kind may not exist any more
+	awaitKind                  // the kind does not exist
 	unwatchable                // the kind cannot be watched
 )
 
@@ -190,7 +194,7 @@ func judge(err error) verdict {
 	var kind *KindError
 	var identifier *IdentifierError
 	switch {
-	case errors.Is(err, stream.ErrConnection): // which may have an EOF for its cause
+	case errors.Is(err, stream.ErrConnection): // its cause may be an EOF
 		return reconnect
 	case err == nil, errors.Is(err, io.EOF):
 		return reopen
@@ -262,7 +266,7 @@ func (a *watch) pause(ctx context.Context, err error) bool {
 	return a.watcher.sleep(ctx, d)
 }
 
-// sleep reports whether a time has passed: otherwise ctx has ended.
+// sleep waits, and returns false if ctx ends first.
 func (w *Watcher) sleep(ctx context.Context, d time.Duration) bool {
 	timer := w.options.Clock.NewTimer(d)
 	defer timer.Stop()

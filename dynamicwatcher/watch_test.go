@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
 
-// trigger returns the one trigger of the one call.
+// trigger returns the trigger, and fails unless there is exactly one call with one trigger.
 func (x *fixture) trigger(calls []call) dynamicwatcher.Trigger {
 	x.t.Helper()
 	if len(calls) != 1 || len(calls[0].Triggers) != 1 {
@@ -162,8 +162,8 @@ func TestAddWatcherAt(t *testing.T) {
 	}
 }
 
-// TestWatchIsNotOlder: a watch begins at a state that is not older than what its watchers have
-// seen, or what it has delivered.
+// TestWatchIsNotOlder checks that a watch does not begin before a state that its watchers have seen
+// or that it has delivered.
 func TestWatchIsNotOlder(t *testing.T) {
 	asked := func(x *fixture) (versions []string) {
 		for _, r := range x.api.Requests() {
@@ -210,8 +210,8 @@ func TestWatchIsNotOlder(t *testing.T) {
 	}
 }
 
-// TestSeenBeforeTheWatch: an object that a watcher has seen, and that the watch of another watcher
-// has not delivered yet, is not deleted.
+// TestSeenBeforeTheWatch checks an object that a watcher has seen, but that the watch of another
+// watcher has not delivered yet. It is not reported as deleted.
 func TestSeenBeforeTheWatch(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.faulty("watch", fakeapi.Fault{Lag: time.Second})
@@ -273,7 +273,7 @@ func TestDisableInitialReconcile(t *testing.T) {
 
 func TestWaitForSync(t *testing.T) {
 	script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
-		x.must(x.WaitForSync(x.t.Context(), p)) // it watches nothing
+		x.must(x.WaitForSync(x.t.Context(), p)) // p watches nothing
 		x.faulty("watch", fakeapi.Fault{Delay: time.Second})
 		began := time.Now()
 		x.must(x.AddOrUpdateWatcher(p, secretA, secretB, widgetA))

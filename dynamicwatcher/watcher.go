@@ -41,7 +41,7 @@ type Watcher struct {
 	batches  map[ObjectIdentifier]*batch
 	ctx      context.Context // of Start; nil before
 	stopped  bool
-	due      map[ObjectIdentifier]struct{} // that are queued, and were not removed since
+	due      map[ObjectIdentifier]struct{} // watchers that are queued and were not removed since
 	logger   klog.Logger
 }
 
@@ -370,7 +370,7 @@ func (w *Watcher) WaitForSync(ctx context.Context, watcher ObjectIdentifier) err
 	return nil
 }
 
-// await waits until an object has been seen, or the server has refused to show it.
+// await waits until the first list of an object is complete, or the server has refused access.
 func (w *Watcher) await(ctx context.Context, o *object) error {
 	for {
 		w.mu.Lock()
@@ -391,7 +391,8 @@ func (w *Watcher) await(ctx context.Context, o *object) error {
 	}
 }
 
-// sleepUntil waits until a channel is closed. The error is ctx's, or that the watcher was stopped.
+// sleepUntil waits until a channel is closed. The error is that of ctx, or reports that the watcher
+// was stopped.
 func (w *Watcher) sleepUntil(ctx context.Context, closed <-chan struct{}) error {
 	select {
 	case <-closed:

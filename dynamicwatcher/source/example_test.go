@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/source"
 )
 
-// A policy depends on a secret. With a real manager, builder.ControllerManagedBy(manager).WatchesRawSource(dependencies)
-// does what is done here with a queue.
+// A policy depends on a secret. With a real manager, the queue of this example is not needed:
+// builder.ControllerManagedBy(manager).WatchesRawSource(dependencies) starts the source.
 func ExampleNew() {
 	api := fakeapi.New() // in place of a cluster
 	defer api.Close()
@@ -94,7 +94,7 @@ func ExampleNewControllerRuntimeSource() {
 	<-watcher.Started()
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
-	fmt.Println(dependencies.Start(ctx, queue)) // builder.WatchesRawSource(dependencies) does it
+	fmt.Println(dependencies.Start(ctx, queue)) // in a program: builder.WatchesRawSource(dependencies)
 
 	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
 	secret := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"}

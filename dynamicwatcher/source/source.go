@@ -14,7 +14,7 @@
 //		Complete(&reconciler{watcher: dependencies.Watcher()})
 //
 // The reconciler calls the watcher's AddOrUpdateWatcher with the dependencies of an object, and RemoveWatcher when the object is
-// deleted. All requests go through the controller's queue, so an object is never reconciled twice at once.
+// deleted. All requests go through the controller's queue, so an object is never reconciled concurrently.
 //
 // The options MinInterval, BatchWindow and DisableInitialReconcile apply. The controller, not RateLimiter or
 // MaxConcurrentReconciles, sets the retries and the number of workers. In a controller's reconcile TriggersFrom returns nil.
@@ -109,7 +109,8 @@ func (s *TypedSource[request]) Done() <-chan struct{} { return s.done }
 // String implements [fmt.Stringer], for the controller's log.
 func (s *TypedSource[request]) String() string { return "dynamicwatcher" }
 
-// enqueue is the watcher's reconciler. The queue takes any number of requests without waiting, each once.
+// enqueue is the watcher's reconciler. The queue accepts any number of requests without waiting,
+// each once.
 func (s *TypedSource[request]) enqueue(_ context.Context, watcher dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 	s.queue.Add(s.to(watcher))
 	return reconcile.Result{}, nil
@@ -127,7 +128,7 @@ func NewControllerRuntimeSource() (*ControllerRuntimeSourceReconciler, source.So
 type ControllerRuntimeSourceReconciler struct {
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	began   atomic.Bool
-	started chan struct{} // closed when there is a queue
+	started chan struct{} // closed when queue is set
 }
 
 func (r *ControllerRuntimeSourceReconciler) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
@@ -140,7 +141,7 @@ func (r *ControllerRuntimeSourceReconciler) start(_ context.Context, queue workq
 }
 
 // Reconcile implements [dynamicwatcher.Reconciler]. It adds a request with the watcher's namespace
-// and name to the controller's queue. The error is that of ctx.
+// and name to the controller's queue. The error is the error of ctx.
 func (r *ControllerRuntimeSourceReconciler) Reconcile(ctx context.Context, watcher dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 	select {
 	case <-r.started:

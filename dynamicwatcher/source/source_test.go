@@ -32,7 +32,8 @@ var (
 	secret = dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "s"}
 )
 
-// TestEnqueues: each change is a request in the controller's queue, which nobody needs to read for others to get in.
+// TestEnqueues checks that each change adds a request to the queue of the controller, even if
+// earlier requests are not read.
 func TestEnqueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fakeapi.New()
@@ -71,7 +72,7 @@ func TestEnqueues(t *testing.T) {
 	})
 }
 
-// want takes so many requests from a queue, and checks that there are no more.
+// want takes n requests from a queue, and checks that there are no more.
 func want(t *testing.T, queue workqueue.TypedRateLimitingInterface[reconcile.Request], n int) {
 	t.Helper()
 	if got := queue.Len(); got != n {

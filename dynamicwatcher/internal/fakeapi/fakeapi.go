@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fakeapi is a small Kubernetes API server for tests: discovery, GET, LIST, WATCH and CRDs, over memory or any
-// listener, with faults on demand. It has no goroutines but those of its requests, so that it runs in synctest bubbles.
+// Package fakeapi is a small Kubernetes API server for tests: discovery, GET, LIST, WATCH and CRDs,
+// over memory or any listener, with faults on demand. It has only the goroutines of its HTTP
+// server, so it can run in synctest bubbles.
 package fakeapi
 
 import (
@@ -21,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The kinds that a server has from the beginning.
+// These kinds exist on a new server.
 var (
 	Secret    = schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	ConfigMap = schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
@@ -31,7 +32,8 @@ var (
 
 // Server is the API server. Its methods may be called from any goroutine.
 type Server struct {
-	// Plain switches off watches that begin with what exists. PageSize bounds the pages of lists. Both are set before use.
+	// Plain disables watches with initial events. PageSize limits the pages of lists. Set both
+	// before use.
 	Plain    bool
 	PageSize int
 
@@ -43,7 +45,7 @@ type Server struct {
 	objects   map[key]*unstructured.Unstructured
 	history   []change
 	version   int64
-	compacted int64 // watches cannot begin before
+	compacted int64 // watches cannot begin before this version
 	uids      int
 	bookmarks int           // counts calls of Bookmark
 	cuts      int           // counts calls of Disconnect
@@ -53,7 +55,8 @@ type Server struct {
 	asked     []Request
 }
 
-// Counts is what a server has seen, and Streams the watches that are open.
+// Counts contains the numbers of connections and requests since the start. Streams is the number of
+// open watches.
 type Counts struct{ Dials, Discoveries, Gets, Lists, Watches, Streams int }
 
 type kind struct {
@@ -67,15 +70,16 @@ type key struct {
 	namespace, name string
 }
 
-// change is one event of the history. The old object is nil for one that is created, the new for one deleted.
+// change is one event of the history. old is nil if the object was created, now is nil if it was
+// deleted.
 type change struct {
 	version  int64
 	gvk      schema.GroupVersionKind
 	old, now *unstructured.Unstructured
-	ends     bool // the kind is gone: its watches end
+	ends     bool // the kind was deleted: its watches end
 }
 
-// New returns a server that answers on its Dial until Close.
+// New returns a server that accepts the connections of Config until Close.
 func New() *Server {
 	s := &Server{
 		kinds: map[schema.GroupVersionKind]kind{
@@ -90,7 +94,7 @@ func New() *Server {
 	return s
 }
 
-// Config is for clients of the server.
+// Config returns the configuration for clients of the server.
 func (s *Server) Config() *rest.Config {
 	return &rest.Config{Host: "http://fake", Dial: s.listener.dial}
 }
@@ -113,17 +117,17 @@ func (s *Server) Stop() {
 	s.Disconnect()
 }
 
-// Start takes connections again.
+// Start accepts connections again.
 func (s *Server) Start() { s.listener.refuse(false) }
 
-// Hook sets what decides about the faults of each request; nil is for none.
+// Hook sets a function that returns the fault of each request; nil means no faults.
 func (s *Server) Hook(hook func(Request) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hook = hook
 }
 
-// Counts returns what the server has seen.
+// Counts returns the current counts.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,14 +136,14 @@ func (s *Server) Counts() Counts {
 	return c
 }
 
-// Requests returns what was asked so far.
+// Requests returns all requests so far.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.asked)
 }
 
-// Object makes an object to Put. Labels come as key, value, ….
+// Object makes an object for Put. Labels alternate between key and value.
 func Object(gvk schema.GroupVersionKind, namespace, name string, labels ...string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(gvk)
@@ -177,7 +181,7 @@ func (s *Server) put(u *unstructured.Unstructured) string {
 	return now.GetResourceVersion()
 }
 
-// Delete deletes an object, if there is one.
+// Delete deletes an object, if it exists.
 func (s *Server) Delete(gvk schema.GroupVersionKind, namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,14 +207,15 @@ func (s *Server) wake() {
 	s.changed = make(chan struct{})
 }
 
-// Get returns an object, or nil.
+// Get returns an object, or nil if it does not exist.
 func (s *Server) Get(gvk schema.GroupVersionKind, namespace, name string) *unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.objects[key{gvk, namespace, name}]
 }
 
-// List returns the objects of a kind, by namespace and name; "" is all namespaces.
+// List returns the objects of a kind, sorted by namespace and name. An empty namespace means all
+// namespaces.
 func (s *Server) List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +233,7 @@ func (s *Server) list(gvk schema.GroupVersionKind, f filter) []*unstructured.Uns
 	return all
 }
 
-// listAt is list at an earlier version. The lock is held.
+// listAt is list at an earlier version. It needs the mutex.
 func (s *Server) listAt(gvk schema.GroupVersionKind, f filter, version int64) []*unstructured.Unstructured {
 	now := s.objects
 	defer func() { s.objects = now }()
@@ -254,7 +259,7 @@ func (s *Server) Version() string {
 	return strconv.FormatInt(s.version, 10)
 }
 
-// Compact forgets the history: watches cannot begin at versions before.
+// Compact makes the server forget its history: watches cannot begin at earlier versions.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,8 +275,8 @@ func (s *Server) Bookmark() {
 	s.wake()
 }
 
-// Snapshot returns a function that restores what the server has now, as a backup of etcd does: versions begin anew from
-// there, and connections break.
+// Snapshot returns a function that restores the current objects, like a backup of etcd. Versions
+// continue from the version of the snapshot, and connections break.
 func (s *Server) Snapshot() (restore func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,14 +291,15 @@ func (s *Server) Snapshot() (restore func()) {
 	}
 }
 
-// AddKind serves a kind. Verbs default to get, list and watch.
+// AddKind adds a kind to the server. Empty verbs allow get, list and watch.
 func (s *Server) AddKind(gvk schema.GroupVersionKind, resource string, namespaced bool, verbs ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kinds[gvk] = kind{resource, namespaced, verbs}
 }
 
-// CreateCRD creates a kind's CRD, whose kind is served a while later; then the CRD is established.
+// CreateCRD creates the CRD of a kind. The kind is served after the given time, and then the CRD is
+// established.
 func (s *Server) CreateCRD(gvk schema.GroupVersionKind, resource string, namespaced bool, after time.Duration) {
 	crd := Object(CRD, "", resource+"."+gvk.Group)
 	s.Put(crd)
@@ -309,7 +315,7 @@ func (s *Server) CreateCRD(gvk schema.GroupVersionKind, resource string, namespa
 	})
 }
 
-// DeleteCRD deletes a kind with its objects and its CRD. Watches end.
+// DeleteCRD deletes a kind with its objects and its CRD, and ends its watches.
 func (s *Server) DeleteCRD(gvk schema.GroupVersionKind, resource string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
 
-// The fake is held against client-go, which knows what a server does.
+// TestWatchWithClientGo checks the fake with client-go, which expects the behaviour of a real
+// server.
 func TestWatchWithClientGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fakeapi.New()

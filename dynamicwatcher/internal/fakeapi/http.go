@@ -18,24 +18,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Request is what a client asks for.
+// Request describes a request of a client.
 type Request struct {
 	Verb      string // discovery, get, list or watch
 	Path      string
 	Accept    string
 	Kind      schema.GroupVersionKind
 	Namespace string
-	Name      string // also of a field selector
+	Name      string // of the path or of a field selector
 	Selector  string
 	Version   string
-	Initial   bool // a watch that begins with what exists
+	Initial   bool // a watch with initial events
 }
 
 // Ending is how a stream ends.
 type Ending int
 
 const (
-	// None: it goes on.
+	// None does not end the stream.
 	None Ending = iota
 	// Cut breaks the connection.
 	Cut
@@ -43,22 +43,24 @@ const (
 	End
 	// Expired sends a status 410.
 	Expired
-	// Silence says no more, until the client leaves.
+	// Silence sends no more events until the client disconnects.
 	Silence
 )
 
-// Fault is what goes wrong with a request. All fields may be combined; the first that answers does.
+// Fault describes the faults of a request. All fields may be combined; the first fault that answers
+// the request ends it.
 type Fault struct {
 	Delay      time.Duration
-	Hang       bool // until the client leaves
+	Hang       bool // until the client disconnects
 	Abort      bool // breaks the connection before the response
 	Status     int
 	RetryAfter int // seconds
-	// After is how many events a stream has before its Ending. Duplicate sends each twice.
+	// After is the number of events that a stream sends before its Ending. Duplicate sends each
+	// event twice.
 	After     int
 	Ending    Ending
 	Duplicate bool
-	// Lag is how late what happens is told on a stream.
+	// Lag is the delay of events on a stream.
 	Lag time.Duration
 }
 
@@ -100,7 +102,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass does what goes wrong before the response, and reports whether there is to be one.
+// pass applies the faults that precede the response, and reports whether the request continues.
 func (f Fault) pass(w http.ResponseWriter, r *http.Request) bool {
 	if !sleep(r, f.Delay) {
 		return false
@@ -125,7 +127,7 @@ func (f Fault) pass(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// sleep reports whether a time has passed: else the client has left.
+// sleep waits, and returns false if the client disconnects first.
 func sleep(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -208,7 +210,8 @@ func (s *Server) get(w http.ResponseWriter, q Request) {
 	refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, nil)
 }
 
-// page answers with one page of a list. The version of all pages is the first one's, as on the real one.
+// page answers with one page of a list. All pages have the version of the first page, as on a real
+// server.
 func (s *Server) page(w http.ResponseWriter, r *http.Request, q Request) {
 	f, err := q.filter()
 	if err != nil {
@@ -235,7 +238,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q Request) {
 	all = all[min(skip, len(all)):]
 	meta := map[string]any{"resourceVersion": strconv.FormatInt(version, 10)}
 	if limit > 0 && len(all) > limit {
-		if !s.Plain && q.Selector == "" && q.Name == "" { // old servers do not say
+		if !s.Plain && q.Selector == "" && q.Name == "" { // old servers do not return the count
 			meta["remainingItemCount"] = len(all) - limit
 		}
 		meta["continue"] = fmt.Sprintf("%d.%d", version, skip+limit)
@@ -254,7 +257,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q Request) {
 
 func (q Request) partial() bool { return strings.Contains(q.Accept, "as=PartialObjectMetadata") }
 
-// shape is what a client gets of an object.
+// shape returns an object in the form that the client requests.
 func (q Request) shape(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if !q.partial() {
 		return o
@@ -262,7 +265,7 @@ func (q Request) shape(o *unstructured.Unstructured) *unstructured.Unstructured 
 	return &unstructured.Unstructured{Object: map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": o.Object["metadata"]}}
 }
 
-// filter is which objects of a kind a client wants.
+// filter selects the objects of a kind that a client requests.
 type filter struct {
 	namespace, name string
 	selector        labels.Selector
@@ -296,5 +299,5 @@ func status(code int, reason metav1.StatusReason, details *metav1.StatusDetails)
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // the client may have left
+	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// listener hands the server its ends of pipes.
+// listener accepts the server ends of in-memory pipes.
 type listener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -28,7 +28,7 @@ func newListener() *listener {
 	return &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// dial is for rest.Config.
+// dial opens a pipe to the server, for rest.Config.
 func (l *listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	l.mu.Lock()
 	l.dials++

@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// stream is one watch that is being answered.
+// stream is a watch in progress.
 type stream struct {
 	server  *Server
 	request Request
 	filter  filter
 	fault   Fault
 	w       http.ResponseWriter
-	left    <-chan struct{} // closed when the client has left
+	left    <-chan struct{} // closed when the client has disconnected
 	sent    int
 }
 
@@ -71,7 +71,7 @@ func flush(w http.ResponseWriter) {
 	}
 }
 
-// run sends what exists, if that was asked for, and what happens from then on or from a version.
+// run sends the initial events if they were requested, and then all changes after the version.
 func (t *stream) run(r *http.Request, version int64) {
 	s := t.server
 	s.mu.Lock()
@@ -125,7 +125,8 @@ func (t *stream) run(r *http.Request, version int64) {
 	}
 }
 
-// goesOn ends a stream that has had the events of its fault.
+// goesOn reports whether the stream continues. If the events of its fault were sent, it ends the
+// stream.
 func (t *stream) goesOn() bool {
 	if t.fault.Ending == None || t.sent < t.fault.After {
 		return true
@@ -141,7 +142,8 @@ func (t *stream) goesOn() bool {
 	return false
 }
 
-// tell sends what a change is to who sees only some objects.
+// tell sends a change as a client with this filter sees it, and reports whether the stream
+// continues.
 func (t *stream) tell(c change) bool {
 	was, is := t.filter.matches(c.old), t.filter.matches(c.now)
 	switch {
@@ -167,7 +169,7 @@ func (t *stream) bookmark(version int64, initial bool) bool {
 	return t.send("BOOKMARK", mark)
 }
 
-// send writes an event, and reports whether the stream goes on.
+// send writes an event, and reports whether the stream continues.
 func (t *stream) send(kind string, o *unstructured.Unstructured) bool {
 	if !t.goesOn() {
 		return false

@@ -17,14 +17,14 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// Clients opens streams with clients that somebody else made, such as client-go's fakes: a list, and a watch from its
-// version. It uses Metadata where that is enough, and is there.
+// Clients opens streams with existing clients, such as the fakes of client-go: a list, and a watch
+// from its version. It uses Metadata if that is set and sufficient.
 type Clients struct {
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
 }
 
-// lister is what the two kinds of clients have in common.
+// lister contains the methods that both kinds of clients have.
 type lister struct {
 	list  func(context.Context, metav1.ListOptions) (list metav1.ListInterface, objects []metav1.Object, err error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -45,7 +45,7 @@ func (c *Clients) Open(ctx context.Context, t Target, _ string) (Stream, error) 
 		}
 		for _, obj := range objects {
 			if t.Name != "" && obj.GetName() != t.Name {
-				continue // fakes do not know field selectors
+				continue // fakes do not support field selectors
 			}
 			e, err := clientEvent(watch.Added, obj)
 			if err != nil {
@@ -112,7 +112,7 @@ type clientStream struct {
 	name  string
 }
 
-// Wait implements [Stream]: fakes have no stack to save.
+// Wait implements [Stream]. It returns immediately, because fakes need not save stack.
 func (s *clientStream) Wait() error { return nil }
 
 // Next implements [Stream].
@@ -139,10 +139,10 @@ func (s *clientStream) Next() (Event, error) {
 // Close implements [Stream].
 func (s *clientStream) Close() { s.watch.Stop() }
 
-// clientEvent makes an event of what a client delivers.
+// clientEvent makes an event from an object of a client's watch.
 func clientEvent(t watch.EventType, obj any) (Event, error) {
 	if u, ok := obj.(*unstructured.Unstructured); ok && t != watch.Bookmark {
-		return objectEvent(string(t), u.DeepCopy()) // fakes keep what they deliver
+		return objectEvent(string(t), u.DeepCopy()) // fakes keep the objects that they deliver
 	}
 	m, ok := obj.(metav1.Object)
 	if !ok {

@@ -8,8 +8,9 @@ import (
 	"net/url"
 )
 
-// Count asks how many objects a Target has that is without Name and Selector, with a page of one object. It returns -1 where
-// the server does not say that without sending all of them. Its errors are those of Open.
+// Count returns the number of objects of a Target without Name and Selector. It requests a page of
+// one object. It returns -1 if the server does not return the number without sending all objects.
+// Its errors are those of Open.
 func (h *HTTP) Count(ctx context.Context, t Target) (int64, error) {
 	page, err := h.page(ctx, t, url.Values{"limit": {"1"}})
 	switch {

@@ -22,7 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// maxFrame bounds one event. etcd takes requests of 1.5 MiB, and JSON may be longer than what is stored.
+// maxFrame limits one event, in bytes. etcd accepts requests of 1.5 MiB, and JSON may be longer
+// than the stored form.
 const maxFrame = 16 << 20
 
 // protobufMagic begins every object in protobuf.
@@ -30,7 +31,8 @@ var protobufMagic = []byte("k8s\x00")
 
 // frames reads the events of a response body.
 type frames interface {
-	// wait returns when an event has begun to arrive, or at once where it cannot know; next waits as well.
+	// wait returns when an event has begun to arrive, or immediately if it cannot detect that. next
+	// waits as well.
 	wait() error
 	next() (Event, error)
 }
@@ -39,7 +41,7 @@ type frames interface {
 type protobufFrames struct {
 	body io.Reader
 	head [4]byte
-	read bool // the head of the next event
+	read bool // the head of the next event was read
 }
 
 func (f *protobufFrames) wait() error {
@@ -62,7 +64,7 @@ func (f *protobufFrames) next() (Event, error) {
 	}
 	frame := make([]byte, size)
 	if _, err := io.ReadFull(f.body, frame); err != nil {
-		if errors.Is(err, io.EOF) { // not between two events
+		if errors.Is(err, io.EOF) { // within an event
 			err = io.ErrUnexpectedEOF
 		}
 		return Event{}, err
@@ -167,13 +169,13 @@ func objectEvent(wire string, obj *unstructured.Unstructured) (Event, error) {
 	return e, err
 }
 
-// metadataEvent makes an event of what the server sent.
+// metadataEvent makes an event from an object of the server.
 func metadataEvent(wire string, obj metav1.Object) (Event, error) {
 	e := Event{
 		ResourceVersion: obj.GetResourceVersion(), UID: obj.GetUID(),
 		Namespace: obj.GetNamespace(), Name: obj.GetName(), Deleting: obj.GetDeletionTimestamp() != nil,
 	}
-	if e.UID == "" { // aggregated APIs have such objects
+	if e.UID == "" { // objects of aggregated APIs may have no UID
 		e.UID = types.UID(e.Namespace + "/" + e.Name)
 	}
 	switch watch.EventType(wire) {
@@ -194,7 +196,7 @@ func metadataEvent(wire string, obj metav1.Object) (Event, error) {
 	return e, nil
 }
 
-// readStatus makes an error of a response that is not a success.
+// readStatus returns the error of a response that is not a success.
 func readStatus(resp *http.Response, t Target, body []byte) error {
 	if _, raw, err := unwrapProtobuf(body); err == nil {
 		var status metav1.Status
@@ -210,7 +212,7 @@ func readStatus(resp *http.Response, t Target, body []byte) error {
 	return apierrors.NewGenericServerResponse(resp.StatusCode, "watch", t.Resource.GroupResource(), t.Name, excerpt(body), retryAfter, true)
 }
 
-// excerpt is what an error quotes of a body.
+// excerpt returns the part of a body that an error quotes.
 func excerpt(body []byte) string {
 	const most = 256
 	if !utf8.Valid(body) {

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Both encodings of one object are made by what servers use.
+// The tests encode objects with the libraries that API servers use.
 
 func metadataOf(name, version string, annotations map[string]string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
@@ -64,7 +64,7 @@ func jsonFrame(t testing.TB, kind string, object any) []byte {
 	return append(body, '\n')
 }
 
-// encodings are the readers, and what makes frames for them.
+// encodings returns, for each encoding, its reader and a function that makes its frames.
 func encodings(t testing.TB) map[string]struct {
 	read  func(io.Reader) frames
 	frame func(kind, objectKind string, object protobufObject) []byte
@@ -141,7 +141,7 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// endless is a JSON string without end.
+// endless reads as a JSON string without an end.
 type endless struct{ begun bool }
 
 func (e *endless) Read(p []byte) (int, error) {

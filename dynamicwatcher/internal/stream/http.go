@@ -27,12 +27,12 @@ const (
 	typeProtobuf = "application/vnd.kubernetes.protobuf"
 	typeJSON     = "application/json"
 
-	// partial asks for metadata only. Servers that have no protobuf, such as aggregated ones, answer in JSON, and those
-	// that know no metadata with whole objects.
+	// partial requests metadata only. Servers without protobuf, such as aggregated servers, answer
+	// in JSON. Servers without support for metadata answer with whole objects.
 	partial     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	partialList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-	// maxStatus bounds what is read of an error.
+	// maxStatus limits the part of an error response that is read, in bytes.
 	maxStatus = 64 << 10
 
 	// silence limits how long a server may leave a request without an answer, or stop while it
@@ -46,33 +46,35 @@ const (
 // client-go warns after the same time.
 const initialSilence = 10 * time.Second
 
-// plainFor is for how long a group version is listed after its server did not send that bookmark: it may only have been slow.
+// plainFor is the time for which a group version is listed after its server did not send that
+// bookmark. The server may only have been slow.
 const plainFor = 10 * time.Minute
 
 var errNoBookmark = fmt.Errorf("the server did not end the initial events within %v: its objects are listed from now on", initialSilence)
 
 var errSilent = fmt.Errorf("the server has said nothing for %v", silence)
 
-// newLimit returns a timer, which does not run yet, that ends a request when the server is silent.
+// newLimit returns a stopped timer that ends a request if the server is silent.
 func newLimit(cancel context.CancelCauseFunc) *time.Timer {
 	limit := time.AfterFunc(silence, func() { cancel(errSilent) })
 	limit.Stop()
 	return limit
 }
 
-// HTTP opens streams on the server of a rest.Config. client-go's rate limiter does not hold for it: it would take
-// minutes for a thousand watches.
+// HTTP opens streams on the server of a rest.Config. client-go's rate limiter does not apply: it
+// would delay a thousand watches by minutes.
 type HTTP struct {
 	base *url.URL
 	pool *pool
-	// plain has the group versions whose server has no watches that begin with what exists, with the time until which that is
-	// believed: an aggregated server may be older than the others.
+	// plain contains the group versions without support for initial events, and the time until
+	// which that is assumed. It is stored by group version, because an aggregated server may be
+	// older than the others.
 	plain sync.Map
 	clock clock.PassiveClock
 }
 
-// NewHTTP returns an opener. With a client that one makes all requests; without one, HTTP has its own connections, each
-// for up to 90 streams.
+// NewHTTP returns an opener. If client is not nil, it sends all requests. Otherwise HTTP opens its
+// own connections, each for up to 90 streams.
 func NewHTTP(config *rest.Config, client *http.Client, c clock.WithTicker) (*HTTP, error) {
 	config = rest.CopyConfig(config)
 	if config.UserAgent == "" {
@@ -83,15 +85,15 @@ func NewHTTP(config *rest.Config, client *http.Client, c clock.WithTicker) (*HTT
 		return nil, err
 	}
 	if _, err := rest.HTTPClientFor(config); client == nil && err != nil {
-		return nil, err // better now than with the first watch
+		return nil, err // fail here, not at the first watch
 	}
 	return &HTTP{base: base, pool: newPool(config, client, c), clock: c}, nil
 }
 
-// CloseIdle ends connections that no stream needs any more.
+// CloseIdle closes connections without streams.
 func (h *HTTP) CloseIdle() { h.pool.closeIdle() }
 
-// Close ends what connections are left when all streams are closed.
+// Close closes the remaining connections after all streams are closed.
 func (h *HTTP) Close() { h.pool.close() }
 
 // Open implements [Opener].
@@ -111,7 +113,8 @@ func (h *HTTP) Open(ctx context.Context, t Target, resourceVersion string) (Stre
 	return s, err
 }
 
-// lacksWatchList reports whether a server refused sendInitialEvents, which its feature WatchList is for.
+// lacksWatchList reports whether a server refused sendInitialEvents, which needs the feature
+// WatchList.
 func lacksWatchList(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -125,7 +128,7 @@ func lacksWatchList(err error) bool {
 	return false
 }
 
-// watch begins a watch with the given parameters beside those that all have.
+// watch opens a watch with the given parameters and those of all watches.
 func (h *HTTP) watch(ctx context.Context, t Target, query url.Values) (Stream, error) {
 	query.Set("watch", "true")
 	query.Set("allowWatchBookmarks", "true")
@@ -164,8 +167,8 @@ func isProtobuf(resp *http.Response) bool {
 	return err == nil && media == typeProtobuf
 }
 
-// get sends a request on a connection that has room, and starts its limit then. Without an error, the caller closes the body
-// and releases the shard; the limit is the caller's to stop in any case.
+// get sends a request on a connection with room, and then starts its limit. Without an error, the
+// caller closes the body and releases the shard. The caller stops the limit in any case.
 func (h *HTTP) get(ctx context.Context, t Target, query url.Values, accept string, limit *time.Timer) (*shard, int, *http.Response, error) {
 	u := *h.base
 	u.Path = strings.TrimSuffix(u.Path, "/") + path(t.Resource, t.Namespace)
@@ -195,7 +198,7 @@ func (h *HTTP) get(ctx context.Context, t Target, query url.Values, accept strin
 		return nil, 0, nil, fmt.Errorf("%w: %w", ErrConnection, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxStatus)) // what came of it is enough
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxStatus)) // a partial body is sufficient
 		_ = resp.Body.Close()
 		h.pool.release(shard)
 		return nil, 0, nil, readStatus(resp, t, body)
@@ -203,7 +206,7 @@ func (h *HTTP) get(ctx context.Context, t Target, query url.Values, accept strin
 	return shard, epoch, resp, nil
 }
 
-// path is the path of a resource's collection.
+// path returns the path of the collection of a resource.
 func path(r schema.GroupVersionResource, namespace string) string {
 	var b strings.Builder
 	if r.Group == "" {
@@ -232,7 +235,7 @@ type httpStream struct {
 	once   sync.Once
 }
 
-// told ends the limit: later pauses may be long.
+// told stops the limit after the existing objects: later pauses may be long.
 func (s *httpStream) told() {
 	s.limit.Stop()
 	s.limit = nil
@@ -261,7 +264,7 @@ func (s *httpStream) Next() (Event, error) {
 	return e, err
 }
 
-// ended returns the error of the end of a stream.
+// ended returns the error for the end of a stream.
 func (s *httpStream) ended(err error) error {
 	var status apierrors.APIStatus
 	switch {

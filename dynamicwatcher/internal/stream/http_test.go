@@ -46,7 +46,7 @@ func script(t *testing.T, f func(*testing.T, *fakeapi.Server, *stream.HTTP)) {
 	})
 }
 
-// read reads events until what exists is told, and n more.
+// read reads events until all existing objects have arrived, and then n more.
 func read(t *testing.T, s stream.Stream, n int) (names []string) {
 	t.Helper()
 	for synced := false; !synced || n > 0; {
@@ -87,7 +87,7 @@ func TestListAndWatch(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					synctest.Wait() // until it has told what exists
+					synctest.Wait() // until the existing objects have arrived
 					api.Delete(fakeapi.Secret, "ns", "e")
 					api.Put(fakeapi.Object(fakeapi.Secret, "ns", "e"))
 					got := fmt.Sprint(read(t, s, 2))
@@ -168,7 +168,7 @@ func TestEndsOfStreams(t *testing.T) {
 	})
 }
 
-// counting is a listener that counts connections, and ends them.
+// counting is a listener that counts connections and can end them.
 type counting struct {
 	net.Listener
 	taken atomic.Int64
@@ -205,7 +205,7 @@ func TestConnections(t *testing.T) {
 	server := httptest.NewUnstartedServer(api)
 	server.EnableHTTP2 = true
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 100} // as API servers have it
+	server.Config.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 100} // as on API servers
 	listener := &counting{Listener: server.Listener}
 	server.Listener = listener
 	server.StartTLS()
@@ -235,7 +235,7 @@ func TestConnections(t *testing.T) {
 				for ctx.Err() == nil {
 					s, err := h.Open(ctx, secrets, "")
 					if err == nil {
-						if _, err = s.Next(); err == nil { // that there is nothing, which must be read within 10 s
+						if _, err = s.Next(); err == nil { // the end of an empty list, which must be read within 10 s
 							opened[i] = s
 							return
 						}
@@ -264,13 +264,14 @@ func TestConnections(t *testing.T) {
 				}
 			}
 		}
-		if round == 0 { // the one that hangs has ended with its connection
+		if round == 0 { // the hanging request has ended with its connection
 			all.Wait()
 		}
 	}
 }
 
-// Connections that have had no streams for a while are closed. A burst of requests then opens no more than are needed.
+// TestConnectionsAfterRest checks that connections without streams are closed after a while, and
+// that a burst of requests then opens no more connections than necessary.
 func TestConnectionsAfterRest(t *testing.T) {
 	const streams, most = 180, 4
 	api := fakeapi.New()

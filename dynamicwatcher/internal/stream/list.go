@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// pageSize is how many objects one page of a list has.
+	// pageSize is the maximum number of objects in one page of a list.
 	pageSize = 500
-	// maxList bounds one page in bytes.
+	// maxList limits one page, in bytes.
 	maxList = 256 << 20
 )
 
-// listAndWatch does the work of one WatchList request with two requests.
+// listAndWatch replaces one WatchList request by two requests.
 func (h *HTTP) listAndWatch(ctx context.Context, t Target) (Stream, error) {
 	events, version, err := h.list(ctx, t)
 	if err != nil {
@@ -38,7 +38,7 @@ func (h *HTTP) listAndWatch(ctx context.Context, t Target) (Stream, error) {
 	return &listed{Stream: watch, events: append(events, Event{Type: Synced, ResourceVersion: version})}, nil
 }
 
-// listed is a watch with a list before it.
+// listed is a watch that begins with the events of a list.
 type listed struct {
 	Stream
 	events []Event
@@ -65,11 +65,11 @@ func (l *listed) Next() (Event, error) {
 	return e, nil
 }
 
-// list returns what exists, page by page, and the version of it.
+// list returns the existing objects, page by page, and their version.
 func (h *HTTP) list(ctx context.Context, t Target) (events []Event, version string, err error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if t.Name != "" {
-		query.Del("limit") // there is one at most
+		query.Del("limit") // at most one object exists
 	}
 	for {
 		page, err := h.page(ctx, t, query)
@@ -172,8 +172,8 @@ func readMetadataList(resp *http.Response, body []byte) (*metav1.PartialObjectMe
 	return &list, nil
 }
 
-// Expired reports whether an error says that a resource version is too old, or lies in the server's future, so that a
-// stream must begin without one.
+// Expired reports whether an error means that a resource version is too old, or newer than the
+// state of the server. A stream must then begin without a version.
 func Expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err) && apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }

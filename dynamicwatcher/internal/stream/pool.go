@@ -20,25 +20,27 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// streamsPerConnection is how many streams share a connection. API servers take 100; some are left
-// for the requests that end streams and begin others.
+// streamsPerConnection is the maximum number of streams on a connection. API servers allow 100. The
+// rest is for the requests that end streams and begin others.
 const streamsPerConnection = 90
 
-// pool spreads streams over HTTP clients so that each needs one connection. The transport of client-go dials
-// again for every request that finds all connections full: 1,000 watches take 1.35 s and 1,263 connections
-// with it, and 0.37 s and 13 connections with the pool. An http2.Transport takes 0.31 s and 10 connections,
-// but supports neither proxies nor servers without HTTP/2, which a rest.Config may name. The three use 16 to
-// 17 KB for each watch. BenchmarkWatcherConnections measures this.
+// pool distributes streams over HTTP clients with one connection each. The transport of client-go
+// dials again for every request that finds all connections full: 1,000 watches need 1.35 s and
+// 1,263 connections with it, and 0.37 s and 13 connections with the pool. An http2.Transport needs
+// 0.31 s and 10 connections, but supports neither proxies nor servers without HTTP/2, which a
+// rest.Config may name. All three use 16 to 17 KB for each watch. BenchmarkWatcherConnections
+// measures this.
 type pool struct {
 	newClient func() (*http.Client, error)
-	perShard  int // 0 means that one client takes all
+	perShard  int // 0 means that one client has all streams
 	server    *server
 
 	mu     sync.Mutex
 	shards []*shard
 }
 
-// newPool makes clients for the server of a configuration; with an HTTP client, that one makes all requests.
+// newPool makes a pool for the server of a configuration. If client is not nil, it sends all
+// requests.
 func newPool(config *rest.Config, client *http.Client, c clock.WithTicker) *pool {
 	p := &pool{perShard: streamsPerConnection, server: &server{clock: c}}
 	p.newClient = func() (*http.Client, error) { return rest.HTTPClientFor(OwnTransport(config)) }
@@ -49,18 +51,19 @@ func newPool(config *rest.Config, client *http.Client, c clock.WithTicker) *pool
 	return p
 }
 
-// OwnTransport returns a configuration that shares its transport with no other. client-go finds transports by what is
-// in the configuration, and a dial function is different each time.
+// OwnTransport returns a configuration that does not share its transport. client-go shares
+// transports between equal configurations, and each dial function is different.
 func OwnTransport(config *rest.Config) *rest.Config {
 	own := rest.CopyConfig(config)
-	own.Timeout = 0 // streams last
+	own.Timeout = 0 // streams have no time limit
 	if own.Dial == nil {
 		own.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
 	return own
 }
 
-// acquire finds a client for one more stream. release must be called once when the stream has ended.
+// acquire returns a client with room for one more stream. release must be called once when the
+// stream has ended.
 func (p *pool) acquire() (*shard, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,11 +90,11 @@ func (p *pool) release(s *shard) {
 	}
 }
 
-// CloseIdle ends connections that are idle, also where the transport is wrapped, as client-go does: then the method of
-// http.Client does nothing.
+// CloseIdle closes idle connections, even if the transport is wrapped, as in client-go. The method
+// of http.Client does nothing then.
 func CloseIdle(c *http.Client) { utilnet.CloseIdleConnectionsFor(c.Transport) }
 
-// closeIdle forgets clients without streams, with their connections.
+// closeIdle removes clients without streams, and closes their connections.
 func (p *pool) closeIdle() {
 	for _, s := range p.forgetIdle() {
 		CloseIdle(s.client)
@@ -114,7 +117,7 @@ func (p *pool) forgetIdle() (idle []*shard) {
 	return idle
 }
 
-// close ends the connections that are idle.
+// close closes idle connections.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,8 +129,8 @@ func (p *pool) close() {
 	}
 }
 
-// shard is a client with its connection. While there is none, one request at a time tries to make it and the others
-// wait; what a request takes after that holds up nobody.
+// shard is a client with its connection. While it has no connection, one request at a time tries to
+// open it, and the others wait. Later steps of a request delay no other request.
 type shard struct {
 	pool    *pool
 	client  *http.Client
@@ -135,7 +138,7 @@ type shard struct {
 
 	mu      sync.Mutex
 	warm    bool
-	epoch   int // counts the times it has become warm
+	epoch   int // counts how often it became warm
 	dialing bool
 	changed chan struct{} // closed and replaced when warm or dialing changes
 }
@@ -148,8 +151,8 @@ const (
 	turnChecks = 10
 )
 
-// do sends a request, and starts its limit when it does not wait for others any more. The epoch, of
-// the connection that took it, is for failed.
+// do sends a request. It starts the limit when the request no longer waits for others. It returns
+// the epoch of the connection, for failed.
 func (s *shard) do(req *http.Request, limit *time.Timer) (resp *http.Response, epoch int, err error) {
 	opener, epoch, err := s.enter(req.Context())
 	if err != nil {
@@ -163,14 +166,14 @@ func (s *shard) do(req *http.Request, limit *time.Timer) (resp *http.Response, e
 	p := &passage{shard: s}
 	time.AfterFunc(turnLimit/turnChecks, func() { p.tick(1) })
 	trace := &httptrace.ClientTrace{
-		GetConn: func(string) { p.looks.Store(true) }, // the pool of connections may be locked here: nothing may wait
+		GetConn: func(string) { p.looks.Store(true) }, // must not block: net/http may have locked its connections
 		GotConn: func(httptrace.GotConnInfo) { p.leave(true) },
 	}
 	resp, err = s.client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 	epoch = p.leave(err == nil)
 	switch {
 	case err == nil:
-		s.pool.server.reached() // one that takes connections and breaks them is as good as away
+		s.pool.server.reached() // a server that accepts connections and breaks them counts as away
 	case req.Context().Err() == nil:
 		s.pool.server.failed()
 	default:
@@ -179,17 +182,17 @@ func (s *shard) do(req *http.Request, limit *time.Timer) (resp *http.Response, e
 	return resp, epoch, err
 }
 
-// passage is the turn of a request to make the connection.
+// passage is the turn of a request to open the connection.
 type passage struct {
 	shard *shard
-	looks atomic.Bool // for a connection
+	looks atomic.Bool // net/http looks for a connection
 
 	mu    sync.Mutex
-	over  bool // the turn is another's
-	epoch int  // of the connection, if there is one
+	over  bool // the turn has ended
+	epoch int  // of the connection; 0 without one
 }
 
-// tick ends the turn of a request that does not look for a connection for too long.
+// tick ends the turn of a request that has not begun to look for a connection in time.
 func (p *passage) tick(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,7 +207,7 @@ func (p *passage) tick(n int) {
 	}
 }
 
-// leave ends the turn. The first connection counts also when it comes after that.
+// leave ends the turn. The first connection is recorded even if the turn has ended before.
 func (p *passage) leave(connected bool) (epoch int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -218,7 +221,7 @@ func (p *passage) leave(connected bool) (epoch int) {
 	return p.epoch
 }
 
-// enter waits until there is a connection, or until it is this request's turn to make one.
+// enter waits until the connection exists, or until it is the turn of this request to open it.
 func (s *shard) enter(ctx context.Context) (opener bool, epoch int, err error) {
 	for {
 		s.mu.Lock()
@@ -259,14 +262,14 @@ func (s *shard) leave(connected bool) int {
 	return s.epoch
 }
 
-// rest notes that a connection has no streams left, so it may end without an error.
+// rest records that a connection has no streams left, so it may end without an error.
 func (s *shard) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.warm = false
 }
 
-// failed notes that a connection of an epoch has broken.
+// failed records that the connection of an epoch has broken.
 func (s *shard) failed(epoch int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
