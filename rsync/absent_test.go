@@ -13,7 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// absentTest has an Instantiate or an Update with objects x, and y of v2, that comes to the canary c1 and not to c2.
+// absentTest runs f with the contexts v1 and v2 on clusters c1 and c2, and with a foreign object y
+// on c2. If fails is set, c1 refuses all objects of both contexts except hooks.
 func absentTest(t *testing.T, fails bool, f func(s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,8 +41,9 @@ func canary() rsync.CallOption {
 	})
 }
 
-// TestWayBackLeavesClustersThatDidNotBegin: a Terminate, or the second half of an update back, deletes nothing
-// and runs no hook on clusters with which the failed rollout has not begun, also after other events.
+// TestWayBackLeavesClustersThatDidNotBegin: a Terminate, or the second phase of a rollback, leaves
+// out the clusters that the failed rollout did not begin. It deletes no object there and runs no
+// hook, also after other events.
 func TestWayBackLeavesClustersThatDidNotBegin(t *testing.T) {
 	for name, between := range map[string]func(*scene){
 		"at once": func(*scene) {},
@@ -65,7 +67,7 @@ func TestWayBackLeavesClustersThatDidNotBegin(t *testing.T) {
 				}
 				s.shows("c2", "x=foreign y=foreign")
 				s.clusters.Cluster("edge", "c1").Intercept(nil)
-				s.done(s.engine.Instantiate(t.Context(), "v1")) // a new life
+				s.done(s.engine.Instantiate(t.Context(), "v1")) // again, on all clusters
 				s.done(s.engine.Terminate(t.Context(), "v1"))
 				s.shows("c2", "y=foreign")
 			})
@@ -90,7 +92,8 @@ func TestWayBackLeavesClustersThatDidNotBegin(t *testing.T) {
 	})
 }
 
-// TestDetachOfClusterThatDidNotBegin: nothing is cleaned up where a rollout has not begun.
+// TestDetachOfClusterThatDidNotBegin: Detach cleans up nothing on a cluster that the rollout has
+// not begun.
 func TestDetachOfClusterThatDidNotBegin(t *testing.T) {
 	absentTest(t, false, func(s *scene) {
 		ref := s.ref(s.engine.Instantiate(t.Context(), "v2", canary()))
@@ -106,8 +109,8 @@ func TestDetachOfClusterThatDidNotBegin(t *testing.T) {
 	})
 }
 
-// TestNothingIsHeldWhereRolloutDidNotBegin: a context holds its objects on a cluster from when the rollout
-// begins there. Until then the manifests of the others count.
+// TestNothingIsHeldWhereRolloutDidNotBegin: a context holds its objects on a cluster after the
+// rollout has begun there. Until then, the manifests of other contexts apply.
 func TestNothingIsHeldWhereRolloutDidNotBegin(t *testing.T) {
 	absentTest(t, false, func(s *scene) {
 		s.create("other", "base@c1 x=3; base@c2 x=3 z=3")
@@ -133,8 +136,8 @@ func TestNothingIsHeldWhereRolloutDidNotBegin(t *testing.T) {
 	})
 }
 
-// TestDriftWhereRolloutDidNotBegin: drift is healed where the context in use counts, also after the rollout of
-// another one was aborted.
+// TestDriftWhereRolloutDidNotBegin: on clusters that the rollout of another context did not begin,
+// drift is healed for the context in use. This also applies after the rollout was aborted.
 func TestDriftWhereRolloutDidNotBegin(t *testing.T) {
 	for name, abort := range map[string]bool{"at a gate": false, "aborted": true} {
 		t.Run(name, func(t *testing.T) {

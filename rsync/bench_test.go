@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// benchEngine is an engine on a store in memory.
+// benchEngine starts an engine on a store in memory.
 func benchEngine(b *testing.B) (*rsync.Engine, *memstore.Store, *fake.Clusters) {
 	b.Helper()
 	memory, clusters := memstore.New(memstore.Options{History: 1000}), fake.New()
@@ -34,7 +34,8 @@ func benchEngine(b *testing.B) (*rsync.Engine, *memstore.Store, *fake.Clusters) 
 	return engine, memory, clusters
 }
 
-// BenchmarkInstantiate is a context from Create to Instantiated and removed again, by clusters and resources on each.
+// BenchmarkInstantiate measures the life of a context, from Create to Delete, by its clusters and
+// the resources on each cluster.
 func BenchmarkInstantiate(b *testing.B) {
 	for _, size := range []struct{ clusters, resources int }{{1, 1}, {1, 100}, {10, 10}, {100, 10}} {
 		b.Run(fmt.Sprintf("clusters=%d/resources=%d", size.clusters, size.resources), func(b *testing.B) {
@@ -82,7 +83,8 @@ func run(b *testing.B, engine *rsync.Engine, queue func(context.Context, string,
 	}
 }
 
-// BenchmarkStop is the time from Stop until the event that waits for a cluster has ended, with other contexts that wait too.
+// BenchmarkStop measures the time from Stop to the end of an event that waits for a cluster, while
+// other contexts wait too.
 func BenchmarkStop(b *testing.B) {
 	for _, others := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("waiting=%d", others), func(b *testing.B) {

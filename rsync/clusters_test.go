@@ -23,8 +23,9 @@ func processor(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestEventsAreLinearInClusters: each step of a context's life takes processor time in proportion to its clusters, also
-// where an app waits for another one on the same clusters, and where it waits for all of the other's clusters.
+// TestEventsAreLinearInClusters: each step in the life of a context takes processor time in
+// proportion to its clusters. An app waits for another app, on the same clusters or on other
+// clusters.
 func TestEventsAreLinearInClusters(t *testing.T) {
 	const factor = 10
 	small := 400
@@ -73,7 +74,7 @@ func TestEventsAreLinearInClusters(t *testing.T) {
 				lap("delete")
 				return took
 			}
-			life(small) // what is done once in a process
+			life(small) // work that is done once in a process
 			few, many := life(small), life(factor*small)
 			for what, d := range many {
 				t.Logf("%s: %s with %d clusters, %s with %d", what, few[what], small, d, factor*small)

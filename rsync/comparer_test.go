@@ -13,13 +13,13 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// TestComparerPanics: a comparer that panics fails the event, whose error names the object; the engine goes on, and
-// what is on the cluster stays as it was. Nothing of the panic is told but its type.
+// TestComparerPanics: a comparer that panics fails the event, and no object is deleted. The error
+// names the object and the type of the panic, but not its value. The engine continues.
 func TestComparerPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var calls atomic.Int32 // the UpdateDeletes of two contexts call it side by side
+		var calls atomic.Int32 // the UpdateDeletes of two contexts call it concurrently
 		s := newScene(t, nil, rsync.Options{Comparer: func(before, after *appcontext.Resource) bool {
-			if n := calls.Add(1); n == 1 || n >= 3 { // the first update; the UpdateDeletes of the second one
+			if n := calls.Add(1); n == 1 || n >= 3 { // the first update; the UpdateDeletes of the second update
 				panic("secret")
 			}
 			return appcontext.Bytes(before, after)

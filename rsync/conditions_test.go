@@ -22,15 +22,15 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// race is a store on which something happens just before an engine's transaction is done: the moment between what the engine has
-// read and what it writes.
+// race is a store that runs a function just before a transaction of an engine: between the reads of
+// the engine and its write.
 type race struct {
 	*scene
-	user   *rsync.Engine // on the store itself
+	user   *rsync.Engine // on the store without faults
 	faults *storetest.Faults
 }
 
-// newRace has a store and clusters, and engines that are started later.
+// newRace returns a race with a store, clusters and a user. It starts no engine.
 func newRace(t *testing.T) *race {
 	t.Helper()
 	r := &race{scene: &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}}
@@ -42,7 +42,8 @@ func newRace(t *testing.T) *race {
 	return r
 }
 
-// before has act happen before the first transaction whose ops match, and starts the engine that it happens to.
+// before starts an engine. It calls act just before the first transaction of that engine with
+// matching ops.
 func (r *race) before(match func(ops string) bool, act func(), after storetest.Verdict) {
 	r.t.Helper()
 	done := false
@@ -63,7 +64,7 @@ func (r *race) before(match func(ops string) bool, act func(), after storetest.V
 	})
 }
 
-// words writes ops as text.
+// words returns ops as text.
 func words(ops []store.Op) string {
 	out := ""
 	for _, op := range ops {
@@ -78,7 +79,7 @@ func has(parts ...string) func(string) bool {
 	}
 }
 
-// queue writes the queue of a context as "Instantiate Done, Read Skip Stopped".
+// queue returns the queue of a context as "Instantiate Done, Read Skip Stopped".
 func (r *race) queue(id string) string {
 	r.t.Helper()
 	status, err := r.user.Status(r.t.Context(), id)
@@ -101,8 +102,8 @@ func (r *race) wants(id, queue string, state rsync.State) {
 	r.state(id, state)
 }
 
-// TestQueuedWhileFinishing: an event that is queued while the last one ends keeps the active record, so it is not lost when the
-// engine crashes then.
+// TestQueuedWhileFinishing: an event that is queued while the last event ends keeps the active
+// record. The event is not lost if the engine then crashes.
 func TestQueuedWhileFinishing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -116,7 +117,8 @@ func TestQueuedWhileFinishing(t *testing.T) {
 	})
 }
 
-// TestQueuedWithRecord: a user that crashes when an event is queued has it worked on.
+// TestQueuedWithRecord: an event is processed even if its user crashes right after the call that
+// queues it.
 func TestQueuedWithRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -134,7 +136,7 @@ func TestQueuedWithRecord(t *testing.T) {
 	})
 }
 
-// TestStoppedWhileBeginning: an event does not begin once Stop has returned.
+// TestStoppedWhileBeginning: an event does not begin after Stop has returned.
 func TestStoppedWhileBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -150,7 +152,7 @@ func TestStoppedWhileBeginning(t *testing.T) {
 	})
 }
 
-// TestClearedWhileSkipping: an event is not skipped once ClearStop has returned.
+// TestClearedWhileSkipping: an event is not skipped after ClearStop has returned.
 func TestClearedWhileSkipping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -168,7 +170,8 @@ func TestClearedWhileSkipping(t *testing.T) {
 	})
 }
 
-// TestFromChangesWhileBeginning: an Update does not begin when the context it is from has left its state just then.
+// TestFromChangesWhileBeginning: an Update does not begin if the state of the replaced context
+// changes just before the begin.
 func TestFromChangesWhileBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -182,8 +185,8 @@ func TestFromChangesWhileBeginning(t *testing.T) {
 	})
 }
 
-// TestQueuedWhileFollowing: an event that is queued in the context that an update is from, while the first phase ends, and the
-// UpdateDelete do not take each other's place.
+// TestQueuedWhileFollowing: an event is queued in the replaced context while the first phase of the
+// update ends. Neither this event nor the UpdateDelete is lost.
 func TestQueuedWhileFollowing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -200,7 +203,7 @@ func TestQueuedWhileFollowing(t *testing.T) {
 	})
 }
 
-// TestTerminateOfCreated: a Terminate that is not valid yet takes nobody's place.
+// TestTerminateOfCreated: a Terminate that is not valid yet does not skip the events before it.
 func TestTerminateOfCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -213,7 +216,7 @@ func TestTerminateOfCreated(t *testing.T) {
 	})
 }
 
-// TestReadOfCreated: nor does it cut the waits of what is under way.
+// TestReadOfCreated: a Terminate that is not valid does not end the waits of the event in progress.
 func TestReadOfCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -230,7 +233,7 @@ func TestReadOfCreated(t *testing.T) {
 	})
 }
 
-// TestRecall: what an engine has written of a cluster before it crashed stays so.
+// TestRecall: the result of a cluster that an engine stored before a crash does not change.
 func TestRecall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -260,7 +263,8 @@ func TestDeleteOfQueued(t *testing.T) {
 	}
 }
 
-// TestLateWritesOfTheOnlyEngine: what an engine writes after its lease is over is refused, also where nobody has taken over.
+// TestLateWritesOfTheOnlyEngine: writes of an engine are rejected after its lease has ended, even
+// if no other engine has taken over.
 func TestLateWritesOfTheOnlyEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -295,7 +299,7 @@ func TestLateWritesOfTheOnlyEngine(t *testing.T) {
 	})
 }
 
-// blind is a store that shows an engine no engines but those of a name.
+// blind is a store that hides all engines, except those with a name.
 type blind struct {
 	store.Store
 	name string
@@ -316,14 +320,14 @@ func (b *blind) Watch(ctx context.Context, prefix string, from int64) <-chan sto
 	return b.Store.Watch(ctx, prefix, from)
 }
 
-// TestTwoOwners: two engines that do not know of each other both want each context. Each event begins once, and nobody takes a
-// context from an owner that lives.
+// TestTwoOwners: two engines that do not see each other compete for each context. Each event begins
+// once. No engine takes over a context from a live owner.
 func TestTwoOwners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		for _, name := range []string{"one", "two"} {
 			slow := storetest.NewFaults(r.memory, nil)
-			slow.Delay = time.Millisecond // so that both have read before either writes
+			slow.Delay = time.Millisecond // both engines read before either writes
 			_, stop := startEngine(t, &blind{slow, name}, r.clusters, rsync.Options{Name: name})
 			t.Cleanup(stop)
 		}
@@ -371,13 +375,14 @@ func TestTwoOwners(t *testing.T) {
 				t.Errorf("context %d: 3 events have begun %d times", i, begun)
 			}
 		}
-		if len(writers) != 3 { // with Create, which has none
+		if len(writers) != 3 { // including Create, which has no writer
 			t.Errorf("written by %v", writers)
 		}
 	})
 }
 
-// TestWaitIsShown: the status says what an app on a cluster waits for, as that changes, in few writes.
+// TestWaitIsShown: the status shows the current reason why an app waits on a cluster. Long waits
+// cause no writes.
 func TestWaitIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{PollInterval: time.Second, Backoff: rsync.Backoff{Base: time.Second, Max: time.Second}})
@@ -423,7 +428,7 @@ func TestWaitIsShown(t *testing.T) {
 		c.SetFinalizer(true)
 		ref = s.ref(s.engine.Terminate(t.Context(), "a"))
 		time.Sleep(time.Minute)
-		c.Finalize() // of web, which goes first
+		c.Finalize() // of web, which is deleted first
 		time.Sleep(time.Minute)
 		shown(rsync.ReasonNotReady, "is not gone yet")
 		c.Finalize()

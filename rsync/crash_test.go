@@ -20,8 +20,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// story is Instantiate → Update → Update → Rollback → Terminate, on engines that crash where a plan wants it. Each crash takes
-// the engine with all it has in memory; another one starts on the same store.
+// story is a sequence of events, on engines that crash as planned: Instantiate, Update, Update,
+// Rollback and Terminate. A crash discards the memory of an engine. The next engine starts on the
+// same store.
 type story struct {
 	t        *testing.T
 	memory   *memstore.Store
@@ -76,7 +77,7 @@ type told struct {
 	objects     string
 }
 
-// play returns what happened: the states that each context went through, and the objects after each event.
+// play plays the story. It returns the states of each context, and the objects after each event.
 func (s *story) play() told {
 	t := s.t
 	for id, text := range map[string]string{
@@ -121,7 +122,8 @@ func (s *story) play() told {
 	return out
 }
 
-// transitions reads the history of the store: every value that the records of the contexts ever had.
+// transitions returns all values that the records of the contexts had, from the history of the
+// store.
 func (s *story) transitions() string {
 	return s.transitionsOf("a", "b", "c")
 }
@@ -160,8 +162,9 @@ func (s *story) transitionsOf(ids ...string) string {
 	return out
 }
 
-// TestCrashAtEveryWrite crashes an engine before and after each write of the story, and the next one at each write of its
-// recovery, and compares what happens with what happens without.
+// TestCrashAtEveryWrite crashes an engine before and after each write of the story. It also crashes
+// the next engine at each of its first writes. The states and objects are the same as without a
+// crash.
 func TestCrashAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	var want told
@@ -209,12 +212,13 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	t.Logf("%d stories with crashes", runs)
 }
 
-// TestCrashInCreate: a context is there as a whole or not at all, at whatever write its creator crashes, and what a crash has left
-// is removed by an engine that starts, but not while the creator may go on.
+// TestCrashInCreate: a Create that crashes at any write creates either the whole context or no
+// context. An engine that starts removes the remains of a crash, but not while the creator may
+// still continue.
 func TestCrashInCreate(t *testing.T) {
 	t.Parallel()
 	text := ""
-	for i := range 300 { // more than a transaction can have
+	for i := range 300 { // more than one transaction can have
 		text += fmt.Sprintf("app%d@c1 x%d=1;", i, i)
 	}
 	for name, text := range map[string]string{"parts": text, "one": "web@c1 x=1"} {
@@ -233,7 +237,8 @@ func TestCrashInCreate(t *testing.T) {
 	}
 }
 
-// crashInCreate returns how many writes a Create has that does not crash.
+// crashInCreate checks a Create with a fault at write n. It returns the number of writes of a
+// Create without faults.
 func crashInCreate(t *testing.T, c *appcontext.AppContext, n int, v storetest.Verdict) int {
 	memory := memstore.New(memstore.Options{})
 	faults := storetest.NewFaults(memory, func(i int, _ []store.Op) storetest.Verdict {
@@ -262,7 +267,7 @@ func crashInCreate(t *testing.T, c *appcontext.AppContext, n int, v storetest.Ve
 	had := memory.Len()
 	sweeper, stop := startEngine(t, memory, fake.New(), rsync.Options{})
 	time.Sleep(9 * time.Minute)
-	if now := memory.Len() - 1; now != had { // beside the key of the engine
+	if now := memory.Len() - 1; now != had { // without the key of the engine
 		t.Errorf("there were %d keys, and are %d while the creator may go on", had, now)
 	}
 	time.Sleep(2 * time.Minute)
@@ -291,7 +296,8 @@ func crashInCreate(t *testing.T, c *appcontext.AppContext, n int, v storetest.Ve
 	return whole.Writes()
 }
 
-// TestLateParts: parts of a Create that reach the store after it was given up, by the creator or by a sweep, write nothing.
+// TestLateParts: parts of a Create write nothing if they reach the store after the creator, or a
+// sweep, has given up the Create.
 func TestLateParts(t *testing.T) {
 	text := ""
 	for i := range 300 {

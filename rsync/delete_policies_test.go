@@ -16,15 +16,15 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// TestDeletePolicies: what delete policies do in an event that succeeds, and in one in which a hook
-// fails.
+// TestDeletePolicies: delete policies delete hooks in events that succeed, and in events with a
+// hook that fails.
 func TestDeletePolicies(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text       string
 		fails      string // the hook that fails, or empty
 		verbs      string
 		shows      string
-		terminates bool // it is the Terminate that is looked at
+		terminates bool // check the Terminate instead of the Instantiate
 	}{
 		"no policy":           {text: "pre-install!p=1 x=1", verbs: "Apply p, Apply x", shows: "p=1 x=1"},
 		"no policy, it fails": {text: "pre-install!p=1 x=1", fails: "p", verbs: "Apply p", shows: "p=1"},
@@ -87,8 +87,8 @@ func TestDeletePolicies(t *testing.T) {
 	}
 }
 
-// TestHookOfContextThatWasReplaced: a context that an update has replaced and that is instantiated
-// again since holds its objects as any other.
+// TestHookOfContextThatWasReplaced: a replaced context that is instantiated again holds its objects
+// like any other context.
 func TestHookOfContextThatWasReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -96,15 +96,15 @@ func TestHookOfContextThatWasReplaced(t *testing.T) {
 		s.create("v2", "web@c1 x=1 pre-install+hook-succeeded!p=2")
 		s.done(s.engine.Instantiate(t.Context(), "v1"))
 		s.done(s.engine.Update(t.Context(), "v1", "v2"))
-		time.Sleep(time.Minute) // until v1 has deleted
+		time.Sleep(time.Minute) // until v1 has deleted its objects
 		s.done(s.engine.Instantiate(t.Context(), "v1"))
 		s.done(s.engine.Instantiate(t.Context(), "v2"))
 		s.shows("c1", "p=1 x=1")
 	})
 }
 
-// TestBeforeHookCreationWaits: a hook is created only when an object of an earlier run is gone. Its
-// change is a new object.
+// TestBeforeHookCreationWaits: a hook is created only after the object of an earlier run is
+// deleted. A changed hook is a new object.
 func TestBeforeHookCreationWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -135,8 +135,8 @@ func TestBeforeHookCreationWaits(t *testing.T) {
 	})
 }
 
-// TestCleanupAfterFailureIsAwaited: the app fails when its failed hook is gone. A Terminate ends
-// that wait, and the reason stays that of the hook.
+// TestCleanupAfterFailureIsAwaited: an app fails after its failed hook is deleted. A Terminate ends
+// this wait, and the reason is still the failed hook.
 func TestCleanupAfterFailureIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -161,8 +161,8 @@ func TestCleanupAfterFailureIsAwaited(t *testing.T) {
 	})
 }
 
-// TestPoliciesLeaveObjectsOfOthers: a delete policy deletes no object that another context holds,
-// which then has its manifest.
+// TestPoliciesLeaveObjectsOfOthers: a delete policy deletes no object that another context holds.
+// With hook-succeeded, the object is applied again for that context.
 func TestPoliciesLeaveObjectsOfOthers(t *testing.T) {
 	for policy, want := range map[string]string{
 		"before-hook-creation": "Apply p", "hook-succeeded": "Apply p, Apply p",
@@ -188,8 +188,9 @@ func TestPoliciesLeaveObjectsOfOthers(t *testing.T) {
 	}
 }
 
-// TestLatePoliciesLeaveObjectsOfOthers: a delete policy deletes no object that another context holds since
-// the event began. What a call deletes while another context begins to hold it comes back.
+// TestLatePoliciesLeaveObjectsOfOthers: a delete policy deletes no object that another context has
+// begun to hold after the event began. If the other context begins during the delete call, the
+// object is created again.
 func TestLatePoliciesLeaveObjectsOfOthers(t *testing.T) {
 	for policy, want := range map[string]string{"before-hook-creation": "p=2", "hook-succeeded": "p=1"} {
 		for _, during := range []bool{false, true} {
@@ -226,8 +227,8 @@ func TestLatePoliciesLeaveObjectsOfOthers(t *testing.T) {
 	}
 }
 
-// TestHookThatIsDeletedIsNotHeld: a hook with hook-succeeded keeps no other context from deleting
-// its own object of that name.
+// TestHookThatIsDeletedIsNotHeld: a hook with hook-succeeded does not prevent another context from
+// deleting its own object with the same name.
 func TestHookThatIsDeletedIsNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})

@@ -20,10 +20,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// TestDetachModel: random events on contexts that have objects in common, while clusters die, are
-// detached and attached, and come back, with engines that crash at random writes. In the end
-// nothing of a detached context is on its cluster but for what others hold, each instantiated
-// context has its objects on all others, and nothing is left when all are terminated.
+// TestDetachModel: random events run on contexts with common objects. Clusters die, are detached
+// and attached, and recover. Engines crash at random writes. In the end a detached context has no
+// objects on its cluster, except those that other contexts hold. Each instantiated context has its
+// objects on all other clusters. After all contexts are terminated, no object exists.
 func TestDetachModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -96,7 +96,7 @@ func (w *world) detachStep(s step) {
 	time.Sleep(s.Wait)
 }
 
-// instantiateAttached applies contexts to which a cluster was attached.
+// instantiateAttached instantiates the contexts to which a cluster was attached.
 func (w *world) instantiateAttached() {
 	for _, id := range w.attached {
 		if w.status(id).State == rsync.Instantiated {
@@ -105,7 +105,7 @@ func (w *world) instantiateAttached() {
 	}
 }
 
-// detachStory is what happens in TestCrashAtEveryWriteOfDetach.
+// detachStory plays the story of TestCrashAtEveryWriteOfDetach.
 func (s *story) detachStory(when string) string {
 	t := s.t
 	ctx, cancel := context.WithCancel(t.Context())
@@ -134,7 +134,7 @@ func (s *story) detachStory(when string) string {
 	if when != "terminate" {
 		sc.done(s.user.Terminate(ctx, "a"))
 	}
-	time.Sleep(time.Minute) // the active record goes
+	time.Sleep(time.Minute) // until the active record is deleted
 	if err := s.user.Delete(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -148,9 +148,9 @@ func (s *story) detachStory(when string) string {
 	return s.transitionsOf("b")
 }
 
-// TestCrashAtEveryWriteOfDetach crashes an engine before and after each write of stories in which a
-// cluster is detached during an event and comes back, and the next engine at each write of its
-// recovery.
+// TestCrashAtEveryWriteOfDetach crashes an engine before and after each write of a story. It also
+// crashes the next engine at each of its first writes. In the stories a cluster is detached during
+// an event, and recovers.
 func TestCrashAtEveryWriteOfDetach(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"instantiate", "terminate", "returns"} {
@@ -234,7 +234,7 @@ func TestCrashInDetach(t *testing.T) {
 	}
 }
 
-// detachWrites returns how many writes a Detach takes.
+// detachWrites returns the number of writes of a Detach.
 func detachWrites(t *testing.T, s *storetest.Faults, text string) int {
 	engine, stop := startEngine(t, s, fake.New(), rsync.Options{})
 	if err := engine.Create(t.Context(), parse(t, "a", text)); err != nil {

@@ -38,7 +38,7 @@ func (s *scene) attach(id, cluster string) {
 	}
 }
 
-// remnants writes what is to be cleaned up as "context@cluster object object; …".
+// remnants returns the pending cleanups as "context@cluster object object; …".
 func (s *scene) remnants() string {
 	s.t.Helper()
 	all, err := s.engine.Detached(s.t.Context())
@@ -77,12 +77,12 @@ func (s *scene) appOn(id, app, cluster string) rsync.ClusterStatus {
 	return rsync.ClusterStatus{}
 }
 
-// cleanupProbeTime is longer than the time between two probes of a cluster for which only cleanups
-// wait.
+// cleanupProbeTime is longer than the interval between two probes of a cluster that only has
+// pending cleanups.
 const cleanupProbeTime = 11 * time.Minute
 
-// TestDetachWhileInstantiating: the event under way ends without the cluster, and when the cluster
-// comes back, what it had got is deleted.
+// TestDetachWhileInstantiating: the event in progress ends without the cluster. After the cluster
+// recovers, the objects of the context are deleted from it.
 func TestDetachWhileInstantiating(t *testing.T) {
 	for _, mode := range []fake.Mode{fake.Unreachable, fake.BlackHole, fake.Failing} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestDetachWhileInstantiating(t *testing.T) {
 	}
 }
 
-// TestDetachThenTerminateAndDelete: a context ends without its dead cluster and is deleted. What it
-// had there is deleted later, but for what another context holds.
+// TestDetachThenTerminateAndDelete: a context ends without its dead cluster and is deleted. Its
+// objects on this cluster are deleted later, except those that another context holds.
 func TestDetachThenTerminateAndDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -151,7 +151,7 @@ func TestDetachThenTerminateAndDelete(t *testing.T) {
 	})
 }
 
-// TestDetachIdle: a cluster is detached between events. All later events leave it out.
+// TestDetachIdle: a cluster is detached between events. All later events skip it.
 func TestDetachIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -181,8 +181,8 @@ func TestDetachIdle(t *testing.T) {
 	})
 }
 
-// TestAttach: the context gets the cluster back. The cleanup that is not done ends, and Instantiate
-// applies.
+// TestAttach: Attach ends a cleanup that is still pending. Later events apply the objects on the
+// cluster again.
 func TestAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -199,7 +199,7 @@ func TestAttach(t *testing.T) {
 		time.Sleep(cleanupProbeTime)
 		s.shows("c2", "p=1 q=1")
 
-		s.detach("a", "c2") // the cluster answers, so the cleanup is done at once
+		s.detach("a", "c2") // the cluster answers, so the cleanup is done immediately
 		time.Sleep(time.Minute)
 		s.shows("c2", "")
 		s.attach("a", "c2")
@@ -214,8 +214,8 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// TestDetachUpdated: the cluster is detached from the context to which an update leads before the
-// update begins. The update deletes everything of the other context there.
+// TestDetachUpdated: the cluster is detached from the new context of an update before the update
+// begins. The update deletes all objects of the replaced context there.
 func TestDetachUpdated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -230,7 +230,8 @@ func TestDetachUpdated(t *testing.T) {
 	})
 }
 
-// TestBadDetach: what Detach and Attach refuse.
+// TestBadDetach: Detach and Attach return an error for an unknown context or cluster, and for an
+// invalid ID.
 func TestBadDetach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -254,7 +255,7 @@ func TestBadDetach(t *testing.T) {
 	})
 }
 
-// TestDetachedHoldsNothing: what a detached context has on the cluster is not left for it.
+// TestDetachedHoldsNothing: a detached context no longer holds its objects on the cluster.
 func TestDetachedHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -276,7 +277,8 @@ func TestDetachedHoldsNothing(t *testing.T) {
 	})
 }
 
-// TestDetachedWhileBeginning: an event that begins just then leaves the cluster out.
+// TestDetachedWhileBeginning: an event skips a cluster that is detached just before the event
+// begins.
 func TestDetachedWhileBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -293,8 +295,8 @@ func TestDetachedWhileBeginning(t *testing.T) {
 	})
 }
 
-// TestAttachWhileLeftOut: a cluster is attached while an event is under way that has left it out.
-// The event has not applied anything there, so a later update does.
+// TestAttachWhileLeftOut: a cluster is attached while an event that skips it is in progress. The
+// event applies nothing there, but a later update does.
 func TestAttachWhileLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -313,8 +315,9 @@ func TestAttachWhileLeftOut(t *testing.T) {
 	})
 }
 
-// TestDetachInRollout: a rollout goes on without a cluster that is detached while the rollout waits
-// for it, and does not begin one that was detached before. Neither counts as failed.
+// TestDetachInRollout: a rollout continues without a cluster that is detached while the rollout
+// waits for it. It does not begin a cluster that was detached before. Neither cluster counts as
+// failed.
 func TestDetachInRollout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -340,7 +343,7 @@ func TestDetachInRollout(t *testing.T) {
 	})
 }
 
-// TestDiffLeavesOutDetached: Diff predicts what an event does with detached clusters.
+// TestDiffLeavesOutDetached: Diff predicts the effect of an event if clusters are detached.
 func TestDiffLeavesOutDetached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -359,7 +362,7 @@ func TestDiffLeavesOutDetached(t *testing.T) {
 			}
 			return out
 		}
-		s.detach("b", "c2") // an update deletes what the first context has there
+		s.detach("b", "c2") // an update deletes the objects of the replaced context there
 		if got, want := changes(rsync.Update, "b", "a"), fmt.Sprintf("c2 of a %s; ", connector.ChangeDelete); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

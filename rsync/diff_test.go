@@ -21,7 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// TestDiffText: the text of a difference has a line for each object and each field, in one order.
+// TestDiffText: the text of a difference has a line for each object and each field, in a fixed
+// order.
 func TestDiffText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{CallTimeout: 5 * time.Second})
@@ -100,7 +101,7 @@ func TestDiffOfSeveralReplaced(t *testing.T) {
 	}
 }
 
-// TestDiffInput: what cannot be compared is an error that gives the reason.
+// TestDiffInput: a difference that cannot be computed is an error with the reason.
 func TestDiffInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -128,7 +129,8 @@ func TestDiffInput(t *testing.T) {
 	})
 }
 
-// TestDiffLeavesNamespaces: a Namespace stays if the context that the update leads to, or another one, has objects in it.
+// TestDiffLeavesNamespaces: a Namespace stays if the new context of the update, or another context,
+// has objects in it.
 func TestDiffLeavesNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -165,8 +167,9 @@ func TestDiffLeavesNamespaces(t *testing.T) {
 	})
 }
 
-// TestDiffOfReplacedContexts: an update replaces what failed updates have left. Objects that only these contexts hold are deleted,
-// once, and everything is applied.
+// TestDiffOfReplacedContexts: an update also replaces the contexts that failed updates have left.
+// Objects that only these contexts hold are deleted once. All objects of the new context are
+// applied.
 func TestDiffOfReplacedContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -197,7 +200,7 @@ func TestDiffOfReplacedContexts(t *testing.T) {
 	})
 }
 
-// odd is a connector whose Diff does something odd.
+// odd is a connector with a replaced Diff.
 type odd struct {
 	connector.Connector
 
@@ -208,7 +211,8 @@ func (o odd) Diff(_ context.Context, batch connector.DiffBatch) ([]connector.Cha
 	return o.diff(batch)
 }
 
-// TestDiffOfOddConnectors: a connector that cannot compare, that panics, or that returns other objects, is reported. Large answers are cut.
+// TestDiffOfOddConnectors: Diff reports a connector that cannot compare, fails, panics, or returns
+// other objects. Large answers are truncated.
 func TestDiffOfOddConnectors(t *testing.T) {
 	clusters := fake.New()
 	large := strings.Repeat("x", 1<<20)
@@ -266,8 +270,8 @@ func TestDiffOfOddConnectors(t *testing.T) {
 	}
 }
 
-// TestDiffOfHeldHooks: a hook that another context holds is neither replaced nor deleted by its
-// delete policies, in the difference as in the event.
+// TestDiffOfHeldHooks: the delete policies of a hook neither replace nor delete an object that
+// another context holds. The difference and the event agree.
 func TestDiffOfHeldHooks(t *testing.T) {
 	const left = "    = Job default/p: left for app other of app context guest\n"
 	for text, want := range map[string]string{
@@ -295,8 +299,8 @@ func TestDiffOfHeldHooks(t *testing.T) {
 	}
 }
 
-// TestDiffIsWhatHappens: before each of many random events, on contexts that have objects in common and of which some have failed, Diff
-// returns what the event then does on each cluster, or that it cannot begin.
+// TestDiffIsWhatHappens: random events run on contexts with common objects, and some events fail.
+// Before each event, Diff predicts the result on each cluster, or that the event cannot begin.
 func TestDiffIsWhatHappens(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -310,7 +314,7 @@ func TestDiffIsWhatHappens(t *testing.T) {
 			return step{
 				What: rapid.SampledFrom([]string{"instantiate", "terminate", "update", "update", "update"}).Draw(t, "what"),
 				ID:   rapid.IntRange(0, n-1).Draw(t, "id"), Next: rapid.IntRange(0, n-1).Draw(t, "next"),
-				Cluster: rapid.IntRange(0, 5).Draw(t, "cluster"), // the one that refuses; beyond 2 none does
+				Cluster: rapid.IntRange(0, 5).Draw(t, "cluster"), // the cluster that refuses; above 2: no cluster
 			}
 		}), 3, 15).Draw(rt, "steps")
 		synctest.Test(t, func(t *testing.T) {
@@ -347,7 +351,7 @@ func drawPolicies(t *rapid.T, text string) string {
 	return out
 }
 
-// foretold takes a step, and compares it with its difference.
+// foretold runs a step, and compares its result with the prediction of Diff.
 func (s *scene) foretold(next step) {
 	id, from := fmt.Sprint("id", next.Next), ""
 	var event rsync.EventType
@@ -380,7 +384,7 @@ func (s *scene) foretold(next step) {
 		ref, queued = s.engine.Update(s.t.Context(), from, id)
 	}
 	_, failure := s.wait(ref, queued)
-	time.Sleep(time.Hour) // until the events that follow have ended too
+	time.Sleep(time.Hour) // until the follow-up events have ended too
 	var ended *rsync.EventError
 	if invalid := errors.As(failure, &ended) && ended.Reason == rsync.ReasonInvalidState; invalid != (err != nil) {
 		s.t.Errorf("%s of %s from %q: Diff: %v, the event: %v", event, id, from, err, failure)
@@ -414,19 +418,19 @@ func (s *scene) allObjects() map[appcontext.Identity]string {
 	return out
 }
 
-// predict returns what clusters have after a difference, for values of one field.
+// predict returns the objects on the clusters after a difference, if values have one field.
 func predict(t *testing.T, before map[appcontext.Identity]string, diff *rsync.Diff) map[appcontext.Identity]string {
 	t.Helper()
 	out := map[appcontext.Identity]string{}
 	for at, value := range before {
 		out[at] = value
 	}
-	hooks := map[appcontext.Identity]bool{} // of all changes, which are hooks that are deleted in the end
+	hooks := map[appcontext.Identity]bool{} // all changed objects; true for hooks that are deleted in the end
 	for _, c := range diff.Clusters {
 		for _, change := range c.Changes {
 			at := appcontext.Identity{Cluster: c.Cluster, Object: change.Object}
 			deleted := strings.Contains(change.Message, "the hook is deleted when it is done")
-			if before, again := hooks[at]; again && !before && !deleted { // contexts that are left may run a hook each
+			if before, again := hooks[at]; again && !before && !deleted { // each replaced context may run a hook
 				t.Errorf("%s is there twice:\n%s", at, diff)
 			}
 			hooks[at] = hooks[at] || deleted

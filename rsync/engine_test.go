@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// TestLife is the life of a context and its updates.
+// TestLife: a context is instantiated, updated, rolled back, terminated and deleted.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -55,8 +55,8 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestOrder: resources are applied in order and deleted in the reverse one; dependencies are honoured both ways; hooks run
-// when they must and are awaited.
+// TestOrder: resources are applied in order and deleted in reverse order. Dependencies apply in
+// both directions. Hooks run at their stage, and are awaited.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -88,7 +88,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestHookFails: a hook that fails fails the event, and so does what depends on it.
+// TestHookFails: a failed hook fails the event, and the apps that depend on the app of the hook.
 func TestHookFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -108,7 +108,7 @@ func TestHookFails(t *testing.T) {
 	})
 }
 
-// TestRead: it is valid in each state, changes none, and tells what is there.
+// TestRead: Read reports the resources that exist, and does not change the state.
 func TestRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -125,7 +125,8 @@ func TestRead(t *testing.T) {
 	})
 }
 
-// TestStop: waits end at once, what is queued is skipped, new events are refused, and ClearStop takes it back.
+// TestStop: Stop ends waits immediately, skips queued events and rejects new events. After
+// ClearStop, events run again.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -161,7 +162,8 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// TestTerminatePreempts: it ends waits, skips what is queued before it, and lets reachable clusters finish.
+// TestTerminatePreempts: a Terminate ends waits, skips the events that were queued before it, and
+// lets reachable clusters finish.
 func TestTerminatePreempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -186,7 +188,8 @@ func TestTerminatePreempts(t *testing.T) {
 	})
 }
 
-// TestInvalidState: an event that the state does not allow is an error of its own and changes nothing.
+// TestInvalidState: an event that is not valid in the current state fails with InvalidState, and
+// changes nothing.
 func TestInvalidState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -201,7 +204,7 @@ func TestInvalidState(t *testing.T) {
 	})
 }
 
-// TestFailedUpdate: when the first phase fails nothing is deleted.
+// TestFailedUpdate: an update deletes nothing if its first phase fails.
 func TestFailedUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})

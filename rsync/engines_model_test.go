@@ -23,10 +23,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// TestEnginesComeAndGo: engines join, leave in order, crash and freeze at random moments, with watches that lag behind
-// each other, while events are queued, stopped and terminated. All that was queued ends soon after the last change,
-// each event is worked on once, and a context goes from one owner to the next only when the first has let go or is
-// dead.
+// TestEnginesComeAndGo: engines join, leave in order, crash and freeze at random moments, with
+// watches that lag. Meanwhile events are queued, stopped and terminated. All queued events end soon
+// after the last change. Each event begins once. A context changes its owner only after the owner
+// has released it or is dead.
 func TestEnginesComeAndGo(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.Custom(drawEngineStep), 4, 40).Draw(rt, "steps")
@@ -52,7 +52,7 @@ const flockContexts, flockLease = 6, 2 * time.Second
 
 type engineStep struct {
 	What    string
-	Engine  int // of those that are there
+	Engine  int // index of a running engine
 	Context int
 	Delay   time.Duration // of each call and watch message of an engine that joins
 	Wait    time.Duration
@@ -70,7 +70,7 @@ func drawEngineStep(t *rapid.T) engineStep {
 	}
 }
 
-// flock is some engines on one store.
+// flock is a set of engines on one store.
 type flock struct {
 	*scene
 	members []*member
@@ -161,8 +161,9 @@ func (f *flock) step(s engineStep) {
 	time.Sleep(s.Wait)
 }
 
-// settle demands that all events end in the time of a lease, that of a cluster to be seen to answer, and what the
-// slowest engine needs for its calls. An engine whose lease has ended waits up to a lease before it has another one.
+// settle checks that all events end within three leases and 20 seconds. This time is enough for a
+// lease to end, for a recovered cluster to answer, and for the calls of the slowest engine. An
+// engine with an ended lease waits up to one lease for its next lease.
 func (f *flock) settle() {
 	f.clusters.Cluster("edge", "c1").SetMode(fake.Works)
 	if len(f.members) == 0 {
@@ -188,7 +189,7 @@ func (f *flock) settle() {
 	}
 }
 
-// judge reads the history of the store.
+// judge checks the begins and the owners in the history of the store.
 func (f *flock) judge() {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	defer cancel()

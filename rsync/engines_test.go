@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// crew is some engines on one store, each with a view of its own that counts its calls.
+// crew is a set of engines on one store. Each engine has its own view, which counts its calls.
 type crew struct {
 	*scene
 	views []*storetest.Faults
@@ -48,7 +48,7 @@ func (c *crew) join() {
 	c.views, c.stops = append(c.views, view), append(c.stops, stop)
 }
 
-// counts returns what all engines asked of the store.
+// counts returns the number of calls to the store by all engines.
 func (c *crew) counts() (sum storetest.Counts) {
 	for _, v := range c.views {
 		sum = sum.Plus(v.Counts())
@@ -56,7 +56,7 @@ func (c *crew) counts() (sum storetest.Counts) {
 	return sum
 }
 
-// busy returns how many engines have written after the start of their sessions.
+// busy returns the number of engines that have written after the start of their sessions.
 func (c *crew) busy() (n int) {
 	for _, v := range c.views {
 		if v.Writes() > 1 {
@@ -66,7 +66,8 @@ func (c *crew) busy() (n int) {
 	return n
 }
 
-// TestEventCostsTheSameWithManyEngines counts the calls to the store, and the keys that they read, for 200 events.
+// TestEventCostsTheSameWithManyEngines: with 1 to 16 engines, 200 events need about the same number
+// of calls to the store, and of keys that these calls read.
 func TestEventCostsTheSameWithManyEngines(t *testing.T) {
 	const contexts = 100
 	var one storetest.Counts
@@ -94,15 +95,16 @@ func TestEventCostsTheSameWithManyEngines(t *testing.T) {
 					t.Errorf("%d engines: %d %s, and one engine %d", engines, n[0], what, n[1])
 				}
 			}
-			if c.busy() < engines*3/4 { // the hash leaves none to one of 16 now and then
+			if c.busy() < engines*3/4 { // the hash may assign no context to one of 16 engines
 				t.Errorf("%d of %d engines are busy", c.busy(), engines)
 			}
 		})
 	}
 }
 
-// TestJoinAmongWaitingContexts: an engine joins seven that have 300 contexts under way, and leaves. It looks at its share, a
-// key of each, and takes nothing that is under way; the others read nothing.
+// TestJoinAmongWaitingContexts: an engine joins seven engines with 300 contexts in progress, and
+// leaves. It reads one key for each context of its share, but does not claim the contexts. All
+// engines together read few keys.
 func TestJoinAmongWaitingContexts(t *testing.T) {
 	const contexts = 300
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +126,7 @@ func TestJoinAmongWaitingContexts(t *testing.T) {
 		left := c.counts()
 		t.Logf("joined: %+v; left: %+v", joined.Minus(before), left.Minus(joined))
 		for what, got := range map[string]storetest.Counts{"joins": joined.Minus(before), "leaves": left.Minus(joined)} {
-			// The keys are those of the active records, the engines and the share.
+			// These are the keys of the active records, the engines and the share.
 			if got.Gets+got.Ranges > contexts/4 || got.Keys > contexts+contexts/4 || got.Txns > 1 {
 				t.Errorf("when an engine %s: %+v", what, got)
 			}
@@ -139,8 +141,8 @@ func TestJoinAmongWaitingContexts(t *testing.T) {
 	})
 }
 
-// TestJoinTakesQueuedEvents: contexts have queues of many events. An engine that joins gets its share of the contexts when
-// the events that are under way have ended, and gives them back when it leaves.
+// TestJoinTakesQueuedEvents: contexts have queues of many events. An engine that joins gets its
+// share of the contexts when their events in progress have ended. It returns them when it leaves.
 func TestJoinTakesQueuedEvents(t *testing.T) {
 	const contexts, events = 40, 30
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +179,8 @@ func TestJoinTakesQueuedEvents(t *testing.T) {
 	})
 }
 
-// lateStore is a store that fails the first transaction which begins an event, and does it just before the next one.
+// lateStore is a store that fails the first transaction that begins an event. It executes this
+// transaction just before the next transaction that begins an event.
 type lateStore struct {
 	store.Store
 	mu   sync.Mutex
@@ -203,8 +206,8 @@ func (s *lateStore) Txn(ctx context.Context, compares []store.Compare, ops []sto
 	return s.Store.Txn(ctx, compares, ops)
 }
 
-// TestClaimArrivesLate: the transaction that begins an event does not answer in time, and is done while the engine tries
-// again. The engine sees that the context is its own.
+// TestClaimArrivesLate: the transaction that begins an event times out, and is executed while the
+// engine tries again. The engine detects that it owns the context.
 func TestClaimArrivesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -220,7 +223,7 @@ func TestClaimArrivesLate(t *testing.T) {
 	})
 }
 
-// blindStore does not list the sessions that are alive until it sees.
+// blindStore is a store that does not list the live sessions until sees is closed.
 type blindStore struct {
 	store.Store
 	sees chan struct{}
@@ -237,8 +240,8 @@ func (s *blindStore) Range(ctx context.Context, prefix string) (store.RangeResul
 	return s.Store.Range(ctx, prefix)
 }
 
-// TestSessionSeesItselfLast: an engine that reads the active contexts before its own session works on
-// all of them when it sees its session.
+// TestSessionSeesItselfLast: an engine reads the active contexts before its own session. It works
+// on all of them after it has read its session.
 func TestSessionSeesItselfLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)

@@ -139,12 +139,12 @@ func ExampleEngine_Watch() {
 	if _, err := engine.Instantiate(ctx, "shop"); err != nil {
 		log.Fatal(err)
 	}
-	from := int64(0) // what there is now, and then what changes
+	from := int64(0) // the current state, and then its changes
 	last := rsync.State("")
 	for last != rsync.Instantiated {
 		for change, err := range engine.Watch(ctx, "shop", from) {
 			if err != nil {
-				break // again, from the next revision; from 0 where it is store.ErrCompacted
+				break // again from the next revision, or from 0 after store.ErrCompacted
 			}
 			from = change.Revision + 1
 			if change.State != "" {

@@ -34,7 +34,7 @@ type scene struct {
 	stop     func()
 }
 
-// newScene starts an engine on a store; nil means one of its own.
+// newScene starts an engine on a store. If s is nil, it creates a memstore.
 func newScene(t *testing.T, s store.Store, options rsync.Options) *scene {
 	t.Helper()
 	out := &scene{t: t, clusters: fake.New()}
@@ -52,7 +52,7 @@ func newScene(t *testing.T, s store.Store, options rsync.Options) *scene {
 	return out
 }
 
-// startEngine returns an engine and what ends it, which can be called twice.
+// startEngine starts an engine. The returned function stops the engine, and may be called twice.
 func startEngine(t *testing.T, s store.Store, clusters *fake.Clusters, options rsync.Options) (*rsync.Engine, func()) {
 	t.Helper()
 	return startEngineWith(t, s, clusters, options)
@@ -89,10 +89,10 @@ func object(kind, name string) appcontext.Object {
 	return appcontext.Object{Kind: kind, Namespace: "default", Name: name}
 }
 
-// parse makes a context of lines: "app@cluster object=value object=value; app2@…", all objects
-// ConfigMaps. An app that depends on others is "app<other" or "app<other:Ready". A hook is
-// "hook!object=value", and a Job. A wave is "2/object=value". Delete policies are
-// "hook+policy+policy!2/object=value".
+// parse builds a context from a text: "app@cluster object=value object=value; app2@…". All objects
+// are ConfigMaps. An app that depends on another app is "app<other" or "app<other:Ready". The
+// default status is Deployed. A hook is "hook!object=value", and its kind is Job. An object in wave
+// 2 is "2/object=value". A hook with delete policies is "hook+policy+policy!2/object=value".
 func parse(t testing.TB, id, text string) *appcontext.AppContext {
 	t.Helper()
 	b := appcontext.NewBuilder(id)
@@ -157,7 +157,7 @@ func (s *scene) create(id, text string) {
 	}
 }
 
-// done waits for an event and demands that it is done.
+// done waits for an event and ends the test if the event fails.
 func (s *scene) done(ref rsync.EventRef, err error) *rsync.Status {
 	s.t.Helper()
 	status, err := s.wait(ref, err)
@@ -177,7 +177,7 @@ func (s *scene) wait(ref rsync.EventRef, err error) (*rsync.Status, error) {
 	return s.engine.Wait(ctx, ref)
 }
 
-// ref passes what a call that queues returned, or ends the test.
+// ref returns the reference from a call that queues an event. It ends the test if the call failed.
 func (s *scene) ref(ref rsync.EventRef, err error) rsync.EventRef {
 	s.t.Helper()
 	if err != nil {
@@ -186,13 +186,13 @@ func (s *scene) ref(ref rsync.EventRef, err error) rsync.EventRef {
 	return ref
 }
 
-// fails waits for an event and demands that it fails for a reason.
+// fails waits for an event and ends the test unless the event fails with the reason.
 func (s *scene) fails(reason rsync.Reason, ref rsync.EventRef, err error) {
 	s.t.Helper()
 	_ = s.failure(reason, ref, err)
 }
 
-// failure is fails, and returns the error.
+// failure is like fails, and returns the error.
 func (s *scene) failure(reason rsync.Reason, ref rsync.EventRef, err error) *rsync.EventError {
 	s.t.Helper()
 	_, err = s.wait(ref, err)
@@ -214,7 +214,7 @@ func (s *scene) state(id string, want rsync.State) {
 	}
 }
 
-// objects writes what is on a cluster as "name=value name=value".
+// objects returns the objects on a cluster as "name=value name=value".
 func (s *scene) objects(cluster string) string { return objectsOn(s.clusters, cluster) }
 
 func objectsOn(clusters *fake.Clusters, cluster string) string {
@@ -235,7 +235,7 @@ func (s *scene) shows(cluster, want string) {
 	}
 }
 
-// verbs writes what a cluster did, as "Apply a, Delete b", without Gets.
+// verbs returns the calls that a cluster received, without Gets, as "Apply a, Delete b".
 func (s *scene) verbs(cluster string) string {
 	var out []string
 	for _, c := range s.clusters.Cluster("edge", cluster).Calls() {

@@ -18,19 +18,20 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// call is what a user asked of a context: to queue an event, or how many there are and how often the state has changed.
+// call is a request of a user for a context. It queues an event, or reads the number of events and
+// of state changes.
 type call struct {
 	context string
 	queue   bool
 }
 
 type answer struct {
-	queued      uint64 // the event's number, or how many there are
+	queued      uint64 // the number of the event, or the number of events
 	transitions uint64
 }
 
-// queueModel is a queue as users see it: numbers are given out one after the other, and neither they nor changes of state are
-// ever taken back.
+// queueModel is a queue from the view of its users. Events get consecutive numbers. Neither events
+// nor state changes are undone.
 var queueModel = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		parts := map[string][]porcupine.Operation{}
@@ -50,7 +51,7 @@ var queueModel = porcupine.Model{
 		if in.queue {
 			return out.queued == have.queued+1, answer{have.queued + 1, have.transitions}
 		}
-		if out.transitions > 2*out.queued { // each event changes the state when it begins and when it ends, at most
+		if out.transitions > 2*out.queued { // an event changes the state at most at its begin and its end
 			return false, state
 		}
 		return out.queued == have.queued && out.transitions >= have.transitions, answer{have.queued, out.transitions}
@@ -58,8 +59,8 @@ var queueModel = porcupine.Model{
 	Equal: func(a, b any) bool { return a == b },
 }
 
-// TestHistories has users queue events and read statuses at three engines at once, which are frozen in turn, and looks for an order
-// in which one queue alone would have given the same answers.
+// TestHistories: users queue events and read statuses at three engines concurrently, which are
+// frozen in turn. The test finds an order in which a single queue gives the same answers.
 func TestHistories(t *testing.T) {
 	for seed := range 10 {
 		synctest.Test(t, func(t *testing.T) { history(t, seed) })

@@ -18,7 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// anywhere is a table in which updates may begin in all states in which nothing is under way.
+// anywhere returns transitions in which an update may begin in each state without an event in
+// progress.
 func anywhere() rsync.Transitions {
 	settled := []rsync.State{
 		rsync.Created, rsync.Instantiated, rsync.InstantiateFailed, rsync.Updated, rsync.UpdateFailed, rsync.Terminated, rsync.TerminationFailed,
@@ -32,7 +33,7 @@ func anywhere() rsync.Transitions {
 	return out
 }
 
-// halt stops contexts and takes that back when nothing is under way any more.
+// halt stops contexts. After all of their events have ended, it clears the stops.
 func (s *scene) halt(ids ...string) {
 	s.t.Helper()
 	for _, id := range ids {
@@ -59,13 +60,14 @@ func (s *scene) halt(ids ...string) {
 
 func isJob(o appcontext.Object) bool { return o.Kind == "Job" }
 
-// TestInterruptedHooks: hooks of an app's end that are on a cluster because the end was interrupted go with the update that leaves them,
-// and do not run in it where the app has nothing left to delete. The update applies everything, because the one before it failed.
+// TestInterruptedHooks: the interrupted end of an app leaves hooks on a cluster. The next update
+// deletes these hooks, unless the new context has them. It runs the hooks only if the app ends with
+// objects left to delete. The update applies everything, because the update before it failed.
 func TestInterruptedHooks(t *testing.T) {
 	const before = "web@c1 a=1 b=1 pre-delete!bye=1 post-delete!gone=1"
 	for name, tt := range map[string]struct {
-		to, want string // what c1 has after the update
-		verbs    string // what it did for it
+		to, want string // the objects on c1 after the update
+		verbs    string // the calls of c1 for the update
 	}{
 		"another app has the objects": {
 			"db@c1 a=1 b=1", "a=1 b=1", "Apply a, Apply b, Delete gone, Delete bye"},
@@ -94,7 +96,7 @@ func TestInterruptedHooks(t *testing.T) {
 				s.shows("c1", "a=1 b=1 bye=1")
 				c.SetReady(object("Job", "bye"), true, false)
 				time.Sleep(time.Minute)
-				s.shows("c1", "bye=1 gone=1") // it waits for the second
+				s.shows("c1", "bye=1 gone=1") // the update waits for the second hook
 				s.halt("a", "none")
 				s.state("a", rsync.UpdateFailed)
 				c.SetUnready(nil)
@@ -112,7 +114,8 @@ func TestInterruptedHooks(t *testing.T) {
 	}
 }
 
-// TestUpdateAndTerminateWithOneHook: the end of an update does not take away the hook that the context it led to waits for, which is terminated meanwhile.
+// TestUpdateAndTerminateWithOneHook: the new context of an update is terminated, and waits for a
+// hook of both contexts. The end of the update does not delete that hook.
 func TestUpdateAndTerminateWithOneHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -123,7 +126,7 @@ func TestUpdateAndTerminateWithOneHook(t *testing.T) {
 		c.SetUnready(isJob)
 		c.SetFinalizer(true)
 		update := s.ref(s.engine.Update(t.Context(), "a", "b"))
-		time.Sleep(time.Minute) // it waits until b is gone
+		time.Sleep(time.Minute) // the update waits until b is deleted
 		terminate := s.ref(s.engine.Terminate(t.Context(), "b"))
 		time.Sleep(time.Minute)
 		s.shows("c1", "a=1 b=1 bye=1")
@@ -136,8 +139,9 @@ func TestUpdateAndTerminateWithOneHook(t *testing.T) {
 	})
 }
 
-// TestInterruptedLeaveNothing: random contexts with hooks, and updates among them that are stopped half way: after an update from each
-// context that is not left yet nothing is there but what the last one has, and when that is terminated nothing is.
+// TestInterruptedLeaveNothing: updates between random contexts with hooks are stopped halfway. Each
+// remaining context is then updated to the last context. Only the objects of the last context
+// exist, and no object exists after its Terminate.
 func TestInterruptedLeaveNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -170,7 +174,7 @@ func TestInterruptedLeaveNothing(t *testing.T) {
 	})
 }
 
-// drawHooks makes the text of a context with objects and hooks on two clusters.
+// drawHooks returns the text of a context with objects and hooks on two clusters.
 func drawHooks(t *rapid.T) string {
 	text := ""
 	for c := range 2 {
@@ -198,7 +202,8 @@ type interrupted struct {
 	texts, ids []string
 }
 
-// update is stopped where it waits for jobs. So many of them become ready before.
+// update begins an update, and stops it while it waits for jobs. Before the stop, all objects
+// become ready as often as ready indicates.
 func (w *interrupted) update(from, to, ready int) {
 	w.t.Helper()
 	if from == to {
@@ -224,7 +229,8 @@ func (w *interrupted) both() []*fake.Cluster {
 	return []*fake.Cluster{w.clusters.Cluster("edge", "c0"), w.clusters.Cluster("edge", "c1")}
 }
 
-// reach leads from all contexts that may have objects to one, and then to nothing.
+// reach updates all contexts that may have objects to one context. It checks the objects of this
+// context, and terminates it.
 func (w *interrupted) reach(to int) {
 	w.t.Helper()
 	for _, c := range w.both() {
@@ -269,7 +275,8 @@ func (w *interrupted) reach(to int) {
 	}
 }
 
-// TestHookOfEndThatIsGone: a hook that somebody deletes while the end of its app waits for it is applied again.
+// TestHookOfEndThatIsGone: a hook is deleted by another writer while the end of its app waits for
+// the hook. It is applied again.
 func TestHookOfEndThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})

@@ -22,7 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// hostile is a connector that does what no connector should.
+// hostile is a connector that violates its contract.
 type hostile struct {
 	connector.Connector
 	get   func([]connector.State) []connector.State
@@ -52,7 +52,7 @@ func (h *hostile) Close() error {
 	return h.Connector.Close()
 }
 
-// withHostile starts an engine whose cluster c1 has a hostile connector.
+// withHostile starts an engine with a hostile connector for the cluster c1.
 func withHostile(t *testing.T, h *hostile, options rsync.Options) (*scene, func()) {
 	t.Helper()
 	s := &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}
@@ -67,8 +67,8 @@ func withHostile(t *testing.T, h *hostile, options rsync.Options) (*scene, func(
 	return s, stop
 }
 
-// TestWrongStates: a connector that does not tell the state of each object fails the event: what it leaves out is neither ready
-// nor gone.
+// TestWrongStates: a connector that does not return the state of each object fails the event. An
+// object without a state is neither ready nor deleted.
 func TestWrongStates(t *testing.T) {
 	for name, get := range map[string]func([]connector.State) []connector.State{
 		"none":     func([]connector.State) []connector.State { return nil },
@@ -90,7 +90,8 @@ func TestWrongStates(t *testing.T) {
 	}
 }
 
-// TestConnectorPanics: a connector that panics, or is nil, fails the event on its cluster alone, and nothing of the panic is told.
+// TestConnectorPanics: a connector that panics, or is nil, fails the event on its cluster only. The
+// error does not contain the value of the panic.
 func TestConnectorPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := withHostile(t, &hostile{apply: func() error { panic("secret") }, close: func() { panic("secret") }}, rsync.Options{})
@@ -119,8 +120,8 @@ func TestConnectorPanics(t *testing.T) {
 	}
 }
 
-// TestClusterIsNoMore: what waits for a cluster that does not answer fails when the cluster is not configured any more: it
-// would wait for ever.
+// TestClusterIsNoMore: an event that waits for an unreachable cluster fails when the cluster is no
+// longer configured. Otherwise it would wait forever.
 func TestClusterIsNoMore(t *testing.T) {
 	for _, forgotten := range []bool{false, true} {
 		t.Run(fmt.Sprint("its connector is forgotten: ", forgotten), func(t *testing.T) {
@@ -154,7 +155,7 @@ func TestClusterIsNoMore(t *testing.T) {
 	}
 }
 
-// TestCloseIsAwaited: Start does not return before a connector is closed whose time was over.
+// TestCloseIsAwaited: Start returns only after a connector that was idle for too long is closed.
 func TestCloseIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Bool
@@ -169,12 +170,13 @@ func TestCloseIsAwaited(t *testing.T) {
 	})
 }
 
-// TestBackoffIsBounded: however long the delays are and however often a cluster refuses, it is tried again.
+// TestBackoffIsBounded: a cluster is retried regardless of the length of the delays and the number
+// of refusals.
 func TestBackoffIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{
 			Backoff:  rsync.Backoff{Base: 5 * time.Minute, Max: 24 * time.Hour},
-			LeaseTTL: time.Hour, // that of ten seconds is renewed a million times in the two months
+			LeaseTTL: time.Hour, // a lease of ten seconds has a million renewals in two months
 		})
 		s.create("a", "web@c1 x=1")
 		c := s.clusters.Cluster("edge", "c1")
@@ -190,7 +192,8 @@ func TestBackoffIsBounded(t *testing.T) {
 	})
 }
 
-// TestLargeRead: what a Read finds is stored in as many transactions as it takes, and messages are shortened.
+// TestLargeRead: the results of a Read are stored in as many transactions as necessary. Messages
+// are shortened.
 func TestLargeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := withHostile(t, &hostile{get: func(s []connector.State) []connector.State {
@@ -223,7 +226,8 @@ func TestLargeRead(t *testing.T) {
 	})
 }
 
-// TestStopAfterBrokenWatches: watches that break off now and then do not make the engine slower to see a stop.
+// TestStopAfterBrokenWatches: an engine detects a stop within a second, even if its watches break
+// from time to time.
 func TestStopAfterBrokenWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := memstore.New(memstore.Options{})
@@ -250,7 +254,8 @@ func TestStopAfterBrokenWatches(t *testing.T) {
 	})
 }
 
-// breaking is a store whose watches on prefixes of all contexts break off every ten seconds.
+// breaking is a store with watches that break every ten seconds, except the watches of single
+// contexts.
 type breaking struct{ store.Store }
 
 func (b *breaking) Watch(ctx context.Context, prefix string, from int64) <-chan store.Watched {
@@ -262,7 +267,8 @@ func (b *breaking) Watch(ctx context.Context, prefix string, from int64) <-chan 
 	return b.Store.Watch(ctx, prefix, from)
 }
 
-// TestShortHistory: many events that end in one transaction do not stand in each other's way where the history is shorter.
+// TestShortHistory: many events that end in one transaction do not conflict if the history limit
+// was lowered.
 func TestShortHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := memstore.New(memstore.Options{})
@@ -291,7 +297,7 @@ func TestShortHistory(t *testing.T) {
 	})
 }
 
-// TestLongQueue: thousands of events on one context are worked on in a time that grows with their number.
+// TestLongQueue: thousands of queued events on one context are processed.
 func TestLongQueue(t *testing.T) {
 	const events = 3000
 	synctest.Test(t, func(t *testing.T) {
@@ -305,7 +311,8 @@ func TestLongQueue(t *testing.T) {
 	})
 }
 
-// TestBrokenValues: a value that cannot be read is told to who asks, and holds up its own context alone.
+// TestBrokenValues: a value that cannot be read is reported to its readers, and blocks only its own
+// context.
 func TestBrokenValues(t *testing.T) {
 	for _, key := range []string{
 		"/context/a/", "/context/a/state/", "/context/a/queue/", "/context/a/queue/0000000000000001/", "/context/a/status/web/edge+c1/",
@@ -363,7 +370,7 @@ func broken(t *testing.T, key string, op store.Op) {
 	}
 }
 
-// TestOddIDs: what cannot be an ID is refused by each method.
+// TestOddIDs: invalid IDs are rejected. Other odd IDs are not found.
 func TestOddIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -387,7 +394,8 @@ func TestOddIDs(t *testing.T) {
 	})
 }
 
-// TestWatchFromNowhere: a watch of a context that is not there, or from a revision that there cannot be, ends with an error.
+// TestWatchFromNowhere: a watch of a missing context, or from an impossible revision, ends with an
+// error. A watch from before a deletion reports the deletion.
 func TestWatchFromNowhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -428,7 +436,7 @@ func TestWatchFromNowhere(t *testing.T) {
 	})
 }
 
-// TestHealthy: an engine says whether it has its lease.
+// TestHealthy: Healthy returns nil only while the engine has its lease.
 func TestHealthy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		view := storetest.NewFaults(memstore.New(memstore.Options{}), nil)
@@ -466,7 +474,8 @@ func TestHealthy(t *testing.T) {
 	})
 }
 
-// TestHangingCallIsExplained: of a call that was given up because a probe failed the status says what the probe said.
+// TestHangingCallIsExplained: a failed probe ends a call. The status then has the message of the
+// probe.
 func TestHangingCallIsExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -482,7 +491,7 @@ func TestHangingCallIsExplained(t *testing.T) {
 		if got == nil || got.Reason != rsync.ReasonUnreachable || got.Message != "the cluster does not answer: probe: no answer within 10s" {
 			t.Errorf("it shows %+v", got)
 		}
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable) // which says something else
+		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable) // with another message
 		time.Sleep(10 * time.Second)
 		if status, err = s.engine.Status(t.Context(), "a"); err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// TestBadInput: each call that cannot be done returns its error and writes nothing.
+// TestBadInput: each invalid call returns its error and writes nothing.
 func TestBadInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := memstore.New(memstore.Options{MaxTxnBytes: 10_000})
@@ -106,7 +106,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// TestIdempotencyKey: a call that is repeated with its key queues nothing more.
+// TestIdempotencyKey: a call that is repeated with its key queues no second event.
 func TestIdempotencyKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{HistoryLimit: 3})
@@ -135,8 +135,8 @@ func TestIdempotencyKey(t *testing.T) {
 	})
 }
 
-// TestIdempotencyKeyOfAnotherCall: a key that another call was made with is refused, and nothing is queued. Else the caller of
-// Terminate would believe that the objects go.
+// TestIdempotencyKeyOfAnotherCall: a call with the key of a different call is rejected, and queues
+// nothing. Otherwise the caller of Terminate would assume that the objects are deleted.
 func TestIdempotencyKeyOfAnotherCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{HistoryLimit: 3})
@@ -167,17 +167,18 @@ func TestIdempotencyKeyOfAnotherCall(t *testing.T) {
 		}
 		s.done(update, nil)
 		status, err := s.engine.Status(ctx, "a")
-		if err != nil || len(status.Queue) != 2 { // the UpdateDelete is the second
+		if err != nil || len(status.Queue) != 2 { // the second element is the UpdateDelete
 			t.Errorf("%v, %v", status, err)
 		}
 		for range 10 {
 			s.done(s.engine.Read(ctx, "b"))
 		}
-		s.done(s.engine.Terminate(ctx, "b", key)) // the history has forgotten the key with the event
+		s.done(s.engine.Terminate(ctx, "b", key)) // the key was deleted with its event
 	})
 }
 
-// TestMaxRetries: a cluster that goes on refusing, or does not answer, fails the event after so many attempts.
+// TestMaxRetries: after MaxRetries, a cluster that still refuses or does not answer fails the
+// event.
 func TestMaxRetries(t *testing.T) {
 	for mode, want := range map[fake.Mode]rsync.Reason{
 		fake.Failing: rsync.ReasonRetriesExhausted, fake.Unreachable: rsync.ReasonUnreachable, fake.BlackHole: rsync.ReasonUnreachable,
@@ -197,7 +198,8 @@ func TestMaxRetries(t *testing.T) {
 	}
 }
 
-// TestFinalizers: terminated means that the objects are gone, not that their deletion was asked for.
+// TestFinalizers: a context is Terminated only after its objects are deleted, not when their
+// deletion was requested.
 func TestFinalizers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -214,7 +216,8 @@ func TestFinalizers(t *testing.T) {
 	})
 }
 
-// TestConnectorFails: a connector that cannot be had is as good as a cluster that refuses for now.
+// TestConnectorFails: a connector that is not available is retried, like a cluster that refuses for
+// now.
 func TestConnectorFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters := fake.New()

@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// expectMetrics compares samples of the engine e.
+// expectMetrics checks samples of the engine e.
 func expectMetrics(t *testing.T, registry *prometheus.Registry, want map[string]float64) {
 	t.Helper()
 	full := map[string]float64{}
@@ -29,13 +29,13 @@ func expectMetrics(t *testing.T, registry *prometheus.Registry, want map[string]
 	metertest.Expect(t, registry, full)
 }
 
-// TestMetrics asserts each metric of the package doc.
+// TestMetrics checks the values of the metrics during the life of an event.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		registry := prometheus.NewRegistry()
 		faults := storetest.NewFaults(r.memory, func(n int, _ []store.Op) storetest.Verdict {
-			if n == 4 { // the element's begin
+			if n == 4 { // the begin of the event
 				return storetest.FailBefore
 			}
 			return storetest.Pass
@@ -59,7 +59,7 @@ func TestMetrics(t *testing.T) {
 			"resumed_total name=e":                             0,
 			"sessions_lost_total name=e":                       0,
 		})
-		faults.Hold() // beyond its lease: it is resumed by the next session
+		faults.Hold() // longer than the lease: the next session resumes the event
 		time.Sleep(10 * time.Second)
 		faults.Release()
 		time.Sleep(time.Minute)
@@ -87,7 +87,7 @@ func TestMetrics(t *testing.T) {
 		}
 		r.clusters.Cluster("edge", "c1").SetMode(fake.Refusing)
 		r.fails(rsync.ReasonRefused, r.ref(engine.Terminate(t.Context(), "a")), nil)
-		synctest.Wait() // an event is counted after it was written, of which the test has heard
+		synctest.Wait() // an event is counted after the write for which fails has waited
 		expectMetrics(t, registry, map[string]float64{
 			"events_total event=Terminate name=e status=Error": 1,
 			"calls_total name=e result=refused verb=delete":    1,
@@ -101,7 +101,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// refuseOnce is a hook of a fake cluster that refuses its first call for now.
+// refuseOnce returns an interceptor of a fake cluster that refuses the first call for now.
 func refuseOnce() func(fake.Verb, connector.Batch) error {
 	done := false
 	return func(fake.Verb, connector.Batch) error {

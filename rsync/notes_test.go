@@ -16,8 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// TestStatusFollowsLongWaits: a cluster fails with another message each second, for an hour. The
-// status is at most a minute old, and is written about once a minute.
+// TestStatusFollowsLongWaits: a cluster fails with a different message each second, for an hour.
+// The status is at most a minute old, and is written about once a minute.
 func TestStatusFollowsLongWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})

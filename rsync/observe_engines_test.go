@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// observers returns some engines that heal.
+// observers returns a crew of engines that heal.
 func observers(t *testing.T, engines int) *crew {
 	t.Helper()
 	c := newCrew(t, 0)
@@ -38,8 +38,8 @@ func (c *crew) joinObserver() {
 	c.views, c.stops = append(c.views, view), append(c.stops, stop)
 }
 
-// instantiated creates contexts that each have an object on a cluster of their own and one on a
-// cluster of all.
+// instantiated creates and instantiates contexts. Each context has an object on its own cluster,
+// and an object on a common cluster.
 func (c *crew) instantiated(contexts int) {
 	c.t.Helper()
 	for i := range contexts {
@@ -49,8 +49,8 @@ func (c *crew) instantiated(contexts int) {
 	time.Sleep(time.Minute)
 }
 
-// TestObservationCostsTheSameWithManyEngines counts the calls to the store in an hour, without a
-// change and with drift that is healed.
+// TestObservationCostsTheSameWithManyEngines: 1 and 16 engines make about the same number of calls
+// to the store in an hour. This applies without a change, and with healed drift.
 func TestObservationCostsTheSameWithManyEngines(t *testing.T) {
 	const contexts = 40
 	var one [2]storetest.Counts
@@ -92,7 +92,8 @@ func TestObservationCostsTheSameWithManyEngines(t *testing.T) {
 	}
 }
 
-// TestObserversComeAndGo: each context is observed by one engine, whichever join, end or crash.
+// TestObserversComeAndGo: exactly one engine observes each context, also after engines join, end or
+// crash.
 func TestObserversComeAndGo(t *testing.T) {
 	const contexts = 20
 	synctest.Test(t, func(t *testing.T) {
@@ -126,9 +127,8 @@ func TestObserversComeAndGo(t *testing.T) {
 	})
 }
 
-// TestCrashWhileHealing: an engine crashes before or after each of its writes, or does not learn
-// that it was done. Another one goes on, and the drift is healed without more events than crashes
-// explain.
+// TestCrashWhileHealing: an engine crashes before or after each of its writes, or the write fails
+// or loses its answer. The next engine continues, and a single Heal heals the drift.
 func TestCrashWhileHealing(t *testing.T) {
 	for _, verdict := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore, storetest.FailAfter} {
 		for at := 1; at <= 8; at++ {
@@ -166,8 +166,8 @@ func TestCrashWhileHealing(t *testing.T) {
 	}
 }
 
-// TestObservedContextsHaveNoGoroutines: goroutines grow with clusters that are watched, not with
-// contexts.
+// TestObservedContextsHaveNoGoroutines: the number of goroutines grows with the watched clusters,
+// not with the contexts.
 func TestObservedContextsHaveNoGoroutines(t *testing.T) {
 	count := func(contexts int) (n int) {
 		synctest.Test(t, func(t *testing.T) {
@@ -189,8 +189,8 @@ func TestObservedContextsHaveNoGoroutines(t *testing.T) {
 	}
 }
 
-// TestObservationOfBusyCluster: however often objects change, each context is read at most once a
-// second, and less often where a read takes long.
+// TestObservationOfBusyCluster: a context is read at most once per second, regardless of the rate
+// of changes. It is read less often if a read takes long.
 func TestObservationOfBusyCluster(t *testing.T) {
 	for latency, limit := range map[time.Duration]int{0: 62, time.Second: 16} {
 		synctest.Test(t, func(t *testing.T) {

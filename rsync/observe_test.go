@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// observation returns the observation of the app web on a cluster, empty if there is none.
+// observation returns the observation of the app web on a cluster, or an empty observation.
 func (s *scene) observation(id, cluster string) rsync.Observation {
 	s.t.Helper()
 	status, err := s.engine.Status(s.t.Context(), id)
@@ -34,7 +34,7 @@ func (s *scene) observation(id, cluster string) rsync.Observation {
 	return rsync.Observation{}
 }
 
-// driftOf writes an observation as "ready/objects drifted: name change path before after; …".
+// driftOf returns an observation as "ready/objects drifted: name change path before after; …".
 func driftOf(o rsync.Observation) string {
 	out := fmt.Sprintf("%d/%d %d:", o.Ready, o.Objects, o.Drifted)
 	for _, c := range o.Drift {
@@ -53,7 +53,7 @@ func (s *scene) observes(id, cluster, want string) {
 	}
 }
 
-// events returns how many elements of a type a context has.
+// events returns the number of elements of a type in the queue of a context.
 func (s *scene) events(id string, event rsync.EventType) (n int) {
 	s.t.Helper()
 	status, err := s.engine.Status(s.t.Context(), id)
@@ -113,7 +113,7 @@ func TestObservationFollowsObjects(t *testing.T) {
 	})
 }
 
-// TestObserveNothing: by default nothing is asked of clusters between events.
+// TestObserveNothing: by default, clusters receive no calls between events.
 func TestObserveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -131,7 +131,7 @@ func TestObserveNothing(t *testing.T) {
 	})
 }
 
-// TestDriftIsReported with its fields, and not healed by default.
+// TestDriftIsReported: ObserveDrift reports drift with its fields, and does not heal it.
 func TestDriftIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveDrift})
@@ -163,7 +163,8 @@ func TestDriftIsReported(t *testing.T) {
 	})
 }
 
-// TestDriftIsHealed: only drifted objects are applied again, without hooks, and the state stays.
+// TestDriftIsHealed: only drifted objects are applied again, without hooks. The state does not
+// change.
 func TestDriftIsHealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -195,8 +196,8 @@ func TestDriftIsHealed(t *testing.T) {
 	})
 }
 
-// TestContestedDrift: another writer undoes each heal. It is not fought without end, and the drift
-// stays reported. An Instantiate starts over.
+// TestContestedDrift: another writer reverts each heal. The engine heals five times in a day, and
+// reports the drift as contested. After an Instantiate it heals again.
 func TestContestedDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -290,8 +291,8 @@ func TestUpdateWaitsForHeal(t *testing.T) {
 	})
 }
 
-// TestEventBeatsObservation: an event that begins while a cluster is read makes the result void,
-// and one that is queued comes before a heal.
+// TestEventBeatsObservation: an event that begins while a cluster is read makes the result invalid.
+// The engine then queues no Heal.
 func TestEventBeatsObservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -327,11 +328,11 @@ func TestEventBeatsObservation(t *testing.T) {
 	})
 }
 
-// plainConnectors is a connector without the optional abilities.
+// plainConnectors is a connector without the optional interfaces.
 type plainConnectors struct{ connector.Connector }
 
-// TestObserveWithoutAbilities: a cluster that cannot report changes is read at each interval; one
-// that cannot compare has no drift.
+// TestObserveWithoutAbilities: a cluster that cannot report changes is read at each interval. A
+// cluster that cannot compare has no drift.
 func TestObserveWithoutAbilities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters := fake.New()
@@ -363,8 +364,8 @@ func TestObserveWithoutAbilities(t *testing.T) {
 	})
 }
 
-// TestUnreachableWhileObserved: the reason is reported, the last values stay, and the cluster is
-// read when it is back.
+// TestUnreachableWhileObserved: the observation of a failing cluster has a reason, and keeps its
+// last values. The cluster is read again after it recovers.
 func TestUnreachableWhileObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -390,8 +391,8 @@ func TestUnreachableWhileObserved(t *testing.T) {
 	})
 }
 
-// TestHealFails: the cluster refuses the heal. The event ends, others are not held up, and it is
-// tried again ever more rarely.
+// TestHealFails: the cluster refuses a heal, and the event fails. The heal is retried less and less
+// often, 20 to 40 times in a day.
 func TestHealFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
@@ -423,8 +424,8 @@ func TestHealFails(t *testing.T) {
 	})
 }
 
-// TestHealRespectsHolders: two contexts have an object with different manifests. The one that
-// counts is healed to, and there is no fight.
+// TestHealRespectsHolders: two contexts hold an object with different manifests. Heals apply only
+// one of the manifests, so the contexts do not overwrite each other.
 func TestHealRespectsHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})

@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// TestDependencyWait: an app begins when the one that it depends on is there for as long as it asks, and not before.
+// TestDependencyWait: an app begins when its dependency has been deployed for the requested wait,
+// and not earlier.
 func TestDependencyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -54,7 +55,8 @@ func TestSameOrder(t *testing.T) {
 	})
 }
 
-// TestConnectorIdle: a connector that nobody uses is closed after its time, and opened again when it is needed.
+// TestConnectorIdle: an unused connector is closed after ConnectorIdle, and opened again when it is
+// needed.
 func TestConnectorIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{ConnectorIdle: 10 * time.Second})
@@ -73,7 +75,8 @@ func TestConnectorIdle(t *testing.T) {
 	})
 }
 
-// TestMaxRetriesCounts: MaxRetries is how often a call is tried again, with the backoff between.
+// TestMaxRetriesCounts: MaxRetries is the number of retries of a call, with the backoff between
+// them.
 func TestMaxRetriesCounts(t *testing.T) {
 	for _, limit := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -94,7 +97,7 @@ func TestMaxRetriesCounts(t *testing.T) {
 	}
 }
 
-// TestComparer: what the comparer calls unchanged is not applied again.
+// TestComparer: a resource that the comparer reports as unchanged is not applied again.
 func TestComparer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Comparer: func(before, after *appcontext.Resource) bool {
@@ -111,7 +114,7 @@ func TestComparer(t *testing.T) {
 	})
 }
 
-// TestHistoryLimit: a queue keeps that many elements that are done, the last ones.
+// TestHistoryLimit: a queue keeps the last HistoryLimit elements that are done.
 func TestHistoryLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{HistoryLimit: 3})
@@ -135,7 +138,8 @@ func TestHistoryLimit(t *testing.T) {
 	})
 }
 
-// TestGoneWhileQueued: the other context of an update that is deleted before the event begins fails it, and changes nothing.
+// TestGoneWhileQueued: an update fails, and changes nothing, if its other context is deleted before
+// the update begins.
 func TestGoneWhileQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)

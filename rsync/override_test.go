@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// TestDiffOfOverride: a difference shows what an override changes on its cluster, the update does
-// that, and the others stay.
+// TestDiffOfOverride: a difference shows the change of an override on its cluster, and no other
+// change. The update makes this change only.
 func TestDiffOfOverride(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})

@@ -23,10 +23,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// TestOwnership: random events on contexts that have objects in common, also rollouts that roll back, all at
-// the same time, on clusters that refuse and delay, with engines that crash. In the end each instantiated context has all of its
-// objects, what is on a cluster is held, or was not deleted by an event that failed, and when all are
-// terminated nothing is left.
+// TestOwnership: random events run concurrently on contexts with common objects, including rollouts
+// that roll back. Clusters refuse and delay, and engines crash. In the end each instantiated
+// context has all of its objects. Each object on a cluster belongs to a context that holds it, or
+// that failed to delete it. After all contexts are terminated, no object exists.
 func TestOwnership(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -55,13 +55,13 @@ func TestOwnership(t *testing.T) {
 	})
 }
 
-// step is one thing that happens in a world.
+// step is an action in a world.
 type step struct {
 	What     string
 	ID, Next int
 	Cluster  int
 	Wait     time.Duration
-	Write    int // at which an engine crashes
+	Write    int // the write at which an engine crashes
 }
 
 func drawStep(n int) func(*rapid.T) step {
@@ -81,17 +81,17 @@ func drawStep(n int) func(*rapid.T) step {
 	}
 }
 
-// oneByOne is a rollout that rolls back by itself.
+// oneByOne is a rollout that continues cluster by cluster, and rolls itself back after a failure.
 var oneByOne = rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", ProgressDeadline: 30 * time.Second, RollbackOnFailure: true})
 
-// world has contexts, clusters, and an engine that crashes and is replaced.
+// world has contexts, clusters, a steady engine, and an engine that crashes and is replaced.
 type world struct {
 	*scene
 	ids   []string
 	specs []*appcontext.AppContext
 	kill  func()
 
-	plan     func(int, []store.Op) storetest.Verdict // of the next engine
+	plan     func(int, []store.Op) storetest.Verdict // for the next engine
 	attached []string
 }
 
@@ -116,7 +116,7 @@ func newWorld(t *testing.T, texts []string) *world {
 	return w
 }
 
-// start replaces the engine that crashes.
+// start starts an engine that can crash.
 func (w *world) start() {
 	faults := storetest.NewFaults(w.memory, w.plan)
 	engine, err := rsync.New(faults, w.clusters, rsync.Options{Name: "mortal"})
@@ -175,7 +175,7 @@ func (w *world) step(s step) {
 	time.Sleep(s.Wait)
 }
 
-// settle lets all clusters work, and waits until nothing is under way.
+// settle makes all clusters work. It checks that all events have ended an hour later.
 func (w *world) settle() {
 	for c := range 3 {
 		w.clusters.Cluster("edge", fmt.Sprint("c", c)).SetMode(fake.Works)
@@ -231,7 +231,7 @@ func (w *world) check() {
 	}
 }
 
-// terminateAll ends all contexts, and demands that nothing is left.
+// terminateAll terminates all contexts, and checks that neither objects nor keys are left.
 func (w *world) terminateAll() {
 	for _, id := range w.ids {
 		if state := w.status(id).State; state != rsync.Created && state != rsync.Terminated {

@@ -19,8 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// TestTerminateLeavesObjectsOfOthers: an object goes when the last context ends that holds it, whichever that
-// is.
+// TestTerminateLeavesObjectsOfOthers: an object is deleted when the last context that holds it
+// ends.
 func TestTerminateLeavesObjectsOfOthers(t *testing.T) {
 	for name, act := range map[string]func(s *scene){
 		"of an update": func(s *scene) { s.done(s.engine.Update(s.t.Context(), "v1", "v2")) },
@@ -54,8 +54,8 @@ func TestTerminateLeavesObjectsOfOthers(t *testing.T) {
 	}
 }
 
-// TestLeftObjectsAreReported: the status names the objects that were left, and who holds them; so does the
-// inventory.
+// TestLeftObjectsAreReported: the status and the inventory name the objects that were left, and the
+// contexts that hold them.
 func TestLeftObjectsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -88,7 +88,8 @@ func TestLeftObjectsAreReported(t *testing.T) {
 	})
 }
 
-// TestUpdateLeavesObjectsOfOthers: what an update drops stays while a third context holds it.
+// TestUpdateLeavesObjectsOfOthers: an object that an update drops stays while a third context holds
+// it.
 func TestUpdateLeavesObjectsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -105,8 +106,8 @@ func TestUpdateLeavesObjectsOfOthers(t *testing.T) {
 	})
 }
 
-// TestNextHolderKeepsObject: while an object is left for a context, that context begins to delete it. The
-// object stays for the next context that holds it.
+// TestNextHolderKeepsObject: a context begins to delete an object while the object is left for that
+// context. The object stays for the next context that holds it.
 func TestNextHolderKeepsObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -133,7 +134,8 @@ func TestNextHolderKeepsObject(t *testing.T) {
 	})
 }
 
-// TestNamespaceOfOthersIsLeft: a namespace, or a definition, stays while another context has objects in it.
+// TestNamespaceOfOthersIsLeft: a Namespace or a CustomResourceDefinition stays while another
+// context has objects of it.
 func TestNamespaceOfOthersIsLeft(t *testing.T) {
 	build := func(id string, manifests ...string) *appcontext.AppContext {
 		b := appcontext.NewBuilder(id)
@@ -179,8 +181,8 @@ func TestNamespaceOfOthersIsLeft(t *testing.T) {
 	})
 }
 
-// TestHandOver: what is left gets the manifest of the context that holds it, that of an update rather than
-// that of what it is from.
+// TestHandOver: an object that is left gets the manifest of a context that holds it. After a failed
+// update, the manifest of the new context has priority.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -202,8 +204,8 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// TestHandOverIsRefused: a manifest that the cluster refuses does not keep another context from being
-// terminated.
+// TestHandOverIsRefused: a context can be terminated even if the cluster refuses the manifest of
+// the remaining holder.
 func TestHandOverIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -223,8 +225,8 @@ func TestHandOverIsRefused(t *testing.T) {
 	})
 }
 
-// TestHolderEndsWhileHandedOver: an object that its holder deletes just before it is handed over does not
-// come back.
+// TestHolderEndsWhileHandedOver: an object is not created again if its holder deletes it just
+// before the handover.
 func TestHolderEndsWhileHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -249,8 +251,8 @@ func TestHolderEndsWhileHandedOver(t *testing.T) {
 	})
 }
 
-// TestInstantiateWhileTerminating: a context that begins to hold an object while another one deletes it has
-// it in the end, whichever of the two begins first.
+// TestInstantiateWhileTerminating: a context is instantiated while another context deletes a common
+// object. The object exists in the end.
 func TestInstantiateWhileTerminating(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -284,8 +286,8 @@ func TestInstantiateWhileTerminating(t *testing.T) {
 	})
 }
 
-// TestHoldIsWrittenWithTheState: an engine that crashes right after the begin of an event has written that
-// the context holds its objects, or does not.
+// TestHoldIsWrittenWithTheState: the transaction that begins an event also stores that the context
+// holds its objects.
 func TestHoldIsWrittenWithTheState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
@@ -302,7 +304,8 @@ func TestHoldIsWrittenWithTheState(t *testing.T) {
 	})
 }
 
-// TestInventoryIsSmall: the inventory takes few bytes for an object, in few records.
+// TestInventoryIsSmall: the inventory of 2,000 objects is one record, with at most 9 bytes for each
+// object.
 func TestInventoryIsSmall(t *testing.T) {
 	memory := memstore.New(memstore.Options{})
 	engine, err := rsync.New(memory, fake.New(), rsync.Options{})
@@ -327,8 +330,8 @@ func TestInventoryIsSmall(t *testing.T) {
 	}
 }
 
-// TestDeleteOfManyClusters: also a context that takes several transactions to delete leaves no key, wherever
-// that crashes.
+// TestDeleteOfManyClusters: a Delete of several transactions leaves no key, also after a crash at
+// any of its writes.
 func TestDeleteOfManyClusters(t *testing.T) {
 	text := ""
 	for i := range 200 {
@@ -359,8 +362,9 @@ func TestDeleteOfManyClusters(t *testing.T) {
 	}
 }
 
-// TestHolderEndsWhileClusterIsDead: a Terminate has found that another context holds an object, and waits for a
-// dead cluster. The other context is detached, terminated, and deleted meanwhile. The object is deleted too.
+// TestHolderEndsWhileClusterIsDead: a Terminate leaves an object for another context, and waits for
+// a dead cluster. Meanwhile the other context is detached and terminated, and then perhaps deleted.
+// The object is deleted too.
 func TestHolderEndsWhileClusterIsDead(t *testing.T) {
 	for _, value := range []string{"1", "2"} {
 		for name, remove := range map[string]bool{"terminated": false, "deleted": true} {
@@ -382,7 +386,7 @@ func TestHolderEndsWhileClusterIsDead(t *testing.T) {
 					}
 					c.SetMode(fake.Works)
 					s.done(ref, nil)
-					time.Sleep(time.Hour) // the cleanup of the other one
+					time.Sleep(time.Hour) // until the cleanup of the other context has ended
 					s.shows("c1", "")
 				})
 			})

@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// many is a line for parse: an app with n objects on a cluster.
+// many returns the text of an app with n objects on a cluster, for parse.
 func many(app, cluster string, n int) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%s@%s", app, cluster)
@@ -28,7 +28,8 @@ func many(app, cluster string, n int) string {
 	return s.String()
 }
 
-// TestLargeBatchFinishes: a batch that takes 40 minutes is one call, on a cluster whose requests take longer than a second.
+// TestLargeBatchFinishes: a batch of 40 minutes is a single call, on a cluster with requests that
+// take longer than a second.
 func TestLargeBatchFinishes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -54,8 +55,8 @@ func TestLargeBatchFinishes(t *testing.T) {
 	})
 }
 
-// TestRetryContinues: a call that is repeated has only the resources that are left, and retries with progress between them are
-// not counted.
+// TestRetryContinues: a repeated call has only the remaining resources. Retries with progress
+// between them are not counted.
 func TestRetryContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{MaxRetries: 2})
@@ -63,7 +64,7 @@ func TestRetryContinues(t *testing.T) {
 		c.SetLatency(100 * time.Millisecond)
 		s.create("a", many("web", "c1", 100))
 		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
-		for range 8 { // each second about ten objects
+		for range 8 { // about ten objects per second
 			time.Sleep(time.Second)
 			c.SetMode(fake.Failing)
 			time.Sleep(200 * time.Millisecond)
@@ -85,7 +86,8 @@ func TestRetryContinues(t *testing.T) {
 	})
 }
 
-// TestFailedProbeWhileCallsSucceed: it neither cancels calls nor makes the cluster unreachable.
+// TestFailedProbeWhileCallsSucceed: a failed probe does not cancel successful calls, and does not
+// make the cluster unreachable.
 func TestFailedProbeWhileCallsSucceed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -130,7 +132,8 @@ func TestSlowProbes(t *testing.T) {
 	})
 }
 
-// TestCallWithoutProgress: a call that stops in the middle is given up, with a reason, and continues when it can.
+// TestCallWithoutProgress: a call that stops in the middle is cancelled with a reason. It continues
+// when the cluster answers again.
 func TestCallWithoutProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{CallTimeout: 20 * time.Second})
@@ -161,7 +164,7 @@ func TestCallWithoutProgress(t *testing.T) {
 	})
 }
 
-// stuckConnector hangs in the middle of each Apply, until hang is closed.
+// stuckConnector is a connector that hangs in the middle of each Apply, until hang is closed.
 type stuckConnector struct {
 	*fake.Clusters
 	hang chan struct{}
@@ -191,7 +194,8 @@ func (s *stuckConn) Apply(ctx context.Context, batch connector.Batch) error {
 	}
 }
 
-// TestManyResources: ten thousand objects of an app on a cluster are stored, applied, read and deleted.
+// TestManyResources: ten thousand objects of an app on a cluster are stored, applied, read and
+// deleted.
 func TestManyResources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000

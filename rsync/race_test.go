@@ -5,5 +5,5 @@
 
 package rsync_test
 
-// raceEnabled is whether the race detector is on, with which what takes long takes ten times as long.
+// raceEnabled is true if the race detector is enabled. Long tests then take ten times as long.
 const raceEnabled = true

@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// failing has a cluster refuse a verb.
+// failing makes a cluster refuse a verb.
 func failing(c *fake.Cluster, verb fake.Verb) {
 	c.Intercept(func(v fake.Verb, _ connector.Batch) error {
 		if v == verb {
@@ -27,8 +27,8 @@ func failing(c *fake.Cluster, verb fake.Verb) {
 	})
 }
 
-// TestRecovery: after an update that failed in either phase, or was stopped, each way out is possible, and
-// leaves exactly what the context has that it leads to.
+// TestRecovery: after an update that failed in either phase or was stopped, each next event is
+// possible. It leaves exactly the objects of the context that it leads to.
 func TestRecovery(t *testing.T) {
 	const (
 		good = "web@c1 x=1 old=1; web@c2 x=1 same=1"
@@ -110,7 +110,8 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// TestAbandonedUpdate: a context whose update failed and was terminated has its objects as its manifests say.
+// TestAbandonedUpdate: after a failed update and a Terminate of the new context, the objects have
+// the manifests of the earlier context.
 func TestAbandonedUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -128,8 +129,8 @@ func TestAbandonedUpdate(t *testing.T) {
 	})
 }
 
-// TestTerminateInTheMiddle: after failed updates from a to b and from b to c, and a Terminate of b, an update
-// from either end finds the other end.
+// TestTerminateInTheMiddle: the updates from a to b and from b to c fail, and b is terminated. An
+// update from a or c then replaces both contexts.
 func TestTerminateInTheMiddle(t *testing.T) {
 	for _, from := range []string{"a", "c"} {
 		t.Run(from, func(t *testing.T) {
@@ -154,7 +155,8 @@ func TestTerminateInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestWaitForAllThatIsReplaced: Wait on an update returns when everything that it replaces is deleted.
+// TestWaitForAllThatIsReplaced: Wait on an update returns after the objects of all replaced
+// contexts are deleted.
 func TestWaitForAllThatIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -173,10 +175,9 @@ func TestWaitForAllThatIsReplaced(t *testing.T) {
 	})
 }
 
-// TestRandomRecovery: random updates among random contexts, with refusals in either phase, stops and crashes,
-// and with contexts that are terminated between them.
-// One more update, from any context that is left over to any other one, leaves exactly what that one has, and
-// terminating it leaves nothing.
+// TestRandomRecovery: random updates run among random contexts, with refusals in either phase,
+// stops, crashes and Terminates. One more update, from any remaining context to another context,
+// leaves exactly the objects of that context. After all contexts are terminated, no object exists.
 func TestRandomRecovery(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -281,8 +282,9 @@ func (w *world) leftOver() []string {
 	return out
 }
 
-// TestTerminateRightAfterUpdate: what an update leads to can end before the context that it is from has got
-// its UpdateDelete, which then deletes everything. The hook that both have runs once.
+// TestTerminateRightAfterUpdate: the new context of an update ends before the replaced context
+// begins its UpdateDelete. The UpdateDelete then deletes all objects. A hook of both contexts runs
+// once.
 func TestTerminateRightAfterUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})

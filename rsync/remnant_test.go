@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// TestForget: a cluster does not come back.
+// TestForget: Forget ends the cleanups and the probes of a cluster that does not recover.
 func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{ConnectorIdle: time.Second})
@@ -31,7 +31,7 @@ func TestForget(t *testing.T) {
 		if probes := len(c.Probes()) - before; probes < 100 || probes > 300 || c.Count(fake.Delete) != requests {
 			t.Errorf("%d probes and %d deletions a day", probes, c.Count(fake.Delete)-requests)
 		}
-		for i := 0; s.clusters.Open() != 0; i++ { // a probe may be under way
+		for i := 0; s.clusters.Open() != 0; i++ { // a probe may be in progress
 			if i == 60 {
 				t.Error("the connector stays open between probes")
 				break
@@ -58,14 +58,13 @@ func TestForget(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := s.memory.Len(); n != 1 { // the engine's key
+		if n := s.memory.Len(); n != 1 { // the key of the engine
 			t.Errorf("%d keys are left", n)
 		}
 	})
 }
 
-// TestCleanupIsRefused: a cleanup goes on, rarely, until the cluster accepts it, also where its
-// connector is gone.
+// TestCleanupIsRefused: a cleanup is retried at long intervals until the cluster accepts it.
 func TestCleanupIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{MaxRetries: 2})
@@ -85,8 +84,7 @@ func TestCleanupIsRefused(t *testing.T) {
 	})
 }
 
-// TestDetachCallInFlight: a call of the detached context that is under way ends before the cleanup
-// begins.
+// TestDetachCallInFlight: the cleanup begins only after a call of the detached context has ended.
 func TestDetachCallInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{CallTimeout: time.Hour})
@@ -94,7 +92,7 @@ func TestDetachCallInFlight(t *testing.T) {
 		c := s.clusters.Cluster("edge", "c1")
 		c.Intercept(func(v fake.Verb, _ connector.Batch) error {
 			if v == fake.Apply {
-				time.Sleep(20 * time.Minute) // it ignores its context
+				time.Sleep(20 * time.Minute) // the call ignores its context
 			}
 			return nil
 		})
@@ -113,9 +111,9 @@ func TestDetachCallInFlight(t *testing.T) {
 	})
 }
 
-// TestInstantiateAfterDetach: another context that has the same objects is instantiated after the
-// cleanup, whichever of them the cluster answers first. The event does not wait for the next probe
-// of the cleanup, and another engine may own the cleanup.
+// TestInstantiateAfterDetach: another context with the same objects is instantiated after the
+// cleanup, in whichever order the cluster answers them. The event does not wait for the next probe
+// of the cleanup. Another engine may own the cleanup.
 func TestInstantiateAfterDetach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})

@@ -18,8 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// TestReplicas: three engines, of which one after the other is killed, frozen for longer than its lease or cut off. Nothing that a
-// stale one writes is accepted, and its work is taken over within its lease and a second.
+// TestReplicas: one of three engines is killed, or frozen for longer than its lease. No late write
+// of that engine is accepted. The other engines take over its contexts within its lease and a
+// second.
 func TestReplicas(t *testing.T) {
 	const ttl = 3 * time.Second
 	for _, how := range []string{"killed", "frozen"} {
@@ -49,7 +50,7 @@ func replicas(t *testing.T, how string, ttl time.Duration) {
 		}
 	})
 	clusters.Cluster("edge", "c1").SetDelay(700 * time.Millisecond)
-	time.Sleep(time.Second) // until all know of each other
+	time.Sleep(time.Second) // until all engines have seen each other
 	var refs []rsync.EventRef
 	for i := range 90 {
 		id := fmt.Sprint("id", i)
@@ -119,8 +120,8 @@ func sessionStart(ops []store.Op) bool {
 	return len(ops) == 1 && strings.HasPrefix(ops[0].Key, "/rsync/engine/")
 }
 
-// TestOwnerEndsWhileLooking: an owner that ends just when an engine looks at its contexts, and finds that they are not its own, leaves
-// none behind.
+// TestOwnerEndsWhileLooking: an owner ends while another engine checks its contexts, and finds that
+// they have an owner. No context stays behind.
 func TestOwnerEndsWhileLooking(t *testing.T) {
 	const contexts, runs = 200, 5
 	for range runs {

@@ -22,7 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// The group of clusters c1 and c2 goes first, and the rollback of the group stops after it.
+// canaryFirst returns a rollout that begins with the clusters c1 and c2, and waits for an approval
+// after c3.
 func canaryFirst() rsync.CallOption {
 	return rsync.WithRollout(rsync.Rollout{Groups: []rsync.RolloutGroup{
 		{Name: "canary", Clusters: edge("c1", "c2")}, {Name: "early", Clusters: edge("c3"), ApproveAfter: true},
@@ -34,7 +35,7 @@ func canaryBack() rsync.CallOption {
 		ApproveAfter: true}}})
 }
 
-// mixed is a context with the objects x and own-N on clusters c1 to c4.
+// mixed returns the text of a context with the objects x and own-N on clusters c1 to c4.
 func mixed(value string) string {
 	var out []string
 	for i := range 4 {
@@ -50,14 +51,13 @@ func (s *scene) fleetShows(want ...string) {
 	}
 }
 
-// TestRollbackOfGroup: after a rollout that failed or was aborted, a rollback with a gate after the
-// first group leads that group alone back. From there each way on is possible, and leaves nothing
-// behind.
+// TestRollbackOfGroup: after a failed or aborted rollout, a rollback with a gate after its first
+// group rolls back only this group. Each next event is then possible, and leaves no other objects.
 func TestRollbackOfGroup(t *testing.T) {
 	const old, update, both, third = "own1=1 x=1", "own2=1 x=2", "own1=1 own2=1 x=2", "own3=1 x=3"
 	causes := map[string]struct {
 		fail  func(s *scene, ref rsync.EventRef)
-		after []string // the clusters then
+		after []string // the objects on the clusters then
 	}{
 		"aborted": {func(s *scene, ref rsync.EventRef) {
 			s.waits(ref, `approval after group "early"`)
@@ -116,7 +116,7 @@ func TestRollbackOfGroup(t *testing.T) {
 	}
 }
 
-// ended ends the rollback of the group before it acts.
+// ended returns a function that aborts the rollback of the group before it calls act.
 func ended(act func(s *scene)) func(*scene, rsync.EventRef) {
 	return func(s *scene, back rsync.EventRef) {
 		s.must(s.engine.Abort(s.t.Context(), back))
@@ -125,9 +125,9 @@ func ended(act func(s *scene)) func(*scene, rsync.EventRef) {
 	}
 }
 
-// TestRollbackOfGroupCrashes: engines crash at each write of a failed rollout, the rollback of a
-// group and the second attempt. The clusters outside the group are not called while the group is
-// led back.
+// TestRollbackOfGroupCrashes: engines crash at each write of an aborted rollout, the rollback of a
+// group and the second attempt. The clusters outside the group receive no calls while the group is
+// rolled back.
 func TestRollbackOfGroupCrashes(t *testing.T) {
 	t.Parallel()
 	writes := 0
@@ -155,7 +155,7 @@ func TestRollbackOfGroupCrashes(t *testing.T) {
 	}
 }
 
-// groupBack plays the story.
+// groupBack plays the story of TestRollbackOfGroupCrashes.
 func (s *story) groupBack() {
 	t := s.t
 	for _, n := range []string{"1", "2"} {
@@ -185,7 +185,7 @@ func (s *story) groupBack() {
 	}
 	atGate := func(r rsync.EventRef) {
 		t.Helper()
-		time.Sleep(10 * time.Minute) // a crash is recovered from in seconds
+		time.Sleep(10 * time.Minute) // recovery from a crash takes seconds
 		if status, err := s.user.RolloutStatus(ctx, r); err != nil ||
 			!strings.Contains(status.Waiting, "approval after group") {
 			t.Fatalf("the rollout is %+v, %v", status, err)
@@ -227,8 +227,8 @@ func (s *story) groupBack() {
 	<-ended
 }
 
-// TestRollbackOfGroupModel: after a random rollout that failed, a random group is led back by
-// engines that crash at random writes. The gate holds all others, and each way on converges.
+// TestRollbackOfGroupModel: after a random rollout that failed, a random group is rolled back. The
+// gate holds all other clusters, and each next event converges.
 func TestRollbackOfGroupModel(t *testing.T) {
 	t.Parallel()
 	checked, led := 0, 0
@@ -257,7 +257,7 @@ func TestRollbackOfGroupModel(t *testing.T) {
 	}
 }
 
-// groupBack reports whether the rollout failed, so that a group was led back.
+// groupBack reports whether the rollout failed and the group was rolled back.
 func (w *rolloutWorld) groupBack(group []appcontext.ClusterID, way int) bool {
 	ctx := w.t.Context()
 	stop := w.start(0)

@@ -19,8 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// rolloutBetween is a scene whose engine has a plan for its writes. s.engine queues and waits, and is not
-// started. start starts the one with the plan.
+// rolloutBetween returns a scene and a function that starts an engine with a plan for its writes.
+// s.engine is not started: it queues and waits.
 func rolloutBetween(t *testing.T, plan func(s *scene, ops []store.Op) storetest.Verdict) (s *scene, start func()) {
 	t.Helper()
 	s = &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}
@@ -34,9 +34,9 @@ func rolloutBetween(t *testing.T, plan func(s *scene, ops []store.Op) storetest.
 	}
 }
 
-// TestRolloutBeginOfSeveralTransactions: more apps begin than a transaction can have, and an engine crashes,
-// the store fails, or a person opens a gate, between two of them. The rest of the cluster begins too, when
-// that is stored.
+// TestRolloutBeginOfSeveralTransactions: a begin has more apps than fit in one transaction. Between
+// two of its transactions an engine crashes, the store fails, or a gate is approved. The remaining
+// apps begin too, after their begin is stored.
 func TestRolloutBeginOfSeveralTransactions(t *testing.T) {
 	const apps, n = 7, 10
 	clusters := edgeRange(n)
@@ -95,8 +95,8 @@ func TestRolloutBeginOfSeveralTransactions(t *testing.T) {
 	}
 }
 
-// TestPauseHoldsAtOnce: after Pause or Abort has returned no cluster begins, also if the engine had decided
-// that it does just before.
+// TestPauseHoldsAtOnce: no cluster begins after Pause or Abort has returned, even if the engine had
+// decided to begin the cluster just before.
 func TestPauseHoldsAtOnce(t *testing.T) {
 	for name, act := range map[string]func(*rsync.Engine, context.Context, rsync.EventRef) error{"pause": (*rsync.Engine).Pause, "abort": (*rsync.Engine).Abort} {
 		t.Run(name, func(t *testing.T) {
@@ -134,8 +134,8 @@ func TestPauseHoldsAtOnce(t *testing.T) {
 	}
 }
 
-// TestAbortBeforeEnd: an Abort that is accepted just before the end of the event is stored ends the event.
-// An Update then deletes nothing.
+// TestAbortBeforeEnd: an Abort is accepted just before the end of the event is stored. The event
+// ends as Aborted, and an Update deletes nothing.
 func TestAbortBeforeEnd(t *testing.T) {
 	for _, event := range []rsync.EventType{rsync.Instantiate, rsync.Update} {
 		t.Run(string(event), func(t *testing.T) {
@@ -172,8 +172,8 @@ func TestAbortBeforeEnd(t *testing.T) {
 	}
 }
 
-// TestNoWayBackBehindTerminate: a Terminate of the context in use is queued, and has not begun, when a rollout
-// from it fails. It is not undone.
+// TestNoWayBackBehindTerminate: a rollout fails while a Terminate of the context in use is queued
+// and has not begun. No rollback undoes the Terminate.
 func TestNoWayBackBehindTerminate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var queued, released atomic.Bool

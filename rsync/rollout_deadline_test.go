@@ -16,7 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 )
 
-// TestRolloutDeadlineOfSlowRequests: a cluster with requests that make progress until after the deadline has failed.
+// TestRolloutDeadlineOfSlowRequests: a cluster fails at the deadline even if its requests still
+// make progress.
 func TestRolloutDeadlineOfSlowRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -36,7 +37,8 @@ func TestRolloutDeadlineOfSlowRequests(t *testing.T) {
 	})
 }
 
-// TestRolloutDeadlineWithoutEngine: a deadline that ends while no engine runs has ended for the next one.
+// TestRolloutDeadlineWithoutEngine: a deadline that ends while no engine runs is exceeded for the
+// next engine.
 func TestRolloutDeadlineWithoutEngine(t *testing.T) {
 	rolloutTest(t, 2, func(s *scene) {
 		s.unready("c1")
@@ -53,7 +55,7 @@ func TestRolloutDeadlineWithoutEngine(t *testing.T) {
 	})
 }
 
-// setClock is a clock that can be set.
+// setClock is a clock with an adjustable offset.
 type setClock struct {
 	clock.RealClock
 	offset atomic.Int64
@@ -63,7 +65,8 @@ func (c *setClock) Now() time.Time { return time.Now().Add(time.Duration(c.offse
 
 func (c *setClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// TestRolloutDeadlineAfterClockWasSetBack: a cluster that begins after the clock was set back has its own deadline.
+// TestRolloutDeadlineAfterClockWasSetBack: a cluster that begins after the clock was set back has
+// its own deadline.
 func TestRolloutDeadlineAfterClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := &setClock{}

@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// TestRolloutIsLinearInClusters: ten times as many clusters take ten times as long, and not a
-// hundred. With few clusters in progress the engine decides thousands of times in one rollout.
+// TestRolloutIsLinearInClusters: the time of a rollout is linear in the number of clusters, not
+// quadratic. With few clusters in progress, the engine decides thousands of times in one rollout.
 func TestRolloutIsLinearInClusters(t *testing.T) {
 	n := 400
 	if testing.Short() || raceEnabled {
@@ -62,8 +62,8 @@ func timeRollout(t *testing.T, n int) time.Duration {
 	return best
 }
 
-// TestRolloutFleet: a rollout over 1,000 clusters, some of them refusing or silent, keeps within
-// its limits, and goes on to its end or stops when too many have failed.
+// TestRolloutFleet: a rollout over 1,000 clusters stays within its limits while some clusters
+// refuse or do not answer. It completes, or stops after too many failures.
 func TestRolloutFleet(t *testing.T) {
 	const n = 1000
 	for failing, complete := range map[int]bool{20: true, 200: false} {
@@ -104,7 +104,7 @@ func TestRolloutFleet(t *testing.T) {
 	}
 }
 
-// rollout sums up the groups.
+// rollout returns the sum of the statuses of all groups.
 func (w *rolloutWorld) rollout() (sum rsync.RolloutGroupStatus) {
 	status, err := w.engine.RolloutStatus(context.Background(), w.ref)
 	w.must(err)

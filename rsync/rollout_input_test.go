@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// TestRolloutInput: a rollout that cannot be is refused before anything is queued, and the error names the
+// TestRolloutInput: an invalid rollout is rejected before anything is queued. The error names the
 // field.
 func TestRolloutInput(t *testing.T) {
 	s := newScene(t, nil, rsync.Options{})
@@ -62,7 +62,7 @@ func TestRolloutInput(t *testing.T) {
 	if err := (&rsync.Rollout{}).Validate(nil); !errors.Is(err, rsync.ErrInvalidInput) {
 		t.Errorf("Validate of no context returned %v", err)
 	}
-	// web on c1 waits for db, which is on c2 alone.
+	// web on c1 waits for db, which is only on c2.
 	for want, r := range map[string]rsync.Rollout{
 		`Rollout.Groups: app "web" on edge+c1 waits for app "db", which must be on clusters of earlier groups only`:  group(rsync.RolloutGroup{Name: "a", Clusters: edge("c1")}),
 		`Rollout.Groups: app "web" on edge+c1 waits for app "db", which must be on clusters of earlier groups only `: {MaxConcurrency: "1"},
@@ -87,7 +87,7 @@ func TestRolloutInput(t *testing.T) {
 
 func ignore(_ rsync.EventRef, err error) error { return err }
 
-// TestRolloutCallsInput: calls on a rollout name what is wrong.
+// TestRolloutCallsInput: invalid calls on a rollout return an error that names the problem.
 func TestRolloutCallsInput(t *testing.T) {
 	rolloutTest(t, 1, func(s *scene) {
 		ctx := s.t.Context()
@@ -124,7 +124,8 @@ func TestRolloutCallsInput(t *testing.T) {
 	})
 }
 
-// manyGates returns a rollout with groups that fit in the store, but not with their approvals.
+// manyGates returns a rollout with groups that fit in the store without their approvals, but not
+// with them.
 func manyGates() rsync.Rollout {
 	r := rsync.Rollout{}
 	for i := range 700 {

@@ -27,11 +27,12 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// TestRolloutModel: rollouts on engines that crash at random writes, over clusters that refuse, hang and
-// become ready late, while someone pauses, resumes, approves and aborts, also just before a write of an
-// engine. With several apps on each cluster a begin takes several transactions. What is stored never breaks
-// the limits, no app is touched before it is stored that it began, each rollout ends, as Aborted after
-// an Abort that was accepted, and all clusters converge on what the last event says.
+// TestRolloutModel: random rollouts run on engines that crash at random writes. Clusters refuse,
+// hang and become ready late. Meanwhile the rollout is paused, resumed, approved and aborted, also
+// just before a write of an engine. With several apps on each cluster, a begin takes several
+// transactions. The stored statuses never exceed the limits. No app is applied before its begin is
+// stored. Each rollout ends, and ends as Aborted after an accepted Abort. All clusters converge on
+// the last event.
 func TestRolloutModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -86,14 +87,14 @@ type rolloutWorld struct {
 	rand    *rand.Rand
 	watch   *watched
 	ref     rsync.EventRef
-	people  bool        // change it, also just before a write
+	people  bool        // plans also change the rollout just before a write
 	aborted atomic.Bool // an Abort was accepted
 }
 
 func newRolloutWorld(t *testing.T, apps, n int, spec rsync.Rollout, seed uint64) *rolloutWorld {
 	options := memstore.Options{}
 	if apps > 1 {
-		options.MaxTxnOps = 20 // an engine writes the statuses of ten apps in one
+		options.MaxTxnOps = 20 // one transaction has the statuses of ten apps
 	}
 	memory := memstore.New(options)
 	w := &rolloutWorld{
@@ -109,7 +110,7 @@ func newRolloutWorld(t *testing.T, apps, n int, spec rsync.Rollout, seed uint64)
 	return w
 }
 
-// fleetOf is a context with apps web, web1, … on each of the clusters c1 to cN.
+// fleetOf returns the text of a context with apps web, web1, … on each of the clusters c1 to cN.
 func fleetOf(apps, n int, value string) string {
 	out := fleet(n, value)
 	for a := 1; a < apps; a++ {
@@ -118,7 +119,7 @@ func fleetOf(apps, n int, value string) string {
 	return out
 }
 
-// value is what a cluster shows that has all apps with a value.
+// value returns the objects of a cluster that has all apps with a value, in the format of objects.
 func (w *rolloutWorld) value(of string) string {
 	out := []string{"x=" + of}
 	for a := 1; a < w.apps; a++ {
@@ -128,7 +129,7 @@ func (w *rolloutWorld) value(of string) string {
 	return strings.Join(out, " ")
 }
 
-// start has engines run, one after the other, until the function that it returns is called.
+// start runs engines, one after another, until the returned function is called.
 func (w *rolloutWorld) start(crashes int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -145,7 +146,8 @@ func (w *rolloutWorld) start(crashes int) (stop func()) {
 	return stop
 }
 
-// engines run one after the other, each until it crashes at a random write.
+// engines runs one engine after another until ctx ends: when an engine crashes, the next engine
+// starts. The first engines have random plans.
 func (w *rolloutWorld) engines(ctx context.Context, crashes int, random *rand.Rand) {
 	for ctx.Err() == nil {
 		faults := storetest.NewFaults(w.memory, nil)
@@ -172,8 +174,9 @@ func (w *rolloutWorld) engines(ctx context.Context, crashes int, random *rand.Ra
 	}
 }
 
-// plan has an engine crash at a random write, the store fail, or somebody change the rollout just before the
-// write. Writes that begin clusters, and the one that ends the event, are among them more often.
+// plan returns a function that disturbs one random write. The engine crashes, the store fails, or
+// the rollout changes just before the write. Writes that begin clusters, and the write that ends
+// the event, are selected more often.
 func (w *rolloutWorld) plan(random *rand.Rand) func(int, []store.Op) storetest.Verdict {
 	at, of, what := 1+random.IntN(20), random.IntN(3), random.IntN(5)
 	if !w.people {
@@ -207,7 +210,7 @@ func (w *rolloutWorld) plan(random *rand.Rand) func(int, []store.Op) storetest.V
 	}
 }
 
-// ends reports whether a transaction ends a first event.
+// ends reports whether a transaction ends the first event of a context as Done.
 func ends(ops []store.Op) bool {
 	return slices.ContainsFunc(ops, func(o store.Op) bool {
 		return strings.HasSuffix(o.Key, "/queue/0000000000000001/") && strings.Contains(string(o.Value), `"status":"Done"`)
@@ -244,7 +247,9 @@ func (w *rolloutWorld) play(update bool) {
 	w.converge(id, update)
 }
 
-// trouble gives each cluster something that it does with what is applied for the context.
+// trouble selects a random behaviour for each cluster: it refuses the objects of the context,
+// delays them, leaves them unready, or works. It also checks that no app is applied before its
+// begin is stored.
 func (w *rolloutWorld) trouble(id string) {
 	for _, c := range w.watch.clusters {
 		cluster, what := w.clusters.Cluster(c.Provider, c.Name), w.rand.IntN(8)
@@ -270,7 +275,7 @@ func (w *rolloutWorld) trouble(id string) {
 	}
 }
 
-// tooEarly reports whether the rollout is in progress, and it is not stored that an app began.
+// tooEarly reports whether the rollout is in progress, but the begin of an app is not stored.
 func (w *rolloutWorld) tooEarly(app string, c appcontext.ClusterID) bool {
 	status, err := w.engine.Status(context.Background(), w.ref.AppContextID)
 	if err != nil || status.Element(w.ref.Seq).Status != rsync.InProgress {
@@ -280,7 +285,8 @@ func (w *rolloutWorld) tooEarly(app string, c appcontext.ClusterID) bool {
 	return s == nil || s.Seq != w.ref.Seq || s.Begun.IsZero()
 }
 
-// interfere is what people do while a rollout runs. Some day they let it come to its end, which it must.
+// interfere changes the rollout at random while it runs. After 40 changes it opens all gates, and
+// the rollout must end.
 func (w *rolloutWorld) interfere(ctx context.Context) {
 	for i := range 1000 {
 		time.Sleep(time.Duration(w.rand.IntN(5000)) * time.Millisecond)
@@ -301,7 +307,7 @@ func (w *rolloutWorld) interfere(ctx context.Context) {
 	w.t.Fatal("the rollout does not end")
 }
 
-// open takes away all that people hold a rollout up with.
+// open resumes the rollout and approves all of its gates.
 func (w *rolloutWorld) open(ctx context.Context) {
 	err := w.engine.Resume(ctx, w.ref)
 	for _, g := range w.spec.Groups {
@@ -314,7 +320,7 @@ func (w *rolloutWorld) open(ctx context.Context) {
 	}
 }
 
-// act is one thing that somebody does with the rollout.
+// act pauses, resumes, aborts or approves the rollout at random.
 func (w *rolloutWorld) act(ctx context.Context, random *rand.Rand) {
 	var err error
 	switch random.IntN(12) {
@@ -367,7 +373,8 @@ func (w *rolloutWorld) heal() {
 	}
 }
 
-// converge demands that the clusters come to what the last event says: of the rollout, or of its rollback.
+// converge checks that the clusters have the objects of the last event: the rollout, or its
+// rollback.
 func (w *rolloutWorld) converge(id string, update bool) {
 	status, err := w.engine.Status(context.Background(), w.ref.AppContextID)
 	w.must(err)
@@ -378,7 +385,7 @@ func (w *rolloutWorld) converge(id string, update bool) {
 	}
 	switch {
 	case e.Rollback != nil && w.spec.RollbackOnFailure && e.Status == rsync.Error:
-		if _, err := w.wait(*e.Rollback, nil); err != nil { // it may have come before the clusters were mended
+		if _, err := w.wait(*e.Rollback, nil); err != nil { // it may have failed before the clusters were repaired
 			w.done(w.repair(*e.Rollback))
 		}
 		want = ""
@@ -399,7 +406,7 @@ func (w *rolloutWorld) converge(id string, update bool) {
 	}
 }
 
-// repair does again what an event was for.
+// repair queues an event again.
 func (w *rolloutWorld) repair(ref rsync.EventRef) (rsync.EventRef, error) {
 	status, err := w.engine.Status(context.Background(), ref.AppContextID)
 	w.must(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// edge names clusters of the fake fleet.
+// edge returns the IDs of clusters of the provider edge.
 func edge(names ...string) (out []appcontext.ClusterID) {
 	for _, name := range names {
 		out = append(out, appcontext.ClusterID{Provider: "edge", Name: name})
@@ -26,7 +26,7 @@ func edge(names ...string) (out []appcontext.ClusterID) {
 	return out
 }
 
-// fleet is a context with one app on clusters c1 to cN.
+// fleet returns the text of a context with one app on clusters c1 to cN.
 func fleet(n int, value string) string {
 	var out []string
 	for i := range n {
@@ -35,7 +35,8 @@ func fleet(n int, value string) string {
 	return strings.Join(out, "; ")
 }
 
-// at writes which clusters have x, and as what.
+// at returns the values of x on clusters c1 to cN, separated by commas. A value is empty if the
+// cluster has no x.
 func (s *scene) at(n int) string {
 	var out []string
 	for i := range n {
@@ -59,7 +60,7 @@ func (s *scene) must(err error) {
 	}
 }
 
-// waits demands why a rollout does not go on.
+// waits checks the reason why a rollout waits. If want is empty, the rollout must not wait.
 func (s *scene) waits(ref rsync.EventRef, want string) *rsync.RolloutStatus {
 	s.t.Helper()
 	status, err := s.engine.RolloutStatus(s.t.Context(), ref)
@@ -70,7 +71,7 @@ func (s *scene) waits(ref rsync.EventRef, want string) *rsync.RolloutStatus {
 	return status
 }
 
-// waitFails expects that Wait returns why the rollout waits, if ctx ends first.
+// waitFails checks that Wait returns the reason why the rollout waits, if ctx ends first.
 func (s *scene) waitFails(ref rsync.EventRef, want string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Millisecond)
@@ -80,7 +81,7 @@ func (s *scene) waitFails(ref rsync.EventRef, want string) {
 	}
 }
 
-// unready makes what is applied to clusters unready.
+// unready makes the objects that are applied to clusters unready.
 func (s *scene) unready(names ...string) {
 	for _, name := range names {
 		s.clusters.Cluster("edge", name).SetUnready(func(appcontext.Object) bool { return true })
@@ -94,7 +95,7 @@ func (s *scene) becomes(ready bool, names ...string) {
 	time.Sleep(10 * time.Second)
 }
 
-// rollout is a test of an engine with a context v1 on clusters c1 to cN.
+// rolloutTest runs a test with an engine and the contexts v1 and v2 on clusters c1 to cN.
 func rolloutTest(t *testing.T, n int, f func(s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,8 +106,8 @@ func rolloutTest(t *testing.T, n int, f func(s *scene)) {
 	})
 }
 
-// TestRolloutOrder: groups come one after the other, within their concurrency, and the clusters in no group
-// last. A cluster is done when its resources are ready.
+// TestRolloutOrder: groups begin one after another, each within its concurrency. The clusters in no
+// group are last. A cluster is done when its resources are ready.
 func TestRolloutOrder(t *testing.T) {
 	rolloutTest(t, 6, func(s *scene) {
 		s.unready("c1", "c2", "c3", "c4", "c5", "c6")
@@ -135,7 +136,8 @@ func TestRolloutOrder(t *testing.T) {
 	})
 }
 
-// TestRolloutUntilDeployed: a rollout can go on as soon as resources are applied.
+// TestRolloutUntilDeployed: a rollout with Until Deployed continues as soon as resources are
+// applied.
 func TestRolloutUntilDeployed(t *testing.T) {
 	rolloutTest(t, 3, func(s *scene) {
 		s.unready("c1", "c2", "c3")
@@ -144,8 +146,9 @@ func TestRolloutUntilDeployed(t *testing.T) {
 	})
 }
 
-// TestRolloutDeadline: a cluster that is not ready in time has failed, and the error names what it waited for.
-// The deadline counts from when the cluster began, also for engines that take over.
+// TestRolloutDeadline: a cluster that is not ready before the deadline fails. The error names the
+// object that is not ready. The deadline counts from the begin of the cluster, also for engines
+// that take over.
 func TestRolloutDeadline(t *testing.T) {
 	rolloutTest(t, 3, func(s *scene) {
 		s.unready("c2")
@@ -187,16 +190,16 @@ func TestRolloutDeadlineOfDeadCluster(t *testing.T) {
 	}
 }
 
-// TestRolloutMinSuccessTime: resources must be ready for some time without a break.
+// TestRolloutMinSuccessTime: resources must stay ready for MinSuccessTime without interruption.
 func TestRolloutMinSuccessTime(t *testing.T) {
 	rolloutTest(t, 2, func(s *scene) {
 		s.unready("c1")
 		ref := s.ref(s.engine.Instantiate(s.t.Context(), "v1", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", MinSuccessTime: time.Minute})))
-		s.becomes(false, "c1") // it is applied meanwhile
+		s.becomes(false, "c1") // x is applied meanwhile
 		s.becomes(true, "c1")
 		time.Sleep(40 * time.Second)
 		s.becomes(false, "c1")
-		s.becomes(true, "c1") // 10 s
+		s.becomes(true, "c1") // sleeps for 10 s
 		time.Sleep(49 * time.Second)
 		s.expect(2, "1,")
 		time.Sleep(2 * time.Second)
@@ -205,7 +208,8 @@ func TestRolloutMinSuccessTime(t *testing.T) {
 	})
 }
 
-// TestRolloutMaxFailures: when more clusters fail than may, no further one begins. What has begun goes on.
+// TestRolloutMaxFailures: after more failures than MaxFailures, no other cluster begins. Clusters
+// in progress continue.
 func TestRolloutMaxFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		rollout rsync.Rollout
@@ -236,7 +240,8 @@ func TestRolloutMaxFailures(t *testing.T) {
 	}
 }
 
-// TestRolloutApproval: gates hold a rollout until they are opened, in any order.
+// TestRolloutApproval: a rollout waits at a gate until the gate is approved. Approvals are accepted
+// in any order.
 func TestRolloutApproval(t *testing.T) {
 	rolloutTest(t, 3, func(s *scene) {
 		s.done(s.engine.Instantiate(s.t.Context(), "v1"))
@@ -259,7 +264,7 @@ func TestRolloutApproval(t *testing.T) {
 		s.expect(3, "2,1,1")
 		s.waits(ref, `for an approval after group "a"`)
 		approve("a", rsync.AfterGroup)
-		approve("a", rsync.AfterGroup) // once more
+		approve("a", rsync.AfterGroup) // again
 		s.expect(3, "2,2,1")
 		s.waits(ref, `after group "b"`)
 		time.Sleep(59 * time.Second)
@@ -273,7 +278,7 @@ func TestRolloutApproval(t *testing.T) {
 		s.state("v1", rsync.Updated)
 		before, err := s.engine.Status(s.t.Context(), "v2")
 		s.must(err)
-		approve("a", rsync.BeforeGroup) // a call whose answer was lost is repeated
+		approve("a", rsync.BeforeGroup) // a repeated call, as after a lost answer
 		s.must(s.engine.Resume(s.t.Context(), ref))
 		after, err := s.engine.Status(s.t.Context(), "v2")
 		s.must(err)
@@ -286,7 +291,7 @@ func TestRolloutApproval(t *testing.T) {
 	})
 }
 
-// TestRolloutPause: a paused rollout begins with no cluster until it is resumed.
+// TestRolloutPause: a paused rollout begins no cluster until it is resumed.
 func TestRolloutPause(t *testing.T) {
 	rolloutTest(t, 3, func(s *scene) {
 		s.unready("c1", "c2", "c3")
@@ -314,8 +319,8 @@ func TestRolloutPause(t *testing.T) {
 	})
 }
 
-// TestRolloutAbort: an aborted rollout ends, also where clusters wait or an approval is missing, and can be
-// rolled back.
+// TestRolloutAbort: an Abort ends a rollout that waits for a cluster. The context can then be
+// terminated.
 func TestRolloutAbort(t *testing.T) {
 	rolloutTest(t, 3, func(s *scene) {
 		s.unready("c1")
@@ -368,14 +373,15 @@ func (s *scene) notRolledBack(ref rsync.EventRef) {
 	}
 }
 
-// rollback returns the event that a rollout has queued because it failed.
+// rollback returns the event that a failed rollout has queued to roll itself back, or nil.
 func (s *scene) rollback(ref rsync.EventRef) *rsync.EventRef {
 	status, err := s.engine.Status(s.t.Context(), ref.AppContextID)
 	s.must(err)
 	return status.Element(ref.Seq).Rollback
 }
 
-// TestRollbackOnFailure: a rollout that fails is rolled back where that is asked for and there is a way back.
+// TestRollbackOnFailure: a failed rollout with RollbackOnFailure is rolled back, if a rollback is
+// possible.
 func TestRollbackOnFailure(t *testing.T) {
 	back := rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", RollbackOnFailure: true, ProgressDeadline: time.Minute})
 	t.Run("of an update", func(t *testing.T) {
@@ -430,7 +436,7 @@ func TestRollbackOnFailure(t *testing.T) {
 	})
 }
 
-// TestRolloutDependencies: apps on one cluster wait for each other within a rollout.
+// TestRolloutDependencies: within a rollout, an app waits for its dependency on the same cluster.
 func TestRolloutDependencies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -444,7 +450,7 @@ func TestRolloutDependencies(t *testing.T) {
 	})
 }
 
-// TestRolloutSkipsWhatStays: clusters where an update changes nothing take no turn.
+// TestRolloutSkipsWhatStays: a rollout skips the clusters on which the update changes nothing.
 func TestRolloutSkipsWhatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -465,8 +471,8 @@ func TestRolloutSkipsWhatStays(t *testing.T) {
 	})
 }
 
-// TestRolloutStatusAfterLaterEvents: the status of a rollout stays when later events have run, also its own way
-// back.
+// TestRolloutStatusAfterLaterEvents: later events do not change the status of a rollout, including
+// the rollback of that rollout.
 func TestRolloutStatusAfterLaterEvents(t *testing.T) {
 	rolloutTest(t, 3, func(s *scene) {
 		failing(s.clusters.Cluster("edge", "c2"), fake.Apply)
@@ -481,7 +487,7 @@ func TestRolloutStatusAfterLaterEvents(t *testing.T) {
 	})
 }
 
-// TestRolloutIsForgotten: a rollout is kept as long as its event.
+// TestRolloutIsForgotten: a rollout is deleted from the store together with its event.
 func TestRolloutIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{HistoryLimit: 2})

@@ -16,8 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// watched follows a rollout by what is stored, and demands after each change that no more clusters are in
-// progress than may be, that groups come in order, and that none begins past the failures that may be.
+// watched follows the stored statuses of a rollout. When a cluster begins, it checks the clusters
+// in progress, the order of the groups and the failures against the limits.
 type watched struct {
 	t        *testing.T
 	spec     rsync.Rollout
@@ -28,8 +28,9 @@ type watched struct {
 	mu       sync.Mutex
 }
 
-// follow returns what waits until the watch has ended. It returns when the watch has begun: what a watch
-// begins with is in the order of its keys, and does not show which cluster failed before another began.
+// follow starts a watch, and returns a function that waits for its end. It returns after the watch
+// has begun: the first items of a watch are in the order of their keys. They do not show which
+// cluster failed before another cluster began.
 func (w *watched) follow(ctx context.Context, e *rsync.Engine, ref rsync.EventRef) func() {
 	w.seq, w.statuses = ref.Seq, map[appcontext.ClusterID]map[string]rsync.ClusterStatus{}
 	for _, c := range w.clusters {
@@ -58,7 +59,8 @@ func (w *watched) follow(ctx context.Context, e *rsync.Engine, ref rsync.EventRe
 	return func() { <-done }
 }
 
-// saw takes in a status. Those of one transaction come one after the other, ends before begins.
+// saw records a status. The statuses of one transaction arrive one after another, ends before
+// begins.
 func (w *watched) saw(s rsync.ClusterStatus) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,8 +71,8 @@ func (w *watched) saw(s rsync.ClusterStatus) {
 	}
 }
 
-// progress returns whether an app on a cluster has begun, whether all have ended, and whether one has
-// failed then.
+// progress reports whether an app on a cluster has begun, whether all apps have ended, and whether
+// they ended with a failure.
 func (w *watched) progress(c appcontext.ClusterID) (begun, ended, failed bool) {
 	final := 0
 	for _, s := range w.statuses[c] {
@@ -117,7 +119,7 @@ func (w *watched) begins(cluster appcontext.ClusterID) {
 	}
 }
 
-// groups has the clusters in no group as the last one.
+// groups returns the groups of the rollout. The last group has the clusters in no group.
 func (w *watched) groups() []rsync.RolloutGroup {
 	out := slices.Clone(w.spec.Groups)
 	rest := slices.DeleteFunc(slices.Clone(w.clusters), func(c appcontext.ClusterID) bool {

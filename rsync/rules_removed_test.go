@@ -13,7 +13,8 @@ import (
 
 var oneRule = flag.String("rsync.rule", "", "a part of the names of the rules that TestRemovedRules removes")
 
-// TestRemovedRules builds this package without one rule after the other, and demands that its test fails.
+// TestRemovedRules builds this package without one rule after another, and checks that the test of
+// the rule fails.
 //
 //	go test ./rsync -tags spokewire_rules -run TestRemovedRules -v -timeout 0
 func TestRemovedRules(t *testing.T) {

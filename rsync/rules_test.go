@@ -11,10 +11,10 @@ import (
 
 type edits = []ruletest.Edit
 
-// none is a condition that is always true, in place of one that is removed.
+// none is a condition that is always true. It replaces a removed condition.
 const none = `store.Absent("/none/")`
 
-// rules are what the engine promises and the conditions of its transactions (doc_durable.go).
+// rules lists the promises of the engine and the conditions of its transactions (doc_durable.go).
 var rules = []ruletest.Rule{
 	// Queueing.
 	{Name: "an event and the active record are one transaction", Test: "TestQueuedWithRecord", Edits: edits{
@@ -313,7 +313,8 @@ var rules = []ruletest.Rule{
 		{"contexts.go", "store.Absent(activeKey(id))}", none + "}"}}},
 }
 
-// TestRulesAreFound: who changes a line that is a rule tells the list of rules where it is now.
+// TestRulesAreFound: each rule still matches the source. After a change to such a line, update the
+// rule.
 func TestRulesAreFound(t *testing.T) {
 	for _, r := range rules {
 		r.Without(t, ".")

@@ -20,7 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// TestBlackHole: one of ten clusters swallows all calls; the other nine finish in the time that they take without it.
+// TestBlackHole: one of ten clusters answers no calls. The other nine clusters need about the same
+// time as without it.
 func TestBlackHole(t *testing.T) {
 	const contexts, clusters = 40, 10
 	run := func(t *testing.T, hole bool) (took time.Duration) {
@@ -61,8 +62,7 @@ func TestBlackHole(t *testing.T) {
 	}
 }
 
-// TestStopLatency measures, over many runs at random moments, how long Stop and Terminate take until the event has ended, and
-// that an idle engine writes and reads nothing.
+// TestStopLatency: in 99 % of the runs, Stop and Terminate end a waiting event within 50 ms.
 func TestStopLatency(t *testing.T) {
 	for name, act := range map[string]func(s *scene, id string){
 		"stop": func(s *scene, id string) {
@@ -101,7 +101,8 @@ func TestStopLatency(t *testing.T) {
 	}
 }
 
-// TestIdle: nothing but the lease is asked of the store while nothing happens, also while a cluster is waited for.
+// TestIdle: while an engine waits for a cluster, it only renews its lease. It makes no other calls
+// to the store.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -122,8 +123,9 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestTransactionsPerEvent: the number of transactions does not grow with that of resources, nor with that of retries; nor does that
-// of all calls to the store. What users wait with is not counted.
+// TestTransactionsPerEvent: the number of transactions does not grow with resources or retries. The
+// number of all calls to the store does not grow with resources. Calls by waiting users are not
+// counted.
 func TestTransactionsPerEvent(t *testing.T) {
 	count := func(t *testing.T, resources, clusters int, trouble bool) (txns, calls int) {
 		synctest.Test(t, func(t *testing.T) {
@@ -184,8 +186,8 @@ func TestTransactionsPerEvent(t *testing.T) {
 	t.Logf("transactions: 1 resource %d, 100 resources %d, on 10 clusters %d, on 1000 %d, on 10 with an hour of retries %d", one, hundred, ten, thousand, hour)
 }
 
-// TestDeadCluster: a thousand contexts wait for one cluster. There is at most one probe a second in all, and all are done
-// within a second of its recovery.
+// TestDeadCluster: a thousand contexts wait for one cluster. The cluster receives at most one probe
+// per second in total. All events end within a second after it recovers.
 func TestDeadCluster(t *testing.T) {
 	const contexts = 1000
 	for _, mode := range []fake.Mode{fake.Unreachable, fake.BlackHole} {
@@ -225,8 +227,9 @@ func TestDeadCluster(t *testing.T) {
 	}
 }
 
-// TestUpdatesLeadToTheUpdate: random contexts with moves, renames and changes, and a random walk of updates and rollbacks among
-// them: what is on the clusters is exactly what the last one has, and nothing of it was ever deleted meanwhile.
+// TestUpdatesLeadToTheUpdate: random contexts have moves, renames and changes, and a random walk of
+// updates leads through them. After each update the clusters have exactly the objects of the new
+// context. No update deletes one of these objects.
 func TestUpdatesLeadToTheUpdate(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -272,7 +275,7 @@ func TestUpdatesLeadToTheUpdate(t *testing.T) {
 	})
 }
 
-// drawText makes the text of a context and what it puts on each cluster.
+// drawText returns a random text of a context, and the objects of that context on each cluster.
 func drawText(t *rapid.T) (string, map[string]string) {
 	apps := map[string][]string{}
 	want := map[string]string{}
@@ -296,7 +299,7 @@ func drawText(t *rapid.T) (string, map[string]string) {
 	return text, want
 }
 
-// TestWatchResumes: a watch that goes on where another one ended sees each change once.
+// TestWatchResumes: a watch that continues after another watch returns each change once.
 func TestWatchResumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -315,7 +318,7 @@ func TestWatchResumes(t *testing.T) {
 						t.Fatal(err)
 					}
 					if breakEach && c.Revision >= from {
-						from = c.Revision // again, with those that happened together
+						from = c.Revision // again, including the changes of the same revision
 					}
 					switch {
 					case c.Element != nil:

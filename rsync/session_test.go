@@ -19,7 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// TestHealthyFailsWhileWritesAreRefused: the store refuses puts, but accepts deletions, reads and leases.
+// TestHealthyFailsWhileWritesAreRefused: Healthy returns an error while the store refuses puts,
+// even if it accepts deletions, reads and leases.
 func TestHealthyFailsWhileWritesAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refusing atomic.Bool
@@ -90,8 +91,8 @@ func TestHealthyFailsWhileWritesAreRefused(t *testing.T) {
 	})
 }
 
-// TestHealthyIgnoresErrorsOfOneRequest: one failed write, a request that is too large, a conflict and an ended context
-// do not make an engine unhealthy.
+// TestHealthyIgnoresErrorsOfOneRequest: an engine stays healthy after one failed write, a request
+// that is too large, a conflict or an ended context.
 func TestHealthyIgnoresErrorsOfOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refusing atomic.Bool
@@ -143,7 +144,7 @@ func TestHealthyIgnoresErrorsOfOneRequest(t *testing.T) {
 			return err
 		})
 		healthy("an ended context", 0, func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, 15*time.Millisecond) // within the transaction, which follows one read
+			ctx, cancel := context.WithTimeout(ctx, 15*time.Millisecond) // ends in the transaction, after one read
 			defer cancel()
 			_, err := s.engine.Instantiate(ctx, "a")
 			return err
@@ -151,7 +152,7 @@ func TestHealthyIgnoresErrorsOfOneRequest(t *testing.T) {
 	})
 }
 
-// refuser is a store that returns an error for each transaction while it has one.
+// refuser is a store that returns err for each transaction, unless err is nil.
 type refuser struct {
 	store.Store
 	err atomic.Pointer[store.SizeError]

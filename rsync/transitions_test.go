@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// seedRows is the table of the source document, as its text has it.
+// seedRows is the table of the source document, in the spelling of the document.
 var seedRows = []struct{ event, from, desired, current, failed string }{
 	{"Instantiate", "Created, Terminated, TerminationFailed, Instantiated, Instantiating, InstantiationFailed, Update, Updating, UpdateFailed", "Instantiated", "Instantiating", "InstantiateFailed"},
 	{"Terminate", "Terminating, TerminationFailed, Instantiated, Instantiating, InstantiationFailed, Updated, Updating, UpdateFailed", "Terminated", "Terminating", "TerminationFailed"},
@@ -24,7 +24,8 @@ var seedRows = []struct{ event, from, desired, current, failed string }{
 	{"UpdateDelete", "Instantiated", "Instantiated", "Instantiating", "InstantiateFailed"},
 }
 
-// TestTransitionsSeed: the seed's table is the document's, and in the default one each event begins in all of its starting states.
+// TestTransitionsSeed: TransitionsSeed equals the table of the document. In TransitionsDefault each
+// event can also begin in all states of that table.
 func TestTransitionsSeed(t *testing.T) {
 	for i, row := range seedRows {
 		got := rsync.TransitionsSeed[i]
@@ -58,7 +59,8 @@ func TestTransitionsSeed(t *testing.T) {
 	}
 }
 
-// TestStateMachine walks through every pair of a state and an event, of both tables, with the event done and failed.
+// TestStateMachine checks each pair of a state and an event, in both tables, with events that
+// succeed and events that fail.
 func TestStateMachine(t *testing.T) {
 	for name, table := range map[string]rsync.Transitions{"seed": rsync.TransitionsSeed, "default": rsync.TransitionsDefault} {
 		for _, state := range rsync.States() {
@@ -76,7 +78,7 @@ func TestStateMachine(t *testing.T) {
 func walk(t *testing.T, table rsync.Transitions, state rsync.State, event rsync.EventType, mode fake.Mode) {
 	memory := memstore.New(memstore.Options{})
 	s := newScene(t, memory, rsync.Options{Transitions: table})
-	// The context that has the event in its queue is a; the other one of an update is b.
+	// Context a has the event in its queue. Context b is the other context of an update.
 	s.create("a", "web@c1 x=1 gone=1")
 	s.create("b", "web@c1 x=2 new=1")
 	force(t, memory, "a", state)
@@ -138,7 +140,7 @@ func force(t *testing.T, memory *memstore.Store, id string, state rsync.State) {
 	}
 }
 
-// enqueueDelete queues the event that only the engine queues.
+// enqueueDelete queues an UpdateDelete, which only engines queue.
 func enqueueDelete(t *testing.T, memory *memstore.Store, id, other string) rsync.EventRef {
 	t.Helper()
 	return enqueueOwn(t, memory, id, fmt.Sprintf(`{"seq":1,"event":"UpdateDelete","uCID":%q,"status":"Pending","queued":"2000-01-01T00:00:00Z"}`, other))
@@ -167,7 +169,8 @@ func enqueueOwn(t *testing.T, memory *memstore.Store, id, element string) rsync.
 	return rsync.EventRef{AppContextID: id, Seq: 1}
 }
 
-// TestSeedIsTransposed: with the results of the document's table neither a second update nor a rollback can begin.
+// TestSeedIsTransposed: with the table of the document, neither a second update nor a rollback can
+// begin.
 func TestSeedIsTransposed(t *testing.T) {
 	for name, test := range map[string]struct {
 		table rsync.Transitions

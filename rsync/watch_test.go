@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// cutting is a store whose watches break off after some messages.
+// cutting is a store with watches that break after some messages.
 type cutting struct {
 	store.Store
 	after int
@@ -59,7 +59,8 @@ func describe(c rsync.Change) string {
 	return fmt.Sprintf("%d: %s", c.Revision, c.State)
 }
 
-// TestWatchIsCut: one who watches again from after the last change, each time that a watch breaks off, is told of each change once.
+// TestWatchIsCut: a user that continues each broken watch after the last change receives each
+// change once.
 func TestWatchIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -105,7 +106,8 @@ func TestWatchIsCut(t *testing.T) {
 	})
 }
 
-// TestWatchIsTooLate: a revision that the store no longer has is ErrCompacted; a watch from 0 then begins with what there is.
+// TestWatchIsTooLate: a watch from a revision that the store no longer has returns ErrCompacted. A
+// watch from 0 then begins with the current state.
 func TestWatchIsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := memstore.New(memstore.Options{})

@@ -22,7 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// drawWaves makes the text of an app with objects in waves. Each object has one of two values.
+// drawWaves returns the text of an app with objects in waves. Each object has one of two values.
 func drawWaves(t *rapid.T) string {
 	text := "web@c1"
 	for _, name := range []string{"t", "u", "v", "w", "x", "y"} {
@@ -34,18 +34,18 @@ func drawWaves(t *rapid.T) string {
 	return text
 }
 
-// waveWatch checks each call of the one cluster against the waves of the event under way.
+// waveWatch checks each call of the cluster against the waves of the event in progress.
 type waveWatch struct {
 	t       *testing.T
 	cluster *fake.Cluster
-	applies map[appcontext.Object]int // the waves of what the event applies
-	stays   map[appcontext.Object]int // what stays as it is, in waves of which the event applies something
-	deletes map[appcontext.Object]int // what the event deletes
+	applies map[appcontext.Object]int // waves of the objects that the event applies
+	stays   map[appcontext.Object]int // waves of the unchanged objects, if the event applies other objects of the wave
+	deletes map[appcontext.Object]int // waves of the objects that the event deletes
 	applied map[appcontext.Object]bool
 	ready   map[appcontext.Object]bool
 }
 
-// begin prepares for an event that leads from one context to another one; either may be nil.
+// begin prepares for an event from one context to another context. Either context may be nil.
 func (w *waveWatch) begin(from, to *appcontext.AppContext) {
 	w.applies, w.stays, w.deletes = map[appcontext.Object]int{}, map[appcontext.Object]int{},
 		map[appcontext.Object]int{}
@@ -108,8 +108,8 @@ func (w *waveWatch) check(verb fake.Verb, batch connector.Batch) error {
 	return nil
 }
 
-// finish lets the event go on, one object after the other, in the order of picks, and waits for its
-// end.
+// finish makes one object after another ready, in the order of picks, and waits for the end of the
+// event.
 func (w *waveWatch) finish(s *scene, ref rsync.EventRef, picks []int) {
 	for round := range 40 {
 		time.Sleep(time.Minute)
@@ -130,9 +130,9 @@ func (w *waveWatch) finish(s *scene, ref rsync.EventRef, picks []int) {
 	s.done(ref, nil)
 }
 
-// TestWavesModel: in random apps with waves, and an update to another one, nothing of a wave is
-// applied before what the event applies of lower waves is ready, nothing is deleted before higher
-// waves are gone, and each event leads to what its context has.
+// TestWavesModel: random apps with waves are instantiated and updated. No object is applied before
+// the lower waves with changes are ready. No object is deleted before the higher waves are deleted.
+// After each event the cluster has the objects of its context.
 func TestWavesModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -168,7 +168,7 @@ func TestWavesModel(t *testing.T) {
 	})
 }
 
-// plain returns what a text of drawWaves puts on a cluster.
+// plain returns the objects of a text from drawWaves, without their waves.
 func plain(text string) string {
 	var out []string
 	for _, field := range strings.Fields(text)[1:] {
@@ -178,8 +178,8 @@ func plain(text string) string {
 	return strings.Join(out, " ")
 }
 
-// playWaves is a story with waves and delete policies. It returns what happened, as story.play
-// does.
+// playWaves plays a story with waves and delete policies. Like story.play, it returns the states
+// and the objects.
 func (s *story) playWaves() told {
 	t := s.t
 	for id, text := range map[string]string{
@@ -220,7 +220,7 @@ func (s *story) playWaves() told {
 }
 
 // TestCrashAtEveryWriteOfWaves crashes an engine before and after each write of an app with waves
-// and delete policies. What happens is what happens without.
+// and delete policies. The states and objects are the same as without a crash.
 func TestCrashAtEveryWriteOfWaves(t *testing.T) {
 	t.Parallel()
 	var want told
@@ -255,8 +255,8 @@ func TestCrashAtEveryWriteOfWaves(t *testing.T) {
 	}
 }
 
-// TestCrashWhileHooksAreAwaited crashes engines at each stage of hooks and waves in which nothing
-// is written: the next engine repeats the phases, and comes to the same.
+// TestCrashWhileHooksAreAwaited ends an engine at each call of an app with hooks and waves, also
+// while it writes nothing. The next engine repeats the phases, with the same result.
 func TestCrashWhileHooksAreAwaited(t *testing.T) {
 	const text = "web@c1 pre-install+before-hook-creation+hook-succeeded!p=1 x=1 1/y=1"
 	for calls := 1; calls <= 12; calls++ {

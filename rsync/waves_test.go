@@ -15,7 +15,7 @@ import (
 
 func always(appcontext.Object) bool { return true }
 
-// TestWaves: the calls of an Instantiate and a Terminate, wave by wave.
+// TestWaves: an Instantiate and a Terminate make the expected calls, wave by wave.
 func TestWaves(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text, up, down string
@@ -54,8 +54,8 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// TestWavesAreAwaited: each wave and each weight of a hook begins when all of the one before are
-// ready, or gone.
+// TestWavesAreAwaited: a wave, or a weight of hooks, begins after all objects of the previous one
+// are ready, or deleted.
 func TestWavesAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -76,7 +76,7 @@ func TestWavesAreAwaited(t *testing.T) {
 		step("Apply p, Apply q, Apply x1, Apply x2", object("ConfigMap", "x2"))
 		step("Apply p, Apply q, Apply x1, Apply x2", object("ConfigMap", "x1"))
 		step("Apply p, Apply q, Apply x1, Apply x2, Apply y", object("ConfigMap", "y"))
-		s.done(ref, nil) // the last wave is not awaited, and db needs it applied only
+		s.done(ref, nil) // the last wave is not awaited: db only needs it to be applied
 		if got, want := s.verbs("c1"), "Apply p, Apply q, Apply x1, Apply x2, Apply y, Apply z, Apply d"; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
@@ -97,8 +97,8 @@ func TestWavesAreAwaited(t *testing.T) {
 	})
 }
 
-// TestWaitForWaveIsShown: the status names the object for which the next wave waits, an object that
-// fails fails the app, and Terminate ends the wait and leaves nothing.
+// TestWaitForWaveIsShown: the status names the object for which the next wave waits. An object that
+// fails also fails the app. A Terminate ends the wait and deletes all objects.
 func TestWaitForWaveIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -128,13 +128,13 @@ func TestWaitForWaveIsShown(t *testing.T) {
 	})
 }
 
-// TestWavesOfUpdate: an update applies what has changed, in waves. A wave that has nothing to apply
-// is not awaited.
+// TestWavesOfUpdate: an update applies the changed objects in waves. A wave without changes is not
+// awaited.
 func TestWavesOfUpdate(t *testing.T) {
 	const before = "web@c1 x=1 u=1 1/y=1 2/z=1"
 	for name, tt := range map[string]struct {
 		after, unready string
-		waits, ready   string // the calls while that object is not ready, and after
+		waits, ready   string // the calls before unready is ready, and in the end
 	}{
 		"one wave":                  {"web@c1 x=1 u=1 1/y=2 2/z=1", "x", "Apply y", "Apply y"},
 		"the first and last":        {"web@c1 x=2 u=1 1/y=1 2/z=2", "x", "Apply x", "Apply x, Apply z"},
@@ -170,7 +170,7 @@ func TestWavesOfUpdate(t *testing.T) {
 	}
 }
 
-// TestWavesAfterFailure: the update after one that failed applies everything, in waves.
+// TestWavesAfterFailure: the update after a failed update applies all objects, in waves.
 func TestWavesAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
@@ -194,8 +194,8 @@ func TestWavesAfterFailure(t *testing.T) {
 	})
 }
 
-// TestDiffOfDeletePolicies: a difference shows what delete policies do to hooks, and only what
-// changes of waves.
+// TestDiffOfDeletePolicies: a difference shows the effect of delete policies on hooks, and only the
+// changed objects of waves.
 func TestDiffOfDeletePolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})

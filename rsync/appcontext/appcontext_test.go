@@ -23,7 +23,7 @@ func manifest(kind, name string) []byte {
 	return fmt.Appendf(nil, "apiVersion: v1\nkind: %s\nmetadata:\n  name: %q\n", kind, name)
 }
 
-// vector is a context as EMCO keeps it.
+// vector returns the keys and values of a context as EMCO stores them.
 func vector(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/emco-appcontext.json")
@@ -68,7 +68,7 @@ func TestVector(t *testing.T) {
 	}
 }
 
-// TestUnknownKeys: what is not understood is written again as it was.
+// TestUnknownKeys: Encode writes keys that Decode does not recognize again, unchanged.
 func TestUnknownKeys(t *testing.T) {
 	keys := vector(t)
 	root := "/context/4207052301187134513/"
@@ -89,7 +89,8 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
-// TestHookLayout reads and writes hooks as EMCO keeps them: in an instruction of their own, and not in the order.
+// TestHookLayout reads and writes hooks as EMCO stores them: in a separate instruction, and not in
+// the order.
 func TestHookLayout(t *testing.T) {
 	keys := vector(t)
 	cluster := "/context/4207052301187134513/app/web/cluster/edge+cluster1/"
@@ -103,7 +104,7 @@ func TestHookLayout(t *testing.T) {
 	}
 	const known = `"{\"resdependency\":{\"crd-install\":[\"crontabs+CustomResourceDefinition\"],\"pre-install\":[\"migrate+Job\",\"check+Job\"]}}"`
 	keys[cluster+"resource/instruction/dependency/"] = known
-	keys[cluster+"meta/grp/"] = `"1"` // the group of a cluster, which the engine does not need
+	keys[cluster+"meta/grp/"] = `"1"` // the group of a cluster; the engine does not need it
 	layout, err := appcontext.Decode("4207052301187134513", keys)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +124,7 @@ func TestHookLayout(t *testing.T) {
 	if diff := cmp.Diff(keys, again); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	layout.Extra = nil // what is written without its help
+	layout.Extra = nil // Encode must then write the instruction itself
 	if again, err = appcontext.Encode(layout); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestNotRepresentable(t *testing.T) {
 	}
 }
 
-// TestBadInput: each fault is found, with all others, and says where it is.
+// TestBadInput: Build reports each problem with its place, and all other problems.
 func TestBadInput(t *testing.T) {
 	x := manifest("ConfigMap", "x")
 	for name, test := range map[string]struct {
@@ -247,7 +248,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// draw makes a valid context.
+// draw returns a random valid context.
 func draw(t *rapid.T, id string) *appcontext.AppContext {
 	b := appcontext.NewBuilder(id)
 	taken := map[string]bool{}
@@ -280,8 +281,9 @@ func draw(t *rapid.T, id string) *appcontext.AppContext {
 	return out
 }
 
-// TestLayoutRoundTrip: any context is the same after Encode and Decode, but for the order of clusters, which EMCO does not
-// keep, and that of hooks among other resources, which has no meaning; and so are its keys.
+// TestLayoutRoundTrip: Encode and Decode preserve any context and its keys. There are two
+// exceptions: EMCO does not store the order of clusters, and the order of hooks among other
+// resources has no meaning.
 func TestLayoutRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := draw(t, "id")
@@ -315,7 +317,8 @@ func TestLayoutRoundTrip(t *testing.T) {
 	})
 }
 
-// TestDiff: applying what is new and changed, and deleting what is gone, leads from any context to any other.
+// TestDiff: any context becomes any other by applying the new and changed objects and deleting the
+// removed objects.
 func TestDiff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := draw(t, "from"), draw(t, "to")
@@ -371,7 +374,8 @@ func FuzzParseObject(f *testing.F) {
 	})
 }
 
-// TestNil: where there is no context, Encode says so, and Diff takes it for one without apps.
+// TestNil: without a context, Encode returns an error, and Diff treats it as a context without
+// apps.
 func TestNil(t *testing.T) {
 	for name, layout := range map[string]*appcontext.Layout{"no layout": nil, "no context": {Status: "Created"}} {
 		if keys, err := appcontext.Encode(layout); !appcontext.Has(err, appcontext.NotRepresentable) || keys != nil {

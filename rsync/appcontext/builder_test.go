@@ -14,7 +14,8 @@ import (
 
 var configMap = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"x","name":"a"}}`)
 
-// TestBuildTwice: a builder can go on after Build, and what was built stays as it was.
+// TestBuildTwice: a builder can be used after Build, and later calls do not change the built
+// context.
 func TestBuildTwice(t *testing.T) {
 	b := appcontext.NewBuilder("shop.1")
 	b.App("web").Resource("aws", "c1", configMap).Cluster("aws", "c2")
@@ -38,7 +39,7 @@ func TestBuildTwice(t *testing.T) {
 	}
 }
 
-// text is all of a context.
+// text returns a context as JSON.
 func text(t *testing.T, c *appcontext.AppContext) string {
 	t.Helper()
 	data, err := json.Marshal(c)
@@ -48,7 +49,8 @@ func text(t *testing.T, c *appcontext.AppContext) string {
 	return string(data)
 }
 
-// BenchmarkBuilder puts an app on many clusters; the time for each cluster should not depend on how many there are.
+// BenchmarkBuilder adds an app to many clusters. The time for each cluster should not depend on the
+// number of clusters.
 func BenchmarkBuilder(b *testing.B) {
 	for _, clusters := range []int{100, 10000} {
 		names := make([]string, clusters)

@@ -21,8 +21,8 @@ func problemsOf(err error) []*appcontext.Problem {
 	return nil
 }
 
-// TestHooksThatAreRefused: a hook that never ends and delete policies that contradict are refused,
-// with the field and the reason.
+// TestHooksThatAreRefused: Build rejects a hook that never ends and contradictory delete policies.
+// The error has the field and the reason.
 func TestHooksThatAreRefused(t *testing.T) {
 	job := func(spec string) string {
 		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: " + spec
@@ -96,8 +96,8 @@ func TestHooksThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestWavesInUpdates: an object that changes its wave or its delete policies stays the same on the
-// cluster.
+// TestWavesInUpdates: a new wave or new delete policies do not count as a change of the object.
+// EMCO's keys cannot represent waves and delete policies.
 func TestWavesInUpdates(t *testing.T) {
 	build := func(r appcontext.Resource) *appcontext.AppContext {
 		r.Manifest = manifest("Job", "x")

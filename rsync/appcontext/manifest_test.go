@@ -9,7 +9,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// TestOneDocument: what a parser of one document would pass over in silence is refused.
+// TestOneDocument: ParseObject rejects input that a parser of a single document would silently
+// ignore.
 func TestOneDocument(t *testing.T) {
 	const a, b = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n", "apiVersion: v1\nkind: B\nmetadata: {name: b}\n"
 	const jsonA = `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`

@@ -21,8 +21,8 @@ func swap(from, to string) appcontext.Override {
 
 var overridden = appcontext.Object{Kind: "ConfigMap", Name: "a"}
 
-// TestOverride: an override changes one object on one cluster, in order with others, and no context
-// that was built before.
+// TestOverride: overrides change one object on one cluster, in the order in which they were added.
+// Contexts that were built before do not change.
 func TestOverride(t *testing.T) {
 	b := appcontext.NewBuilder("id")
 	text := append(manifest("ConfigMap", "a"), "data: one\n"...)
@@ -130,7 +130,7 @@ func TestOverridesThatDoNotApply(t *testing.T) {
 	}
 }
 
-// TestOverrideIsValidated: what an override makes is checked as if it had been added.
+// TestOverrideIsValidated: Build validates the result of an override like an added manifest.
 func TestOverrideIsValidated(t *testing.T) {
 	job := []byte("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {suspend: false}\n")
 	b := appcontext.NewBuilder("id")

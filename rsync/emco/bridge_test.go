@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// TestStatuses: EMCO reads the status of the context, its clusters and its resources through the
+// TestStatuses: EMCO reads the status of the context, its clusters and its resources throughout the
 // life of a context.
 func TestStatuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// TestStatusesOfUpdate: after an update EMCO reads the statuses of resources from the first
-// context, as it says in statusappctxid.
+// TestStatusesOfUpdate: after an update, EMCO reads the statuses of resources from the first
+// context, as statusappctxid requires.
 func TestStatusesOfUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil)
@@ -88,7 +88,7 @@ func TestStatusesOfUpdate(t *testing.T) {
 		settle()
 		s.readsFrom("7", "7", "Terminated; old@c1 Available o=Deleted; "+
 			"web@c1 Available a=Deleted b=Deleted n=Deleted; web@c2 Available a=Deleted")
-		// What was added to the first context for the statuses of the other is not part of it.
+		// Import ignores keys in the first context that exist only for the statuses of the other.
 		c, err := s.bridge.Import(t.Context(), "7")
 		if err != nil || len(c.Apps) != 2 || len(c.App("web").Clusters) != 1 || len(c.App("web").Clusters[0].Resources) != 2 {
 			t.Errorf("%+v, %v", c, err)
@@ -112,8 +112,8 @@ func (c *counting) Range(ctx context.Context, prefix string) (store.RangeResult,
 	return c.Store.Range(ctx, prefix)
 }
 
-// TestWritesDoNotGrow: the number of writes depends neither on the number of resources nor on that
-// of retries, and a context that does not change causes none.
+// TestWritesDoNotGrow: the number of writes does not depend on the number of resources or retries.
+// An unchanged context causes no writes.
 func TestWritesDoNotGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var count *counting
@@ -156,8 +156,8 @@ func TestWritesDoNotGrow(t *testing.T) {
 	})
 }
 
-// TestCrashAtEveryWriteOfStatuses: a bridge crashes before and after each of its writes, or they
-// fail, and another one goes on.
+// TestCrashAtEveryWriteOfStatuses: a bridge crashes before or after each of its writes, or the
+// write fails. Another bridge then continues.
 func TestCrashAtEveryWriteOfStatuses(t *testing.T) {
 	for _, v := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore, storetest.FailAfter} {
 		for n, last := 1, 2; n <= last; n++ {
@@ -192,8 +192,7 @@ func TestCrashAtEveryWriteOfStatuses(t *testing.T) {
 	}
 }
 
-// TestTwoBridges: a bridge with slow keys does not write what is older than what another one has
-// written.
+// TestTwoBridges: a bridge with a slow store does not replace newer statuses of another bridge.
 func TestTwoBridges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, func(of store.Store) store.Store {
@@ -215,8 +214,8 @@ func TestTwoBridges(t *testing.T) {
 	})
 }
 
-// TestDeletedByEMCO: a context that EMCO has deleted gets no statuses, and others that are not
-// EMCO's neither.
+// TestDeletedByEMCO: the bridge writes no statuses for a context that EMCO has deleted, or for a
+// context that is not EMCO's.
 func TestDeletedByEMCO(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil)

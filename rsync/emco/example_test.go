@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// A context that EMCO's orchestrator wrote is read. With etcd, the keys are an etcdstore without a
+// Import reads a context of EMCO's orchestrator. With etcd, the keys are an etcdstore without a
 // prefix.
 func ExampleNew() {
 	ctx := context.Background()

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // write is a key that EMCO's orchestrator writes.
 type write struct{ key, value string }
 
-// orchestrator returns the writes of EMCO's orchestrator for a context, in its order. The text has
-// an app on a cluster and its ConfigMaps: "web@c1 a=1 b=1; db@c1 d=1".
+// orchestrator returns the writes of EMCO's orchestrator for a context, in its order. The text
+// lists apps on clusters with their ConfigMaps: "web@c1 a=1 b=1; db@c1 d=1".
 func orchestrator(id, text string) []write {
 	root := "/context/" + id + "/"
 	var out []write
@@ -87,7 +87,8 @@ type scene struct {
 	bridge   *emco.Bridge
 }
 
-// newScene starts an engine and a bridge. The bridge works on keys, or on those in memory.
+// newScene starts an engine and a bridge. If keys is not nil, it wraps the in-memory store for the
+// bridge.
 func newScene(t *testing.T, keys func(store.Store) store.Store) *scene {
 	t.Helper()
 	s := &scene{t: t, keys: memstore.New(memstore.Options{}), clusters: fake.New()}
@@ -158,7 +159,7 @@ func (s *scene) done(ref rsync.EventRef, err error) {
 	}
 }
 
-// ref passes what a call that queues returned, or ends the test.
+// ref returns the reference of a queued event, or ends the test after an error.
 func (s *scene) ref(ref rsync.EventRef, err error) rsync.EventRef {
 	s.t.Helper()
 	if err != nil {
@@ -180,10 +181,10 @@ func (s *scene) value(key string) string {
 	return string(kv.Value)
 }
 
-// statuses returns the statuses as EMCO's status query reads them: of the context current, with
-// those of resources from another one, in the form "Instantiated; web@c1 Available a=Applied
-// b=Applied; …". EMCO reads a resource only if its reference leads to a context that has it, and
-// the status of a cluster from the context of its reference.
+// statuses returns the statuses that EMCO's status query reads: those of the context current, and
+// those of resources from the context of. The form is "Instantiated; web@c1 Available a=Applied
+// b=Applied; …". EMCO reads a resource only if its reference leads to a context that has it. It
+// reads the status of a cluster from the context of its reference.
 func (s *scene) statuses(current, of string) string {
 	s.t.Helper()
 	text := func(key string) (out string) {

@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// offline is a scene of which nothing is started.
+// offline returns a scene without running parts.
 func offline(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{t: t, keys: memstore.New(memstore.Options{}), clusters: fake.New()}
@@ -32,7 +32,7 @@ func offline(t *testing.T) *scene {
 
 const shopText = "web@c1 a=1 b=1; web@c2 a=1; db@c1 d=1"
 
-// TestImport: apps, clusters and manifests are those that the orchestrator wrote.
+// TestImport: the imported apps, clusters and manifests equal those of the orchestrator.
 func TestImport(t *testing.T) {
 	s := offline(t)
 	s.put(orchestrator("7", shopText)...)
@@ -62,8 +62,8 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestImportHalfWritten: a context of which any key of those that rsync reads is missing is not
-// imported, and the error has a key.
+// TestImportHalfWritten: if one of the keys that rsync reads is missing, the context is not
+// imported. The error has a key.
 func TestImportHalfWritten(t *testing.T) {
 	all := orchestrator("7", shopText)
 	for n := range all {
@@ -87,8 +87,8 @@ func TestImportHalfWritten(t *testing.T) {
 			t.Errorf("with %d writes, the last %s: %v, %v", n, all[n-1].key, c, err)
 		}
 	}
-	// The orchestrator of other releases writes the order of apps first. Then a cluster that it has
-	// not begun to write cannot be missed, but each cluster is whole.
+	// The orchestrator of other releases writes the order of apps first. Import then cannot detect
+	// a cluster with no keys yet, but each imported cluster is complete.
 	first := append(slices.Clone(all[len(all)-2:]), all[:len(all)-2]...)
 	for n := range first {
 		s := offline(t)

@@ -20,8 +20,8 @@ import (
 
 const stopFlag = "/context/7/stopflag/"
 
-// TestStopFlag: the orchestrator stops a context while its clusters do not answer, and terminates it
-// later: it sets the flag to false and calls UninstallApp at once.
+// TestStopFlag: the orchestrator stops a context while its clusters do not answer, and terminates
+// it later. Then it sets the flag to false and calls UninstallApp immediately.
 func TestStopFlag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil)
@@ -30,7 +30,7 @@ func TestStopFlag(t *testing.T) {
 		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "7"))
 		settle()
-		s.put(write{stopFlag, "maybe"}) // is ignored, and the next value is followed
+		s.put(write{stopFlag, "maybe"}) // ignored; the next value is followed
 		settle()
 		s.put(write{stopFlag, "true"})
 		s.stops(ref)
@@ -64,8 +64,8 @@ func (s *scene) stops(ref rsync.EventRef) {
 	}
 }
 
-// TestStopFlagWithoutBridge: a bridge that starts follows a flag that was set before, and not one of
-// a context that EMCO does not have.
+// TestStopFlagWithoutBridge: a bridge follows a flag that was set before the bridge started. It
+// ignores the flag of a context that EMCO does not have.
 func TestStopFlagWithoutBridge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{t: t, keys: memstore.New(memstore.Options{}), clusters: fake.New()}

@@ -31,7 +31,8 @@ type registrar map[*grpc.ServiceDesc]any
 // RegisterService implements [grpc.ServiceRegistrar].
 func (r registrar) RegisterService(d *grpc.ServiceDesc, service any) { r[d] = service }
 
-// TestEveryCallIsAuthorized: no method of any service answers a client that the authorizer denies.
+// TestEveryCallIsAuthorized: every method of every service returns PermissionDenied to a client
+// that the authorizer denies.
 func TestEveryCallIsAuthorized(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[rsyncgrpc.Verb]int{}
@@ -51,7 +52,7 @@ func TestEveryCallIsAuthorized(t *testing.T) {
 	for d := range services {
 		for _, m := range d.Methods {
 			if m.MethodName == "Enqueue" || m.MethodName == "Create" || m.MethodName == "Wait" {
-				continue // below: these validate the request first
+				continue // tested below: these validate the request first
 			}
 			if err := client.Conn().Invoke(limited(t), "/"+d.ServiceName+"/"+m.MethodName, &emptypb.Empty{}, &emptypb.Empty{}); status.Code(err) != codes.PermissionDenied {
 				t.Errorf("%s/%s: %v", d.ServiceName, m.MethodName, err)
@@ -92,7 +93,8 @@ func TestEveryCallIsAuthorized(t *testing.T) {
 	}
 }
 
-// TestRules: a client does what a rule for its certificate allows, on the apps and clusters of the rule.
+// TestRules: a client may do what a rule for its certificate allows, on the apps and clusters of
+// the rule.
 func TestRules(t *testing.T) {
 	s := newScene(t)
 	files := newTLSFiles(t)
@@ -142,7 +144,9 @@ func TestRules(t *testing.T) {
 	check(t, admin.Delete(ctx, "other"))
 }
 
-// TestRulesWithoutTargets: a rule with apps or clusters does not allow what has no app, or an app on no cluster that it does not match.
+// TestRulesWithoutTargets: a rule with apps or clusters does not allow access to a context without
+// apps. A rule with clusters allows access to an app without clusters only if it has the cluster
+// "*".
 func TestRulesWithoutTargets(t *testing.T) {
 	empty := &appcontext.AppContext{ID: "empty"}
 	web := &appcontext.AppContext{ID: "web", Apps: []appcontext.App{{Name: "web"}}}
@@ -205,7 +209,7 @@ func TestRulesOfNames(t *testing.T) {
 	}
 }
 
-// TestRulesThatMatchNothing: a mistake in a rule is refused at the start.
+// TestRulesThatMatchNothing: a mistake in a rule is an error at the start.
 func TestRulesThatMatchNothing(t *testing.T) {
 	engine := newScene(t).engine
 	for want, rule := range map[string]rsyncgrpc.Rule{
@@ -224,7 +228,8 @@ func TestRulesThatMatchNothing(t *testing.T) {
 	}
 }
 
-// TestTargets: an authorizer sees the apps and clusters of the request or of the stored app context.
+// TestTargets: an authorizer gets the apps and clusters of the request or of the stored app
+// context.
 func TestTargets(t *testing.T) {
 	var got []rsyncgrpc.Target
 	s := newScene(t)
@@ -249,7 +254,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreClosed: a server listens for this machine alone, has no reflection, and warns where it accepts every client.
+// TestDefaultsAreClosed: by default, a server listens only on the local host and has no reflection.
+// It logs a warning if it accepts every client.
 func TestDefaultsAreClosed(t *testing.T) {
 	if rsyncgrpc.DefaultAddr != "127.0.0.1:9031" {
 		t.Errorf("the default address is %s", rsyncgrpc.DefaultAddr)

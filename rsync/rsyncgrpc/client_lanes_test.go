@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 )
 
-// counted counts connections that are open.
+// counted is a connection that reports its end, to count open connections.
 type counted struct {
 	net.Conn
 	close func()
@@ -30,8 +30,8 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// TestManyWaits: more waits and watches than a server takes on one connection hold up no other call, and their connections go
-// with them.
+// TestManyWaits: more waits and watches than one connection supports delay no other call. Their
+// extra connections are closed when the waits and watches end.
 func TestManyWaits(t *testing.T) {
 	const watches, limit = 250, 120
 	s := newScene(t)

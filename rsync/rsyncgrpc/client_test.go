@@ -22,7 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// same compares what a client and its engine return.
+// same compares the results of a client and its engine.
 func same(t *testing.T, what string, remote, local any, remoteErr, localErr error) {
 	t.Helper()
 	if diff := cmp.Diff(local, remote, cmpopts.EquateEmpty()); diff != "" {
@@ -33,7 +33,8 @@ func same(t *testing.T, what string, remote, local any, remoteErr, localErr erro
 	}
 }
 
-// TestClientIsAnEngine: what each method does and returns is what the engine's does, over the whole life of contexts.
+// TestClientIsAnEngine: each method of a client has the same effect and result as the method of the
+// engine, over the whole life of contexts.
 func TestClientIsAnEngine(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
@@ -95,7 +96,7 @@ func TestClientIsAnEngine(t *testing.T) {
 	}
 }
 
-// TestLongList: contexts come in several messages, and all of them.
+// TestLongList: a list that needs several messages arrives complete.
 func TestLongList(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
@@ -108,7 +109,8 @@ func TestLongList(t *testing.T) {
 	}
 }
 
-// TestErrors: each error of the engine is the same on the client's side, in words, for errors.Is and for errors.As.
+// TestErrors: each error of the engine is the same for a client: its text, and for errors.Is and
+// errors.As.
 func TestErrors(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
@@ -210,7 +212,8 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// TestUnavailable: a server that is not there is said so, after the time that options allow, or with the context.
+// TestUnavailable: a call to a missing server returns ErrUnavailable after RetryTimeout, or at the
+// end of its context.
 func TestUnavailable(t *testing.T) {
 	client := dial(t, "127.0.0.1:1", rsyncgrpc.ClientOptions{RetryTimeout: -1})
 	if _, err := client.Status(t.Context(), "a"); !errors.Is(err, rsyncgrpc.ErrUnavailable) || !strings.Contains(err.Error(), "refused") {
@@ -231,7 +234,8 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestDeadlines: a deadline of the client's ends the call on the server, and the error is that of the context.
+// TestDeadlines: the deadline of a client ends the call on the server. The error is the error of
+// the context.
 func TestDeadlines(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1", "c1")))

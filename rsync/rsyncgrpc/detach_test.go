@@ -32,8 +32,8 @@ func onEdge(name string) appcontext.ClusterID {
 	return appcontext.ClusterID{Provider: "edge", Name: name}
 }
 
-// TestDetach: a client removes a dead cluster, sees what is left there, gives it up, and takes the
-// cluster back.
+// TestDetach: a client detaches a dead cluster, lists its remnants, forgets them, and attaches the
+// cluster again.
 func TestDetach(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
@@ -62,7 +62,7 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// TestDetachErrors: errors are those of the engine, and a message without a cluster is refused.
+// TestDetachErrors: errors equal those of the engine, and a message without a cluster is refused.
 func TestDetachErrors(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
@@ -95,7 +95,7 @@ func TestDetachErrors(t *testing.T) {
 	}
 }
 
-// manyRemnants is an engine with much to clean up.
+// manyRemnants is an engine with many remnants.
 type manyRemnants struct {
 	rsyncgrpc.Engine
 	remnants []rsync.Remnant
@@ -103,7 +103,7 @@ type manyRemnants struct {
 
 func (e manyRemnants) Detached(context.Context) ([]rsync.Remnant, error) { return e.remnants, nil }
 
-// TestManyRemnants: a list that is larger than a message arrives whole.
+// TestManyRemnants: a list that is larger than a message arrives complete.
 func TestManyRemnants(t *testing.T) {
 	since := time.Now().UTC().Round(0)
 	e := manyRemnants{}
@@ -123,7 +123,7 @@ func TestManyRemnants(t *testing.T) {
 	}
 }
 
-// TestRulesOfDetach: rules for clusters allow what concerns these clusters alone.
+// TestRulesOfDetach: rules with clusters allow only requests that affect only these clusters.
 func TestRulesOfDetach(t *testing.T) {
 	s := newScene(t)
 	files := newTLSFiles(t)
@@ -184,10 +184,10 @@ func TestRulesOfDetach(t *testing.T) {
 	}
 }
 
-// newMethods are those that servers before Detach and Diff do not have.
+// newMethods are the methods that servers from before Detach and Diff do not have.
 var newMethods = []string{"Detach", "Attach", "ListDetached", "Forget", "Diff"}
 
-// TestOldServer: an older server's answer to a new call names the method, and old calls work.
+// TestOldServer: the error of an older server for a new call names the method, and old calls work.
 func TestOldServer(t *testing.T) {
 	s := newScene(t)
 	services := registrar{}

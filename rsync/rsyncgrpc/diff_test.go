@@ -26,7 +26,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// TestDiff: a client gets the difference that the engine returns, also of clusters that do not
+// TestDiff: a client gets the difference that the engine returns, including clusters that do not
 // answer.
 func TestDiff(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
@@ -56,7 +56,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffErrors: errors are those of the engine.
+// TestDiffErrors: errors equal those of the engine.
 func TestDiffErrors(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
@@ -119,8 +119,8 @@ func largeDiff(clusters, objects int) *rsync.Diff {
 	return d
 }
 
-// TestLargeDiff: a difference of any size arrives whole, in messages that a client with a small
-// limit receives.
+// TestLargeDiff: a difference of any size arrives complete, even at a client with a small message
+// limit.
 func TestLargeDiff(t *testing.T) {
 	for name, d := range map[string]*rsync.Diff{
 		"many clusters": largeDiff(1000, 10), "many objects": largeDiff(2, 3000),
@@ -137,8 +137,8 @@ func TestLargeDiff(t *testing.T) {
 	}
 }
 
-// TestDiffOfOtherConnector: what a connector returns beyond its limits is cut and counted, and text
-// that a message cannot have is replaced.
+// TestDiffOfOtherConnector: changes of a connector beyond its limits are cut and counted. Text that
+// is invalid in a message is replaced.
 func TestDiffOfOtherConnector(t *testing.T) {
 	d := &rsync.Diff{Clusters: []rsync.ClusterDiff{{Cluster: onEdge("c1"), App: "web", AppContextID: "a", Changes: []connector.Change{
 		changed("large", 100, 10_000), changed("huge", 1, 40<<20),
@@ -156,7 +156,8 @@ func TestDiffOfOtherConnector(t *testing.T) {
 	}
 }
 
-// TestUnreadDiff: a client that does not read its answer loses it, and its next call has a turn.
+// TestUnreadDiff: a client that does not read its answer loses the answer, and its next call gets a
+// turn.
 func TestUnreadDiff(t *testing.T) {
 	d := largeDiff(400, 10)
 	addr, _ := serve(t, oneDiff{diff: d},

@@ -20,7 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// withEMCO serves an engine that imports contexts with one ConfigMap on a cluster from EMCO's keys.
+// withEMCO serves an engine that imports contexts from EMCO's keys. Each context has one ConfigMap
+// on one cluster.
 func withEMCO(t *testing.T, o rsyncgrpc.ServerOptions, clusters map[string]string) (*scene, *peer) {
 	t.Helper()
 	s := newScene(t)
@@ -44,8 +45,8 @@ func withEMCO(t *testing.T, o rsyncgrpc.ServerOptions, clusters map[string]strin
 	return s, newPeer(t, dial(t, addr, rsyncgrpc.ClientOptions{}).Conn())
 }
 
-// TestEMCOImport: an install or an update of a context that only EMCO has creates it, other calls
-// do not.
+// TestEMCOImport: an install or an update creates a context that only EMCO has. Other calls do not
+// create it.
 func TestEMCOImport(t *testing.T) {
 	s, p := withEMCO(t, rsyncgrpc.ServerOptions{}, map[string]string{"7": "edge+c1", "8": "edge+c1", "half": "edge+c1"})
 	for _, method := range []string{"UninstallApp", "ReadAppContext"} {
@@ -60,7 +61,7 @@ func TestEMCOImport(t *testing.T) {
 			t.Errorf("%s: %v, %q", id, ok, message)
 		}
 	}
-	for seq := range 2 { // the second is of a context that is known
+	for seq := range 2 { // the second call is for an existing context
 		ok, message := p.call("/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", "app_context", "7")
 		if want := fmt.Sprintf("queued as event %d of app context 7", seq+1); !ok || message != want {
 			t.Fatalf("%v, %q", ok, message)
@@ -77,8 +78,8 @@ func TestEMCOImport(t *testing.T) {
 	}
 }
 
-// TestEMCOImportIsAuthorized: a client installs what EMCO has only on clusters that it may use, and
-// nothing is created otherwise.
+// TestEMCOImportIsAuthorized: a client installs contexts of EMCO only on clusters that it may use.
+// Otherwise nothing is created.
 func TestEMCOImportIsAuthorized(t *testing.T) {
 	rules := rsyncgrpc.Rules{{Clients: []string{"*"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbInstantiate}, Clusters: []string{"edge+c1"}}}
 	s, p := withEMCO(t, rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{Authorizer: rules}}, map[string]string{

@@ -33,13 +33,13 @@ import (
 //go:embed testdata/emco-grpc.json
 var emcoFacts []byte
 
-// facts is what is known of EMCO's services.
+// facts describes the services and messages of EMCO.
 type facts struct {
 	Services map[string]map[string][2]string
 	Messages map[string]map[string]string
 }
 
-// peer is a program with EMCO's own messages, made of the facts, and none of our generated code.
+// peer is a program with EMCO's own messages, built from facts, without our generated code.
 type peer struct {
 	t    *testing.T
 	conn grpc.ClientConnInterface
@@ -73,7 +73,7 @@ func newPeer(t *testing.T, conn grpc.ClientConnInterface) *peer {
 	return &peer{t, conn, must[protoreflect.FileDescriptor](t)(protodesc.NewFile(file, nil))}
 }
 
-// message makes one of names and values of fields.
+// message returns a message with fields, given as names and values.
 func (p *peer) message(name string, fields ...string) *dynamicpb.Message {
 	p.t.Helper()
 	out := dynamicpb.NewMessage(p.file.Messages().ByName(protoreflect.Name(name)))
@@ -92,7 +92,8 @@ func (p *peer) call(method, request, response string, fields ...string) (bool, s
 	return out.Get(all.ByNumber(1)).Bool(), out.Get(all.ByNumber(2)).String()
 }
 
-// alert subscribes, and returns what reads the next notification as "client server context app cluster".
+// alert subscribes, and returns a function that reads the next notification as "client server
+// context app cluster".
 func (p *peer) alert(ctx context.Context, client, appContext string) func() (string, error) {
 	p.t.Helper()
 	stream, err := p.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/readyNotify/Alert")
@@ -112,7 +113,8 @@ func (p *peer) alert(ctx context.Context, client, appContext string) func() (str
 	}
 }
 
-// TestEMCODescriptors: our files have just what EMCO's have, by name, number and type.
+// TestEMCODescriptors: our files have exactly the content of EMCO's files, by name, number and
+// type.
 func TestEMCODescriptors(t *testing.T) {
 	got := facts{Services: map[string]map[string][2]string{}, Messages: map[string]map[string]string{}}
 	emcopb.Registry.Files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
@@ -146,10 +148,11 @@ func TestEMCODescriptors(t *testing.T) {
 	same(t, "EMCO's files", got, readFacts(t), nil, nil)
 }
 
-// TestEMCONamesAreFree: a program that links EMCO's own code registers the same names in the registry of the process.
+// TestEMCONamesAreFree: a program that links EMCO's own code can register the same names in its
+// global registry.
 func TestEMCONamesAreFree(t *testing.T) {
 	theirs := newPeer(t, nil).file
-	if _, err := protoregistry.GlobalFiles.FindFileByPath(theirs.Path()); err != nil { // not with -count
+	if _, err := protoregistry.GlobalFiles.FindFileByPath(theirs.Path()); err != nil { // with -count, it is registered already
 		check(t, protoregistry.GlobalFiles.RegisterFile(theirs))
 	}
 	if _, err := emcopb.Registry.Types.FindMessageByName("InstallAppRequest"); err != nil {
@@ -161,7 +164,8 @@ func TestEMCONamesAreFree(t *testing.T) {
 	}
 }
 
-// TestEMCO: a peer with EMCO's messages installs, reads, updates, rolls back and uninstalls, and learns why not.
+// TestEMCO: a peer with EMCO's messages installs, reads, updates, rolls back and uninstalls, and
+// gets the reasons of failures.
 func TestEMCO(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
@@ -201,7 +205,8 @@ func TestEMCO(t *testing.T) {
 	}
 }
 
-// TestEMCOAlert: notifications come for each app on each cluster that is done, now or later, until Unsubscribe.
+// TestEMCOAlert: a peer gets a notification for each app on each cluster that is done, now or
+// later, until Unsubscribe.
 func TestEMCOAlert(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)

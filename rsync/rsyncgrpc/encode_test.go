@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// TestLargeAnswersShareManifests: they are encoded without a copy, and what a client decodes is the same.
+// TestLargeAnswersShareManifests: large answers are encoded without a copy of the manifests, and a
+// client decodes the same content.
 func TestLargeAnswersShareManifests(t *testing.T) {
 	b := appcontext.NewBuilder("shop").Meta(appcontext.Meta{Project: "p", ChildContextIDs: []string{"x", "y"}})
 	b.App("db").Hook(appcontext.PreInstall, "edge", "c1", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}"))

@@ -38,7 +38,7 @@ func exampleContext() *appcontext.AppContext {
 	return c
 }
 
-// An engine is served, and used from elsewhere as if it were here.
+// A server serves an engine, and a client elsewhere uses the engine as if it were local.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	engine := exampleEngine()
@@ -75,7 +75,7 @@ func Example() {
 	// <nil> <nil> <nil>
 }
 
-// A watch goes on over connections that break and servers that restart.
+// A watch continues after broken connections and server restarts.
 func ExampleClient_Watch() {
 	ctx, cancel := context.WithCancel(context.Background())
 	engine := exampleEngine()
@@ -113,7 +113,7 @@ func ExampleClient_Watch() {
 	// <nil> <nil> <nil>
 }
 
-// The services join others on a gRPC server that is there already.
+// Register adds the services to an existing gRPC server.
 func ExampleRegister() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -134,7 +134,7 @@ func ExampleRegister() {
 	all, err := client.List(context.Background())
 	fmt.Println(len(all), err)
 
-	service.Drain() // ends watches and waits, so that GracefulStop can end
+	service.Drain() // ends watches and waits; otherwise GracefulStop would not end
 	server.GracefulStop()
 	fmt.Println(client.Close(), <-served)
 	// Output:
@@ -142,7 +142,7 @@ func ExampleRegister() {
 	// <nil> <nil>
 }
 
-// Without TLS a server has to be told so.
+// A server without TLS requires Insecure.
 func ExampleNewServer() {
 	_, err := rsyncgrpc.NewServer(exampleEngine(), rsyncgrpc.ServerOptions{})
 	fmt.Println(errors.Is(err, rsync.ErrInvalidInput))
@@ -163,7 +163,7 @@ func ExampleNewServer() {
 	// <nil>
 }
 
-// A client has the engine's methods and errors; it connects with the first call.
+// A client has the engine's methods and errors. It connects at the first call.
 func ExampleNewClient() {
 	client, err := rsyncgrpc.NewClient("127.0.0.1:1", rsyncgrpc.ClientOptions{Insecure: true})
 	if err != nil {
@@ -171,7 +171,7 @@ func ExampleNewClient() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	_, err = client.Status(ctx, "shop") // nobody listens there
+	_, err = client.Status(ctx, "shop") // no server listens there
 	fmt.Println(err != nil, client.Close())
 	// Output: true <nil>
 }

@@ -23,10 +23,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds waits on real sockets.
+// patience limits waits on real sockets.
 const patience = 30 * time.Second
 
-// scene is an engine on a store in memory with clusters in memory. Servers come and go.
+// scene is an engine with an in-memory store and in-memory clusters. Servers can start and stop.
 type scene struct {
 	t        *testing.T
 	store    *memstore.Store
@@ -52,7 +52,7 @@ func newSceneWith(t *testing.T, options rsync.Options) *scene {
 	return s
 }
 
-// background runs a Start until the test ends, or what it returns is called.
+// background runs a Start function until the test ends, or until stop is called.
 func background(t *testing.T, start func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -68,7 +68,8 @@ func background(t *testing.T, start func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// serve starts a server, and returns its address and what ends it. Without an address it takes a free port.
+// serve starts a server, and returns its address and a function that stops it. Without an address,
+// the server uses a free port.
 func serve(t *testing.T, engine rsyncgrpc.Engine, o rsyncgrpc.ServerOptions) (addr string, stop func()) {
 	t.Helper()
 	if o.Addr == "" {
@@ -90,7 +91,7 @@ func serve(t *testing.T, engine rsyncgrpc.Engine, o rsyncgrpc.ServerOptions) (ad
 	return server.Addr().String(), stop
 }
 
-// dial returns a client. It waits little between attempts.
+// dial returns a client with a short backoff.
 func dial(t *testing.T, addr string, o rsyncgrpc.ClientOptions) *rsyncgrpc.Client {
 	t.Helper()
 	if o.CAFile == "" {
@@ -107,7 +108,7 @@ func dial(t *testing.T, addr string, o rsyncgrpc.ClientOptions) *rsyncgrpc.Clien
 	return client
 }
 
-// remote is a scene with a server and a client without TLS.
+// remote returns a scene with a server, and a client without TLS.
 func remote(t *testing.T, o rsyncgrpc.ServerOptions) (*scene, *rsyncgrpc.Client) {
 	t.Helper()
 	s := newScene(t)
@@ -119,7 +120,7 @@ func configMap(name, value string) []byte {
 	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\ndata: {value: %s}\n", name, value)
 }
 
-// shop is a context with one app on some clusters.
+// shop returns a context with one app on some clusters.
 func shop(t testing.TB, id, value string, clusters ...string) *appcontext.AppContext {
 	t.Helper()
 	b := appcontext.NewBuilder(id)
@@ -150,7 +151,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// soon waits until something is so.
+// soon waits until so returns true.
 func soon(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !so(); time.Sleep(5 * time.Millisecond) {
@@ -160,7 +161,7 @@ func soon(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// limited is a context that ends when the test has waited for too long.
+// limited returns a context that ends after patience.
 func limited(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -168,7 +169,7 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// describe writes a change in a word or two.
+// describe returns a change in a few words.
 func describe(c rsync.Change) string {
 	switch {
 	case c.Deleted:
@@ -181,7 +182,7 @@ func describe(c rsync.Change) string {
 	return string(c.State)
 }
 
-// tlsFiles are those of a server and a client of one CA.
+// tlsFiles are the files of a server and a client with the same CA.
 type tlsFiles struct {
 	folder                       string
 	ca                           *certtest.Authority

@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// FuzzCreateRequest: whatever comes over the wire is a context or an error, and what is read is written the same again.
+// FuzzCreateRequest: any received message is a context or an error, and a context is encoded the
+// same again.
 func FuzzCreateRequest(f *testing.F) {
 	b := appcontext.NewBuilder("shop").Meta(appcontext.Meta{Project: "p", ChildContextIDs: []string{"x"}})
 	b.App("db").Hook(appcontext.PreInstall, "edge", "c1", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}"))
@@ -45,7 +46,7 @@ func FuzzCreateRequest(f *testing.F) {
 			if invalid == nil {
 				t.Fatal(err)
 			}
-			return // what was read from manifests may be no text
+			return // fields from manifests may not be valid text
 		}
 		var again rsyncv1.AppContext
 		if err := proto.Unmarshal(wire, &again); err != nil {
@@ -61,7 +62,8 @@ func FuzzCreateRequest(f *testing.F) {
 	})
 }
 
-// FuzzWatchResponse: whatever a server sends is changes, and those are written the same again.
+// FuzzWatchResponse: any message of a server is decoded into changes, and these are encoded the
+// same again.
 func FuzzWatchResponse(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -29,7 +29,8 @@ func (e *statusCounter) Status(ctx context.Context, id string) (*rsync.Status, e
 	return e.Engine.Status(ctx, id)
 }
 
-// TestHealthOfEngine: a server is healthy while its engine has a lease, and reads nothing to find out.
+// TestHealthOfEngine: a server is healthy while its engine has a lease. The check reads nothing
+// from the store.
 func TestHealthOfEngine(t *testing.T) {
 	s := &scene{t: t, store: memstore.New(memstore.Options{}), clusters: fake.New()}
 	var err error
@@ -58,10 +59,11 @@ func TestHealthOfEngine(t *testing.T) {
 	soon(t, "not healthy", is(healthv1.HealthCheckResponse_NOT_SERVING))
 }
 
-// TestHealth: a server of an engine elsewhere is healthy while its store answers, asks it once for many who ask at a time, and ends those who watch.
+// TestHealth: a server of a remote engine is healthy while its store answers. Concurrent checks
+// share one request, and the end of the server ends watches of its health.
 func TestHealth(t *testing.T) {
 	s := newScene(t)
-	engine := &troubled{Engine: s.engine} // which has no Healthy, as a Client
+	engine := &troubled{Engine: s.engine} // it has no Healthy method, like a Client
 	addr, stop := serve(t, engine, rsyncgrpc.ServerOptions{})
 	client := dial(t, addr, rsyncgrpc.ClientOptions{})
 	health := healthv1.NewHealthClient(client.Conn())

@@ -62,7 +62,7 @@ func plainHTTP2() *http.Transport {
 	return &http.Transport{Protocols: protocols}
 }
 
-// hold makes a call that sends size-1 of size bytes, until it ends or ctx does.
+// hold makes a call that sends size-1 of size bytes, and stays open until the call or ctx ends.
 func hold(ctx context.Context, transport *http.Transport, url string, size int) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/rsync.v1.Engine/Create", newUnfinished(ctx, size))
 	if err != nil {
@@ -76,7 +76,7 @@ func hold(ctx context.Context, transport *http.Transport, url string, size int) 
 	}
 }
 
-// attack makes unfinished calls on several connections, again and again until ctx ends.
+// attack repeats unfinished calls on several connections until ctx ends.
 func attack(ctx context.Context, t *testing.T, addr string, connections, calls, size int) {
 	t.Helper()
 	for range connections {
@@ -93,7 +93,7 @@ func attack(ctx context.Context, t *testing.T, addr string, connections, calls, 
 	}
 }
 
-// TestUnfinishedCallsAreBounded: calls that never end hold few bytes, and hold up no other client.
+// TestUnfinishedCallsAreBounded: calls that never end use little memory, and block no other client.
 func TestUnfinishedCallsAreBounded(t *testing.T) {
 	const size, budget = 32 << 20, 128 << 20
 	s := newScene(t)
@@ -123,7 +123,8 @@ func TestUnfinishedCallsAreBounded(t *testing.T) {
 	}
 }
 
-// TestUnfinishedCallEndsByDeadline: a request that does not arrive within RequestTimeout ends its call, and no other one.
+// TestUnfinishedCallEndsByDeadline: a request that does not arrive within RequestTimeout ends its
+// own call, and no other call.
 func TestUnfinishedCallEndsByDeadline(t *testing.T) {
 	const timeout = 500 * time.Millisecond
 	s := newScene(t)
@@ -168,7 +169,8 @@ func TestUnfinishedCallEndsByDeadline(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBounded: connections beyond the limit are closed, and their end makes room for others.
+// TestConnectionsAreBounded: connections that exceed the limit are closed. The end of a connection
+// makes room for another.
 func TestConnectionsAreBounded(t *testing.T) {
 	s := newScene(t)
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))
@@ -185,7 +187,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	check(t, err2(first.Status(limited(t), "a")))
 }
 
-// oneContext is an engine that reads one large context at no cost.
+// oneContext is an engine that returns one large context without a read.
 type oneContext struct {
 	rsyncgrpc.Engine
 	c *appcontext.AppContext
@@ -195,7 +197,8 @@ func (e oneContext) AppContext(context.Context, string) (*appcontext.AppContext,
 	return e.c, nil
 }
 
-// TestUnreadAnswersAreBounded: clients that ask for large answers and do not read them hold few bytes.
+// TestUnreadAnswersAreBounded: clients that request large answers and do not read them use little
+// memory.
 func TestUnreadAnswersAreBounded(t *testing.T) {
 	const budget = 64 << 20
 	s := newScene(t)
@@ -277,8 +280,8 @@ func (s *oneMessage) SendMsg(m any) error {
 	return err
 }
 
-// FuzzServer: every method answers every message, within a second and in proportion to its size, with an answer that can be
-// encoded, and without a panic.
+// FuzzServer: every method answers every message within a second, without a panic, and with memory
+// in proportion to its size. The answer can be encoded.
 func FuzzServer(f *testing.F) {
 	create, err := proto.Marshal(&rsyncv1.CreateRequest{AppContext: &rsyncv1.AppContext{Id: "b", Apps: []*rsyncv1.App{{Name: "web", Clusters: []*rsyncv1.Cluster{{
 		Id: &rsyncv1.ClusterID{Provider: "edge", Name: "c1"}, Resources: []*rsyncv1.Resource{{Manifest: configMap("a", "1")}}}}}}}})
@@ -324,7 +327,7 @@ func FuzzServer(f *testing.F) {
 			t.Errorf("%s took %v", h.name, took)
 		}
 		runtime.ReadMemStats(&after)
-		// Other goroutines of the fuzzer allocate too, hence the constant.
+		// The constant allows for other goroutines of the fuzzer.
 		if n := after.TotalAlloc - before.TotalAlloc; n > uint64(1000*len(data))+64<<20 {
 			t.Errorf("%s allocated %d bytes for %d", h.name, n, len(data))
 		}

@@ -31,7 +31,7 @@ func memory() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// raw sends bytes on a connection of its own, which stays open.
+// raw sends bytes on a separate connection, which stays open.
 func raw(t *testing.T, addr string, parts ...string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -48,14 +48,14 @@ func raw(t *testing.T, addr string, parts ...string) {
 	}
 }
 
-// from connects from an address.
+// from returns a dial option with a local address.
 func from(ip string) grpc.DialOption {
 	return grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 		return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}).DialContext(ctx, "tcp", addr)
 	})
 }
 
-// TestHeadersAreBounded: open calls count with what their headers take in memory.
+// TestHeadersAreBounded: the budget counts open calls with the memory of their headers.
 func TestHeadersAreBounded(t *testing.T) {
 	const largest = 105 // fields of a header of 4 KiB
 	for name, test := range map[string]struct {
@@ -106,7 +106,7 @@ func TestTooLargeHeaderEndsConnection(t *testing.T) {
 	}
 }
 
-// TestSilentConnections: connections before the end of their handshake keep no client out.
+// TestSilentConnections: connections with an unfinished handshake block no client.
 func TestSilentConnections(t *testing.T) {
 	files := newTLSFiles(t)
 	for name, test := range map[string]struct {
@@ -138,7 +138,8 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// TestBudgetIsShared: many connections that hold little each cannot have the connection of another client closed.
+// TestBudgetIsShared: many connections that use little memory each cannot make the server close the
+// connection of another client.
 func TestBudgetIsShared(t *testing.T) {
 	files := newTLSFiles(t)
 	evil := must[tls.Certificate](t)(tls.LoadX509KeyPair(files.ca.Issue(t, "evil").Write(t, files.folder, "evil")))

@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 )
 
-// TestObservations: a client gets the observations of an engine in Status and in Watch, also those
-// that were there when the watch began.
+// TestObservations: a client gets the observations of an engine in Status and in Watch, including
+// those from before the watch.
 func TestObservations(t *testing.T) {
 	s := newSceneWith(t, rsync.Options{Observe: rsync.ObserveDrift, ObserveInterval: time.Hour})
 	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{})

@@ -20,7 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// TestRequestsOfManyParts: a request whose parts are small takes no more memory than a large manifest does.
+// TestRequestsOfManyParts: a request with many small parts uses no more memory than a large
+// manifest.
 func TestRequestsOfManyParts(t *testing.T) {
 	s := newScene(t)
 	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{})
@@ -63,7 +64,8 @@ func (e slowReads) AppContext(ctx context.Context, id string) (*appcontext.AppCo
 	return e.Engine.AppContext(ctx, id)
 }
 
-// TestClientsTakeTurns: a client waits for others by no more than what runs when it calls.
+// TestClientsTakeTurns: a call waits for at most the calls of other clients that run when it
+// starts.
 func TestClientsTakeTurns(t *testing.T) {
 	s := newScene(t)
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))

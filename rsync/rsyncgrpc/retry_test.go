@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 )
 
-// lossy does what it is asked for, and loses the first answers to each kind of call.
+// lossy returns options of a server that handles all unary calls, but loses its first answers.
 func lossy(lost int64) (o rsyncgrpc.ServerOptions, calls *atomic.Int64) {
 	calls = &atomic.Int64{}
 	o.ServerOptions = []grpc.ServerOption{grpc.ChainUnaryInterceptor(
@@ -34,13 +34,13 @@ func lossy(lost int64) (o rsyncgrpc.ServerOptions, calls *atomic.Int64) {
 	return o, calls
 }
 
-// TestLostAnswers: calls whose answers are lost are made again, and do nothing twice.
+// TestLostAnswers: a client repeats calls with lost answers, and no call takes effect twice.
 func TestLostAnswers(t *testing.T) {
 	o, calls := lossy(3)
 	s, client := remote(t, o)
 	ctx := limited(t)
 	check(t, client.Create(ctx, shop(t, "a", "1")))
-	if n := calls.Load(); n != 5 { // four times Create, and a look at what is there
+	if n := calls.Load(); n != 5 { // four times Create, and one read of the context
 		t.Errorf("%d calls", n)
 	}
 	calls.Store(0)
@@ -64,7 +64,7 @@ func TestLostAnswers(t *testing.T) {
 		t.Errorf("deleted by somebody else: %v", err)
 	}
 
-	// Another context of that ID is a conflict, lost answers or not.
+	// A different context with the same ID is a conflict, even if answers are lost.
 	check(t, s.engine.Create(ctx, shop(t, "b", "theirs", "c1")))
 	calls.Store(0)
 	if err := client.Create(ctx, shop(t, "b", "ours", "c1")); !errors.Is(err, rsync.ErrConflict) || !strings.Contains(err.Error(), "exists") {
@@ -79,7 +79,7 @@ func TestLostAnswers(t *testing.T) {
 
 func targetOf(c *rsyncgrpc.Client) string { return c.Conn().(*grpc.ClientConn).Target() }
 
-// TestCutConnections: over a network that breaks all the time each call queues one event.
+// TestCutConnections: each call queues one event, although the network breaks all the time.
 func TestCutConnections(t *testing.T) {
 	s := newScene(t)
 	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{})
@@ -91,7 +91,7 @@ func TestCutConnections(t *testing.T) {
 	cutting := make(chan struct{})
 	go func() {
 		defer close(cutting)
-		for i := 0; ; i++ { // now and then a connection lasts long enough for a call on a machine under load
+		for i := 0; ; i++ { // some connections last long enough for a call on a busy machine
 			select {
 			case <-stop:
 				return

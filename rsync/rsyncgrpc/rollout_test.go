@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 )
 
-// TestRollout: a client starts, follows and controls rollouts as on the engine itself.
+// TestRollout: a client starts, watches and controls rollouts as on the engine itself.
 func TestRollout(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
@@ -59,12 +59,13 @@ func TestRollout(t *testing.T) {
 	must[*rsync.Status](t)(client.Wait(ctx, *element.Rollback))
 	for c, err := range client.Watch(ctx, "v1", 1) {
 		if check(t, err); c.Rollout != 0 {
-			break // a pause, or what came after it
+			break // a pause, or a later change
 		}
 	}
 }
 
-// TestLargeRollout: a rollout may name thousands of clusters; what is larger than the engine takes is refused.
+// TestLargeRollout: a rollout may name thousands of clusters. A rollout that exceeds the limit of
+// the engine is refused.
 func TestLargeRollout(t *testing.T) {
 	_, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
@@ -85,7 +86,7 @@ func TestLargeRollout(t *testing.T) {
 	}
 }
 
-// TestRolloutErrors: errors of rollouts are those of the engine.
+// TestRolloutErrors: errors of rollouts equal those of the engine.
 func TestRolloutErrors(t *testing.T) {
 	_, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)

@@ -28,7 +28,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// TestTLS: who has no certificate of the CA does not get in, and no client talks to a server of another CA.
+// TestTLS: a server refuses clients without a certificate of its CA, and a client refuses a server
+// of another CA.
 func TestTLS(t *testing.T) {
 	s := newScene(t)
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))
@@ -62,8 +63,9 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// refused wants a call to fail, each time, and to say why. With TLS 1.3 the server's reason comes after the client has
-// finished its handshake, and may be lost when the client writes before it reads.
+// refused expects every call to fail with ErrUnavailable, and a call to fail with the text want.
+// With TLS 1.3, the server's reason arrives after the client's handshake. It may be lost if the
+// client writes before it reads.
 func refused(t *testing.T, want string, call func() error) {
 	t.Helper()
 	soon(t, want, func() bool {
@@ -75,7 +77,8 @@ func refused(t *testing.T, want string, call func() error) {
 	})
 }
 
-// TestCertificatesAreReplaced: while a server runs, all certificates and CAs are replaced, and halves of pairs come first.
+// TestCertificatesAreReplaced: all certificates and CAs are replaced while a server runs.
+// Incomplete files do not replace the previous files.
 func TestCertificatesAreReplaced(t *testing.T) {
 	s := newScene(t)
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))
@@ -92,7 +95,7 @@ func TestCertificatesAreReplaced(t *testing.T) {
 
 	check(t, os.WriteFile(files.server, []byte("-----BEGIN CERT"), 0o600))
 	check(t, os.WriteFile(files.caFile+".half", []byte("-----BEGIN CERTIFICATE-----\nMII"), 0o600))
-	check(t, once(files.clientOptions())) // the pair before counts
+	check(t, once(files.clientOptions())) // the previous pair stays in use
 
 	next := certtest.New(t)
 	nextCA := next.Write(t, files.folder, "next-ca")
@@ -104,7 +107,7 @@ func TestCertificatesAreReplaced(t *testing.T) {
 	next.Write(t, files.folder, "ca")
 	check(t, once(files.clientOptions()))
 	check(t, once(rsyncgrpc.ClientOptions{CAFile: nextCA, CertFile: files.client, KeyFile: files.clientKeyPEM}))
-	check(t, err2(lasting.Status(ctx, "a"))) // its connection goes on
+	check(t, err2(lasting.Status(ctx, "a"))) // its connection stays open
 
 	old := t.TempDir()
 	oldCert, oldKey := files.ca.Issue(t, "client").Write(t, old, "old")
@@ -113,7 +116,8 @@ func TestCertificatesAreReplaced(t *testing.T) {
 	})
 }
 
-// TestClientReplacesCertificates: a client that was made before its files were replaced connects with the new ones.
+// TestClientReplacesCertificates: a client that was created before its files were replaced connects
+// with the new files.
 func TestClientReplacesCertificates(t *testing.T) {
 	s := newScene(t)
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))
@@ -135,7 +139,8 @@ func TestClientReplacesCertificates(t *testing.T) {
 
 func err2[T any](_ T, err error) error { return err }
 
-// TestBadOptions: what cannot be is refused before anything starts, and says what to do.
+// TestBadOptions: invalid options are an error before anything starts, and the error describes what
+// to do.
 func TestBadOptions(t *testing.T) {
 	s := newScene(t)
 	files := newTLSFiles(t)
@@ -193,7 +198,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// troubled is an engine whose store can be away, or panic.
+// troubled is an engine with a store that can be unavailable, or panic.
 type troubled struct {
 	rsyncgrpc.Engine
 	away, panics, late atomic.Bool
@@ -211,7 +216,8 @@ func (e *troubled) Status(ctx context.Context, id string) (*rsync.Status, error)
 	return e.Engine.Status(ctx, id)
 }
 
-// TestTroubledStore: a store that is away is tried again, and a panic is an error that says nothing of the inside.
+// TestTroubledStore: a call is retried while the store is unavailable. A panic becomes an error
+// without internal details.
 func TestTroubledStore(t *testing.T) {
 	s := newScene(t)
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))
@@ -235,7 +241,7 @@ func TestTroubledStore(t *testing.T) {
 	}
 }
 
-// TestReflection: a tool that knows nothing learns the services and all that is in their files.
+// TestReflection: a generic tool can discover the services and the content of their files.
 func TestReflection(t *testing.T) {
 	_, client := remote(t, rsyncgrpc.ServerOptions{Reflection: true})
 	stream, err := reflectionv1.NewServerReflectionClient(client.Conn()).ServerReflectionInfo(limited(t))
@@ -261,7 +267,7 @@ func TestReflection(t *testing.T) {
 	}
 }
 
-// TestBadRequests: what our client never sends has an exact answer too.
+// TestBadRequests: requests that our client never sends also get the exact answer.
 func TestBadRequests(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{MaxMessageBytes: 1 << 20})
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))
@@ -312,7 +318,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestInvalidContext: over the wire an error of validation has all problems, but for those beyond a hundred.
+// TestInvalidContext: a remote validation error has the first 100 problems, and the number of
+// others.
 func TestInvalidContext(t *testing.T) {
 	addr, _ := serve(t, &refusing{Engine: newScene(t).engine}, rsyncgrpc.ServerOptions{})
 	client := dial(t, addr, rsyncgrpc.ClientOptions{})
@@ -332,7 +339,7 @@ func TestInvalidContext(t *testing.T) {
 	}
 }
 
-// refusing is an engine whose rules are stricter than the client's.
+// refusing is an engine with stricter rules than the client.
 type refusing struct{ *rsync.Engine }
 
 func (e *refusing) Create(_ context.Context, c *appcontext.AppContext) error {
@@ -349,7 +356,8 @@ func (e *refusing) Create(_ context.Context, c *appcontext.AppContext) error {
 	return out
 }
 
-// TestHugeErrors: an error that would quote much says less, and the connection serves others.
+// TestHugeErrors: an error that would quote very long text is shortened, and the connection serves
+// other calls.
 func TestHugeErrors(t *testing.T) {
 	addr, _ := serve(t, newScene(t).engine, rsyncgrpc.ServerOptions{})
 	conn := dial(t, addr, rsyncgrpc.ClientOptions{}).Conn()
@@ -369,7 +377,7 @@ func TestHugeErrors(t *testing.T) {
 	}
 }
 
-// TestRegister: on a server of the user's, Drain ends watches and waits so that GracefulStop can end.
+// TestRegister: on a user's own server, Drain ends watches and waits, so GracefulStop can end.
 func TestRegister(t *testing.T) {
 	s := newScene(t)
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))
@@ -405,7 +413,7 @@ func TestRegister(t *testing.T) {
 	<-ended
 }
 
-// TestReadsOutsideOfGRPC: a call of the service itself ends its turn too.
+// TestReadsOutsideOfGRPC: a direct call of the service also ends its turn.
 func TestReadsOutsideOfGRPC(t *testing.T) {
 	s := newScene(t)
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))

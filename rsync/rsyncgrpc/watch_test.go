@@ -26,7 +26,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 )
 
-// collect watches until a context is deleted, and returns what it was told, with revisions.
+// collect watches until a context is deleted, and returns the changes with their revisions.
 func collect(ctx context.Context, e rsyncgrpc.Engine, id string, from int64) ([]string, error) {
 	var out []string
 	for change, err := range e.Watch(ctx, id, from) {
@@ -38,7 +38,7 @@ func collect(ctx context.Context, e rsyncgrpc.Engine, id string, from int64) ([]
 	return out, nil
 }
 
-// events has a context go through n events and be deleted.
+// events runs n events of a context, and then terminates and deletes it.
 func (s *scene) events(id string, n int) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -49,7 +49,7 @@ func (s *scene) events(id string, n int) {
 	check(s.t, s.engine.Delete(ctx, id))
 }
 
-// TestWatch: over the network a watch has what the engine's has.
+// TestWatch: a remote watch returns the same changes as the engine's watch.
 func TestWatch(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
@@ -67,7 +67,7 @@ func TestWatch(t *testing.T) {
 	for change, err := range client.Watch(ctx, "b", 0) {
 		check(t, err)
 		if change.Cluster != nil {
-			break // the last one of what there is now: the engine's order
+			break // the last change of the current state, in the engine's order
 		}
 	}
 	gone, begun := make(chan error, 1), make(chan struct{}, 100)
@@ -87,7 +87,8 @@ func TestWatch(t *testing.T) {
 	check(t, <-gone)
 }
 
-// TestWatchOverBrokenConnections: connections are cut over and over while a context changes, and each change comes once.
+// TestWatchOverBrokenConnections: connections are cut many times while a context changes, and each
+// change arrives once.
 func TestWatchOverBrokenConnections(t *testing.T) {
 	s := newScene(t)
 	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{})
@@ -121,11 +122,12 @@ func TestWatchOverBrokenConnections(t *testing.T) {
 	}
 }
 
-// TestServerRestarts: a watch and a wait go on while their server is gone and comes back, gracefully or not.
+// TestServerRestarts: a watch and a wait continue while their server stops and starts again,
+// gracefully or not.
 func TestServerRestarts(t *testing.T) {
 	s := newScene(t)
 	o := rsyncgrpc.ServerOptions{}
-	o.ShutdownTimeout = time.Minute // waits and watches must not need it
+	o.ShutdownTimeout = time.Minute // waits and watches must not use all of it
 	addr, stop := serve(t, s.engine, o)
 	client := dial(t, addr, rsyncgrpc.ClientOptions{})
 	ctx := limited(t)
@@ -164,12 +166,12 @@ func TestServerRestarts(t *testing.T) {
 		t.Error("the server is gone and answers")
 	}
 	cluster.SetMode(fake.Works)
-	must[*rsync.Status](t)(s.engine.Wait(ctx, ref)) // while nobody serves
+	must[*rsync.Status](t)(s.engine.Wait(ctx, ref)) // while no server runs
 	o.Addr = addr
 	_, stop = serve(t, s.engine, o)
 	check(t, <-waited)
 
-	// And again, while it is deleted.
+	// The context is deleted during another restart.
 	stop()
 	must[*rsync.Status](t)(s.engine.Wait(ctx, must[rsync.EventRef](t)(s.engine.Terminate(ctx, "a"))))
 	check(t, s.engine.Delete(ctx, "a"))
@@ -187,7 +189,8 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// TestSilentNetwork: a network that loses everything and tells nobody is noticed, and watches and waits go on another way.
+// TestSilentNetwork: a client detects a network that drops all packets silently. Watches and waits
+// continue on another connection.
 func TestSilentNetwork(t *testing.T) {
 	t.Parallel() // it waits for gRPC's shortest keep-alive, 10 s
 	s := newScene(t)
@@ -205,7 +208,7 @@ func TestSilentNetwork(t *testing.T) {
 	check(t, s.engine.Create(ctx, shop(t, "a", "1", "c1")))
 	begin := must[*rsync.Status](t)(s.engine.Status(ctx, "a")).Revision
 	s.clusters.Cluster("edge", "c1").SetMode(fake.BlackHole)
-	ref := must[rsync.EventRef](t)(s.engine.Instantiate(ctx, "a")) // so the first connection is the one of waits
+	ref := must[rsync.EventRef](t)(s.engine.Instantiate(ctx, "a")) // so the first connection is the connection for waits
 	waited, watched := make(chan error, 1), make(chan []string, 1)
 	began := make(chan struct{}, 100)
 	go func() { waited <- err2(client.Wait(ctx, ref)) }()
@@ -221,12 +224,12 @@ func TestSilentNetwork(t *testing.T) {
 		watched <- got
 	}()
 	<-began
-	proxy.Stall() // links stay open, and nothing comes through them
+	proxy.Stall() // connections stay open, but transfer nothing
 	s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
 	must[*rsync.Status](t)(s.engine.Wait(ctx, ref))
 	must[*rsync.Status](t)(s.engine.Wait(ctx, must[rsync.EventRef](t)(s.engine.Terminate(ctx, "a"))))
 	check(t, s.engine.Delete(ctx, "a"))
-	// The context is gone, and with it the event.
+	// The context and its event are deleted.
 	if err := <-waited; !errors.Is(err, rsync.ErrNotFound) {
 		t.Errorf("the wait ended with %v", err)
 	}
@@ -243,8 +246,8 @@ func limitedTo(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// TestSlowWatch: a client that does not read makes the server hold little and not for long, and misses nothing when it reads
-// again.
+// TestSlowWatch: a client that does not read uses little memory of the server for a short time. It
+// misses nothing when it reads again.
 func TestSlowWatch(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := newScene(t)
@@ -274,7 +277,7 @@ func TestSlowWatch(t *testing.T) {
 		done <- got
 	}()
 	<-reading
-	// gRPC itself holds a window of 64 KiB on both sides for a client that does not read.
+	// gRPC itself buffers 64 KiB on both sides for a client that does not read.
 	slow := func() float64 { return metric(t, registry, "spokewire_rsync_grpc_slow_watches_total") }
 	soon(t, "the watch is ended", func() bool {
 		for range 10 {
@@ -311,7 +314,7 @@ func metric(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	return sum
 }
 
-// TestMetrics: calls are counted by method and code, and the names are as they should be.
+// TestMetrics: calls are counted by method and code, and the metrics have the expected names.
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := newScene(t)

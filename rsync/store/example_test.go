@@ -29,7 +29,7 @@ func get(s store.Store, key string) store.KeyValue {
 	return kv
 }
 
-// The first to come gets the place.
+// Only the first owner can write the key.
 func ExampleAbsent() {
 	s := memstore.New(memstore.Options{})
 	for _, owner := range []string{"one", "two"} {
@@ -40,12 +40,12 @@ func ExampleAbsent() {
 	// two false
 }
 
-// What was read is replaced only as long as nobody else has.
+// A value is replaced only if it has not changed since it was read.
 func ExampleUnchanged() {
 	s := memstore.New(memstore.Options{})
 	txn(s, nil, store.Put("/count/", []byte("1")))
 	read := get(s, "/count/")
-	txn(s, nil, store.Put("/count/", []byte("2"))) // somebody else
+	txn(s, nil, store.Put("/count/", []byte("2"))) // another writer
 	fmt.Println(txn(s, []store.Compare{store.Unchanged(read)}, store.Put("/count/", []byte("2"))).Succeeded)
 	fmt.Println(txn(s, []store.Compare{store.Unchanged(get(s, "/count/"))}, store.Put("/count/", []byte("3"))).Succeeded)
 	// Output:
@@ -53,7 +53,7 @@ func ExampleUnchanged() {
 	// true
 }
 
-// Changes of a lease's key are no end of it; only its deletion is.
+// A change of a key does not end its life; only its deletion does.
 func ExampleSameLife() {
 	s := memstore.New(memstore.Options{})
 	txn(s, nil, store.Put("/owner/", []byte("one")))
@@ -74,7 +74,7 @@ func ExamplePut() {
 	// Output: web c1
 }
 
-// When its lease ends, the key does.
+// The end of the lease deletes the key.
 func ExamplePutLeased() {
 	ctx := context.Background()
 	s := memstore.New(memstore.Options{})

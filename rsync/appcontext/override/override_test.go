@@ -32,8 +32,8 @@ func build(manifest, patch string) (string, error) {
 	return string(c.Apps[0].Clusters[0].Resources[0].Manifest), nil
 }
 
-// TestJSONPatch: JSON patches change YAML and JSON manifests, and what does not apply is refused
-// with its reason.
+// TestJSONPatch: JSON patches change YAML and JSON manifests. A patch that does not apply is
+// rejected with the reason.
 func TestJSONPatch(t *testing.T) {
 	const jsonManifest = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":1}}`
 	const changed = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":3}}`
@@ -68,7 +68,7 @@ func TestJSONPatch(t *testing.T) {
 	}
 }
 
-// TestCopiesAreBounded: a patch that doubles a value again and again is refused.
+// TestCopiesAreBounded: a patch that doubles a value many times is rejected.
 func TestCopiesAreBounded(t *testing.T) {
 	patch := `[{"op":"add","path":"/a","value":{"x":"` + strings.Repeat("x", 1000) + `"}}`
 	for i := range 40 {

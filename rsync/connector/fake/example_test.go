@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// A cluster in memory is not reachable, and then is.
+// An in-memory cluster is unreachable first, and reachable later.
 func ExampleNew() {
 	ctx := context.Background()
 	clusters := fake.New()

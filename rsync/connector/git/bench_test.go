@@ -23,7 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/git"
 )
 
-// fill makes a repository of n manifests, a hundred for each cluster, ten of each kind in ten namespaces.
+// fill returns a repository of n manifests: 100 for each cluster, ten in each of ten namespaces.
 func fill(b *testing.B, n int) served {
 	b.Helper()
 	s := ways["file"](b, gitserver.Options{Config: map[string]string{"fastimport.unpackLimit": "0", "uploadpack.allowFilter": "true", "gc.auto": "0", "receive.autogc": "false"}})
@@ -45,7 +45,8 @@ func ten(round int) connector.Batch {
 	return batch(text)
 }
 
-// BenchmarkApply commits and pushes ten objects into repositories of different sizes, with git's own receive-pack.
+// BenchmarkApply commits and pushes ten objects into repositories of different sizes, with git's
+// own receive-pack.
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000, 100_000} {
 		b.Run(fmt.Sprint("files=", n), func(b *testing.B) {
@@ -67,7 +68,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkUnchanged applies what is there already, and asks for it.
+// BenchmarkUnchanged applies objects that the repository already has, and gets their states.
 func BenchmarkUnchanged(b *testing.B) {
 	s := fill(b, 10_000)
 	c := open(b, s.at, git.Options{})
@@ -90,7 +91,7 @@ func BenchmarkUnchanged(b *testing.B) {
 	})
 }
 
-// BenchmarkFetch is the first look at a repository.
+// BenchmarkFetch measures the first read of a repository.
 func BenchmarkFetch(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprint("files=", n), func(b *testing.B) {
@@ -110,7 +111,8 @@ func BenchmarkFetch(b *testing.B) {
 	}
 }
 
-// BenchmarkWorktree does what BenchmarkApply does with a clone and a worktree of go-git, to compare.
+// BenchmarkWorktree does the same as BenchmarkApply, with a clone and a worktree of go-git, for
+// comparison.
 func BenchmarkWorktree(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		b.Run(fmt.Sprint("files=", n), func(b *testing.B) {
@@ -148,7 +150,7 @@ func BenchmarkWorktree(b *testing.B) {
 	}
 }
 
-// processorTime is what this process has taken, without git's programs.
+// processorTime returns the processor time of this process, without git's programs.
 func processorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -23,7 +23,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/git"
 )
 
-// TestCommits: what is in the repository after batches, byte for byte, on each way to reach it.
+// TestCommits: after batches, the repository has the expected files, byte for byte, on each
+// transport.
 func TestCommits(t *testing.T) {
 	for _, filter := range []string{"true", "false"} {
 		t.Run("filter "+filter, func(t *testing.T) {
@@ -66,7 +67,8 @@ func testCommits(t *testing.T, s served) {
 	}
 }
 
-// TestLastObject: the folder of a cluster stays, or agents would report an error in place of pruning.
+// TestLastObject: the folder of a cluster stays after its last object. Without the folder, agents
+// would report an error and not prune.
 func TestLastObject(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{Empty: true})
 	s.at.CreateBranch = true
@@ -90,7 +92,7 @@ func TestLastObject(t *testing.T) {
 	}
 }
 
-// TestForeignFiles: what others have in the repository stays as it is: programs, links, submodules.
+// TestForeignFiles: files of other writers do not change: programs, links, and submodules.
 func TestForeignFiles(t *testing.T) {
 	s := ways["http"](t, gitserver.Options{})
 	s.server.Commit("others", map[string]string{"edge+c1/shop/notes.txt": "mine", "edge+c1-b/x": "y", "edge+c0": "z"})
@@ -107,7 +109,7 @@ func TestForeignFiles(t *testing.T) {
 	s.server.Check()
 }
 
-// TestInTheWay: a name that is taken is refused, and the batches beside it are committed.
+// TestInTheWay: a batch with a name that is taken is refused, and the other batches are committed.
 func TestInTheWay(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{})
 	s.server.Commit("others", map[string]string{"edge+c1/shop/configmap/a.yaml": "x", "edge+c2/shop": "a file", "edge+c3/shop/ConfigMap/a.yaml/b": "a folder"})
@@ -131,8 +133,9 @@ func TestInTheWay(t *testing.T) {
 	}
 }
 
-// TestOtherModes: whatever an agent may read an object from is the object's, also where somebody has made it executable, or a
-// link: Terminated means that it is gone. What it cannot be read from is in the way.
+// TestOtherModes: a file that an agent can read as an object counts as the object, even if another
+// writer made it executable or a link. Delete removes it, because Terminated means that the object
+// is gone. A submodule cannot be read, so it blocks the object.
 func TestOtherModes(t *testing.T) {
 	const file = "edge+c1/shop/ConfigMap/a.yaml"
 	for _, mode := range []string{"100755", "120000"} {
@@ -174,7 +177,8 @@ func TestOtherModes(t *testing.T) {
 	}
 }
 
-// TestBadManifests: one of them would keep an agent from reading all others of the cluster.
+// TestBadManifests: bad manifests are refused. A single bad manifest would stop an agent from
+// reading all other manifests of the cluster.
 func TestBadManifests(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{})
 	c := open(t, s.at, git.Options{MaxManifestBytes: 1000})
@@ -209,7 +213,8 @@ func TestBadManifests(t *testing.T) {
 	}
 }
 
-// TestMessage: long batches, users' functions, and what would break a commit.
+// TestMessage: commit messages of long batches, messages of a user function, and characters that
+// would break a commit.
 func TestMessage(t *testing.T) {
 	c := git.Commit{Verb: git.Apply, AppContextID: "ctx", App: "app", Cluster: edge1, Changed: []appcontext.Object{{Kind: "ConfigMap", Name: "a\nb"}}}
 	if got, want := git.Message(c), "Apply 1 object of ctx/app on edge+c1\n\nConfigMap a?b\n"; got != want {
@@ -230,7 +235,7 @@ func TestMessage(t *testing.T) {
 	s.server.Check()
 }
 
-// TestStatus: a hook may say more than git knows.
+// TestStatus: Options.Status can add state that git does not have.
 func TestStatus(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{})
 	broken := errors.New("the agent is away")
@@ -254,7 +259,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestRewrittenHistory: somebody forces the branch to another history, and the old one is collected.
+// TestRewrittenHistory: another writer forces the branch to another history, and the old history is
+// garbage collected.
 func TestRewrittenHistory(t *testing.T) {
 	eachWay(t, gitserver.Options{}, func(t *testing.T, s served) {
 		first := strings.TrimSpace(s.server.Git("rev-parse", "main"))
@@ -279,7 +285,7 @@ func TestRewrittenHistory(t *testing.T) {
 	})
 }
 
-// TestManyKinds goes over the places where git's order of names and that of strings differ.
+// TestManyKinds tests names that git orders differently from strings.
 func TestManyKinds(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{})
 	s.server.Commit("files beside folders", map[string]string{"edge+c1.txt": "", "edge+c1-": "", "edge+c10": ""})

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/git"
 )
 
-// diffOf writes the changes of a call, one a line.
+// diffOf returns the changes of a call, one for each line.
 func diffOf(t *testing.T, c connector.Connector, apply, remove connector.Batch) string {
 	t.Helper()
 	changes, err := c.(connector.Differ).Diff(t.Context(), connector.DiffBatch{
@@ -30,7 +30,8 @@ func diffOf(t *testing.T, c connector.Connector, apply, remove connector.Batch) 
 	return out
 }
 
-// TestDiff: what Diff returns is what Apply and Delete then do, on each way, whether the server sends single files or not. It commits nothing.
+// TestDiff: Apply and Delete then make the changes that Diff returned. The test uses each
+// transport, with servers that send single files and servers that do not. Diff commits nothing.
 func TestDiff(t *testing.T) {
 	for _, byHash := range []string{"true", "false"} {
 		t.Run("by hash "+byHash, func(t *testing.T) {
@@ -44,7 +45,7 @@ func TestDiff(t *testing.T) {
 func testDiff(t *testing.T, s served) {
 	c := open(t, s.at, git.Options{})
 	var names string
-	for i := range 40 { // that are deltas of each other
+	for i := range 40 { // these become deltas of each other
 		names += fmt.Sprintf("n%d=%d ", i, i)
 	}
 	apply(t, c, "same=1 changed=1 gone=1 "+names)

@@ -27,7 +27,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// journal collects what is logged at any level.
+// journal collects the logs of all levels.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -66,7 +66,7 @@ func start(t *testing.T, connectors connector.Connectors, options rsync.Options)
 	return engine, lines
 }
 
-// create stores a context of one app: "c1 a=1 b=2; c2 a=1".
+// create stores a context of one app in the form "c1 a=1 b=2; c2 a=1".
 func create(t *testing.T, engine *rsync.Engine, id, text string) {
 	t.Helper()
 	b := appcontext.NewBuilder(id)
@@ -87,7 +87,7 @@ func create(t *testing.T, engine *rsync.Engine, id, text string) {
 	}
 }
 
-// done returns what waits for an event, and returns the status of its context.
+// done returns a function that waits for an event and returns the status of its context.
 func done(t *testing.T, engine *rsync.Engine) func(rsync.EventRef, error) (*rsync.Status, error) {
 	return func(ref rsync.EventRef, err error) (*rsync.Status, error) {
 		t.Helper()
@@ -100,7 +100,7 @@ func done(t *testing.T, engine *rsync.Engine) func(rsync.EventRef, error) (*rsyn
 	}
 }
 
-// TestEngineLife goes through the life of a context, while a rival pushes and answers get lost.
+// TestEngineLife runs the life of a context, while a rival pushes and answers are lost.
 func TestEngineLife(t *testing.T) {
 	var requests atomic.Int32
 	s := ways["https"](t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
@@ -147,7 +147,8 @@ func TestEngineLife(t *testing.T) {
 	ref, err = engine.Terminate(ctx, "v1")
 	step("terminate", "", ref, err)
 	s.server.Check()
-	// Instantiate, and each phase of the two updates on the clusters that they change, and Terminate: once each.
+	// One commit for each of: Instantiate, each phase of the two updates on a cluster that it
+	// changes, and Terminate.
 	counts := map[string]int{}
 	for _, subject := range s.server.Subjects() {
 		counts[subject]++
@@ -167,7 +168,8 @@ func TestEngineLife(t *testing.T) {
 	}
 }
 
-// TestEnginePushFails: a push that fails fails the event, and so does what cannot be pushed; the status of that cluster says why.
+// TestEnginePushFails: a push that fails, or a manifest that cannot be pushed, fails the event. The
+// status of that cluster has the reason.
 func TestEnginePushFails(t *testing.T) {
 	const limit = 1000
 	s := ways["https"](t, gitserver.Options{})

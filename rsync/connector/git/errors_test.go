@@ -20,7 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/git"
 )
 
-// refusedBy expects that reading and writing fail with a class and a text that never has a secret, and what Probe says.
+// refusedBy expects that reads and writes fail with a class and a text that never contains a
+// secret. Probe must fail only if the class is ErrUnreachable.
 func refusedBy(t *testing.T, c connector.Connector, want error, text string) {
 	t.Helper()
 	_, getErr := c.Get(t.Context(), batch("a"))
@@ -68,7 +69,7 @@ func testNoBranch(t *testing.T, empty bool) {
 	})
 }
 
-// TestBranchInTheWay: git cannot have a branch main/x beside main.
+// TestBranchInTheWay: git cannot have a branch main/x next to a branch main.
 func TestBranchInTheWay(t *testing.T) {
 	s := ways["http"](t, gitserver.Options{})
 	s.at.Branch, s.at.CreateBranch = "main/x", true
@@ -190,7 +191,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// answers is a server that says the same to everything, with all that it was told.
+// answers returns a server that sends the same status to every request. The body repeats the
+// headers of the request.
 func answers(t *testing.T, status int) git.Repository {
 	s := gitserver.New(t, gitserver.Options{Empty: true, Wrap: func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -210,7 +212,7 @@ func write(t *testing.T, text string) string {
 	return file
 }
 
-// TestCredentials: files are read again for each call, and tokens work.
+// TestCredentials: credential files are read again for each call, and tokens work.
 func TestCredentials(t *testing.T) {
 	s := ways["https"](t, gitserver.Options{})
 	file, ca := write(t, "old\n"), s.at.CAFile
@@ -235,7 +237,7 @@ func TestCredentials(t *testing.T) {
 	apply(t, c, "a=1")
 }
 
-// TestPrinted: no value that has a secret shows it.
+// TestPrinted: a printed value never shows its secrets.
 func TestPrinted(t *testing.T) {
 	at := git.Repository{URL: "https://example.com/x.git", Auth: git.Auth{Username: "bot", Password: "s3cr3t", Token: "s3cr3t", SSHPassphrase: "s3cr3t"}}
 	text, err := json.Marshal(at)
@@ -253,7 +255,8 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// TestTooLarge: a repository beyond the limit is refused, on the wire and in memory.
+// TestTooLarge: a repository that exceeds MaxFetchBytes is refused, for its size on the wire and in
+// memory.
 func TestTooLarge(t *testing.T) {
 	eachWay(t, gitserver.Options{}, func(t *testing.T, s served) {
 		files := map[string]string{}
@@ -329,7 +332,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestKeys: the most precise one counts.
+// TestKeys: the most specific key applies.
 func TestKeys(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{})
 	at := func(path string) git.Repository {

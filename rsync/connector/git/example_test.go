@@ -65,14 +65,14 @@ func commitTwo(ctx context.Context, repository string) error {
 	)
 }
 
-// runGit prints what git prints.
+// runGit prints the output of git.
 func runGit(repository string, args ...string) error {
 	out, err := exec.Command("git", append([]string{"-C", repository}, args...)...).Output()
 	fmt.Print(string(out))
 	return err
 }
 
-// ExampleRepository_Directory is what to write into the configuration of a GitOps agent.
+// ExampleRepository_Directory prints the path for the configuration of a GitOps agent.
 func ExampleRepository_Directory() {
 	at := git.Repository{Path: "clusters"}
 	c1 := appcontext.ClusterID{Provider: "edge", Name: "c1"}
@@ -85,7 +85,7 @@ func ExampleRepository_Directory() {
 	// clusters/edge+c1/_cluster/ClusterRole.rbac.authorization.k8s.io/system%3areader.yaml
 }
 
-// One repository has a folder for each cluster of a provider. Credentials do not belong into its URL.
+// One repository has a folder for each cluster of a provider. Its URL must not have credentials.
 func ExampleNew() {
 	_, err := git.New(map[string]git.Repository{"edge+*": {URL: "https://git.example.com/fleet.git", Auth: git.Auth{TokenFile: "/etc/git/token"}}}, git.Options{})
 	fmt.Println(err)

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var edge1 = appcontext.ClusterID{Provider: "edge", Name: "c1"}
 
-// open returns the connector of edge+c1 in a repository. It is closed at the end of the test.
+// open returns the connector of edge+c1 in a repository. The end of the test closes it.
 func open(t testing.TB, at git.Repository, options git.Options) connector.Connector {
 	t.Helper()
 	return openCluster(t, newConnectors(t, at, options), edge1)
@@ -59,7 +59,7 @@ func configMap(name string) appcontext.Object {
 	return appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: name}
 }
 
-// batch makes one of "name=value name=value".
+// batch returns a batch of "name=value name=value".
 func batch(text string) connector.Batch {
 	b := connector.Batch{AppContextID: "ctx", App: "app", Cluster: edge1}
 	for _, field := range strings.Fields(text) {
@@ -76,7 +76,7 @@ func apply(t testing.TB, c connector.Connector, text string) {
 	}
 }
 
-// served is a repository in one of the ways to reach it, and what breaks and mends the way.
+// served is a repository with one transport. block and mend break and restore the transport.
 type served struct {
 	server      *gitserver.Server
 	at          git.Repository
@@ -84,7 +84,7 @@ type served struct {
 	block, mend func()
 }
 
-// ways are the ways to reach a repository.
+// ways are the transports of a repository.
 var ways = map[string]func(t testing.TB, o gitserver.Options) served{
 	"file": func(t testing.TB, o gitserver.Options) served {
 		s := gitserver.New(t, o)
@@ -124,7 +124,7 @@ func through(proxy *tcpproxy.Proxy, s *gitserver.Server, at git.Repository) serv
 	return served{server: s, at: at, proxy: proxy, block: func() { proxy.Block(); proxy.Cut() }, mend: proxy.Unblock}
 }
 
-// eachWay runs a test on each way.
+// eachWay runs a test with each transport.
 func eachWay(t *testing.T, o gitserver.Options, test func(t *testing.T, s served)) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) { test(t, way(t, o)) })

@@ -81,7 +81,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// FuzzLayout: paths are safe, and two objects never have the same one, also where capitals do not count, but for kinds.
+// FuzzLayout: paths are safe, and two objects never have the same path. Two objects of the same
+// kind also differ on file systems that ignore case.
 func FuzzLayout(f *testing.F) {
 	f.Add("edge", "c1", "apps", "Deployment", "shop", "web", "edge", "c1", "apps", "Deployment", "Shop", "web")
 	f.Add("a", "b+c", "", "A.b", "", "x", "a", "b+c", "b", "A", "_cluster", "x")

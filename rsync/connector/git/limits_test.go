@@ -24,7 +24,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/git"
 )
 
-// TestManyFolders: packs with deltas, and more folders of earlier commits than are kept.
+// TestManyFolders: the connector reads packs with deltas, and more folders of earlier commits than
+// it keeps.
 func TestManyFolders(t *testing.T) {
 	const clusters, objects = 120, 15
 	s := ways["http"](t, gitserver.Options{Config: map[string]string{"fastimport.unpackLimit": "0"}})
@@ -38,7 +39,7 @@ func TestManyFolders(t *testing.T) {
 			for j := range objects {
 				files[s.at.File(id(i), configMap(fmt.Sprint("object-", j)))] = fmt.Sprint(j, round)
 			}
-			files[s.at.File(id(i), configMap(fmt.Sprint("own-", i, "-", round)))] = "" // so folders are alike, but no two the same
+			files[s.at.File(id(i), configMap(fmt.Sprint("own-", i, "-", round)))] = "" // so folders are similar, but never equal
 		}
 		s.server.Commit("many", files)
 		s.server.Git("repack", "-adfq", "--window=50", "--depth=50")
@@ -61,7 +62,7 @@ func TestManyFolders(t *testing.T) {
 	}
 }
 
-// pack returns the index of the one pack of a repository.
+// pack returns the index of the only pack of a repository.
 func pack(t *testing.T, s *gitserver.Server) string {
 	t.Helper()
 	entries, err := os.ReadDir(s.Path() + "/objects/pack")
@@ -77,7 +78,7 @@ func pack(t *testing.T, s *gitserver.Server) string {
 	return ""
 }
 
-// TestAlwaysTooLate: somebody is faster each time.
+// TestAlwaysTooLate: a rival pushes before every push of the connector.
 func TestAlwaysTooLate(t *testing.T) {
 	var server *gitserver.Server
 	var pushes atomic.Int32
@@ -102,7 +103,7 @@ func TestAlwaysTooLate(t *testing.T) {
 	}
 }
 
-// TestQueue: a push takes a hundred batches at most, and nothing of a caller who has gone.
+// TestQueue: a push has at most 100 batches, and no batch of a caller that has cancelled.
 func TestQueue(t *testing.T) {
 	const clusters = 150
 	var pushes, waiting atomic.Int32
@@ -150,7 +151,7 @@ func TestQueue(t *testing.T) {
 	s.server.Check()
 }
 
-// TestProbes: however many clusters wait for a server, it is asked four times a second.
+// TestProbes: a server receives at most four probes a second, however many clusters wait for it.
 func TestProbes(t *testing.T) {
 	var requests atomic.Int32
 	s := gitserver.New(t, gitserver.Options{Wrap: func(http.Handler) http.Handler {
@@ -173,7 +174,7 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestOtherHashes: a repository with SHA-256 is refused in words.
+// TestOtherHashes: a repository with SHA-256 is refused with a clear error.
 func TestOtherHashes(t *testing.T) {
 	folder := gitserver.New(t, gitserver.Options{Empty: true}).Path() + ".256"
 	if out, err := exec.Command("git", "init", "-q", "--bare", "--object-format=sha256", folder).CombinedOutput(); err != nil {
@@ -189,8 +190,8 @@ func TestOtherHashes(t *testing.T) {
 	refusedBy(t, c, connector.ErrTerminal, "other hashes than SHA-1")
 }
 
-// An ed25519 key for this test alone, with the passphrase s3cr3t and one round of key derivation: sixteen take a minute with
-// the race detector.
+// An ed25519 key for this test only. Its passphrase is s3cr3t, with one round of key derivation:
+// sixteen rounds take a minute with the race detector.
 const (
 	encryptedKey = `-----BEGIN OPENSSH PRIVATE KEY-----
 b3BlbnNzaC1rZXktdjEAAAAACmFlczI1Ni1jdHIAAAAGYmNyeXB0AAAAGAAAABBcAkU74Z
@@ -204,7 +205,8 @@ rshsnZF5pkrdGaIQ==
 	encryptedKeyPublic = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHgs8DjS3Dcm6arcfRfAthVEYyqM0r7KMXcslgBR2sFp test"
 )
 
-// TestEncryptedKey: a key that needs a passphrase, with the right one and a wrong one.
+// TestEncryptedKey: an encrypted key works with the right passphrase, and is refused with a wrong
+// passphrase.
 func TestEncryptedKey(t *testing.T) {
 	way := gitserver.New(t, gitserver.Options{}).SSH(encryptedKeyPublic)
 	at := git.Repository{URL: way.URL, Auth: git.Auth{SSHKeyFile: write(t, encryptedKey), SSHPassphrase: "s3cr3t-not", KnownHostsFile: way.KnownHostsFile}}

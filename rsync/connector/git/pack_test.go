@@ -28,7 +28,8 @@ func packOf(objects ...[]byte) []byte {
 	return append(out, sum[:]...)
 }
 
-// packedObject returns an object of a pack that claims to have size bytes. Before is what a delta has before its content.
+// packedObject returns an object of a pack that claims to have size bytes. before is the part of a
+// delta that precedes its content.
 func packedObject(kind byte, size int, before, content string) []byte {
 	first := kind<<4 | byte(size&15)
 	var head []byte
@@ -46,7 +47,7 @@ func packedObject(kind byte, size int, before, content string) []byte {
 
 const packLimit = 1 << 20
 
-// TestHostilePacks: no pack makes the reader keep more than its limit.
+// TestHostilePacks: the reader never keeps more of a pack than its limit.
 func TestHostilePacks(t *testing.T) {
 	one := packedObject(fileObject, 0, "", "")
 	many := make([][]byte, 100_000)
@@ -78,7 +79,7 @@ func TestHostilePacks(t *testing.T) {
 	}
 }
 
-// FuzzPack: packs and folders of a hostile server are read within the limit, or are errors.
+// FuzzPack: the reader returns packs and folders of a hostile server within the limit, or an error.
 func FuzzPack(f *testing.F) {
 	folder := "100644 a\x00" + strings.Repeat("h", 20) + "40000 b\x00" + strings.Repeat("i", 20)
 	base := packedObject(treeObject, len(folder), "", folder)
@@ -86,7 +87,7 @@ func FuzzPack(f *testing.F) {
 	f.Add(packOf())
 	f.Add(packOf(base, packedObject(commitObject, 4, "", "tree"), packedObject(fileObject, 1, "", "x")))
 	f.Add(packOf(base, packedObject(offsetDelta, len(delta), string([]byte{byte(len(base))}), delta)))
-	f.Add(packOf(packedObject(offsetDelta, len(delta), "\x01", delta))) // of nothing
+	f.Add(packOf(packedObject(offsetDelta, len(delta), "\x01", delta))) // without a base
 	f.Add([]byte(fmt.Sprintf("PACK\x00\x00\x00\x02\xff\xff\xff\xff%s", base)))
 	f.Fuzz(func(t *testing.T, pack []byte) {
 		for _, files := range []bool{false, true} {

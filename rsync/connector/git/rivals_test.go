@@ -44,7 +44,8 @@ func persist(t *testing.T, c connector.Connector, text string) {
 	t.Errorf("Apply of %s never succeeded", text)
 }
 
-// TestRivals: two engines with twenty clusters each, and somebody with git, all on one branch: everything arrives, once.
+// TestRivals: two engines with twenty clusters each, and another git client, push to one branch.
+// Every object arrives once.
 func TestRivals(t *testing.T) {
 	const clusters, rounds, commits = 20, 3, 20
 	for _, way := range []string{"file", "https"} {
@@ -91,7 +92,7 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// TestOnePushForMany: what comes while a push is under way goes out together in the next.
+// TestOnePushForMany: batches that arrive during a push are pushed together in the next push.
 func TestOnePushForMany(t *testing.T) {
 	const clusters = 20
 	var pushes, looks atomic.Int32
@@ -144,7 +145,7 @@ func TestOnePushForMany(t *testing.T) {
 	}
 }
 
-// watched is a context that counts who waits for it.
+// watched is a context that counts its waiting calls.
 type watched struct {
 	context.Context
 	waiting *atomic.Int32
@@ -165,7 +166,7 @@ func await(t *testing.T, condition func() bool) {
 	}
 }
 
-// TestLostAnswer: the server takes a push, and the connection breaks before it says so.
+// TestLostAnswer: the server accepts a push, and the connection breaks before its answer.
 func TestLostAnswer(t *testing.T) {
 	var lose atomic.Bool
 	s := ways["http"](t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
@@ -205,7 +206,7 @@ func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
 
-// TestRefused: a hook refuses; where it refuses one of many, the others are committed.
+// TestRefused: a hook refuses a push. If it refuses one batch of many, the others are committed.
 func TestRefused(t *testing.T) {
 	for _, way := range []string{"file", "http", "ssh"} {
 		t.Run(way, func(t *testing.T) {
@@ -240,7 +241,7 @@ echo "the secret of the hook" >&2
 	}
 }
 
-// TestHooksAfterPush run to their end, though they are slow and talk.
+// TestHooksAfterPush: hooks run to their end, even if they are slow and write output.
 func TestHooksAfterPush(t *testing.T) {
 	eachWay(t, gitserver.Options{}, func(t *testing.T, s served) {
 		s.server.Hook("post-receive", `i=0; while [ $i -lt 2000 ]; do echo "a line that nobody reads"; i=$((i+1)); done; git update-ref refs/heads/done main`)
@@ -250,7 +251,7 @@ func TestHooksAfterPush(t *testing.T) {
 	})
 }
 
-// TestStall: a server that does not answer any more holds nobody up beyond the time of the call.
+// TestStall: a server that stops answering delays no call beyond its deadline.
 func TestStall(t *testing.T) {
 	for _, way := range []string{"https", "ssh"} {
 		t.Run(way, func(t *testing.T) {

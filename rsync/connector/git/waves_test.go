@@ -22,8 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/internal/wavetest"
 )
 
-// agent is a cluster that takes over the tip of the branch whenever its status is read. Its Jobs
-// run until the test ends them.
+// agent is a cluster that syncs the tip of the branch whenever its status is read. Its Jobs run
+// until the test ends them.
 type agent struct {
 	server *gitserver.Server
 
@@ -35,7 +35,7 @@ type agent struct {
 
 func newAgent() *agent { return &agent{there: map[string]string{}, ended: map[string]string{}} }
 
-// sync deletes, creates and changes objects as the files at the tip are.
+// sync deletes, creates and updates objects to match the files at the tip.
 func (a *agent) sync() {
 	tip := map[string]string{}
 	for file, text := range a.server.Files() {
@@ -61,7 +61,7 @@ func (a *agent) sync() {
 	}
 }
 
-// status is a git.Options.Status.
+// status implements git.Options.Status.
 func (a *agent) status(_ context.Context, _ connector.Batch, states []connector.State) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +77,7 @@ func (a *agent) status(_ context.Context, _ connector.Batch, states []connector.
 	return nil
 }
 
-// end ends a Job, or with an empty end has it run again.
+// end ends a Job. With an empty end, the Job runs again.
 func (a *agent) end(name, end string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,9 +104,9 @@ func createWaves(t *testing.T, engine *rsync.Engine, id, image string, migrate .
 	}
 }
 
-// TestWaves: with an Options.Status that asks the cluster, a hook is deleted when it has succeeded,
-// a wave waits for a Job of the wave before, a hook is deleted before it runs again, and a hook
-// that fails is deleted and fails the app.
+// TestWaves tests hooks and waves with an Options.Status that reads the cluster. A hook is deleted
+// after it has succeeded, and before it runs again. A wave waits for a Job of the wave before. A
+// hook that fails is deleted and fails the app.
 func TestWaves(t *testing.T) {
 	s := ways["https"](t, gitserver.Options{})
 	cluster := newAgent()
@@ -157,7 +157,7 @@ func TestWaves(t *testing.T) {
 		t.Errorf("Instantiate: the agent did %s, want %s", got, want)
 	}
 	cluster.end("check", "")
-	ref, err = engine.Update(t.Context(), "v1", "v2") // which changes the hook alone
+	ref, err = engine.Update(t.Context(), "v1", "v2") // the update changes only the hook
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestWaves(t *testing.T) {
 		!strings.Contains(err.Error(), "check") {
 		t.Errorf("after the hook has failed: %v", err)
 	}
-	for _, id := range []string{"v2", "v1"} { // v1 still holds its objects, because the update has failed
+	for _, id := range []string{"v2", "v1"} { // v1 still owns its objects, because the update has failed
 		if _, err := wait(engine.Terminate(t.Context(), id)); err != nil {
 			t.Fatal(err)
 		}
@@ -182,8 +182,8 @@ func TestWaves(t *testing.T) {
 	s.server.Check()
 }
 
-// TestWavesWithoutStatus: where git alone is known, a wave and a hook wait for the commit of those
-// before. A hook that would be deleted right after its commit is refused and not committed.
+// TestWavesWithoutStatus: without Options.Status, a wave and a hook wait for the commit of the
+// objects before. A hook that would be deleted right after its commit is refused and not committed.
 func TestWavesWithoutStatus(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{})
 	engine, _ := start(t, newConnectors(t, s.at, git.Options{}), rsync.Options{PollInterval: 20 * time.Millisecond})

@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// withProgram has a program get the credentials of a server.
+// withProgram returns a configuration of a server that runs a program to get credentials.
 func withProgram(a *api, script string) *rest.Config {
 	config := a.config()
 	config.Insecure = true
@@ -31,8 +31,9 @@ func withProgram(a *api, script string) *rest.Config {
 	return config
 }
 
-// TestProgramHangs: client-go runs the program that gets credentials without a context, and all requests wait for it. No call
-// does so beyond its own time, however many there are, and when the program ends at last all is well.
+// TestProgramHangs: client-go runs the credential program without a context, and all requests wait
+// for it. No call waits beyond its own deadline, however many calls there are. When the program
+// ends, calls work again.
 func TestProgramHangs(t *testing.T) {
 	a := start(t, true)
 	hold := filepath.Join(t.TempDir(), "hold")
@@ -67,7 +68,7 @@ func TestProgramHangs(t *testing.T) {
 	if err := c.Apply(cancelled, configMap("a")); !errors.Is(err, context.Canceled) {
 		t.Errorf("a call that is cancelled: %v", err)
 	}
-	for range 200 { // more than may be left behind
+	for range 200 { // more than the limit of calls that are left running
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		_ = c.Probe(ctx)
 		cancel()
@@ -80,7 +81,7 @@ func TestProgramHangs(t *testing.T) {
 	}
 }
 
-// TestProgramFails: the program is named, and nothing of what it says.
+// TestProgramFails: the error names the program, and has no text of its output.
 func TestProgramFails(t *testing.T) {
 	a := start(t, true)
 	for _, script := range []string{"echo s3cr3t; exit 1", "echo s3cr3t", "echo '{}'"} {
@@ -95,7 +96,8 @@ func TestProgramFails(t *testing.T) {
 	}
 }
 
-// TestCertificates: what is in a kubeconfig does not become better by itself, and files may.
+// TestCertificates: invalid data inside a kubeconfig is a terminal error. Invalid files may be
+// replaced, so they are a retryable error.
 func TestCertificates(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -124,7 +126,7 @@ func TestCertificates(t *testing.T) {
 	refused(t, open(t, kube.Cluster{Config: &rest.Config{Host: "ftp://bot:s3cr3t@127.0.0.1:1"}}, kube.Options{}).Apply(t.Context(), configMap("a")), connector.ErrTerminal, `the scheme "ftp"`)
 }
 
-// TestPrinted: no value shows a password.
+// TestPrinted: a printed value never shows a password.
 func TestPrinted(t *testing.T) {
 	for _, host := range []string{"https://bot:s3cr3t@example.com:6443", "bot:s3cr3t@example.com", "https://bot:s3cr%zzt@example.com"} {
 		c := kube.Cluster{Config: &rest.Config{Host: host, BearerToken: "s3cr3t", Password: "s3cr3t"}}

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// Example applies an object, asks for it, and deletes it.
+// Example applies an object, gets its state, and deletes it.
 func Example() {
 	server := newAPI(false) // stands for an API server
 	defer server.Close()
@@ -55,7 +55,7 @@ func Example() {
 	// ConfigMap shop/settings exists: false ready: false
 }
 
-// colored finds a ConfigMap healthy when it has a color. It knows no other kind.
+// colored reports a ConfigMap as healthy if it has a color. It does not interpret other kinds.
 type colored struct{}
 
 func (colored) Health(_ context.Context, object *unstructured.Unstructured) (bool, error) {
@@ -66,9 +66,9 @@ func (colored) Health(_ context.Context, object *unstructured.Unstructured) (boo
 	return found, err
 }
 
-// An interpreter decides whether objects are ready. Those of the SDK are in package interpreter:
-// customizations in CEL and in Lua, webhooks, built-in kinds, kinds of widely used projects, and
-// chains of them.
+// An interpreter decides whether objects are ready. Package interpreter has interpreters for CEL
+// and Lua customizations, webhooks, built-in kinds, kinds of widely used projects, and chains of
+// interpreters.
 func ExampleInterpreter() {
 	server := newAPI(false) // stands for an API server
 	defer server.Close()
@@ -108,7 +108,8 @@ func ExampleInterpreter() {
 	// ready: true
 }
 
-// ExampleDirectory reads kubeconfigs from a folder. What is wrong with one is told without what is in it.
+// ExampleDirectory reads kubeconfigs from a folder. Errors about a kubeconfig do not have its
+// content.
 func ExampleDirectory() {
 	connectors, err := kube.New(map[string]kube.Cluster{"fleet+*": {Load: kube.Directory("/etc/no-fleet")}}, kube.Options{})
 	if err != nil {
@@ -127,7 +128,8 @@ func ExampleDirectory() {
 	// <nil>
 }
 
-// A key is a cluster, all others of a provider, or all others; each is reached in one way.
+// A key is a cluster, all other clusters of a provider, or all other clusters. Each value has
+// exactly one way to reach them.
 func ExampleNew() {
 	_, err := kube.New(map[string]kube.Cluster{
 		"edge+c1": {Kubeconfig: "/etc/edge/c1.kubeconfig"},

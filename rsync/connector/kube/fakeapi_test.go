@@ -15,13 +15,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// api is as much of an API server as errors need: it serves ConfigMaps, and answers as it is told.
+// api is a minimal API server: it serves ConfigMaps, and sends the answers that a test sets.
 type api struct {
 	*httptest.Server
 
 	mu      sync.Mutex
 	objects map[string][]byte
-	answer  func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
+	answer  func(w http.ResponseWriter, r *http.Request) bool // returns true if it has answered
 	seen    []string
 }
 

@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// TestLargeNumbers: a number that no float64 holds gets to the server as it is in the manifest.
+// TestLargeNumbers: the server receives a number that no float64 can represent exactly as it is in
+// the manifest.
 func TestLargeNumbers(t *testing.T) {
 	a := start(t, false)
 	c := open(t, kube.Cluster{Config: a.config()}, kube.Options{})
@@ -38,7 +39,8 @@ func TestLargeNumbers(t *testing.T) {
 	}
 }
 
-// TestOddName: a name that cannot be part of a path says nothing of the other objects of its kind.
+// TestOddName: an object with a name that cannot be part of a path does not affect the states of
+// the other objects of its kind.
 func TestOddName(t *testing.T) {
 	a := start(t, false)
 	c := open(t, kube.Cluster{Config: a.config()}, kube.Options{})
@@ -74,7 +76,8 @@ func TestOddName(t *testing.T) {
 	}
 }
 
-// TestNeverApplied: what could never have been applied is refused for good, and is not there to be deleted.
+// TestNeverApplied: Apply of an object that can never exist is a terminal error. Delete succeeds,
+// and Get reports that the object does not exist.
 func TestNeverApplied(t *testing.T) {
 	c := open(t, kube.Cluster{Config: start(t, false).config()}, kube.Options{})
 	for text, object := range map[string]appcontext.Object{

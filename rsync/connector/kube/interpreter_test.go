@@ -20,21 +20,21 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// health is an Interpreter.
+// health is an Interpreter made of a function.
 type health func(ctx context.Context, object *unstructured.Unstructured) (bool, error)
 
 func (h health) Health(ctx context.Context, object *unstructured.Unstructured) (bool, error) {
 	return h(ctx, object)
 }
 
-// kinds are those that serving has, by their apiVersion.
+// kinds are the kinds of serving, by their apiVersion.
 var kinds = map[string]string{
 	"apps/v1":        `{"name":"deployments","namespaced":true,"kind":"Deployment","verbs":["get","patch"]}`,
 	"batch/v1":       `{"name":"jobs","namespaced":true,"kind":"Job","verbs":["get","patch"]}`,
 	"example.com/v1": `{"name":"gadgets","namespaced":true,"kind":"Gadget","verbs":["get","patch"]},{"name":"widgets","namespaced":true,"kind":"Widget","verbs":["get","patch"]}`,
 }
 
-// serving answers discovery of kinds, and each get with what content returns: the fields of an
+// serving answers discovery with kinds, and each get with the result of content: the fields of an
 // object without its identity.
 func serving(content func(kind, name string) string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
@@ -52,7 +52,7 @@ func serving(content func(kind, name string) string) func(http.ResponseWriter, *
 			)
 			return true
 		}
-		parts := strings.Split(path, "/") // group, version, namespaces, namespace, resource and perhaps name
+		parts := strings.Split(path, "/") // group, version, namespaces, namespace, resource, and a name if it is a get
 		if len(parts) != 6 {
 			reply(w, http.StatusForbidden, "Forbidden", "", nil)
 			return true
@@ -89,7 +89,7 @@ func resourceOf(apiVersion, kind, name string) appcontext.Resource {
 	}
 }
 
-// TestInterpreter: how the answer of an interpreter and the rules of the connector make a state.
+// TestInterpreter: a state combines the answer of an interpreter with the rules of the connector.
 func TestInterpreter(t *testing.T) {
 	const (
 		bare      = `"metadata":{"labels":{}}`
@@ -114,7 +114,7 @@ func TestInterpreter(t *testing.T) {
 	unknown := func() (bool, error) { return true, fmt.Errorf("%w: s3cr3t", kube.ErrNotInterpreted) }
 	for _, tt := range []struct {
 		reason, kind, content string
-		answer                func() (bool, error) // nil: it must not be asked
+		answer                func() (bool, error) // nil: it must not be called
 		ready, failed         bool
 		message               string
 	}{
@@ -174,8 +174,8 @@ func TestInterpreter(t *testing.T) {
 	}
 }
 
-// TestSlowInterpreter: an interpreter that does not answer for some objects delays no other kind,
-// and each late answer counts.
+// TestSlowInterpreter: an interpreter that does not answer for some objects delays no other kind.
+// Each late answer counts.
 func TestSlowInterpreter(t *testing.T) {
 	a := start(t, false)
 	a.respond(serving(func(string, string) string { return `"metadata":{"generation":1}` }))
@@ -268,8 +268,8 @@ func TestSlowInterpreter(t *testing.T) {
 	}
 }
 
-// TestInterpreterTimeout: a question ends after Options.Timeout, and a later one is about the
-// object as it is then.
+// TestInterpreterTimeout: a call of the interpreter ends after Options.Timeout. A later call gets
+// the current object.
 func TestInterpreterTimeout(t *testing.T) {
 	a := start(t, false)
 	generation := atomic.Int64{}

@@ -65,7 +65,8 @@ func refused(t *testing.T, err, class error, text string) {
 	}
 }
 
-// TestAnswers: what servers say, and gateways before them.
+// TestAnswers: error answers of API servers, and of gateways in front of them, have the right class
+// and text.
 func TestAnswers(t *testing.T) {
 	details := func(field, kind, message string) map[string]any {
 		return map[string]any{"causes": []any{map[string]any{"field": field, "reason": kind, "message": message}}}
@@ -123,7 +124,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestNetwork: nobody answers, or not somebody whom we trust, or not in time.
+// TestNetwork: no server answers, its certificate is not trusted, or it does not answer in time.
 func TestNetwork(t *testing.T) {
 	closed := newAPI(false)
 	closed.Close()
@@ -133,7 +134,7 @@ func TestNetwork(t *testing.T) {
 	for name, tt := range map[string]struct {
 		config  *rest.Config
 		text    string
-		timeout time.Duration // zero for the default, which a busy machine does not reach
+		timeout time.Duration // zero for the default, which even a busy machine does not exceed
 	}{
 		"refused":     {closed.config(), "no connection", 0},
 		"not trusted": {secure.config(), "cannot be verified", 0},
@@ -150,7 +151,8 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// TestProbe: any answer will do, but that the server is not ready; and nobody is forbidden anything until it is.
+// TestProbe: Probe succeeds with any answer except that the server is not ready. Until the server
+// is ready, a forbidden call is retryable.
 func TestProbe(t *testing.T) {
 	a := start(t, false)
 	c := open(t, kube.Cluster{Config: a.config()}, kube.Options{})
@@ -179,7 +181,7 @@ func TestProbe(t *testing.T) {
 	refused(t, c.Apply(t.Context(), configMap("a")), connector.ErrRetryable, "starting")
 }
 
-// TestReload: after a refusal of credentials the configuration is read anew.
+// TestReload: the configuration is read again after the server has refused its credentials.
 func TestReload(t *testing.T) {
 	a := start(t, false)
 	a.respond(func(w http.ResponseWriter, r *http.Request) bool {
@@ -200,7 +202,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestKubeconfigs: what is wrong is told, and never what is in the file.
+// TestKubeconfigs: the error has the problem, and never the content of the file.
 func TestKubeconfigs(t *testing.T) {
 	dir := t.TempDir()
 	const good = `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: c, user: u}}],
@@ -251,7 +253,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestRequests: an object takes one request, and kinds are asked for once.
+// TestRequests: an object needs one request, and kinds are requested once.
 func TestRequests(t *testing.T) {
 	a := start(t, false)
 	c := open(t, kube.Cluster{Config: a.config()}, kube.Options{})

@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// slowly is an interpreter that answers after 1.5 s, about the status of the question.
+// slowly is an interpreter that answers after 1.5 s. It reports the health of the status that it
+// was given.
 func slowly(_ context.Context, u *unstructured.Unstructured) (bool, error) {
 	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
 	time.Sleep(1500 * time.Millisecond)
@@ -25,7 +26,7 @@ func slowly(_ context.Context, u *unstructured.Unstructured) (bool, error) {
 }
 
 // observed connects to an API server with one Widget. Its phase is also its resourceVersion. get
-// reads the state, and each element of reports asks to read it again.
+// reads the state. Each element of reports requests another read.
 func observed(t *testing.T, phase func() string) (get func() connector.State, reports <-chan struct{}) {
 	a := start(t, false)
 	a.respond(serving(func(string, string) string {
@@ -52,8 +53,8 @@ func stateOf(t *testing.T, c connector.Connector, name string) connector.State {
 	return states[0]
 }
 
-// TestLateAnswerOfEarlierStatus: an object that breaks while an interpreter answers about its
-// earlier status is not ready, and is looked at again.
+// TestLateAnswerOfEarlierStatus: an object breaks while an interpreter answers about its earlier
+// status. The object is not ready, and the interpreter is called again.
 func TestLateAnswerOfEarlierStatus(t *testing.T) {
 	var phase atomic.Value
 	phase.Store("fine")
@@ -77,7 +78,7 @@ func TestLateAnswerOfEarlierStatus(t *testing.T) {
 }
 
 // TestLateAnswersOfChangingStatus: an object with a status that changes faster than the interpreter
-// answers is ready in the end.
+// answers still becomes ready.
 func TestLateAnswersOfChangingStatus(t *testing.T) {
 	var n atomic.Int64
 	get, reports := observed(t, func() string { return fmt.Sprint("fine", n.Add(1)) })
@@ -91,7 +92,7 @@ func TestLateAnswersOfChangingStatus(t *testing.T) {
 }
 
 // TestInterpreterIgnoresContext: calls that do not return delay neither Close nor the answers about
-// other objects of their kind, and their objects are not asked about again.
+// other objects of their kind. The interpreter is not called again for their objects.
 func TestInterpreterIgnoresContext(t *testing.T) {
 	a := start(t, false)
 	a.respond(serving(func(string, string) string { return `"metadata":{"generation":1}` }))
@@ -118,7 +119,7 @@ func TestInterpreterIgnoresContext(t *testing.T) {
 			t.Fatalf("one: %+v\ntwo: %+v\ngood: %+v", one, two, good)
 		}
 	}
-	time.Sleep(6 * time.Second) // after which errors are asked about again
+	time.Sleep(6 * time.Second) // then objects with errors are interpreted again
 	stateOf(t, c, "one")
 	if n := hanging.Load(); n != 2 {
 		t.Errorf("%d calls hang, want one about each object", n)

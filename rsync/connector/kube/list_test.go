@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// TestList: many objects of a kind take one list. Where that is not to be had, too large, not to be read or not all of it, they are asked for one
-// by one, and the answer is the same.
+// TestList: one list reads many objects of a kind. If the list is refused, too large, not readable
+// or incomplete, single requests read the objects, with the same result.
 func TestList(t *testing.T) {
 	const maps, n = "/api/v1/namespaces/shop/configmaps", 12
 	var batch connector.Batch
@@ -35,7 +35,7 @@ func TestList(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
 		answer func(w http.ResponseWriter, r *http.Request)
-		gets   int // of single objects
+		gets   int // requests for single objects
 	}{
 		{"the whole", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, list("", even)) }, 0},
 		{"one page of several", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, list("more", items(0, 2, 4))) }, n - 3},
@@ -98,7 +98,7 @@ func TestList(t *testing.T) {
 			}
 		})
 	}
-	// A server that fails is no reason to ask it twelve times.
+	// After a failed list, the connector does not send twelve single requests.
 	a := start(t, false)
 	a.respond(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path == maps {
@@ -108,7 +108,7 @@ func TestList(t *testing.T) {
 	})
 	_, err := open(t, kube.Cluster{Config: a.config()}, kube.Options{}).Get(t.Context(), batch)
 	refused(t, err, connector.ErrRetryable, "list: HTTP 500")
-	// Nor is an answer that is something else, by whoever is on the way, taken for an object.
+	// An answer of another kind, for example from a proxy, does not count as the object.
 	b := start(t, false)
 	b.respond(func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasPrefix(r.URL.Path, maps) {

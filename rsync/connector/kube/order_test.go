@@ -19,13 +19,14 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// traffic records how the API server of a test is asked for objects: in which order, and how many at a time.
+// traffic records the requests for objects to the API server of a test: their order, and how many
+// run at a time.
 type traffic struct {
 	mu      sync.Mutex
 	order   []string
 	running int
 	most    int
-	refuse  string // the name of an object that is refused
+	refuse  string // name of an object to refuse
 }
 
 func (tr *traffic) serve(w http.ResponseWriter, r *http.Request) bool {
@@ -46,7 +47,7 @@ func (tr *traffic) serve(w http.ResponseWriter, r *http.Request) bool {
 	tr.most = max(tr.most, tr.running)
 	refused := name == tr.refuse
 	tr.mu.Unlock()
-	time.Sleep(50 * time.Millisecond) // so that requests at the same time meet, also on a busy machine
+	time.Sleep(50 * time.Millisecond) // so concurrent requests overlap, even on a busy machine
 	tr.mu.Lock()
 	tr.running--
 	tr.mu.Unlock()
@@ -58,7 +59,8 @@ func (tr *traffic) serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// take returns the names in the order of the requests, where those of a step are sorted, and the most requests at a time.
+// take returns the names in the order of the requests, and the highest number of concurrent
+// requests. The names of each step are sorted.
 func (tr *traffic) take(steps ...int) (order string, most int) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -72,7 +74,8 @@ func (tr *traffic) take(steps ...int) (order string, most int) {
 	return order, most
 }
 
-// TestOrder: Namespaces come first and go last; independent neighbours are handled in parallel; the rest in the order given.
+// TestOrder: Apply handles Namespaces first, and Delete handles them last. Independent neighbors
+// run in parallel. The other objects keep their order.
 func TestOrder(t *testing.T) {
 	a, tr := start(t, false), &traffic{}
 	a.respond(tr.serve)

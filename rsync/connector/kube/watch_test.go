@@ -20,10 +20,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// watches has the api tell of changes in namespaces.
+// watches makes the api send changes in namespaces.
 type watches struct {
 	open   atomic.Int32
-	events chan string // the names of objects that change, in any namespace
+	events chan string // names of changed objects, in any namespace
 }
 
 func (s *watches) answer(w http.ResponseWriter, r *http.Request) bool {
@@ -46,14 +46,15 @@ func (s *watches) answer(w http.ResponseWriter, r *http.Request) bool {
 			return true
 		case name := <-s.events:
 			if name == "" {
-				return true // the server ends watches now and then
+				return true // servers end watches regularly
 			}
 			fmt.Fprintf(w, `{"type":"MODIFIED","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q,"namespace":"shop"}}}`+"\n", name)
 		}
 	}
 }
 
-// TestWatchStatus: there are watches while there is something to wait for, as many as are allowed, and none after that. Nothing of a manifest is logged.
+// TestWatchStatus: watches are open only while an object is not ready, and never more than
+// MaxWatches. No content of a manifest is logged.
 func TestWatchStatus(t *testing.T) {
 	a := start(t, true)
 	server := &watches{events: make(chan string)}
@@ -98,12 +99,12 @@ func TestWatchStatus(t *testing.T) {
 			t.Fatal("nobody is told")
 		}
 	}
-	next() // each watch says so when it begins
+	next() // each watch notifies when it begins
 	next()
 	for len(told) > 0 {
 		<-told
 	}
-	server.events <- "b" // nobody waits for it
+	server.events <- "b" // no caller waits for it
 	server.events <- "a"
 	next()
 	if len(told) > 0 {

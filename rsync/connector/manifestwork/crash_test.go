@@ -22,12 +22,13 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// mortal is a clientset whose process dies at a write: before it, or when it is done and not yet answered. Then nothing works any more.
+// mortal is a clientset of a process that dies at a write: before the write, or after the write but
+// before its answer. After that, every call fails.
 type mortal struct {
 	worktyped.ManifestWorksGetter
 
-	writes int // so far
-	at     int // 0: it lives
+	writes int // number of writes so far
+	at     int // the write at which it dies; 0 for never
 	done   bool
 	dead   bool
 }
@@ -38,7 +39,7 @@ func (m *mortal) ManifestWorks(namespace string) worktyped.ManifestWorkInterface
 	return &mortalWorks{m.ManifestWorksGetter.ManifestWorks(namespace), m}
 }
 
-// write does a write, or dies at it.
+// write executes a write, or dies at it.
 func (m *mortal) write(do func() error) error {
 	if m.dead {
 		return errDied
@@ -48,7 +49,7 @@ func (m *mortal) write(do func() error) error {
 		return do()
 	}
 	if m.done {
-		_ = do() // nobody learns what came of it
+		_ = do() // the result is lost
 	}
 	return errDied
 }
@@ -72,8 +73,8 @@ func (w *mortalWorks) Delete(ctx context.Context, name string, o metav1.DeleteOp
 	return w.life.write(func() error { return w.ManifestWorkInterface.Delete(ctx, name, o) })
 }
 
-// life goes through calls as an engine makes them, each again by a new process where the first dies, and returns what there was after each
-// of them, what the agent did, and the number of writes.
+// life makes the calls of an engine. If the process dies in a call, a new process repeats the call.
+// It returns the objects after each call, the actions of the agent, and the number of writes.
 func life(t *testing.T, at int, done bool) (after []map[string]string, calls map[string]int, writes int) {
 	t.Helper()
 	s := newScene(t)
@@ -90,12 +91,12 @@ func life(t *testing.T, at int, done bool) (after []map[string]string, calls map
 	for _, call := range []struct{ app, apply, remove string }{
 		{"front", "a=1 b=1 moved=1 gone=1", ""},
 		{"back", "c=1", ""},
-		{"front2", "b=2 new=2", ""},        // one that a work of before holds, and a new one
-		{"back2", "moved=2 c=2 own=2", ""}, // of three works
+		{"front2", "b=2 new=2", ""},        // an object of an earlier work, and a new object
+		{"back2", "moved=2 c=2 own=2", ""}, // in three works
 		{"front", "", "gone"},
 		{"front", "b=1 gone=1 moved=1 c=1", ""},
 		{"front2", "", "new own"},
-		{"front", "", "a b moved gone c"}, // out of two works, which go
+		{"front", "", "a b moved gone c"}, // empties two works, which are deleted
 	} {
 		verb := func(c connector.Connector) error {
 			if call.apply != "" {
@@ -107,7 +108,7 @@ func life(t *testing.T, at int, done bool) (after []map[string]string, calls map
 		if err != nil {
 			t.Fatal(err)
 		}
-		for { // each call by a connector that remembers nothing
+		for { // each call with a connector without a cache
 			c, err := connectors.Connector(t.Context(), cluster1.Provider, cluster1.Name)
 			if err == nil {
 				err = verb(c)
@@ -132,7 +133,7 @@ func life(t *testing.T, at int, done bool) (after []map[string]string, calls map
 	return after, calls, process.writes
 }
 
-// settled waits until the agent has done what the works say, and returns them.
+// settled waits until the agent has applied all works, and returns them.
 func (s *scene) settled(t *testing.T, cluster *agenttest.Cluster) (works map[string]string) {
 	t.Helper()
 	eventually(t, "the agent's part", func() string {
@@ -154,8 +155,8 @@ func (s *scene) settled(t *testing.T, cluster *agenttest.Cluster) (works map[str
 	return works
 }
 
-// TestCrashes: a process that dies at any write, before or after it was done, is followed by one that makes the same call again. Then
-// there is the same in the same works, and no agent has done anything twice.
+// TestCrashes: a process dies at any write, before or after it is done, and a new process makes the
+// same call again. The works then have the same objects, and no agent has done anything twice.
 func TestCrashes(t *testing.T) {
 	after, calls, writes := life(t, 0, false)
 	if last := after[len(after)-1]; len(last) > 0 || writes < 12 {

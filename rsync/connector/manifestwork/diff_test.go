@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// TestDiff: what Diff returns is what the works have after Apply and Delete, whichever works have the objects. It changes nothing.
+// TestDiff: Apply and Delete then make the changes that Diff returned, whichever works have the
+// objects. Diff changes nothing.
 func TestDiff(t *testing.T) {
 	s := newScene(t)
 	c := open(t, s.source, manifestwork.Options{})

@@ -67,7 +67,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// story is the life of two contexts on a cluster that has an agent, which others may trouble between the steps.
+// story is the life of two contexts on a cluster with an agent. A test may cause trouble between
+// the steps.
 type story struct {
 	t       *testing.T
 	engine  *rsync.Engine
@@ -89,7 +90,7 @@ func newStory(t *testing.T, connectors *manifestwork.Connectors, cluster *agentt
 	return s
 }
 
-// create stores a context whose app back waits until front is ready.
+// create stores a context. Its app back waits until front is ready.
 func (s *story) create(id string, apps map[string]string) {
 	s.t.Helper()
 	b := appcontext.NewBuilder(id)
@@ -112,7 +113,7 @@ func (s *story) create(id string, apps map[string]string) {
 	}
 }
 
-// step waits for an event, and holds what is on the cluster against what should be.
+// step waits for an event, and compares the objects on the cluster with want.
 func (s *story) step(name, want string, ref rsync.EventRef, err error) {
 	s.t.Helper()
 	if err != nil {
@@ -133,7 +134,7 @@ func (s *story) step(name, want string, ref rsync.EventRef, err error) {
 		slices.Sort(all)
 		return strings.Join(all, " ")
 	}
-	eventually(s.t, name, func() string { // the last apply is not waited for
+	eventually(s.t, name, func() string { // the event does not wait for the last apply
 		if text := got(); text != want {
 			return "there is " + text + ", want " + want
 		}
@@ -141,7 +142,7 @@ func (s *story) step(name, want string, ref rsync.EventRef, err error) {
 	})
 }
 
-// end holds all that was done on the cluster against what had to be.
+// end compares all actions on the cluster with the expected actions.
 func (s *story) end() {
 	s.t.Helper()
 	want := map[string]int{ // b is 1, 2, 1; moved is 1, 2, 1 and never deleted until the end
@@ -161,7 +162,8 @@ func (s *story) end() {
 	}
 }
 
-// TestEngineLife goes through the life of a context over a real broker: the agent restarts, and the broker is killed.
+// TestEngineLife runs the life of a context over a real broker. The agent restarts, and the broker
+// is killed.
 func TestEngineLife(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	source := newSource(t, transport(t, broker.Addr()))
@@ -179,7 +181,7 @@ func TestEngineLife(t *testing.T) {
 	ref, err := s.engine.Instantiate(ctx, "v1")
 	s.step("instantiate", "a=1 b=1 c=1 gone=1 moved=1", ref, err)
 
-	stopAgent() // nobody applies while the update begins
+	stopAgent() // no agent runs while the update begins
 	ref, err = s.engine.Update(ctx, "v1", "v2")
 	stopAgent = runAgent(t, transport(t, broker.Addr()), cluster)
 	s.step("update", "a=1 b=2 c=1 moved=2 new=2", ref, err)

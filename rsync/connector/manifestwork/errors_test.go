@@ -30,7 +30,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// secret is in manifests, and in what a hub says of them.
+// secret is in manifests, and in the error texts of a hub.
 const secret = "s3cr3t-content"
 
 // refusing is a hub without works that refuses each write.
@@ -70,7 +70,8 @@ func terminating() error {
 	return err
 }
 
-// TestClasses: each error has the class that tells the engine what to do, and none has content.
+// TestClasses: each error has the class that the engine needs, and no error has content of a
+// manifest.
 func TestClasses(t *testing.T) {
 	broken := &url.Error{Op: "Post", URL: "https://hub", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
 	for _, tt := range []struct {
@@ -132,7 +133,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestBadInput: what cannot be applied is refused before anything is written.
+// TestBadInput: Apply refuses invalid input before it writes anything.
 func TestBadInput(t *testing.T) {
 	hub := &refusing{err: errors.New("it was written")}
 	connectors, err := manifestwork.New(hub, manifestwork.Options{MaxWorkBytes: 2000})
@@ -196,7 +197,7 @@ func TestInvalidOptions(t *testing.T) {
 	}
 }
 
-// TestReachable: what the user knows of a cluster counts before each call.
+// TestReachable: an error of Options.Reachable makes each call fail as unreachable.
 func TestReachable(t *testing.T) {
 	away := errors.New("the lease has expired")
 	connectors, err := manifestwork.New(&refusing{}, manifestwork.Options{Reachable: func(_ context.Context, id appcontext.ClusterID) error {
@@ -235,7 +236,8 @@ func (s *silent) Get(ctx context.Context, _ string, _ metav1.GetOptions) (*workv
 	return nil, ctx.Err()
 }
 
-// TestDeadline: a hub that does not answer in time is not reachable; a call that its caller gave up is nobody's fault.
+// TestDeadline: a hub that does not answer in time is unreachable. A call that its caller cancels
+// is not an unreachable hub.
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		connectors, err := manifestwork.New(&silent{}, manifestwork.Options{})
@@ -260,7 +262,7 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// TestRivals: others write the same work between our read and our write, and nothing of theirs is lost.
+// TestRivals: other writers change the same work between a read and a write, and no change is lost.
 func TestRivals(t *testing.T) {
 	s := newScene(t)
 	c := open(t, s.source, manifestwork.Options{})
@@ -272,7 +274,7 @@ func TestRivals(t *testing.T) {
 		names = append(names, name+"=1")
 		go func() {
 			var err error
-			for range 5 { // the engine would try again as well
+			for range 5 { // the engine would also retry
 				if err = c.Apply(t.Context(), batch("v1", "x", [2]string{name, "1"})); !errors.Is(err, connector.ErrRetryable) {
 					break
 				}
@@ -296,7 +298,7 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// TestBrokerLimit: a work that the broker would not take is refused at once.
+// TestBrokerLimit: a work that exceeds the packet limit of the broker is refused immediately.
 func TestBrokerLimit(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxPacketSize: 4000})
 	limited, err := mqtt.New(mqtt.Options{BrokerURL: broker.URL()})
@@ -313,7 +315,7 @@ func TestBrokerLimit(t *testing.T) {
 	}
 }
 
-// TestWatchStatus: what an agent reports is heard of, and strangers' works are not.
+// TestWatchStatus: WatchStatus notifies at its start, and after a report of the agent.
 func TestWatchStatus(t *testing.T) {
 	s := newScene(t)
 	c := open(t, s.source, manifestwork.Options{})
@@ -342,7 +344,8 @@ func TestWatchStatus(t *testing.T) {
 	}
 }
 
-// TestManyRemoved: when very much was taken out of a work, the record of it stays small and says too much rather than too little.
+// TestManyRemoved: after the removal of very many objects from a work, the record of them stays
+// small. It then covers too many objects rather than too few.
 func TestManyRemoved(t *testing.T) {
 	s := newScene(t)
 	c := open(t, s.source, manifestwork.Options{})

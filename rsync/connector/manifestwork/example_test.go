@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// must keeps the examples short.
+// must panics on an error. It keeps the examples short.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -25,8 +25,9 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// Example applies two objects for one app, and changes one of them for another: it stays in the work that holds it. With mqtt.New in
-// the place of the memory bus, the works would go to agents over a broker.
+// Example applies two objects for one app, and then changes one of them for another app. The object
+// stays in its work. With mqtt.New instead of the memory bus, a broker would deliver the works to
+// agents.
 func Example() {
 	ctx := context.Background()
 	source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "rsync"}))
@@ -66,7 +67,7 @@ func Example() {
 	// false the agent has not reported yet
 }
 
-// ExampleDefaultConfig has agents apply with server-side apply, and report what they report by default.
+// ExampleDefaultConfig makes agents use server-side apply, and keeps the default feedback.
 func ExampleDefaultConfig() {
 	options := manifestwork.Options{Config: func(o appcontext.Object) *workv1.ManifestConfigOption {
 		config := manifestwork.DefaultConfig(o)
@@ -86,7 +87,7 @@ func ExampleDefaultConfig() {
 	// JobFailed .status.conditions[?(@.type=="Failed")].status
 }
 
-// Works of clusters that have the same name with two providers go to namespaces of their own.
+// Clusters with the same name but different providers have separate namespaces for their works.
 func ExampleNew() {
 	ctx := context.Background()
 	source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "rsync"}))

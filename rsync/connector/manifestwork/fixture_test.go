@@ -25,12 +25,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait for what must happen.
+// patience limits every wait.
 const patience = 45 * time.Second
 
 var cluster1 = appcontext.ClusterID{Provider: "work", Name: "cluster1"}
 
-// eventually waits until wrong has nothing to say.
+// eventually waits until wrong returns an empty string.
 func eventually(t *testing.T, what string, wrong func() string) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
@@ -44,7 +44,7 @@ func eventually(t *testing.T, what string, wrong func() string) {
 	}
 }
 
-// process runs something until stop, or the end of the test.
+// process runs a function until stop is called or the test ends.
 func process(t *testing.T, run func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -60,7 +60,7 @@ func process(t *testing.T, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// newSource runs a source that has no works from before.
+// newSource runs a source that has no works yet.
 func newSource(t *testing.T, transport cloudevents.Transport) *work.Source {
 	t.Helper()
 	source, err := work.NewSource(transport, work.SourceOptions{SourceID: "rsync"})
@@ -82,7 +82,7 @@ func problem(err error) string {
 	return err.Error()
 }
 
-// newAgent runs an agent's end of the wire.
+// newAgent runs the SDK's agent, without a controller.
 func newAgent(t *testing.T, transport cloudevents.Transport) (clientset workclientset.Interface, stop func()) {
 	t.Helper()
 	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: cluster1.Name, Sources: []string{"rsync"}})
@@ -92,7 +92,7 @@ func newAgent(t *testing.T, transport cloudevents.Transport) (clientset workclie
 	return agent.Clientset(), process(t, agent.Start)
 }
 
-// runAgent runs an agent with its controller, and returns what ends both.
+// runAgent runs an agent with its controller, and returns a function that stops both.
 func runAgent(t *testing.T, transport cloudevents.Transport, cluster *agenttest.Cluster) (stop func()) {
 	t.Helper()
 	clientset, stopWire := newAgent(t, transport)
@@ -103,9 +103,10 @@ func runAgent(t *testing.T, transport cloudevents.Transport, cluster *agenttest.
 	}
 }
 
-// scene is a source, and from the first report on an agent's clientset, with nobody behind it but the test.
+// scene is a source, and after the first report also an agent's clientset. The test acts as the
+// agent's controller.
 type scene struct {
-	t      *testing.T // whose end is that of all of it
+	t      *testing.T // its end stops everything
 	bus    *memory.Bus
 	source workclientset.Interface
 	wire   workclientset.Interface
@@ -117,7 +118,7 @@ func newScene(t *testing.T) *scene {
 	return &scene{t: t, bus: bus, source: newSource(t, bus.Transport()).Clientset()}
 }
 
-// agent returns the works as the agent has them.
+// agent returns the client for the agent's copy of the works.
 func (s *scene) agent(t *testing.T) worktyped.ManifestWorkInterface {
 	t.Helper()
 	if s.wire == nil {
@@ -148,7 +149,7 @@ func manifest(name, value string) []byte {
 	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: shop}\ndata: {key: %q}\n", name, value)
 }
 
-// batch makes one of "name=value" texts.
+// batch returns a batch of pairs of a name and a value.
 func batch(id, app string, pairs ...[2]string) connector.Batch {
 	b := connector.Batch{AppContextID: id, App: app, Cluster: cluster1}
 	for _, p := range pairs {

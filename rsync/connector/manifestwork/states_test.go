@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// stateOf asks for one object, and describes it: "exists ready: message".
+// stateOf gets the state of one object, and describes it: "exists ready: message".
 func stateOf(t *testing.T, c connector.Connector, id, app string, r appcontext.Resource) string {
 	t.Helper()
 	states, err := c.Get(t.Context(), connector.Batch{AppContextID: id, App: app, Cluster: cluster1, Resources: []appcontext.Resource{r}})
@@ -39,7 +39,8 @@ func stateOf(t *testing.T, c connector.Connector, id, app string, r appcontext.R
 	return strings.Join(words, " ")
 }
 
-// TestStates: an old report is never taken for the present, and an object is gone only when the agent says so.
+// TestStates: an old report never counts for the current generation, and an object is gone only
+// after the agent has reported it.
 func TestStates(t *testing.T) {
 	s := newScene(t)
 	c := open(t, s.source, manifestwork.Options{})
@@ -47,7 +48,7 @@ func TestStates(t *testing.T) {
 	a := batch("v1", "x", [2]string{"a", "1"}).Resources[0]
 	is := func(step, want string) {
 		t.Helper()
-		for _, id := range []string{"v1", "v2"} { // also for a context whose work it is not in
+		for _, id := range []string{"v1", "v2"} { // also for a context with a work that does not have it
 			if got := stateOf(t, c, id, "x", a); got != want {
 				t.Errorf("%s, asked for %s: %q, want %q", step, id, got, want)
 			}
@@ -85,7 +86,7 @@ func TestStates(t *testing.T) {
 		m.Conditions[1].Status = metav1.ConditionFalse
 	})
 	is("not available", "(it is not available: Available says so)")
-	s.report(t, work, func(status *workv1.ManifestWorkStatus) { // as agents do that say so of the work only
+	s.report(t, work, func(status *workv1.ManifestWorkStatus) { // like agents that report only on the whole work
 		status.Conditions[1].ObservedGeneration--
 		for i := range status.ResourceStatus.Manifests[0].Conditions {
 			status.ResourceStatus.Manifests[0].Conditions[i].ObservedGeneration = 0
@@ -125,14 +126,15 @@ func TestStates(t *testing.T) {
 	is("the work gone", "")
 }
 
-// release has the agent let go of a work, and waits until it is gone from the hub.
+// release makes the agent remove its finalizer from a work, and waits until the hub has deleted the
+// work.
 func (s *scene) release(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, "the end of the work", func() string {
 		agent := s.agent(t)
 		if w, err := agent.Get(t.Context(), name, metav1.GetOptions{}); err == nil && w.DeletionTimestamp != nil && len(w.Finalizers) > 0 {
 			w.Finalizers = nil
-			_, _ = agent.Update(t.Context(), w, metav1.UpdateOptions{}) // a conflict is tried again
+			_, _ = agent.Update(t.Context(), w, metav1.UpdateOptions{}) // retried after a conflict
 		}
 		if _, err := s.source.WorkV1().ManifestWorks(cluster1.Name).Get(t.Context(), name, metav1.GetOptions{}); err == nil {
 			return "still there"
@@ -141,7 +143,7 @@ func (s *scene) release(t *testing.T, name string) {
 	})
 }
 
-// TestFeedback: kinds that are not ready as soon as they exist, by what the agent reports of their status.
+// TestFeedback: the reported status decides whether objects of some kinds are ready.
 func TestFeedback(t *testing.T) {
 	text := func(name, value string) workv1.FeedbackValue {
 		return workv1.FeedbackValue{Name: name, Value: workv1.FieldValue{Type: workv1.String, String: &value}}
@@ -194,7 +196,7 @@ func TestFeedback(t *testing.T) {
 				m := &status.ResourceStatus.Manifests[0]
 				m.StatusFeedbacks.Values = tt.values
 				if m.ResourceMeta.Namespace == "" && object.Kind != "CustomResourceDefinition" {
-					m.ResourceMeta.Namespace = metav1.NamespaceDefault // where the agent put it
+					m.ResourceMeta.Namespace = metav1.NamespaceDefault // the namespace that the agent used
 				}
 			})
 			if got := stateOf(t, c, id, "x", r); got != tt.want {
@@ -208,7 +210,8 @@ func TestFeedback(t *testing.T) {
 	}
 }
 
-// TestConfig: works carry what the options say, and State has the last word.
+// TestConfig: works have the values of the options, and Options.State makes the last change to a
+// state.
 func TestConfig(t *testing.T) {
 	s := newScene(t)
 	orphan := workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
@@ -255,7 +258,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestFailedJob: a job that has failed is, also where its agent says that it progresses, and not by what was reported of an earlier generation.
+// TestFailedJob: a failed Job counts as failed even if its agent also reports progress. Feedback of
+// an earlier generation does not count.
 func TestFailedJob(t *testing.T) {
 	const job = "{apiVersion: batch/v1, kind: Job, metadata: {name: o, namespace: shop}}"
 	object, err := appcontext.ParseObject([]byte(job))
@@ -295,7 +299,7 @@ func TestFailedJob(t *testing.T) {
 			return []metav1.Condition{condition(progressing, "True", now), condition(synced, "True", now-1)}
 		}},
 	} {
-		// A change of something else makes another generation.
+		// A change of another object increments the generation.
 		if err := c.Apply(t.Context(), batch("v1", "x", [2]string{"other", tt.reason})); err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +315,7 @@ func TestFailedJob(t *testing.T) {
 	}
 }
 
-// TestGetReadsAWorkOnce: a question about a work that has not changed does not parse its manifests again.
+// TestGetReadsAWorkOnce: Get does not parse the manifests of an unchanged work again.
 func TestGetReadsAWorkOnce(t *testing.T) {
 	const objects = 1000
 	s := newScene(t)

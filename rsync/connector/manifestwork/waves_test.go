@@ -23,7 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// jobs has the agent report Jobs, which are unfinished until the test ends them.
+// jobs makes the agent report Jobs as unfinished until the test ends them.
 type jobs struct {
 	cluster *agenttest.Cluster
 	mu      sync.Mutex
@@ -47,7 +47,7 @@ func (j *jobs) report(object string, m *workv1.ManifestCondition) {
 	}
 }
 
-// end ends a Job, or with an empty end has it run again.
+// end ends a Job. With an empty end, the Job runs again.
 func (j *jobs) end(name, end string) {
 	j.mu.Lock()
 	j.ended["Job shop/"+name] = end
@@ -55,8 +55,8 @@ func (j *jobs) end(name, end string) {
 	j.cluster.Report(j.report)
 }
 
-// TestWaves: over a real broker, a hook is deleted when it has succeeded, a wave waits for a Job of
-// the wave before, a hook is deleted before it runs again, and a hook that fails is deleted and
+// TestWaves tests hooks and waves over a real broker. A hook is deleted after it has succeeded, and
+// before it runs again. A wave waits for a Job of the wave before. A hook that fails is deleted and
 // fails the app.
 func TestWaves(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
@@ -145,7 +145,7 @@ func TestWaves(t *testing.T) {
 	}
 	before := len(cluster.Calls())
 	jobs.end("check", "")
-	ref, err = engine.Update(t.Context(), "v1", "v2") // which changes the hook alone
+	ref, err = engine.Update(t.Context(), "v1", "v2") // the update changes only the hook
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestWaves(t *testing.T) {
 		t.Errorf("Update: the agent did %s, want %s", got, want)
 	}
 	shows("early", "late", "seed")
-	for _, id := range []string{"v2", "v1"} { // v1 still holds its objects, because the update has failed
+	for _, id := range []string{"v2", "v1"} { // v1 still owns its objects, because the update has failed
 		if err := wait(engine.Terminate(t.Context(), id)); err != nil {
 			t.Fatal(err)
 		}

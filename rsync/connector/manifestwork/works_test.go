@@ -20,7 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// held returns what each work has, "a=1 b=2" by the app that the work was made for.
+// held returns the objects of each work in the form "a=1 b=2". The keys name the app that the work
+// was created for.
 func (s *scene) held(t *testing.T) map[string]string {
 	t.Helper()
 	list, err := s.source.WorkV1().ManifestWorks(cluster1.Name).List(t.Context(), metav1.ListOptions{})
@@ -62,7 +63,8 @@ func (s *scene) expect(t *testing.T, step string, want ...string) {
 	}
 }
 
-// report has the agent say that it applied a work, all of it or without some objects, and how each is.
+// report makes the agent report that it applied a work. edit may change the report, for example
+// remove objects.
 func (s *scene) report(t *testing.T, name string, edit func(status *workv1.ManifestWorkStatus)) {
 	t.Helper()
 	hub, err := s.source.WorkV1().ManifestWorks(cluster1.Name).Get(t.Context(), name, metav1.GetOptions{})
@@ -78,7 +80,7 @@ func (s *scene) report(t *testing.T, name string, edit func(status *workv1.Manif
 		if len(w.Finalizers) > 0 {
 			return ""
 		}
-		w.Finalizers = []string{workv1.ManifestWorkFinalizer} // else its end would need nobody
+		w.Finalizers = []string{workv1.ManifestWorkFinalizer} // otherwise a deletion would not wait for the agent
 		_, err = agent.Update(t.Context(), w, metav1.UpdateOptions{})
 		return problem(err)
 	})
@@ -133,7 +135,7 @@ func conditions(generation int64, status metav1.ConditionStatus) []metav1.Condit
 	return out
 }
 
-// nameOf returns the name of an app's work, by default options.
+// nameOf returns the name of an app's work with default options.
 func nameOf(t *testing.T, s *scene, id, app string) string {
 	t.Helper()
 	connectors, err := manifestwork.New(s.source.WorkV1(), manifestwork.Options{})
@@ -143,7 +145,8 @@ func nameOf(t *testing.T, s *scene, id, app string) string {
 	return connectors.Name(id, app)
 }
 
-// TestObjectsStay: whatever context and app an object is applied or deleted for, it stays in the work that holds it.
+// TestObjectsStay: an object stays in its work, whatever context and app it is applied or deleted
+// for.
 func TestObjectsStay(t *testing.T) {
 	s := newScene(t)
 	c := open(t, s.source, manifestwork.Options{})
@@ -161,7 +164,7 @@ func TestObjectsStay(t *testing.T) {
 	do("an update that changes, adds and moves",
 		c.Apply(ctx, batch("v2", "y", [2]string{"b", "2"}, [2]string{"new", "2"})), "v1/x: a=1 b=2 hook=1", "v1/y: c=1", "v2/y: new=2")
 
-	another := open(t, s.source, manifestwork.Options{}) // it remembers nothing
+	another := open(t, s.source, manifestwork.Options{}) // it has no cache yet
 	do("the same by another process", another.Apply(ctx, batch("v2", "y", [2]string{"b", "2"}, [2]string{"new", "2"})),
 		"v1/x: a=1 b=2 hook=1", "v1/y: c=1", "v2/y: new=2")
 	do("a delete", another.Delete(ctx, batch("v1", "x", [2]string{"hook", ""}, [2]string{"a", ""})), "v1/x: b=2", "v1/y: c=1", "v2/y: new=2")
@@ -174,7 +177,8 @@ func TestObjectsStay(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenTwice: what changes nothing is no write, whatever the hub makes of the manifests.
+// TestNothingIsWrittenTwice: a call that changes nothing writes nothing, even if a manifest has
+// another form. A large number with another last digit is a change.
 func TestNothingIsWrittenTwice(t *testing.T) {
 	s := newScene(t)
 	c := open(t, s.source, manifestwork.Options{})
@@ -209,7 +213,7 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 	}
 }
 
-// TestStrangers: works of others are neither changed nor looked at.
+// TestStrangers: the connector ignores works of other managers, and does not change them.
 func TestStrangers(t *testing.T) {
 	s := newScene(t)
 	works := s.source.WorkV1().ManifestWorks(cluster1.Name)

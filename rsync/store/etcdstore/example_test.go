@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/etcdstore"
 )
 
-// A store in etcd, of a server that takes larger requests than by default. What is over its limit is refused before it is sent.
+// New makes a store in etcd, on a server that accepts larger requests than by default. The store
+// rejects larger transactions before it sends them.
 func ExampleNew() {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"https://etcd.example:2379"}})
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// A key is written on the condition that it is not there; the second attempt is told who was first.
+// A key is written on the condition that it does not exist. The second attempt returns the first
+// owner.
 func ExampleNew() {
 	ctx := context.Background()
 	s := memstore.New(memstore.Options{})

@@ -23,14 +23,14 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return memstore.New(memstore.Options{}) })
 }
 
-// TestFaultsConformance: the fault store that fails never is a store like any other.
+// TestFaultsConformance: a Faults store without a plan meets the contract of a store.
 func TestFaultsConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		return storetest.NewFaults(memstore.New(memstore.Options{}), nil)
 	})
 }
 
-// TestHistory: a watch that begins before what is kept says so.
+// TestHistory: a watch that begins before the stored history returns an error.
 func TestHistory(t *testing.T) {
 	s := memstore.New(memstore.Options{History: 10})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -56,7 +56,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestRevision: a store goes on where another one was.
+// TestRevision: a store continues at the revision of another store.
 func TestRevision(t *testing.T) {
 	s := memstore.New(memstore.Options{Revision: 100})
 	result, err := s.Txn(t.Context(), nil, []store.Op{store.Put("/a/", nil)})
@@ -73,7 +73,7 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// TestLeaseTime: a lease ends when its time is over, to the nanosecond.
+// TestLeaseTime: a lease ends exactly after its TTL, to the nanosecond.
 func TestLeaseTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New(memstore.Options{})

@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// The answer to the second write is lost although it was done, which is what users of a store must be ready for.
+// The second write is executed, but its answer is lost. Users of a store must handle this case.
 func ExampleNewFaults() {
 	ctx := context.Background()
 	s := storetest.NewFaults(memstore.New(memstore.Options{}), func(n int, _ []store.Op) storetest.Verdict {
