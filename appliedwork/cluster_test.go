@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// TestListsHaveFewOthers: objects of others, which may be large, are few in each page that is read,
-// and the objects of the work are not read one by one.
+// TestListsHaveFewOthers: each page that is read has few objects of others, which may be large. The
+// objects of the work are not read one by one, unless others have too many objects.
 func TestListsHaveFewOthers(t *testing.T) {
 	const ours = 120
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestListsHaveFewOthers(t *testing.T) {
 			}
 			for i := range c.between {
 				create(fmt.Sprintf("b-%03d-theirs", i*ours/c.between))
-				create(fmt.Sprint("c-", i)) // behind all of ours
+				create(fmt.Sprint("c-", i)) // after all of ours
 			}
 			applier := appliedwork.NewApplier(tracker)
 			for _, want := range []string{"120 created", "120 unchanged"} {
@@ -88,7 +88,7 @@ func TestListsHaveFewOthers(t *testing.T) {
 	}
 }
 
-// TestManyRules: what an apply without changes allocates for an object does not grow with the
+// TestManyRules: the memory that an unchanged apply allocates for an object does not grow with the
 // number of rules.
 func TestManyRules(t *testing.T) {
 	const n = 300
@@ -102,7 +102,7 @@ func TestManyRules(t *testing.T) {
 	}
 	var allocated [2]uint64
 	for i, policies := range []appliedwork.Policies{{}, with} {
-		for range 2 { // the last has no changes
+		for range 2 { // the second apply has no changes
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			if changes, err := applier.Apply(t.Context(), work, objects, appliedwork.ApplyOptions{Policies: policies}); err != nil {

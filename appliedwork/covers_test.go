@@ -10,8 +10,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// TestCovers: a set of managed fields tells whether somebody else has taken over one of a manifest. Sets are as a real API
-// server writes them.
+// TestCovers: a set of managed fields shows whether another manager owns a field of a manifest. The
+// sets are in the form of a real API server.
 func TestCovers(t *testing.T) {
 	tests := []struct {
 		name, reason            string
@@ -53,7 +53,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// FuzzCovers: whatever a server says of managed fields, and a manifest has, nothing panics.
+// FuzzCovers: Covers does not panic, whatever the managed fields and the manifest are.
 func FuzzCovers(f *testing.F) {
 	f.Add(`{"f:a":{"k:{\"x\":1}":{}}}`, `{"a":[{"x":1}]}`, `{"a":[{"x":1}]}`)
 	f.Add(`{"f:a":{"v:1":{}}}`, `{"a":[1,"b",null]}`, `{}`)

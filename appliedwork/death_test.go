@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// life is a process: it applies three objects, takes one away, and ends the work.
+// life is a process: it applies objects, changes and prunes some, and ends the work.
 func life(api *fakeAPI) error {
 	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: api.client(), Discovery: api, MaxShardBytes: 1 << 10, IntentGrace: time.Nanosecond})
 	if err != nil {
@@ -49,8 +49,8 @@ func (f *fakeAPI) count(part string) int {
 	return n
 }
 
-// TestDeathAtEachRequest has a process die at each of its requests, executed or not. What it leaves is all in the inventory:
-// the next process prunes everything, and tears down the rest.
+// TestDeathAtEachRequest: a process dies at each of its requests, executed or not. The inventory
+// has all remaining objects, so the next process can prune and tear down everything.
 func TestDeathAtEachRequest(t *testing.T) {
 	whole := newFakeAPI()
 	requests := 0
@@ -79,7 +79,7 @@ func TestDeathAtEachRequest(t *testing.T) {
 			api.fail, api.lose = nil, nil
 			tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.IntentGrace, o.MaxShardBytes = time.Nanosecond, 1<<10 })
 			pruner, changes := appliedwork.NewPruner(tracker), (*appliedwork.ChangeSet)(nil)
-			for range 2 { // an unconfirmed object is looked for twice
+			for range 2 { // an unconfirmed object is checked twice
 				var err error
 				if changes, err = pruner.Prune(neverEnds, work, nil, appliedwork.PruneOptions{AllowEmpty: true}); err != nil {
 					t.Fatal(err)

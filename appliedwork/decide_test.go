@@ -85,8 +85,8 @@ func TestDecideDeletion(t *testing.T) {
 	}
 }
 
-// TestDecideDeletionIsComplete goes through every combination of what counts, against the rules of the documentation
-// told in another order: by what each decision needs.
+// TestDecideDeletionIsComplete tests every combination of inputs against the documented rules. It
+// states the rules in another order: by the requirements of each decision.
 func TestDecideDeletionIsComplete(t *testing.T) {
 	n := 0
 	booleans := []bool{false, true}
@@ -118,7 +118,7 @@ func TestDecideDeletionIsComplete(t *testing.T) {
 
 type situation struct {
 	exists, referenced, deleting bool
-	traces                       []types.UID // of AppliedWorks, in annotations
+	traces                       []types.UID // UIDs of AppliedWorks, in annotations
 	recorded                     types.UID
 	other                        []metav1.OwnerReference
 	listed                       []appliedwork.Owner

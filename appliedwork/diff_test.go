@@ -75,8 +75,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffProperties: every recorded object is kept or stale, never both; what is desired is never stale; an order
-// or a version changes no verdict.
+// TestDiffProperties: every recorded object is either kept or stale, and a desired object is never
+// stale. The order and the version do not change the result.
 func TestDiffProperties(t *testing.T) {
 	id := rapid.Custom(func(t *rapid.T) v1alpha1.ResourceIdentifier {
 		return v1alpha1.ResourceIdentifier{
@@ -138,7 +138,7 @@ func BenchmarkDiff(b *testing.B) {
 			for i := range n {
 				id := configMap(fmt.Sprintf("settings-of-some-application-%06d", i))
 				recorded = append(recorded, entry(id, types.UID(fmt.Sprint(i))))
-				id.Name = fmt.Sprintf("settings-of-some-application-%06d", i+n/10) // a tenth goes, a tenth comes
+				id.Name = fmt.Sprintf("settings-of-some-application-%06d", i+n/10) // a tenth is stale, and a tenth is new
 				desired = append(desired, id)
 			}
 			b.ReportAllocs()

@@ -27,7 +27,7 @@ import (
 
 var corev1ConfigMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// discovered is a fake server whose discovery can be told what to do.
+// discovered is a fake server with discovery that a test can make fail.
 type discovered struct {
 	*fakeAPI
 	resources func(ctx context.Context, gv string) error
@@ -40,7 +40,8 @@ func (d *discovered) ServerResourcesForGroupVersionWithContext(ctx context.Conte
 	return d.fakeAPI.ServerResourcesForGroupVersionWithContext(ctx, gv)
 }
 
-// TestAuditWithoutAnAggregatedAPI: one API server that is away must not hide what the others have.
+// TestAuditWithoutAnAggregatedAPI: an unavailable API server does not hide the objects of the
+// others.
 func TestAuditWithoutAnAggregatedAPI(t *testing.T) {
 	api := newFakeAPI()
 	api.kinds["metrics.example.com/v1"] = &metav1.APIResourceList{}
@@ -69,7 +70,7 @@ func TestAuditWithoutAnAggregatedAPI(t *testing.T) {
 	}
 }
 
-// TestDiscoveryThatHangs: who waits behind a request that gets no answer ends with its own ctx.
+// TestDiscoveryThatHangs: a call that waits for an unanswered request ends with its own ctx.
 func TestDiscoveryThatHangs(t *testing.T) {
 	api := newFakeAPI()
 	hangs := make(chan struct{})
@@ -106,7 +107,8 @@ func TestDiscoveryThatHangs(t *testing.T) {
 	<-done
 }
 
-// TestGroupThatIsAway: a server that does not answer proves nothing, however long; so the entry stays.
+// TestGroupThatIsAway: a server that does not answer proves nothing, however long it is away. The
+// entry stays.
 func TestGroupThatIsAway(t *testing.T) {
 	api := newFakeAPI()
 	d := &discovered{api, func(context.Context, string) error { return nil }}
@@ -132,8 +134,8 @@ func TestGroupThatIsAway(t *testing.T) {
 	}
 }
 
-// TestVersionThatIsAway: the objects of a version whose server does not answer are not known, also
-// if other versions of the group are.
+// TestVersionThatIsAway: if the server of a version does not answer, its objects are unknown, even
+// if other versions of the group are known.
 func TestVersionThatIsAway(t *testing.T) {
 	api := newFakeAPI()
 	api.kinds["mix.example.com/v1"] = &metav1.APIResourceList{}
@@ -194,7 +196,7 @@ func TestUnknownVersionsAreForgotten(t *testing.T) {
 	}
 }
 
-// stale is a discovery that knows a group whose server is away, as aggregated discovery does.
+// stale is a discovery that lists a group with an unavailable server, like aggregated discovery.
 type stale struct{ *discovered }
 
 func (s stale) ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error) {
@@ -205,7 +207,8 @@ func (s stale) ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupLis
 	return list, err
 }
 
-// TestSurvey: what is untracked of many AppliedWorks is found with as many requests as of one, also of those with shards.
+// TestSurvey: finding the untracked objects of many AppliedWorks needs as many requests as for one
+// AppliedWork, even with shards.
 func TestSurvey(t *testing.T) {
 	api, lists := newFakeAPI(), 0
 	api.fail = func(method, path string) error {
@@ -251,7 +254,7 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
-// aggregated is a discovery that says all in one answer, but for one group.
+// aggregated is a discovery that returns all groups but one in one answer.
 type aggregated struct {
 	*discovered
 	except string
@@ -269,7 +272,8 @@ func (a aggregated) GroupsAndMaybeResourcesWithContext(ctx context.Context) (*me
 	return groups, resources, a.away, err
 }
 
-// TestSurveyWithAggregatedDiscovery: only what the answer about everything lacks is asked for, and the metadata of objects is enough.
+// TestSurveyWithAggregatedDiscovery: only a group that the aggregated answer lacks needs another
+// request, and the metadata of objects is enough.
 func TestSurveyWithAggregatedDiscovery(t *testing.T) {
 	api, asked := newFakeAPI(), []string{}
 	d := aggregated{&discovered{api, func(_ context.Context, gv string) error {
@@ -309,7 +313,7 @@ func TestSurveyWithAggregatedDiscovery(t *testing.T) {
 			t.Errorf("%s was read as a whole", path)
 		}
 	}
-	// What is not in that answer is not known to be absent: it may be older than the object.
+	// A kind that the answer lacks may still exist: the answer may be older than the kind.
 	api.kinds["v1"].APIResources = append(api.kinds["v1"].APIResources, metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: metav1.Verbs{"get"}})
 	secret := manifest("new", "1")
 	secret.SetKind("Secret")

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// events are of which AppliedWork, of what type and why.
+// events are the AppliedWork, type, reason and text of recorded events.
 type events []string
 
 func (e *events) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
@@ -22,7 +22,8 @@ func (e *events) Eventf(object runtime.Object, kind, reason, format string, args
 	*e = append(*e, fmt.Sprintf("%s/%s: %s %s: %s", work.Name, work.Spec.WorkName, kind, reason, fmt.Sprintf(format, args...)))
 }
 
-// TestNameCollisionEvent: a name that two works want is an event of the AppliedWork that has it; there is no other.
+// TestNameCollisionEvent: if two works need the same name, the existing AppliedWork gets the event,
+// because there is no other.
 func TestNameCollisionEvent(t *testing.T) {
 	var got events
 	tracker, _ := newTracker(t, newFakeAPI(), func(o *appliedwork.Options) { o.Events = &got })

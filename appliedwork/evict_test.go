@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// evicted is a work with an object, on a server, and collectors for it as processes that start anew.
+// evicted is a work with an object on a server. Each of its collectors acts as a new process.
 type evicted struct {
 	t     *testing.T
 	api   *fakeAPI
@@ -66,7 +66,8 @@ func (e *evicted) main() *v1alpha1.AppliedWork {
 	return work
 }
 
-// TestEvictionOutlivesProcesses: each call is of another process, and only the first begins it.
+// TestEvictionOutlivesProcesses: each call is from another process, and only the first call starts
+// the eviction.
 func TestEvictionOutlivesProcesses(t *testing.T) {
 	e := newEvicted(t)
 	began := e.clock.Now()
@@ -95,7 +96,8 @@ func TestEvictionOutlivesProcesses(t *testing.T) {
 	}
 }
 
-// TestEvictionFromTheFuture: a clock that was ahead when it began must not keep the work for ever.
+// TestEvictionFromTheFuture: an eviction that started with a clock in the future does not keep the
+// work forever.
 func TestEvictionFromTheFuture(t *testing.T) {
 	e := newEvicted(t)
 	right := e.clock.Now()
@@ -111,7 +113,8 @@ func TestEvictionFromTheFuture(t *testing.T) {
 	}
 }
 
-// TestEvictionIsSaid: the condition is there after a crash between the two writes of the first call too.
+// TestEvictionIsSaid: the condition is set even after a crash between the two writes of the first
+// call.
 func TestEvictionIsSaid(t *testing.T) {
 	e := newEvicted(t)
 	e.api.fail = func(method, _ string) error {
@@ -130,8 +133,8 @@ func TestEvictionIsSaid(t *testing.T) {
 	}
 }
 
-// TestEvictionRefused: options that cannot be used are refused now and not in an hour, and what is being released is not
-// deleted.
+// TestEvictionRefused: invalid options are refused immediately, not after an hour. An eviction of a
+// work that is being released is refused, and deletes nothing.
 func TestEvictionRefused(t *testing.T) {
 	e := newEvicted(t)
 	_, err := e.collector().Evict(t.Context(), e.work, appliedwork.EvictOptions{Teardown: appliedwork.TeardownOptions{Propagation: "Sideways"}})

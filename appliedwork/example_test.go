@@ -20,10 +20,10 @@ func manifest(name, value string) *unstructured.Unstructured {
 	}}
 }
 
-// A work is applied, changed, pruned and torn down.
+// Example applies, changes, prunes and tears down a work.
 func Example() {
 	ctx := context.Background()
-	api := newFakeAPI() // in place of a cluster: a dynamic client and a discovery client
+	api := newFakeAPI() // stands for a cluster: a dynamic client and a discovery client
 	api.kinds["apiextensions.k8s.io/v1"] = &metav1.APIResourceList{APIResources: []metav1.APIResource{
 		{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}}}
 	api.establish = true
@@ -66,7 +66,7 @@ func Example() {
 	// end:    1 deleted <nil>
 }
 
-// The functions that decide need no cluster.
+// The functions that make decisions need no cluster.
 func ExampleDiff() {
 	id := func(version, name string) v1alpha1.ResourceIdentifier {
 		return v1alpha1.ResourceIdentifier{Group: "apps", Version: version, Kind: "Deployment", Resource: "deployments", Namespace: "shop", Name: name}

@@ -19,7 +19,8 @@ import (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// newShop returns a cluster in memory with a Tracker and an AppliedWork. The Examples here begin with it.
+// newShop returns an in-memory cluster with a Tracker and an AppliedWork. The examples of this file
+// start with it.
 func newShop() (*fakeAPI, *appliedwork.Tracker, *v1alpha1.AppliedWork) {
 	api := newFakeAPI()
 	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: api.client(), Discovery: api})
@@ -35,7 +36,7 @@ func newShop() (*fakeAPI, *appliedwork.Tracker, *v1alpha1.AppliedWork) {
 
 // Each work of each hub has an AppliedWork with its own name.
 func ExampleNewTracker() {
-	api := newFakeAPI() // in place of a cluster: a dynamic client and a discovery client
+	api := newFakeAPI() // stands for a cluster: a dynamic client and a discovery client
 	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: api.client(), Discovery: api})
 	if err != nil {
 		fmt.Println(err)
@@ -145,7 +146,7 @@ func ExampleNewCollector() {
 	changes, err := collector.Release(ctx, work, appliedwork.ReleaseOptions{})
 	fmt.Println("release: ", changes, err, left(), "left")
 
-	work, err = tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), work.Spec) // the work is back
+	work, err = tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), work.Spec) // the work exists again
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -213,7 +214,7 @@ func ExampleApplier_Plan() {
 	// .data.value: 1 -> 2
 }
 
-// Two Trackers share an Index: one of the agent, and one with a client that impersonates a user.
+// Two Trackers share an Index: one for the agent, and one with a client that impersonates a user.
 func ExampleNewIndex() {
 	ctx := context.Background()
 	api := newFakeAPI()

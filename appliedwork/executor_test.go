@@ -26,7 +26,7 @@ import (
 
 var _ appliedwork.SubjectAccessReviews = authorizationclient.SubjectAccessReviewInterface(nil)
 
-// reviews answers with what a test allows.
+// reviews allows the access that a test allows.
 type reviews struct {
 	mu    sync.Mutex
 	may   func(verb, name string) bool
@@ -46,7 +46,7 @@ func (r *reviews) Create(ctx context.Context, review *authorizationv1.SubjectAcc
 	return review, errors.Join(ctx.Err(), r.err)
 }
 
-// requests returns what was asked since the last call.
+// requests returns the reviews since the last call.
 func (r *reviews) requests() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,7 +56,7 @@ func (r *reviews) requests() []string {
 	return asked
 }
 
-// executed is a work that is applied with the rights of an executor.
+// executed returns a work that is applied with the rights of an executor.
 func executed(t *testing.T, verbs ...string) (*scene, *reviews, appliedwork.ApplyOptions) {
 	t.Helper()
 	r := &reviews{may: func(verb, _ string) bool { return slices.Contains(verbs, verb) }}
@@ -73,7 +73,8 @@ func (s *scene) wantAsked(r *reviews, want ...string) {
 	}
 }
 
-// TestExecutorDenied: what the executor may not do is a Forbidden error, is not written or recorded, and stops no other object.
+// TestExecutorDenied: an object that the executor may not write is a Forbidden error. It is not
+// written or recorded, and does not stop other objects.
 func TestExecutorDenied(t *testing.T) {
 	s, r, opts := executed(t, "create", "patch")
 	role := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": "a"}}}
@@ -96,7 +97,7 @@ func TestExecutorDenied(t *testing.T) {
 		}
 	}
 
-	// The policy leaves it, or it is adopted and stays: then it need not be deleted.
+	// If the policy keeps the object, or an adopted object stays, no right to delete is needed.
 	opts.Policies = appliedwork.Policies{Default: appliedwork.PolicyOrphan}
 	if changes, err := s.apply(opts, manifest("b", "1")); err != nil || changes.String() != "1 created" {
 		t.Errorf("%v, %v", changes, err)
@@ -106,7 +107,7 @@ func TestExecutorDenied(t *testing.T) {
 	if changes, err := s.apply(opts, manifest("c", "1")); err != nil || changes.String() != "1 adopted" {
 		t.Errorf("%v, %v", changes, err)
 	}
-	// With the reference to the owner it must be.
+	// With the owner reference, the right to delete is needed.
 	if changes, err := s.apply(opts, manifest("b", "1")); !apierrors.IsForbidden(err) || changes.String() != "1 failed" {
 		t.Errorf("%v, %v", changes, err)
 	}
@@ -115,7 +116,7 @@ func TestExecutorDenied(t *testing.T) {
 	}
 }
 
-// TestExecutorVerbs: each way to write needs its verbs.
+// TestExecutorVerbs: each kind of write needs its verbs.
 func TestExecutorVerbs(t *testing.T) {
 	key, err := appliedwork.Identify(manifest("a", "1"))
 	if err != nil {
@@ -143,7 +144,8 @@ func TestExecutorVerbs(t *testing.T) {
 	}
 }
 
-// TestExecutorAnswers: an answer counts for 10 seconds, for its executor only, and a request that failed is no answer.
+// TestExecutorAnswers: an answer is valid for 10 seconds, and only for its executor. A failed
+// request is not an answer.
 func TestExecutorAnswers(t *testing.T) {
 	s, r, opts := executed(t, "create", "delete")
 	var all []*unstructured.Unstructured
@@ -154,7 +156,7 @@ func TestExecutorAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wantAsked(r, "create configmaps", "delete configmaps")
-	r.may = func(string, string) bool { return false } // which is not known yet
+	r.may = func(string, string) bool { return false } // the cached answer hides this
 	s.clock.SetTime(s.clock.Now().Add(10 * time.Second))
 	if _, err := s.apply(opts, manifest("kept", "1")); err != nil {
 		t.Error(err)
@@ -186,7 +188,7 @@ func TestExecutorAnswers(t *testing.T) {
 	}
 }
 
-// TestExecutorSlowReview: a request that hangs holds up only the callers that wait for its answer.
+// TestExecutorSlowReview: a request that hangs delays only the callers that wait for its answer.
 func TestExecutorSlowReview(t *testing.T) {
 	s, r, opts := executed(t, "create", "delete")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,7 +212,7 @@ func TestExecutorSlowReview(t *testing.T) {
 	}
 }
 
-// slowReviews does not answer for one user.
+// slowReviews never answers for the user "slow".
 type slowReviews struct {
 	*reviews
 	began chan struct{}
@@ -225,7 +227,7 @@ func (r *slowReviews) Create(ctx context.Context, review *authorizationv1.Subjec
 	return r.reviews.Create(ctx, review, o)
 }
 
-// TestExecutorInvalid: an executor needs a name, and somebody to ask.
+// TestExecutorInvalid: an executor needs a user, and Options.Reviews.
 func TestExecutorInvalid(t *testing.T) {
 	s, _, opts := executed(t)
 	opts.Executor = &appliedwork.Executor{}
@@ -239,7 +241,8 @@ func TestExecutorInvalid(t *testing.T) {
 	}
 }
 
-// TestExecutorOfMany: answers for many names take bounded memory, and a caller that gives up stops no other.
+// TestExecutorOfMany: answers for many names use bounded memory, and a caller that cancels stops no
+// other caller.
 func TestExecutorOfMany(t *testing.T) {
 	s, r, opts := executed(t, "create", "delete")
 	ended, cancel := context.WithCancel(t.Context())

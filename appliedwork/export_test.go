@@ -5,10 +5,10 @@ package appliedwork
 
 import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-// Covers is covers, for tests.
+// Covers is covers for tests.
 func Covers(fields map[string]any, value, live any) bool { return covers(fields, value, live) }
 
-// Leave returns what is sent of a manifest for an object on the cluster, for tests.
+// Leave returns the part of a manifest that is sent for an object on the cluster, for tests.
 func Leave(manifest, live *unstructured.Unstructured, options ObjectOptions, ours func(manager string) bool) (*unstructured.Unstructured, error) {
 	i, err := ignoredOf(manifest, options)
 	if err != nil {
@@ -19,7 +19,7 @@ func Leave(manifest, live *unstructured.Unstructured, options ObjectOptions, our
 	return sent, nil
 }
 
-// Indexed returns how many AppliedWorks and hashes the index has, for tests.
+// Indexed returns the number of AppliedWorks and hashes in the index, for tests.
 func Indexed(t *Tracker) (works, hashes int) {
 	for _, w := range t.opts.Index.works {
 		works, hashes = works+1, hashes+len(w.hashes)
@@ -30,8 +30,8 @@ func Indexed(t *Tracker) (works, hashes int) {
 // LimitIndex limits the index to some AppliedWorks without entries, for tests.
 func LimitIndex(t *Tracker, works int) { t.opts.Index.limit = works * indexedWork }
 
-// Answers returns how many answers of access reviews are kept, for tests.
+// Answers returns the number of cached answers of access reviews, for tests.
 func Answers(t *Tracker) int { return len(t.access.answers) }
 
-// Versions returns how many answers of discovery about a version are kept, for tests.
+// Versions returns the number of cached discovery answers about versions, for tests.
 func Versions(t *Tracker) int { return len(t.kinds.versions) }

@@ -28,20 +28,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fakeAPI is an API server in memory, with as much of one as an Example shows: versions and UIDs, preconditions, status as a
-// subresource, and an apply that merges. What it cannot prove, internal/e2e does on a real one.
+// fakeAPI is an in-memory API server with the features that the examples need: versions and UIDs,
+// preconditions, status as a subresource, and an apply that merges. internal/e2e tests the rest on
+// a real server.
 type fakeAPI struct {
 	mu      sync.Mutex
 	objects map[string]map[string]any // by path
 	version int
 	writes  []string
 	kinds   map[string]*metav1.APIResourceList
-	see     func(*http.Request, []byte)     // what looks at each request, or does something before it, with objects locked
-	fail    func(method, path string) error // what keeps a request from being executed
-	away    func(path string) bool          // what is not served
-	ask     func() error                    // what keeps discovery from answering
-	lose    func() error                    // what keeps an answer from arriving
-	listed  func(items []any, slim bool)    // what looks at each page of a list, with objects locked
+	see     func(*http.Request, []byte)     // called before each request, with objects locked
+	fail    func(method, path string) error // an error stops the request
+	away    func(path string) bool          // reports whether a path is not served
+	ask     func() error                    // an error stops discovery
+	lose    func() error                    // an error replaces the answer of an executed request
+	listed  func(items []any, slim bool)    // called for each page of a list, with objects locked
 
 	// refuse returns the answer to a request that is not executed, or nil.
 	refuse func(*http.Request, []byte) *metav1.Status
@@ -98,7 +99,7 @@ func (f *fakeAPI) ServerResourcesForGroupVersionWithContext(_ context.Context, g
 	return nil, apierrors.NewNotFound(schema.GroupResource{}, gv)
 }
 
-// RoundTrip answers as an API server does.
+// RoundTrip answers like an API server.
 func (f *fakeAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,7 +152,7 @@ func (f *fakeAPI) answer(request *http.Request, body []byte) (int, any) {
 
 func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {
 	path, status := strings.CutSuffix(request.URL.Path, "/status")
-	path = strings.Replace(path, "/v2/", "/v1/", 1) // an object is in all versions
+	path = strings.Replace(path, "/v2/", "/v1/", 1) // all versions have the object
 	parts := strings.Split(path, "/")
 	name := parts[len(parts)-1]
 	live, exists := f.objects[path]
@@ -195,7 +196,7 @@ func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {
 	return f.change(request, path, live, sent, body, status)
 }
 
-// change is an update of the status or a patch.
+// change executes an update of the status or a patch.
 func (f *fakeAPI) change(request *http.Request, path string, live, sent map[string]any, body []byte, status bool) (int, any) {
 	now := (&unstructured.Unstructured{Object: live}).DeepCopy()
 	before := now.GetResourceVersion()
@@ -231,7 +232,8 @@ func (f *fakeAPI) change(request *http.Request, path string, live, sent map[stri
 	return http.StatusOK, f.store(path, now.Object)
 }
 
-// manage makes the manager of a request that of all fields: enough for objects with one.
+// manage makes the manager of a request the manager of all fields. That is enough for objects with
+// one manager.
 func (f *fakeAPI) manage(obj *unstructured.Unstructured, request *http.Request) {
 	operation := metav1.ManagedFieldsOperationApply
 	if request.Method == http.MethodPost {
@@ -294,7 +296,7 @@ func (f *fakeAPI) list(path string, request *http.Request) any {
 	return list
 }
 
-// isSlim reports whether a request asks for metadata only.
+// isSlim reports whether a request is for metadata only.
 func isSlim(request *http.Request) bool {
 	return strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadataList")
 }

@@ -25,7 +25,7 @@ func object(text string, args ...any) *unstructured.Unstructured {
 	return obj
 }
 
-// withParts makes the fake server know CRDs, and the kind Part of one.
+// withParts makes the fake server serve CRDs, and the kind Part of a CRD.
 func withParts(api *fakeAPI) (crd, part *unstructured.Unstructured) {
 	verbs := metav1.Verbs{"get", "list", "create", "delete"}
 	api.kinds["apiextensions.k8s.io/v1"] = &metav1.APIResourceList{APIResources: []metav1.APIResource{
@@ -36,14 +36,15 @@ func withParts(api *fakeAPI) (crd, part *unstructured.Unstructured) {
 	return crd, object(`{"apiVersion":"example.com/v1","kind":"Part","metadata":{"namespace":"shop","name":"p"}}`)
 }
 
-// TestCRDOfDesiredObjects: deleting a CRD deletes its objects, so it stays while one of them is to stay.
+// TestCRDOfDesiredObjects: deleting a CRD deletes its objects, so the CRD stays while one of these
+// objects must stay.
 func TestCRDOfDesiredObjects(t *testing.T) {
 	path := "/apis/example.com/v1/namespaces/shop/parts/p"
 	tests := []struct {
 		name     string
 		desired  bool
 		policies appliedwork.Policies
-		owner    string // of the object too
+		owner    string // another owner of the object
 	}{
 		{name: "desired", desired: true},
 		{name: "another owner has it too", owner: "Deployment"},
@@ -84,7 +85,8 @@ func TestCRDOfDesiredObjects(t *testing.T) {
 	}
 }
 
-// TestManifestWithoutItsNamespace: Apply refuses it, so Prune must not take the object that it is of for undesired.
+// TestManifestWithoutItsNamespace: Apply refuses a manifest without its namespace. Prune must not
+// treat the object of that manifest as undesired.
 func TestManifestWithoutItsNamespace(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)
@@ -101,7 +103,8 @@ func TestManifestWithoutItsNamespace(t *testing.T) {
 	}
 }
 
-// TestNamespaceOfWhatIsLeft: an object that the policy leaves keeps its namespace, in each pass.
+// TestNamespaceOfWhatIsLeft: the namespace of an object that the policy keeps also stays, in each
+// pass.
 func TestNamespaceOfWhatIsLeft(t *testing.T) {
 	a := appliedwork.Key{Kind: "ConfigMap", Namespace: "shop", Name: "a"}
 	rules := []appliedwork.OrphanRule{{Resource: "configmaps", Namespace: "shop", Name: "a"}, {Resource: "unknowns", Namespace: "shop", Name: "a"}}
@@ -125,7 +128,7 @@ func TestNamespaceOfWhatIsLeft(t *testing.T) {
 				}
 			}
 			delete(api.objects, "/api/v1/namespaces/shop/configmaps/a")
-			for range 2 { // a Namespace is looked for again
+			for range 2 { // a Namespace is checked again
 				if _, err := collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: policies}); err != nil {
 					t.Fatal(err)
 				}

@@ -33,7 +33,7 @@ func work(name string, uid string) *v1alpha1.AppliedWork {
 }
 
 func TestOwnerReferences(t *testing.T) {
-	us, them := work("w", ""), work("w", "them") // the same name: an older incarnation
+	us, them := work("w", ""), work("w", "them") // an older incarnation of the same name
 	obj := live("1", false)
 	if !appliedwork.SetOwnerReference(obj, us) || appliedwork.SetOwnerReference(obj, us) {
 		t.Error("the first call sets it, the second finds it")
@@ -91,7 +91,7 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// TestNameFor: a name is valid, always the same, and of one work only, whatever characters the parts have.
+// TestNameFor: a name is valid, stable, and unique for a work, whatever characters its parts have.
 func TestNameFor(t *testing.T) {
 	if got, want := appliedwork.NameFor("hub", "cluster1", "Work_01"), "work-01-"; got[:len(want)] != want || got != appliedwork.NameFor("hub", "cluster1", "Work_01") {
 		t.Error(got)
@@ -157,7 +157,8 @@ func TestIsTypeNotServed(t *testing.T) {
 	}
 }
 
-// TestUpstreamObjects: objects as the CRD of work-api stores them keep each field, and no other appears.
+// TestUpstreamObjects: objects in the form of the work-api CRD keep each field, and no other field
+// appears.
 func TestUpstreamObjects(t *testing.T) {
 	content, err := os.ReadFile("testdata/upstream.json")
 	if err != nil {

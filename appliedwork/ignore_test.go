@@ -23,7 +23,7 @@ import (
 const (
 	ignoring = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","labels":{"a/b":"1","c~d":"1"}},"spec":{"replicas":2,
 		"template":{"spec":{"containers":[{"name":"log","image":"log:1","ports":[{"containerPort":80}]},{"name":"web","image":"web:1"}]}},"args":["x","v","z"]}}`
-	// ignoringLive has one container more, and everything differs from the manifest.
+	// ignoringLive has one more container, and every value differs from the manifest.
 	ignoringLive = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","labels":{"a/b":"live","c~d":"live"},
 		"managedFields":[{"manager":"ours","operation":"Apply","fieldsType":"FieldsV1","fieldsV1":%s}]},"spec":{"replicas":7,
 		"template":{"spec":{"containers":[{"name":"more","image":"more"},{"name":"log","image":"log:live","ports":[{"containerPort":80,"protocol":"TCP"}]},
@@ -36,7 +36,8 @@ const (
 
 func isOurs(manager string) bool { return manager == "ours" }
 
-// TestIgnoreFields: fields of others are not sent, and ours are sent with their live values.
+// TestIgnoreFields: ignored fields of others are not sent, and our ignored fields are sent with
+// their live values.
 func TestIgnoreFields(t *testing.T) {
 	const log, web = `{"name":"log","image":"log:1","ports":[{"containerPort":80}]}`, `{"name":"web","image":"web:1"}`
 	containers := func(items ...string) string {
@@ -46,7 +47,7 @@ func TestIgnoreFields(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		options appliedwork.ObjectOptions
-		fields  string // that are ours
+		fields  string // our managed fields
 		want    string // a JSON merge patch of the manifest
 	}{
 		{"a field of others", appliedwork.ObjectOptions{IgnoreFields: []string{"/spec/replicas"}}, `{}`, `{"spec":{"replicas":null}}`},
@@ -88,7 +89,8 @@ func TestIgnoreFields(t *testing.T) {
 	}
 }
 
-// TestIgnoreFieldsGoneFromManifest: an ignored field that a manifest does not have any more stays.
+// TestIgnoreFieldsGoneFromManifest: an ignored field stays on the cluster after the manifest has
+// lost it.
 func TestIgnoreFieldsGoneFromManifest(t *testing.T) {
 	const manifest = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"template":{"spec":{"containers":[{"name":"web"}]}}}}`
 	pointers := []string{"/spec/replicas", "/metadata/labels", "/metadata/labels/none", "/spec/template/spec/containers/0/image", "/spec/more/replicas"}
@@ -114,15 +116,15 @@ func TestIgnoreFieldsGoneFromManifest(t *testing.T) {
 	}
 }
 
-// TestIgnoreFieldsOfLongLists: the time grows with the list, not with its square. A busy machine may slow
-// some attempts down, not all.
+// TestIgnoreFieldsOfLongLists: the time grows with the length of the list, not with its square. A
+// busy machine may slow down some attempts, but not all.
 func TestIgnoreFieldsOfLongLists(t *testing.T) {
 	const few, many, attempts = 1_000, 10_000, 5
 	for _, whole := range []bool{true, false} {
 		var times []string
 		for range attempts {
 			short, long := ignoreItems(t, few, whole), ignoreItems(t, many, whole)
-			if long <= 40*short { // 100 times as long is the square
+			if long <= 40*short { // a square would take 100 times as long
 				times = nil
 				break
 			}
@@ -134,7 +136,8 @@ func TestIgnoreFieldsOfLongLists(t *testing.T) {
 	}
 }
 
-// ignoreItems returns the shortest of three times that it takes to ignore a list, or a field of each of its items.
+// ignoreItems ignores a whole list, or a field of each of its items. It returns the shortest of
+// three times.
 func ignoreItems(t *testing.T, count int, whole bool) time.Duration {
 	t.Helper()
 	var items, keys, pointers []string
@@ -190,7 +193,8 @@ func TestIgnoreFieldsRefused(t *testing.T) {
 	}
 }
 
-// TestIgnoreFieldsWrites: a second apply, and an ignored field that others change, cost no write. Other options do.
+// TestIgnoreFieldsWrites: a second apply causes no write, and a change of an ignored field by
+// others causes no write. New options do.
 func TestIgnoreFieldsWrites(t *testing.T) {
 	s := newScene(t)
 	s.kinds["v1"].APIResources = append(s.kinds["v1"].APIResources, metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
@@ -210,7 +214,7 @@ func TestIgnoreFieldsWrites(t *testing.T) {
 			t.Errorf("%v, %v, want %s", changes, err, want)
 		}
 	}
-	// change makes somebody else manage data.value.
+	// change makes another manager own data.value.
 	change := func() {
 		s.write(path, func(obj *unstructured.Unstructured) {
 			_ = unstructured.SetNestedField(obj.Object, "dGhlaXJz", "data", "value")
@@ -244,7 +248,7 @@ func TestIgnoreFieldsWrites(t *testing.T) {
 	}
 }
 
-// ignoredRace has somebody else change an ignored field just before the write.
+// ignoredRace: another manager changes an ignored field just before the write.
 func ignoredRace(s *scene) {
 	a := manifest("a", "1")
 	a.SetLabels(map[string]string{"version": "1"})
@@ -261,7 +265,7 @@ func ignoredRace(s *scene) {
 			_ = unstructured.SetNestedField(obj.Object, "theirs", "data", "value")
 		})
 	})
-	s.write(shop+"a", func(obj *unstructured.Unstructured) { // applied, so that one request changes it
+	s.write(shop+"a", func(obj *unstructured.Unstructured) { // as after an apply, so one request changes it
 		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{
 			Manager: "appliedwork-" + string(s.work.UID), Operation: metav1.ManagedFieldsOperationApply,
 			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:value":{}}}`),
@@ -278,7 +282,7 @@ func ignoredRace(s *scene) {
 	}
 }
 
-// FuzzIgnoreFields: no pointer ends the process or changes the object.
+// FuzzIgnoreFields: no pointer causes a panic or changes the live object.
 func FuzzIgnoreFields(f *testing.F) {
 	for _, seed := range []string{"/spec/replicas", "/metadata/labels/a~1b", "/spec/args/0", "/spec/template/spec/containers/1/ports/0", "/", "//", "/spec", "/metadata/managedFields"} {
 		f.Add(seed, seed)

@@ -19,14 +19,14 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// crowd is a cluster with AppliedWorks, and a tracker that looks for their claims by an index.
+// crowd is a cluster with AppliedWorks, and a tracker that finds their claims with an index.
 type crowd struct {
 	*fakeAPI
 	t       *testing.T
 	clock   *testingclock.FakePassiveClock
 	tracker *appliedwork.Tracker
 	works   []*v1alpha1.AppliedWork
-	whole   int // AppliedWorks that were read whole
+	whole   int // number of AppliedWorks that were read completely
 }
 
 func newCrowd(t *testing.T, n int) *crowd {
@@ -68,7 +68,8 @@ func (c *crowd) intend(work int, id v1alpha1.ResourceIdentifier) {
 	}
 }
 
-// claimed returns the AppliedWorks that have an object, and how many AppliedWorks were read for that.
+// claimed returns the AppliedWorks that have an object, and the number of AppliedWorks that were
+// read.
 func (c *crowd) claimed(id v1alpha1.ResourceIdentifier) (names string, read int) {
 	c.t.Helper()
 	c.whole = 0
@@ -177,7 +178,7 @@ func TestIndex(t *testing.T) {
 		c := newCrowd(t, 3)
 		c.claimed(settings("a"))
 		c.intend(0, settings("a"))
-		c.see = func(request *http.Request, _ []byte) { // another version, after the list
+		c.see = func(request *http.Request, _ []byte) { // the version changes after the list
 			if request.URL.Query().Has("fieldSelector") {
 				object := c.objects[inventory+"w0"]
 				delete(object, "status")
@@ -190,7 +191,7 @@ func TestIndex(t *testing.T) {
 	})
 }
 
-// TestIndexOfMany: many AppliedWorks are read in one list, few one by one.
+// TestIndexOfMany: one list reads many AppliedWorks, and single requests read few.
 func TestIndexOfMany(t *testing.T) {
 	const n = 120
 	c := newCrowd(t, n)

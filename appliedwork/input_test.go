@@ -21,7 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// TestNotAnAppliedWork: each method refuses what is no AppliedWork as Ensure returns it, and touches nothing.
+// TestNotAnAppliedWork: each method refuses an argument that is not an AppliedWork from Ensure, and
+// writes nothing.
 func TestNotAnAppliedWork(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.MaxShardBytes = 1 << 10 })
@@ -90,7 +91,8 @@ func TestNotAnAppliedWork(t *testing.T) {
 	}
 }
 
-// TestLoweredLimit: a limit that is lower than what there is refuses more, and lets go what is there.
+// TestLoweredLimit: with a limit below the current size, additions are refused, and existing
+// objects can be deleted.
 func TestLoweredLimit(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.MaxShardBytes = 1 << 10 })
@@ -116,8 +118,8 @@ func TestLoweredLimit(t *testing.T) {
 	}
 }
 
-// TestTooManyShards: a number of shards that no apply has written is an error, and not that many
-// requests.
+// TestTooManyShards: a number of shards that no apply has written is an error, and does not cause
+// that many requests.
 func TestTooManyShards(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)
@@ -136,7 +138,7 @@ func TestTooManyShards(t *testing.T) {
 	}
 }
 
-// TestHandWrittenObjects: a Go program may put into an object what no decoder does.
+// TestHandWrittenObjects: a Go program may put values into an object that no decoder produces.
 func TestHandWrittenObjects(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)
@@ -152,7 +154,7 @@ func TestHandWrittenObjects(t *testing.T) {
 	}
 }
 
-// TestInvalidObjects: what is wrong is said in a way that helps.
+// TestInvalidObjects: the errors of invalid objects help to correct them.
 func TestInvalidObjects(t *testing.T) {
 	for _, test := range []struct{ name, object, want string }{
 		{"a list", `{"apiVersion":"v1","kind":"List","items":[]}`, "each of its items"},
@@ -167,7 +169,8 @@ func TestInvalidObjects(t *testing.T) {
 	}
 }
 
-// TestObjectOptions: manager and force of one object hold for that object only, in one call.
+// TestObjectOptions: the manager and the force of one object apply only to that object, within one
+// call.
 func TestObjectOptions(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)
@@ -212,7 +215,8 @@ func TestObjectOptions(t *testing.T) {
 	}
 }
 
-// TestHashOfHash: what was read from the cluster and is applied again is unchanged, with the hash that it has by then.
+// TestHashOfHash: an object that was read from the cluster and is applied again is unchanged,
+// although it then has a hash.
 func TestHashOfHash(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// counting counts what a client is asked for.
+// counting counts the requests of a client.
 type counting struct {
 	dynamic.Interface
 	mu    sync.Mutex
@@ -29,7 +29,8 @@ func (c *counting) Resource(r schema.GroupVersionResource) dynamic.Namespaceable
 	return c.Interface.Resource(r)
 }
 
-// TestInventoryClient: inventories have a client of their own, and an AppliedWork among the objects is an object as any other.
+// TestInventoryClient: inventories have a separate client. An AppliedWork among the objects is
+// treated like any other object.
 func TestInventoryClient(t *testing.T) {
 	api := newFakeAPI()
 	objects, inventories := &counting{Interface: api.client(), asked: map[string]int{}}, &counting{Interface: api.client(), asked: map[string]int{}}

@@ -16,7 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// servedWhenWritten has the fake server serve what a CRD defines from when it is written, and returns a count of reads of it.
+// servedWhenWritten makes the fake server serve the kind of a CRD after the CRD is written. It
+// returns a count of the reads of that kind.
 func servedWhenWritten(api *fakeAPI, versions ...string) *int {
 	reads := 0
 	api.fail = func(method, path string) error {
@@ -33,7 +34,8 @@ func servedWhenWritten(api *fakeAPI, versions ...string) *int {
 	return &reads
 }
 
-// TestManyObjectsOfANewKind: their kind is not known before their CRD is applied, and they are listed then, not read one by one.
+// TestManyObjectsOfANewKind: a kind is unknown until its CRD is applied. Its objects are then
+// listed, not read one by one.
 func TestManyObjectsOfANewKind(t *testing.T) {
 	api := newFakeAPI()
 	crd, part := withParts(api)
@@ -52,7 +54,7 @@ func TestManyObjectsOfANewKind(t *testing.T) {
 	}
 }
 
-// TestCRDThatFails: its objects fail at once, and say why.
+// TestCRDThatFails: the objects of a CRD that fails also fail immediately, with the reason.
 func TestCRDThatFails(t *testing.T) {
 	api := newFakeAPI()
 	crd, part := withParts(api)
@@ -75,7 +77,8 @@ func TestCRDThatFails(t *testing.T) {
 	}
 }
 
-// TestNewVersionOfAKind: a work brings a version of its CRD and objects of it at once; one that nobody serves is said.
+// TestNewVersionOfAKind: a work can add a version to its CRD and objects of that version in one
+// apply. A version that is not served is an error.
 func TestNewVersionOfAKind(t *testing.T) {
 	api := newFakeAPI()
 	crd, part := withParts(api)
@@ -102,7 +105,8 @@ func TestNewVersionOfAKind(t *testing.T) {
 	}
 }
 
-// TestDiscoveryIsAhead: discovery may name a version for some time before requests for its objects are answered.
+// TestDiscoveryIsAhead: discovery may list a version some time before the server answers requests
+// for its objects.
 func TestDiscoveryIsAhead(t *testing.T) {
 	api := newFakeAPI()
 	crd, part := withParts(api)

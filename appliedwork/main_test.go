@@ -12,5 +12,5 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// neverEnds is for property tests, which have no context of their own.
+// neverEnds is the context of property tests, which have no own context.
 var neverEnds = context.Background()

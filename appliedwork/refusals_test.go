@@ -24,7 +24,8 @@ func condition(t *testing.T, api *fakeAPI, kind string) *metav1.Condition {
 	return meta.FindStatusCondition(e.main().Status.Conditions, kind)
 }
 
-// TestRefusalIsACondition: a call that does nothing must not leave the condition of the last one that did.
+// TestRefusalIsACondition: a refused call sets its condition to False. It does not leave the
+// condition of the last successful call.
 func TestRefusalIsACondition(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.MaxShardBytes, o.MaxShards = 1<<10, 1 })
@@ -71,7 +72,8 @@ func TestRefusalIsACondition(t *testing.T) {
 }
 
 // TestRefusalBySize: the API server returns an internal error for an object that is too large for
-// etcd. The refusal is certain, so it leaves no entry. Other internal errors have an unknown outcome.
+// etcd. The refusal is certain, so it leaves no entry. Other internal errors have an unknown
+// outcome.
 func TestRefusalBySize(t *testing.T) {
 	for _, test := range []struct {
 		message string
@@ -98,7 +100,8 @@ func TestRefusalBySize(t *testing.T) {
 	}
 }
 
-// TestLongMessage: what is cut is still text, so that what is stored is what is compared.
+// TestLongMessage: a shortened message is still valid text, so the stored message equals the
+// compared message.
 func TestLongMessage(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)
@@ -118,7 +121,8 @@ func TestLongMessage(t *testing.T) {
 	}
 }
 
-// TestStringData: a Secret is sent as the API server stores it, so that what is unchanged looks so.
+// TestStringData: a Secret is sent in the form that the API server stores, so an unchanged Secret
+// compares as equal.
 func TestStringData(t *testing.T) {
 	api := newFakeAPI()
 	api.kinds["v1"].APIResources = append(api.kinds["v1"].APIResources, metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
@@ -139,7 +143,8 @@ func TestStringData(t *testing.T) {
 	}
 }
 
-// TestRulesOfEntriesWithoutAResource: an orphaning rule goes by resource, and holds for an entry that does not have it.
+// TestRulesOfEntriesWithoutAResource: an orphaning rule names a resource. It also applies to an
+// entry without a resource.
 func TestRulesOfEntriesWithoutAResource(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)

@@ -7,7 +7,8 @@ package appliedwork_test
 
 import "testing"
 
-// TestRemovedRules builds this package without one of its rules after the other, and demands that the rule's test fails.
+// TestRemovedRules builds this package without each of its rules in turn, and requires that the
+// test of the rule fails.
 //
 //	go test ./appliedwork -tags spokewire_rules -run TestRemovedRules -v -timeout 0
 func TestRemovedRules(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/ruletest"
 )
 
-// rules are what keeps AppliedWork safe, with the test that fails without each; see rules_removed_test.go.
+// rules are the rules that keep AppliedWork safe. Each has the test that fails without the rule;
+// see rules_removed_test.go.
 var rules = []ruletest.Rule{
 	// Apply.
 	{Name: "the intent is recorded first", Test: "TestSafeApply/the_intent", Edits: []ruletest.Edit{
@@ -48,7 +49,7 @@ var rules = []ruletest.Rule{
 	{Name: "protected namespaces get no owner", Test: "TestSafeApply/a_protected", Edits: []ruletest.Edit{
 		{"applier_object.go", "r.isProtected(item.change.Key) || r.opts", "r.opts"}}},
 
-	// What is decided.
+	// Decisions.
 	{Name: "an owner reference is the evidence", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
 		{"decide.go", "\tcase !IsOwnedBy(live, owners.Self):\n\t\treturn Retain\n", ""}}},
 	{Name: "a reference that was taken out releases", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
@@ -149,7 +150,8 @@ var rules = []ruletest.Rule{
 		{"collector.go", "options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &rv}}", "options := metav1.DeleteOptions{}\n\t\t_, _ = uid, rv"}}},
 }
 
-// TestRulesAreFound: who changes a line that is a rule tells the list of rules where it is now.
+// TestRulesAreFound: each rule is found in the code. A change of a line that is a rule needs a
+// change of the list of rules.
 func TestRulesAreFound(t *testing.T) {
 	for _, r := range rules {
 		r.Without(t, ".")

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// other returns a second AppliedWork, which has applied objects.
+// other returns a second AppliedWork with applied objects.
 func (s *scene) other(objects ...*unstructured.Unstructured) *v1alpha1.AppliedWork {
 	s.t.Helper()
 	work, err := s.tracker.Ensure(s.t.Context(), "other", v1alpha1.AppliedWorkSpec{WorkName: "other"})
@@ -28,7 +28,7 @@ func (s *scene) other(objects ...*unstructured.Unstructured) *v1alpha1.AppliedWo
 	return work
 }
 
-// kept returns a second AppliedWork, with policies that keep its objects.
+// kept returns a second AppliedWork with policies that keep its objects.
 func (s *scene) kept(policies appliedwork.Policies, objects ...*unstructured.Unstructured) *v1alpha1.AppliedWork {
 	s.t.Helper()
 	work := s.other()
@@ -39,7 +39,8 @@ func (s *scene) kept(policies appliedwork.Policies, objects ...*unstructured.Uns
 	return work
 }
 
-// end begins to end an AppliedWork: it is marked, and its process dies before the first other write.
+// end starts to end an AppliedWork: the AppliedWork is marked, and its process dies before the
+// first other write.
 func (s *scene) end(work *v1alpha1.AppliedWork, policies appliedwork.Policies) {
 	s.t.Helper()
 	died := errors.New("the process has died")
@@ -56,7 +57,7 @@ func (s *scene) end(work *v1alpha1.AppliedWork, policies appliedwork.Policies) {
 	s.fail = nil
 }
 
-// TestSafeEnd is about two AppliedWorks with the same objects, while one of them ends.
+// TestSafeEnd tests two AppliedWorks with the same objects while one of them ends.
 func TestSafeEnd(t *testing.T) {
 	a := manifest("a", "1")
 	ns := object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`)

@@ -28,7 +28,7 @@ func of(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	return obj
 }
 
-// serveThings has the cluster serve a kind in some versions; its CRD is another matter.
+// serveThings makes the cluster serve a kind in some versions. It does not create the CRD.
 func (s *scene) serveThings(versions ...string) {
 	for gv := range s.kinds {
 		if strings.HasPrefix(gv, "example.com/") {
@@ -43,7 +43,7 @@ func (s *scene) serveThings(versions ...string) {
 		version, is := strings.CutPrefix(path, "/apis/example.com/")
 		return is && !slices.Contains(versions, version[:2])
 	}
-	s.clock.SetTime(s.clock.Now().Add(time.Minute)) // what discovery said before is stale
+	s.clock.SetTime(s.clock.Now().Add(time.Minute)) // the cached discovery expires
 }
 
 const (
@@ -57,7 +57,7 @@ func crdOfThings() *unstructured.Unstructured {
 	return crd
 }
 
-// TestSafePrune has what Prune must never do wrong.
+// TestSafePrune tests the safety rules of Prune.
 func TestSafePrune(t *testing.T) {
 	a, b := manifest("a", "1"), manifest("b", "1")
 	thing := of("example.com/v1", "Thing", "shop", "x")
@@ -185,7 +185,7 @@ func TestSafePrune(t *testing.T) {
 			s.serveThings("v1", "v2")
 			s.mustApply(of("example.com/v2", "Thing", "shop", "x"))
 			s.serveThings("v1")
-			_, _ = s.prune() // which may find that discovery was out of date
+			_, _ = s.prune() // this call may find that discovery is outdated
 			if changes, err := s.prune(); err != nil || !changes.Done() || s.exists(things+"x") {
 				s.t.Errorf("%v, %v", changes, err)
 			}
@@ -213,7 +213,7 @@ func TestSafePrune(t *testing.T) {
 	}
 }
 
-// TestSafeGuards has what Prune refuses to delete.
+// TestSafeGuards tests the objects that Prune refuses to delete.
 func TestSafeGuards(t *testing.T) {
 	a, ns := manifest("a", "1"), of("v1", "Namespace", "", "shop")
 	blocked := func(s *scene, path string, reason appliedwork.BlockReason, desired ...*unstructured.Unstructured) {
@@ -333,7 +333,7 @@ func TestSafeGuards(t *testing.T) {
 	}
 }
 
-// newProcess is a tracker that knows nothing yet.
+// newProcess returns a tracker without cached data.
 func newProcess(s *scene) *appliedwork.Tracker {
 	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: s.client(), Discovery: s, Clock: s.clock})
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// scene is a work on a cluster in memory, with others who do something between its requests. The tests that use it are each
-// for one rule, and TestRemovedRules shows that they fail without it.
+// scene is a work on an in-memory cluster, with others that act between its requests. Each test
+// that uses it is for one rule. TestRemovedRules shows that the test fails without the rule.
 type scene struct {
 	*fakeAPI
 	t         *testing.T
@@ -49,7 +49,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// at has something done just before the first request of a method for a path is executed.
+// at calls do just before the first request of a method for a path is executed.
 func (s *scene) at(method, path string, do func(*http.Request, []byte)) {
 	done := false
 	s.see = func(request *http.Request, body []byte) {
@@ -65,14 +65,14 @@ func (s *scene) at(method, path string, do func(*http.Request, []byte)) {
 	})
 }
 
-// write is what somebody else does to an object.
+// write changes an object like another client.
 func (s *scene) write(path string, change func(*unstructured.Unstructured)) {
 	obj := (&unstructured.Unstructured{Object: s.objects[path]}).DeepCopy()
 	change(obj)
 	s.store(path, obj.Object)
 }
 
-// put is an object that somebody else has made.
+// put creates an object like another client.
 func (s *scene) put(path string, obj *unstructured.Unstructured, uid types.UID) {
 	obj = obj.DeepCopy()
 	obj.SetUID(uid)
@@ -94,7 +94,7 @@ func (s *scene) prune(desired ...*unstructured.Unstructured) (*appliedwork.Chang
 	return s.pruner.Prune(s.t.Context(), s.work, desired, appliedwork.PruneOptions{AllowEmpty: true})
 }
 
-// recorded is whether the inventory has an object of this name.
+// recorded reports whether the inventory has an object of this name.
 func (s *scene) recorded(name string) bool {
 	s.t.Helper()
 	entries, err := s.tracker.Entries(s.t.Context(), s.work)
@@ -113,7 +113,7 @@ func (s *scene) exists(path string) bool { return s.objects[path] != nil }
 
 var co = metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "rival"}
 
-// TestSafeApply has what Apply must never do wrong.
+// TestSafeApply tests the safety rules of Apply.
 func TestSafeApply(t *testing.T) {
 	a := manifest("a", "1")
 	for name, test := range map[string]func(*scene){
@@ -216,7 +216,7 @@ func TestSafeApply(t *testing.T) {
 		},
 		"what is changed is what was read": func(s *scene) {
 			s.mustApply(a, manifest("b", "1"))
-			s.objects[shop+"a"]["metadata"].(map[string]any)["managedFields"] = nil // so that one request changes it
+			s.objects[shop+"a"]["metadata"].(map[string]any)["managedFields"] = nil // so one request changes it
 			s.at(http.MethodPatch, shop+"a", func(*http.Request, []byte) { s.put(shop+"a", manifest("a", "theirs"), "rival") })
 			var refused *appliedwork.AdoptionError
 			if _, err := s.apply(appliedwork.ApplyOptions{}, manifest("a", "2"), manifest("b", "1")); !errors.As(err, &refused) {
@@ -226,7 +226,7 @@ func TestSafeApply(t *testing.T) {
 		"what has values of an object is for that version of it": func(s *scene) {
 			s.mustApply(a)
 			metadata := s.objects[shop+"a"]["metadata"].(map[string]any)
-			metadata["managedFields"] = nil // so that one request changes it
+			metadata["managedFields"] = nil // so one request changes it
 			s.at(http.MethodPatch, shop+"a", func(*http.Request, []byte) {
 				s.write(shop+"a", func(obj *unstructured.Unstructured) { obj.SetLabels(map[string]string{"changed": "meanwhile"}) })
 			})
@@ -258,7 +258,7 @@ func TestSafeApply(t *testing.T) {
 					return nil
 				}
 				s.refuse = nil
-				_, _ = s.serve(request, body) // the first try
+				_, _ = s.serve(request, body) // the first attempt
 				return &metav1.Status{
 					Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
 				}
@@ -301,7 +301,7 @@ func TestSafeApply(t *testing.T) {
 				s.t.Fatal(err)
 			}
 			s.fail = nil
-			if err := s.tracker.Forget(s.t.Context(), s.work, old...); err != nil { // of a process that saw the old one go
+			if err := s.tracker.Forget(s.t.Context(), s.work, old...); err != nil { // called by a process that saw the end of the old object
 				s.t.Fatal(err)
 			}
 			if !s.recorded("a") {

@@ -43,8 +43,8 @@ func newTracker(t fataler, api *fakeAPI, change func(*appliedwork.Options)) (*ap
 	return tracker, work
 }
 
-// TestTrackerIsAMap: whatever is recorded, by two trackers that do not know of each other, in however many shards, the
-// entries are those of a map.
+// TestTrackerIsAMap: the entries behave like a map, whatever two independent trackers record, in
+// any number of shards.
 func TestTrackerIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		api := newFakeAPI()
@@ -77,7 +77,7 @@ func TestTrackerIsAMap(t *testing.T) {
 				var ids []v1alpha1.ResourceIdentifier
 				for _, name := range names {
 					ids = append(ids, configMap(name))
-					if _, known := want[name]; !known { // what was known of it stays
+					if _, known := want[name]; !known { // a recorded UID stays
 						want[name] = ""
 					}
 				}
@@ -107,7 +107,7 @@ func TestTrackerIsAMap(t *testing.T) {
 	})
 }
 
-// TestTrackerLimits: what does not fit is refused before anything is applied.
+// TestTrackerLimits: objects that do not fit are refused before anything is applied.
 func TestTrackerLimits(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.MaxShardBytes, o.MaxShards = 1<<10, 2 })
@@ -125,7 +125,8 @@ func TestTrackerLimits(t *testing.T) {
 	}
 }
 
-// TestIntentComesFirst: no object is written before the inventory has it, and none when it could not be recorded.
+// TestIntentComesFirst: no object is written before the inventory has it, or if the inventory could
+// not record it.
 func TestIntentComesFirst(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)
@@ -155,7 +156,8 @@ func TestIntentComesFirst(t *testing.T) {
 	}
 }
 
-// TestIntentGrace: an object that was never confirmed and is absent may be on its way still.
+// TestIntentGrace: an object that was never confirmed and is absent may still be created by a late
+// request.
 func TestIntentGrace(t *testing.T) {
 	api := newFakeAPI()
 	clock := testingclock.NewFakePassiveClock(time.Now())
@@ -176,7 +178,7 @@ func TestIntentGrace(t *testing.T) {
 	}
 }
 
-// TestBadInput: options that cannot be meant are refused with what is wrong.
+// TestBadInput: invalid options are refused with the reason.
 func TestBadInput(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)

@@ -28,7 +28,7 @@ func ExampleOf() {
 // Two objects were applied, and a controller has reported one of them as stalled.
 func ExampleNewWaiter() {
 	objects := []*unstructured.Unstructured{ready("web"), gadget("db", "Stalled=True", "the disk is full")}
-	// In place of a cluster: a dynamic client and a discovery client.
+	// These stand for a cluster: a dynamic client and a discovery client.
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{gadgets: "GadgetList"}, objects[0], objects[1])
 	disco := &served{}

@@ -82,7 +82,7 @@ func newCluster(t *testing.T, objects ...*unstructured.Unstructured) *cluster {
 	return c
 }
 
-// wait begins to wait for objects.
+// wait starts a Wait for objects.
 func (c *cluster) wait(opts health.Options, objects ...*unstructured.Unstructured) {
 	c.t.Helper()
 	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: c.FakeDynamicClient, Discovery: c.served})
@@ -101,7 +101,7 @@ func (c *cluster) wait(opts health.Options, objects ...*unstructured.Unstructure
 	synctest.Wait()
 }
 
-// take returns the events since the last call. Those of several objects have no order.
+// take returns the events since the last call. Events of different objects have no order.
 func (c *cluster) take() []string {
 	synctest.Wait()
 	c.mu.Lock()
@@ -122,7 +122,7 @@ func (c *cluster) expect(want ...string) {
 	}
 }
 
-// result returns what Wait has returned.
+// result returns the result of Wait.
 func (c *cluster) result() error {
 	c.t.Helper()
 	synctest.Wait()
@@ -167,7 +167,7 @@ func (c *cluster) delete(name string) {
 	synctest.Wait()
 }
 
-// count returns how many requests of a verb were made.
+// count returns the number of requests with a verb.
 func (c *cluster) count(verb string) int {
 	n := 0
 	for _, action := range c.Actions() {
@@ -194,7 +194,8 @@ func (c *cluster) failWatch(err func() error) {
 	})
 }
 
-// gadget returns an object with a condition Ready or Stalled; without one, its status is empty.
+// gadget returns an object with a condition Ready or Stalled. Without a condition, its status is
+// empty.
 func gadget(name, condition, message string) *unstructured.Unstructured {
 	obj := parsed(`{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"namespace":"shop","name":"` + name + `"}}`)
 	if condition == "" {

@@ -27,7 +27,7 @@ import (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// cluster is client-go's fakes, with what they leave to a server: UIDs.
+// cluster returns client-go's fakes, extended with UIDs, which these fakes do not set.
 func cluster() (dynamic.Interface, discovery.DiscoveryInterfaceWithContext) {
 	kinds := map[schema.GroupVersionResource]string{configMaps: "ConfigMapList", v1alpha1.GroupVersionResource: "AppliedWorkList"}
 	client := fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
@@ -35,7 +35,7 @@ func cluster() (dynamic.Interface, discovery.DiscoveryInterfaceWithContext) {
 	client.PrependReactor("create", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		made++
 		action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).SetUID(types.UID(fmt.Sprint("uid-", made)))
-		return false, nil, nil // and on to the fake's own
+		return false, nil, nil // the fake's own reactor continues
 	})
 	verbs := metav1.Verbs{"get", "list", "create", "delete"}
 	return client, &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{
@@ -50,7 +50,7 @@ func ExampleNew() {
 	settings := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "shop", "name": "settings"}, "data": map[string]any{"value": "1"},
 	}}
-	var hub func() (reconciler.Want, error) // in place of one
+	var hub func() (reconciler.Want, error) // stands for a hub
 	r, err := reconciler.New(reconciler.Options{
 		Options: appliedwork.Options{Client: client, Discovery: disco},
 		Hub:     "hub1",

@@ -34,7 +34,7 @@ func options(name string) reconciler.Options {
 
 var runs atomic.Int32
 
-// TestTwoHubs: an agent of two hubs has a Reconciler for each in one manager.
+// TestTwoHubs: an agent with two hubs has a Reconciler for each hub in one manager.
 func TestTwoHubs(t *testing.T) {
 	m, err := manager.New(&rest.Config{Host: "http://127.0.0.1:1"}, manager.Options{Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
@@ -48,7 +48,7 @@ func TestTwoHubs(t *testing.T) {
 		}
 		return r.SetupWithManager(m)
 	}
-	run := runs.Add(1) // names count for the process, also with -count
+	run := runs.Add(1) // names are unique in the process, even with -count
 	for _, name := range []string{fmt.Sprintf("appliedwork_hub_%d", run), fmt.Sprintf("Hub%d", run)} {
 		if err := setup(name); err != nil {
 			t.Errorf("%q: %v", name, err)

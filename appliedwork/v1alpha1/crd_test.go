@@ -22,12 +22,12 @@ import (
 	appliedworkv1alpha1 "github.com/spokewire/sdk-go/appliedwork/v1alpha1/applyconfiguration/appliedwork/v1alpha1"
 )
 
-// server holds one CRD, and establishes it.
+// server stores one CRD, and establishes it.
 type server struct {
 	crd    *unstructured.Unstructured
 	writes int
-	rival  *unstructured.Unstructured // is created just before our create
-	gone   time.Time                  // when a CRD that is being deleted goes
+	rival  *unstructured.Unstructured // created just before our create
+	gone   time.Time                  // end of a CRD that is being deleted
 }
 
 func (s *server) Get(context.Context, string, metav1.GetOptions, ...string) (*unstructured.Unstructured, error) {
@@ -65,7 +65,7 @@ func established(crd *unstructured.Unstructured) *unstructured.Unstructured {
 	return crd
 }
 
-// upstream is the CRD of work-api.
+// upstream returns the CRD of work-api.
 func upstream(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	crd := &unstructured.Unstructured{}
@@ -140,7 +140,7 @@ func TestEnsureCRD(t *testing.T) {
 	}
 }
 
-// TestEnsureCRDRefuses: what cannot be used is an error that says why, and is left as it is.
+// TestEnsureCRDRefuses: a CRD that cannot be used is an error with the reason, and is not changed.
 func TestEnsureCRDRefuses(t *testing.T) {
 	set := func(change func(crd *unstructured.Unstructured)) *unstructured.Unstructured {
 		crd := established(v1alpha1.CRD())
@@ -173,7 +173,8 @@ func TestEnsureCRDRefuses(t *testing.T) {
 	}
 }
 
-// TestEnsureCRDWaits: for one that is being deleted, and says what holds it up when ctx ends.
+// TestEnsureCRDWaits: EnsureCRD waits for the end of a CRD that is being deleted. If ctx ends
+// first, the error has the cause of the delay.
 func TestEnsureCRDWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := metav1.Now()
@@ -204,7 +205,7 @@ func TestScheme(t *testing.T) {
 	if _, ok := obj.(*v1alpha1.AppliedWork); !ok || err != nil {
 		t.Errorf("%T, %v", obj, err)
 	}
-	var _ v1alpha1.AppliedtWorkStatus = v1alpha1.AppliedWork{}.Status // the deprecated name is there
+	var _ v1alpha1.AppliedtWorkStatus = v1alpha1.AppliedWork{}.Status // the deprecated name exists
 	if ac := appliedworkv1alpha1.AppliedWork("a"); *ac.GetName() != "a" || *ac.GetKind() != v1alpha1.Kind {
 		t.Errorf("%+v", ac)
 	}

@@ -24,7 +24,7 @@ func ExampleCRD() {
 
 // With a cluster, the client is client.Resource(v1alpha1.CRDResource) of a dynamic client.
 func ExampleEnsureCRD() {
-	client := &server{} // in place of a cluster
+	client := &server{} // stands for a cluster
 	fmt.Println("first: ", v1alpha1.EnsureCRD(context.Background(), client), client.writes, "write")
 	fmt.Println("again: ", v1alpha1.EnsureCRD(context.Background(), client), client.writes, "write")
 	// Output:
@@ -32,7 +32,7 @@ func ExampleEnsureCRD() {
 	// again:  <nil> 1 write
 }
 
-// With the types in its scheme, a client of controller-runtime reads AppliedWorks.
+// A client of controller-runtime with these types in its scheme can read AppliedWorks.
 func ExampleAddToScheme() {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1/applyconfiguration/appliedwork/v1alpha1"
 )
 
-// What is not set is not sent.
+// Fields that are not set are not sent.
 func ExampleAppliedWork() {
 	work := v1alpha1.AppliedWork("cluster1-work-01").
 		WithLabels(map[string]string{"team": "shop"}).
