@@ -19,7 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// answering returns a handler that answers everything in one way.
+// answering returns a handler that sends the same response to every request. change edits that
+// response.
 func answering(change func(*interpreter.Response)) interpreter.Handler {
 	return interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
 		r := interpreter.Succeeded("")
@@ -28,7 +29,8 @@ func answering(change func(*interpreter.Response)) interpreter.Handler {
 	})
 }
 
-// TestAnswersOfKarmada: what Karmada's server sends and Karmada's caller accepts is accepted, and nothing more.
+// TestAnswersOfKarmada checks that answers are accepted in the forms that Karmada's server sends
+// and Karmada's caller accepts. Other forms are rejected.
 func TestAnswersOfKarmada(t *testing.T) {
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}}}
 	const head = `{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","response":`
@@ -90,7 +92,8 @@ func dependencyNames(dependencies []interpreter.DependentObjectReference) string
 	return strings.Join(out, ", ")
 }
 
-// TestTextInAnswers: what a handler gives as JSON text is looked at before it is sent.
+// TestTextInAnswers checks that the JSON text in a handler's response is validated before it is
+// sent.
 func TestTextInAnswers(t *testing.T) {
 	patch := func(text string) func(*interpreter.Response) {
 		return func(r *interpreter.Response) {
@@ -128,7 +131,8 @@ func TestTextInAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersAreNotLogged: the log says what is wrong with an answer, and nothing of what is in it.
+// TestAnswersAreNotLogged checks that the log names the invalid field of an answer and the problem,
+// but not the values of the answer.
 func TestAnswersAreNotLogged(t *testing.T) {
 	var log bytes.Buffer
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(&log)))

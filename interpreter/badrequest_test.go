@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// health asks about the health of an object, in a protocol.
+// health returns a request for the health of an object, in the given protocol.
 func health(p interpreter.Protocol, object string) string {
 	operation := "InterpretHealth"
 	if p == interpreter.Explore {
@@ -28,7 +28,8 @@ func health(p interpreter.Protocol, object string) string {
 
 const workload = `{"apiVersion":"example.com/v1","kind":"Workload","metadata":{"name":"w"},"spec":{"replicas":1},"status":{"ready":1}}`
 
-// TestBadRequests: what is no request, or one that cannot be answered, gets exactly this error, and the server goes on.
+// TestBadRequests checks the exact error for requests that are malformed or cannot be answered. The
+// server keeps serving afterwards.
 func TestBadRequests(t *testing.T) {
 	w := start(t, interpreter.ServerOptions{MaxBytes: 4096}, map[string]interpreter.Handler{"/w": workloads})
 	const j = "application/json"
@@ -40,7 +41,7 @@ func TestBadRequests(t *testing.T) {
 			code                            int
 			message                         string
 			uid                             string // in the answer
-			failed                          bool   // a failed response, where the protocol has such
+			failed                          bool   // the answer is a failed response, if the protocol has one
 		}{
 			{"GET", http.MethodGet, "", "", 405, "the method is GET: POST is expected", "", false},
 			{"wrong content type", http.MethodPost, "text/plain", good, 415, `the content type is "text/plain": application/json is expected`, "", false},
@@ -88,7 +89,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// wantStatus wants an HTTP status with a metav1.Status.
+// wantStatus checks that the answer has the HTTP status wantCode and is a metav1.Status.
 func wantStatus(t *testing.T, code int, body string, wantCode int, message, uid string) {
 	t.Helper()
 	var s metav1.Status
@@ -110,7 +111,7 @@ func wantStatus(t *testing.T, code int, body string, wantCode int, message, uid 
 	}
 }
 
-// wantFailure wants a response that is not successful.
+// wantFailure checks that the answer is a response that is not successful.
 func wantFailure(t *testing.T, code int, body string, wantCode int, message string) {
 	t.Helper()
 	var c v1alpha1.ResourceInterpreterContext
@@ -125,7 +126,7 @@ func wantFailure(t *testing.T, code int, body string, wantCode int, message stri
 	}
 }
 
-// TestBadHandlers: an answer that a caller could not use is not sent.
+// TestBadHandlers checks that an answer is not sent if no caller could use it.
 func TestBadHandlers(t *testing.T) {
 	answer := func(change func(*interpreter.Response)) interpreter.Handler {
 		return interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {

@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// recorder is a response writer that costs nothing.
+// recorder is a response writer with few allocations. It keeps only the last write.
 type recorder struct {
 	header http.Header
 	code   int
@@ -58,7 +58,7 @@ var deployments = interpreter.HandlerFor[*appsv1.Deployment]{
 	},
 }
 
-// body is a request about a Deployment of 18 KB.
+// body returns a request about a Deployment of 18 KB.
 func body(t testing.TB, operation string) []byte {
 	t.Helper()
 	object, err := os.ReadFile("testdata/deployment-18k.json")
@@ -72,7 +72,7 @@ func body(t testing.TB, operation string) []byte {
 		`"kind":{"group":"apps","version":"v1","kind":"Deployment"},"name":"web","namespace":"prod","operation":"` + operation + `","replicas":7,"object":` + string(object) + `}}`)
 }
 
-// serving returns a function that serves one request.
+// serving returns a function that serves one request, and the recorder of its answer.
 func serving(t testing.TB, h interpreter.Handler, operation string) (serve func(), answer *recorder) {
 	t.Helper()
 	handler := interpreter.NewHandler(h, interpreter.HandlerOptions{})
@@ -91,7 +91,7 @@ func serving(t testing.TB, h interpreter.Handler, operation string) (serve func(
 	}, answer
 }
 
-// The limits on allocations are in the contract of this package.
+// TestAllocations checks the limits on allocations that the contract of this package states.
 func TestAllocations(t *testing.T) {
 	for _, test := range []struct {
 		operation string
@@ -106,7 +106,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestBodyMemory: memory is taken for what arrives, not for what a request says of its length.
+// TestBodyMemory checks that memory is allocated for the bytes that arrive, not for the
+// Content-Length of a request.
 func TestBodyMemory(t *testing.T) {
 	handler := interpreter.NewHandler(deployments, interpreter.HandlerOptions{})
 	result := testing.Benchmark(func(b *testing.B) {
@@ -127,7 +128,8 @@ func TestBodyMemory(t *testing.T) {
 func BenchmarkServeHealth(b *testing.B) { benchmark(b, deployments, "InterpretHealth") }
 func BenchmarkServeRevise(b *testing.B) { benchmark(b, deployments, "ReviseReplica") }
 
-// BenchmarkServeReviseUnstructured is what the same costs without a Go type.
+// BenchmarkServeReviseUnstructured measures the same request with an unstructured object instead of
+// a Go type.
 func BenchmarkServeReviseUnstructured(b *testing.B) {
 	benchmark(b, interpreter.HandlerFor[*unstructured.Unstructured]{
 		Revise: func(_ context.Context, u *unstructured.Unstructured, replicas int32) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// A webhook for a custom resource. Start needs the certificate in CertDir.
+// This webhook serves a custom resource. Start needs the certificate in CertDir.
 func ExampleNewServer() {
 	server, err := interpreter.NewServer(interpreter.ServerOptions{Addr: ":9443", CertDir: os.TempDir()})
 	if err != nil {
@@ -36,12 +36,13 @@ func ExampleNewServer() {
 		},
 	})
 	fmt.Println(err)
-	// What is left is server.Start(ctx).
+	// The remaining step is server.Start(ctx).
 
 	// Output: <nil>
 }
 
-// NewHandler is for any server, such as the webhook server of controller-runtime.
+// NewHandler returns a handler for any server, for example the webhook server of
+// controller-runtime.
 func ExampleNewHandler() {
 	handler := interpreter.NewHandler(interpreter.HandlerFor[*appsv1.Deployment]{
 		Health: func(_ context.Context, d *appsv1.Deployment) (bool, error) { return d.Status.ReadyReplicas > 0, nil },
@@ -58,7 +59,7 @@ func ExampleNewHandler() {
 	// Output: 200 {"kind":"ExploreReview","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"1","healthy":true}}
 }
 
-// What the Go type does not know is kept.
+// Fields that the Go type does not have are kept.
 func ExampleHandlerFor() {
 	handler := interpreter.HandlerFor[*Workload]{
 		Revise: func(_ context.Context, w *Workload, replicas int32) error {
@@ -100,7 +101,7 @@ func ExamplePatchResponse() {
 	// Output: [{"op":"replace","path":"/spec/a","value":3},{"op":"remove","path":"/spec/b"}]
 }
 
-// A path answers in both protocols. Two handlers cannot have one path.
+// A path answers in both protocols. Two handlers cannot have the same path.
 func ExampleRegister() {
 	server, err := interpreter.NewServer(interpreter.ServerOptions{CertDir: os.TempDir()})
 	if err != nil {
@@ -114,7 +115,8 @@ func ExampleRegister() {
 	// register "/workloads": the path is taken
 }
 
-// The operations of a handler can be asked without HTTP, for tests and for kinds that a control plane knows itself.
+// The operations of a handler can be called without HTTP: in tests, and for kinds that a control
+// plane interprets itself.
 func ExampleFromHandler() {
 	answers := interpreter.Ask{Interpreter: interpreter.FromHandler(interpreter.HandlerFor[*appsv1.Deployment]{
 		Health: func(_ context.Context, d *appsv1.Deployment) (bool, error) { return d.Status.ReadyReplicas > 0, nil },
@@ -128,7 +130,7 @@ func ExampleFromHandler() {
 	// true
 }
 
-// What goes over the wire, for callers and servers of another kind.
+// These functions encode and decode the wire format, for other callers and servers.
 func ExampleDecodeRequest() {
 	request, err := interpreter.DecodeRequest([]byte(`{"kind": "ExploreReview", "apiVersion": "config.karmada.io/v1alpha1",
 		"request": {"uid": "1", "operation": "ExploreReplica", "name": "web", "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
@@ -137,7 +139,7 @@ func ExampleDecodeRequest() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(request.Protocol, request.Operation, request.Kind.Kind) // by the names of Interpret
+	fmt.Println(request.Protocol, request.Operation, request.Kind.Kind) // the names of the Interpret protocol
 	response := interpreter.Succeeded("")
 	response.UID, response.Replicas = request.UID, new(int32(2))
 	body, err := interpreter.EncodeResponse(request.Protocol, &response)
@@ -157,7 +159,7 @@ func ExampleErrored() {
 	// Output: false 404 the image is gone
 }
 
-// A caller reads the answer to what it asked, in the protocol that it asked in.
+// A caller decodes the answer to its request, in the protocol of the request.
 func ExampleDecodeResponse() {
 	request := &interpreter.Request{Protocol: interpreter.Interpret, ResourceInterpreterRequest: v1alpha1.ResourceInterpreterRequest{
 		UID: "1", Operation: v1alpha1.InterpretHealth, Name: "web",

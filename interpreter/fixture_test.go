@@ -23,14 +23,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	quiet := flag.NewFlagSet("klog", flag.PanicOnError) // panics of handlers are part of the tests
+	quiet := flag.NewFlagSet("klog", flag.PanicOnError) // handlers panic on purpose in tests
 	klog.InitFlags(quiet)
 	_ = quiet.Parse([]string{"-logtostderr=false", "-stderrthreshold=FATAL"})
 	klog.SetOutput(io.Discard)
 	goleak.VerifyTestMain(m)
 }
 
-// Workload is a custom resource. It knows only a part of what the objects of the tests have.
+// Workload is a custom resource. It has only some of the fields of the objects in the tests.
 type Workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -54,7 +54,7 @@ type WorkloadStatus struct {
 	Ready int32 `json:"ready,omitempty"`
 }
 
-// workloads answers every operation on them.
+// workloads answers every operation on a Workload.
 var workloads = interpreter.HandlerFor[*Workload]{
 	Replica: func(_ context.Context, w *Workload) (int32, *interpreter.ReplicaRequirements, error) {
 		if w.Spec.Replicas == nil {
@@ -102,7 +102,7 @@ var workloads = interpreter.HandlerFor[*Workload]{
 	},
 }
 
-// webhook is a server that runs.
+// webhook is a running server.
 type webhook struct {
 	*interpreter.Server
 	ca     *certtest.Authority

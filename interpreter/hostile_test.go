@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// raw opens a connection for HTTP/1.1 and sends a text, whatever it is.
+// raw opens a TLS connection, sends a text without any check, and returns a reader of the answer.
 func (w *webhook) raw(t *testing.T, text string) *bufio.Reader {
 	t.Helper()
 	conn := dialTLS(t, w.Addr().String(), &tls.Config{RootCAs: w.ca.Pool()})
@@ -31,7 +31,7 @@ func (w *webhook) raw(t *testing.T, text string) *bufio.Reader {
 	return bufio.NewReader(conn)
 }
 
-// dialTLS opens a connection that is closed at the end of the test.
+// dialTLS opens a connection and closes it at the end of the test.
 func dialTLS(t *testing.T, addr string, config *tls.Config) net.Conn {
 	t.Helper()
 	conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", addr)
@@ -52,7 +52,8 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestHostileConnections: what is no honest HTTP request is refused or cut off, and the server goes on.
+// TestHostileConnections checks that invalid HTTP requests are rejected or cut off. The server
+// keeps serving afterwards.
 func TestHostileConnections(t *testing.T) {
 	w := start(t, interpreter.ServerOptions{MaxBytes: 1 << 20}, map[string]interpreter.Handler{"/w": workloads})
 	good := health(interpreter.Interpret, workload)
@@ -108,7 +109,8 @@ func TestHostileConnections(t *testing.T) {
 	})
 }
 
-// TestCancelledRequests: the handler's context ends with its caller, on many streams of one connection.
+// TestCancelledRequests checks that the handler's context ends when its caller cancels, on many
+// streams of one connection.
 func TestCancelledRequests(t *testing.T) {
 	const streams = 50
 	var began, ended sync.WaitGroup
@@ -149,7 +151,7 @@ func TestCancelledRequests(t *testing.T) {
 	go func() { ended.Wait(); close(all) }()
 	select {
 	case <-all:
-	case <-time.After(20 * time.Second): // less than a handler has
+	case <-time.After(20 * time.Second): // less than the timeout of a handler
 		t.Fatal("handlers do not know that their callers have gone")
 	}
 	if code, _ := w.post(t, "/w", health(interpreter.Interpret, workload)); code != 200 {

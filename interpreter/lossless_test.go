@@ -52,8 +52,8 @@ var listKeys = losslesstest.Keys{
 }
 
 // TestUnknownFieldsStayWithTheirElement has a handler that makes random edits of objects with
-// unknown fields. No unknown field moves to another element or is lost, or the request fails. No
-// request fails if the edit is certain, or if the handler drops uncertain fields.
+// unknown fields. Each unknown field stays in its element, or the request fails. No request fails
+// if the edit is certain, or if the handler drops uncertain fields.
 func TestUnknownFieldsStayWithTheirElement(t *testing.T) {
 	t.Run("Deployment", func(t *testing.T) { editObjects[*appsv1.Deployment](t) })
 	t.Run("Service", func(t *testing.T) { editObjects[*corev1.Service](t) })
@@ -98,8 +98,8 @@ func editObjects[T metav1.Object](t *testing.T) {
 	t.Logf("%d edits: %d are uncertain, %d failed", n/4, uncertain, failed)
 }
 
-// replaceObject returns what a handler makes of an object that replaces it by another one, or its
-// failure.
+// replaceObject returns the result of a handler that replaces an object with another one, or the
+// handler's failure.
 func replaceObject[T metav1.Object](t *testing.T, raw, after []byte, drop bool) (merged []byte, problem string) {
 	t.Helper()
 	handler := interpreter.HandlerFor[T]{DropUncertain: drop, Prune: func(_ context.Context, object T) error {
@@ -127,7 +127,7 @@ func replaceObject[T metav1.Object](t *testing.T, raw, after []byte, drop bool) 
 	return merged, ""
 }
 
-// TestUncertainElement: a handler that changes an element of a list without a key.
+// TestUncertainElement checks a handler that changes an element of a list without a key.
 func TestUncertainElement(t *testing.T) {
 	const meta = `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"web"},`
 	const raw = meta + `"spec":{"rules":[{"host":"a"},{"host":"b","new":1}]}}`

@@ -22,7 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestOperations: every operation of both protocols, over TLS between our server and our caller, and in the process.
+// TestOperations runs every operation of both protocols: in the process, and over TLS between the
+// server and the caller of this module.
 func TestOperations(t *testing.T) {
 	w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/w": workloads})
 	t.Run("handler", func(t *testing.T) {
@@ -38,7 +39,7 @@ func TestOperations(t *testing.T) {
 	seen := map[interpreter.Operation]bool{}
 	for i := range cases {
 		seen[cases[i].Operation] = true
-		if cases[i].Operation == v1alpha1.InterpretComponent { // has no form there
+		if cases[i].Operation == v1alpha1.InterpretComponent { // the Explore protocol does not have it
 			cases[i].Want = interpretertest.Want{Error: "not interpreted"}
 		}
 	}
@@ -57,7 +58,7 @@ func TestOperations(t *testing.T) {
 	})
 }
 
-// vector is a request that another implementation sends, and an answer that it takes.
+// vector is a request that another implementation sends, and an answer to it.
 type vector struct {
 	Operation, Method, Query string
 	Header                   map[string]string
@@ -79,8 +80,8 @@ func vectors(t *testing.T, path string) []vector {
 	return out
 }
 
-// TestVectors: what Karmada sends, and what a caller of the Explore proposal does, is answered, and the answers that they
-// take are taken, with their results.
+// TestVectors checks the requests of Karmada and of a caller of the Explore proposal. They are
+// answered, and the answers that those callers accept are accepted with the same results.
 func TestVectors(t *testing.T) {
 	for _, path := range []string{"testdata/karmada-interpreter.json", "testdata/explore.json"} {
 		for _, v := range vectors(t, path) {
@@ -97,7 +98,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// takes holds the result of the vector's answer against the vector's.
+// takes compares the result of decoding the vector's answer with the vector's result.
 func takes(t *testing.T, v vector, request *interpreter.Request) {
 	t.Helper()
 	response, err := interpreter.DecodeResponse(request, v.Answer)
@@ -154,7 +155,8 @@ func query(t *testing.T, r *interpreter.Request) *interpreter.Query {
 	return q
 }
 
-// answers sends the vector's request, with its headers, to a server, which says what the vector's answer says.
+// answers sends the vector's request, with its headers, to a server. The server must return the
+// vector's answer.
 func answers(t *testing.T, v vector, request *interpreter.Request) {
 	t.Helper()
 	w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/foo": interpreter.HandlerFunc(func(_ context.Context, r interpreter.Request) interpreter.Response {
@@ -184,7 +186,7 @@ func answers(t *testing.T, v vector, request *interpreter.Request) {
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("HTTP %d %s: %v", response.StatusCode, body, err)
 	}
-	want := map[string]any{"kind": request.Protocol.Kind(), "apiVersion": v1alpha1.GroupVersion.String()} // Karmada's server leaves them out
+	want := map[string]any{"kind": request.Protocol.Kind(), "apiVersion": v1alpha1.GroupVersion.String()} // Karmada's server omits them
 	if err := json.Unmarshal(v.Answer, &want); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +195,8 @@ func answers(t *testing.T, v vector, request *interpreter.Request) {
 	}
 }
 
-// sends: what our caller sends for the same question is the same request, but for replicas, which Karmada sends always.
+// sends checks that this module's caller sends the vector's request for the same question. Only
+// replicas may differ, because Karmada always sends them.
 func sends(t *testing.T, v vector, request *interpreter.Request) {
 	t.Helper()
 	ours, err := query(t, request).Request(request.Protocol, request.UID)
@@ -222,7 +225,8 @@ func tree(t *testing.T, data []byte) map[string]any {
 	return out
 }
 
-// TestExploreHasNoComponents: what has no form in a protocol is an error before anything is sent.
+// TestExploreHasNoComponents checks that an operation which a protocol does not have is an error
+// before a request is sent.
 func TestExploreHasNoComponents(t *testing.T) {
 	request := &interpreter.Request{Protocol: interpreter.Explore}
 	request.Operation = v1alpha1.InterpretComponent

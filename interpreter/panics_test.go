@@ -21,7 +21,8 @@ func panicking(value any) interpreter.Handler {
 	return interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response { panic(value) })
 }
 
-// TestPanics: whatever a handler panics with, the caller gets an answer, and the request counts as ended.
+// TestPanics checks that the caller receives an answer whatever value a handler panics with. The
+// request counts as ended.
 func TestPanics(t *testing.T) {
 	for name, h := range map[string]interpreter.Handler{
 		"abort":       panicking(http.ErrAbortHandler), // as net/http's reverse proxy does

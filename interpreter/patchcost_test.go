@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestPatchCost: a small patch cannot hold a caller for minutes, and an honest one is applied.
+// TestPatchCost checks that a small patch cannot occupy a caller for minutes, and that ordinary
+// patches are applied.
 func TestPatchCost(t *testing.T) {
 	for _, test := range []struct {
 		name        string

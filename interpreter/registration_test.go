@@ -18,10 +18,11 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// byValue is no type for a HandlerFor: nothing can be decoded into it.
+// byValue is not a valid type for a HandlerFor, because no object can be decoded into it.
 type byValue struct{ *Workload }
 
-// TestRegistrations: what could never answer a request is refused when it is registered.
+// TestRegistrations checks that a handler which could never answer a request is rejected at
+// registration.
 func TestRegistrations(t *testing.T) {
 	const path = "a path begins with / and has none of {}%?#, no space and no control character"
 	healthOf := func(h interpreter.Handler) func(string) (string, interpreter.Handler) {
@@ -63,7 +64,7 @@ func TestRegistrations(t *testing.T) {
 	wantFailure(t, answer.Code, answer.Body.String(), 500, "HandlerFor[interpreter_test.byValue] needs a pointer to a struct")
 }
 
-// TestCompressed: a compressed body is not taken for broken JSON.
+// TestCompressed checks that a compressed body is reported as compressed, not as malformed JSON.
 func TestCompressed(t *testing.T) {
 	for coding, want := range map[string]int{"gzip": 415, "identity": 200} {
 		r, answer := newRequest(t, health(interpreter.Interpret, workload)), httptest.NewRecorder()
@@ -77,7 +78,8 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// TestPlainInts: an object that was written in Go may hold an int, which JSON does not tell from an int64.
+// TestPlainInts checks an object that was made in Go with an int. JSON does not distinguish it from
+// an int64.
 func TestPlainInts(t *testing.T) {
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Workload", "spec": map[string]any{"replicas": 3}}}
 	q := interpreter.Query{Operation: v1alpha1.Prune, Object: object}
@@ -91,7 +93,8 @@ func TestPlainInts(t *testing.T) {
 	}
 }
 
-// TestProblemsReturn: what goes wrong with the files again is told again, and what stays wrong is told once.
+// TestProblemsReturn checks that a failure to load the certificate is counted once while it lasts,
+// and counted again when it returns.
 func TestProblemsReturn(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	w := start(t, interpreter.ServerOptions{MetricsRegisterer: registry}, nil)

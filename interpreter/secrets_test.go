@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestSecretsInErrors: errors go into logs, so they do not repeat objects.
+// TestSecretsInErrors checks that errors do not contain the data of objects, because errors are
+// logged.
 func TestSecretsInErrors(t *testing.T) {
 	answer := httptest.NewRecorder()
 	interpreter.NewHandler(interpreter.HandlerFor[*unstructured.Unstructured]{

@@ -26,7 +26,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// handshake connects anew and returns the name in the certificate that is served.
+// handshake opens a new connection and returns the common name of the served certificate.
 func (w *webhook) handshake(t *testing.T, ca *certtest.Authority) (string, error) {
 	t.Helper()
 	dialer := tls.Dialer{Config: &tls.Config{RootCAs: ca.Pool()}}
@@ -38,7 +38,8 @@ func (w *webhook) handshake(t *testing.T, ca *certtest.Authority) (string, error
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName, nil
 }
 
-// TestRotation: a certificate is replaced while requests are served. What is half written is not served.
+// TestRotation checks that a certificate is replaced while requests are served. A partly written
+// certificate is not served.
 func TestRotation(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	w := start(t, interpreter.ServerOptions{MetricsRegisterer: registry}, map[string]interpreter.Handler{"/w": workloads})
@@ -63,7 +64,7 @@ func TestRotation(t *testing.T) {
 	write("tls.crt", pair.CertPEM[:100])
 	serves(w.ca, "webhook")
 	write("tls.crt", pair.CertPEM)
-	serves(w.ca, "webhook") // the key is the old one
+	serves(w.ca, "webhook") // tls.key still has the old key
 	if err := os.Remove(filepath.Join(w.folder, "tls.key")); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestClientCertificates: with a CA of clients, requests need a certificate, and probes do not. The CA may be replaced.
+// TestClientCertificates checks that requests need a certificate if a client CA is set, and that
+// probes do not. The CA file may be replaced.
 func TestClientCertificates(t *testing.T) {
 	clients := certtest.New(t)
 	folder := t.TempDir()
@@ -127,7 +129,8 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// TestStop: requests that are being answered end, /readyz says that the server stops, and nothing is left behind.
+// TestStop checks that Start returns after the request in progress is answered, and that a second
+// Start returns ErrServerStarted.
 func TestStop(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	slow := interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
@@ -167,7 +170,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestDeadline: the handler's context ends when the caller says that it waits no longer.
+// TestDeadline checks that the handler's context ends at the timeout of the caller.
 func TestDeadline(t *testing.T) {
 	w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/w": interpreter.HandlerFunc(func(ctx context.Context, _ interpreter.Request) interpreter.Response {
 		<-ctx.Done()
@@ -177,8 +180,8 @@ func TestDeadline(t *testing.T) {
 	wantFailure(t, code, body, http.StatusGatewayTimeout, "the handler did not answer in time")
 }
 
-// TestHandlerIgnoresContext: the caller has its answer at the timeout. The handler keeps its place, and the object that it reads,
-// until it returns.
+// TestHandlerIgnoresContext checks that the caller receives an answer at the timeout. The handler
+// keeps its slot and its object until it returns.
 func TestHandlerIgnoresContext(t *testing.T) {
 	leave, objects := make(chan struct{}), make(chan string, 1)
 	stuck := interpreter.HandlerFunc(func(_ context.Context, r interpreter.Request) interpreter.Response {
@@ -211,8 +214,8 @@ func TestHandlerIgnoresContext(t *testing.T) {
 	close(leave)
 }
 
-// TestMaxConcurrent: what comes on top of the limit is answered at once, whatever the size of its body and the handler;
-// probes are not counted.
+// TestMaxConcurrent checks that requests over the limit are answered immediately, for any body size
+// and handler. Probes do not count.
 func TestMaxConcurrent(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	slow := interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
@@ -286,7 +289,7 @@ func TestServerOptions(t *testing.T) {
 	}
 }
 
-// TestLogs: whatever happens, nothing of an object is in the log.
+// TestLogs checks that the data of objects is never in the log.
 func TestLogs(t *testing.T) {
 	var log bytes.Buffer
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(&log)))

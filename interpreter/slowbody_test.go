@@ -23,20 +23,21 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// elsewhere serves a handler of NewHandler in a server that sets no deadlines, as that of controller-runtime.
+// elsewhere serves the handler of NewHandler with a server that sets no deadlines, like the server
+// of controller-runtime.
 func elsewhere(t *testing.T, h interpreter.Handler, options interpreter.HandlerOptions) *httptest.Server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(interpreter.NewHandler(h, options))
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(func() {
-		server.CloseClientConnections() // Close waits for requests whose bodies do not come
+		server.CloseClientConnections() // Close waits for requests with incomplete bodies
 		server.Close()
 	})
 	return server
 }
 
-// stall sends the head of a request and a part of its body, and no more.
+// stall sends the header of a request and only a part of its body.
 func stall(t *testing.T, server *httptest.Server, length, sent int) net.Conn {
 	t.Helper()
 	client := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
@@ -78,7 +79,8 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestSlowBodies: requests whose bodies do not come take no place from others, in whichever server.
+// TestSlowBodies checks that requests with incomplete bodies do not use the slots of other
+// requests, on any server.
 func TestSlowBodies(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	server := elsewhere(t, workloads, interpreter.HandlerOptions{MaxConcurrent: 2, Timeout: time.Hour, MetricsRegisterer: registry})
@@ -94,7 +96,7 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// TestBodyDeadline: a body that does not come within the handler's time is waited for no longer.
+// TestBodyDeadline checks that the server stops waiting for a body at the handler's timeout.
 func TestBodyDeadline(t *testing.T) {
 	server := elsewhere(t, workloads, interpreter.HandlerOptions{Timeout: 50 * time.Millisecond})
 	refused := func(conn net.Conn) {
@@ -144,7 +146,8 @@ func TestBodyDeadline(t *testing.T) {
 	})
 }
 
-// TestDeadlineKeepsConnections: the deadline of a body does not end the handler's context before its time, nor the connection.
+// TestDeadlineKeepsConnections checks that the deadline of a body ends neither the handler's
+// context early nor the connection.
 func TestDeadlineKeepsConnections(t *testing.T) {
 	late := interpreter.HandlerFunc(func(ctx context.Context, _ interpreter.Request) interpreter.Response {
 		<-ctx.Done()
@@ -153,7 +156,7 @@ func TestDeadlineKeepsConnections(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		server := httptest.NewUnstartedServer(interpreter.NewHandler(late, interpreter.HandlerOptions{}))
 		server.EnableHTTP2 = http2
-		server.Config.ReadTimeout = 250 * time.Millisecond // less than the handler has
+		server.Config.ReadTimeout = 250 * time.Millisecond // less than the timeout of the handler
 		var connections atomic.Int32
 		server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {
@@ -172,10 +175,10 @@ func TestDeadlineKeepsConnections(t *testing.T) {
 	}
 }
 
-// halting is a body that halts after some bytes.
+// halting is a body that stops after a number of bytes.
 type halting struct {
 	bytes   int
-	halts   chan struct{} // closed when all of them were read
+	halts   chan struct{} // closed when all these bytes were read
 	goes    chan struct{}
 	stopped bool
 }
@@ -193,8 +196,8 @@ func (h *halting) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestBodiesMemory: bodies that are still coming take no more memory than all bodies may, and leave
-// some to other addresses and small ones.
+// TestBodiesMemory checks that incomplete bodies use no more memory than the limit for all bodies.
+// They leave memory for other addresses and for small bodies.
 func TestBodiesMemory(t *testing.T) {
 	const largest = 64 << 20
 	handler := interpreter.NewHandler(workloads, interpreter.HandlerOptions{MaxBytes: largest, Timeout: time.Hour})
@@ -239,8 +242,8 @@ func TestBodiesMemory(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsTakeTurns: requests that need much memory are answered one after the other, and
-// small ones meanwhile.
+// TestLargeRequestsTakeTurns checks that requests which need much memory are answered one at a
+// time, and that small requests do not wait for them.
 func TestLargeRequestsTakeTurns(t *testing.T) {
 	var mu sync.Mutex
 	running, most := 0, 0

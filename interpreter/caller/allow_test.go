@@ -21,7 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/caller"
 )
 
-// TestURLNeedsAllowedHost: the author of a configuration cannot make the caller post objects to any host, or read the answer.
+// TestURLNeedsAllowedHost checks that the author of a configuration can neither make the caller
+// post objects to any host nor read the answer.
 func TestURLNeedsAllowedHost(t *testing.T) {
 	const credential = "AKIA-of-the-metadata-server"
 	var requests atomic.Int32
@@ -49,7 +50,7 @@ func TestURLNeedsAllowedHost(t *testing.T) {
 	}
 }
 
-// TestAllowed: which targets a caller connects to.
+// TestAllowed checks the targets that a caller connects to.
 func TestAllowed(t *testing.T) {
 	service := func(namespace, name string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name}}
@@ -110,7 +111,7 @@ func TestAllowed(t *testing.T) {
 				if test.allowed {
 					t.Fatal(err)
 				}
-				return // not valid anyway
+				return // an invalid configuration is rejected earlier
 			}
 			_, err = c.Health(t.Context(), object())
 			if failed := reason(t, err); dialed != test.allowed || errors.Is(err, caller.ErrNotAllowed) == test.allowed || (failed.Reason == caller.Configuration) == test.allowed {
@@ -126,7 +127,8 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// TestAddressIsCheckedWhenDialed: a name that resolves to this machine is refused after it was resolved.
+// TestAddressIsCheckedWhenDialed checks that a name is rejected after resolution if it resolves to
+// this machine.
 func TestAddressIsCheckedWhenDialed(t *testing.T) {
 	var requests atomic.Int32
 	server, ca := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
@@ -143,7 +145,8 @@ func TestAddressIsCheckedWhenDialed(t *testing.T) {
 	}
 }
 
-// TestProxyOnThisMachine: a proxy that the operator chose may be on this machine, and changes nothing for other targets there.
+// TestProxyOnThisMachine checks that the operator's proxy may be on this machine. Other targets on
+// this machine stay rejected.
 func TestProxyOnThisMachine(t *testing.T) {
 	proxied := make(chan string, 10)
 	proxy, err := net.Listen("tcp", "127.0.0.1:0")
@@ -195,7 +198,7 @@ func TestSecretsAreNamed(t *testing.T) {
 	}
 }
 
-// mapperOf knows kinds by the resources that Kubernetes has for them.
+// mapperOf returns a mapper for kinds with their default resource names.
 func mapperOf(kinds ...schema.GroupVersionKind) meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range kinds {

@@ -24,7 +24,7 @@ import (
 
 var uids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 
-// TestBadAnswers: an answer that cannot be used is exactly this error, and the object stays as it is.
+// TestBadAnswers checks the exact error for each unusable answer. The object does not change.
 func TestBadAnswers(t *testing.T) {
 	status := map[interpreter.Protocol]string{interpreter.Explore: "response.status", interpreter.Interpret: "response.rawStatus"}
 	for _, bad := range interpretertest.BadAnswers() {
@@ -75,14 +75,14 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// TestConformance: our caller passes the suite for callers.
+// TestConformance checks that the caller passes the suite for callers.
 func TestConformance(t *testing.T) {
 	interpretertest.CheckCaller(t, func(t *testing.T, configurations caller.Configurations) interpreter.Interpreter {
 		return configured(t, caller.Options{}, configurations)
 	})
 }
 
-// TestPatches: what a patch must not do.
+// TestPatches checks that forbidden patches are rejected.
 func TestPatches(t *testing.T) {
 	for _, test := range []struct {
 		name, patch, want string
@@ -124,8 +124,8 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// TestManyParts: an answer with millions of small parts is refused, and takes no multiple of its
-// size.
+// TestManyParts checks that an answer with millions of small parts is rejected, without using a
+// multiple of its size.
 func TestManyParts(t *testing.T) {
 	parts := "[" + strings.Repeat("{},", 2_700_000) + "{}]"
 	patch := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/spec/x","value":` + parts[:6_000_000] + `]}]`))
@@ -161,7 +161,7 @@ func TestManyParts(t *testing.T) {
 	}
 }
 
-// careless is a webhook that does not look at what it answers.
+// careless returns a webhook that does not validate its answers.
 func careless(answer func(*interpreter.Response)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -182,7 +182,7 @@ func careless(answer func(*interpreter.Response)) http.Handler {
 	})
 }
 
-// doubling copies the spec into itself, over and over.
+// doubling returns a patch that copies the spec into itself n times.
 func doubling(n int) string {
 	var b strings.Builder
 	b.WriteString(`[{"op":"add","path":"/x","value":"` + strings.Repeat("x", 1000) + `"}`)

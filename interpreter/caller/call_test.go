@@ -29,13 +29,14 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/caller"
 )
 
-// wait holds a request until its caller has gone, which a server sees only after it has read the body.
+// wait blocks a request until its caller has gone. The server detects that only after it has read
+// the body.
 func wait(r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
 }
 
-// reason returns why a call failed.
+// reason returns the CallError of a failed call.
 func reason(t *testing.T, err error) *caller.CallError {
 	t.Helper()
 	var failed *caller.CallError
@@ -45,7 +46,7 @@ func reason(t *testing.T, err error) *caller.CallError {
 	return failed
 }
 
-// TestFailures: each way in which a call fails has its reason, and what the server says is in the error.
+// TestFailures checks the reason of each kind of failure. The error contains the server's message.
 func TestFailures(t *testing.T) {
 	status := func(code int, body string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -78,7 +79,7 @@ func TestFailures(t *testing.T) {
 			if failed.Reason != test.reason || failed.Code != test.code || failed.Err.Error() != test.want {
 				t.Errorf("%s (%d): %v\nwant %s (%d): %s", failed.Reason, failed.Code, failed.Err, test.reason, test.code, test.want)
 			}
-			// The same with the failure policy Ignore: somebody else may know.
+			// With the failure policy Ignore, another interpreter may answer.
 			configuration.Webhooks[0].FailurePolicy = new(admissionregistrationv1.Ignore)
 			c = configured(t, caller.Options{}, explore(configuration))
 			_, err = c.Health(t.Context(), object())
@@ -117,7 +118,8 @@ func TestCanceled(t *testing.T) {
 	}
 }
 
-// TestRetries: what never reached the server, or found it busy, is tried again, and nothing else.
+// TestRetries checks that a call is retried only if it did not reach the server, or if the server
+// was busy.
 func TestRetries(t *testing.T) {
 	server, ca := serve(t, healthy(true))
 	for _, test := range []struct {
@@ -177,7 +179,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: a retry waits for as long as the server asks, if the webhook's timeout allows it.
+// TestRetryAfter checks that a retry waits for the time that the server requests, if the webhook's
+// timeout allows it.
 func TestRetryAfter(t *testing.T) {
 	for name, c := range map[string]struct {
 		code   int
@@ -218,7 +221,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestTrust: only the CA bundle counts, and a wrong certificate is no answer.
+// TestTrust checks that only the CA bundle is trusted, and that a wrong certificate fails the call.
 func TestTrust(t *testing.T) {
 	server, _ := serve(t, healthy(true))
 	other := certtest.New(t)
@@ -230,7 +233,8 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestService: a service is reached where the resolver says, and its certificate has the service's name.
+// TestService checks that a service is called at the address of the resolver, with a certificate
+// for the service's name.
 func TestService(t *testing.T) {
 	ca := certtest.New(t)
 	var host, path atomic.Value
@@ -259,7 +263,8 @@ func TestService(t *testing.T) {
 	}
 }
 
-// TestCredentials: a server sees the token and the certificate that are meant for it, as they are in the files now.
+// TestCredentials checks that a server receives only its own token and certificate, with the
+// current content of the files.
 func TestCredentials(t *testing.T) {
 	clients := certtest.New(t)
 	folder := t.TempDir()
@@ -307,7 +312,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("the server saw %s", got)
 		}
 	}
-	_, _ = c.Prune(t.Context(), object()) // which the handler does not do
+	_, _ = c.Prune(t.Context(), object()) // the handler does not support it
 	if got := seen.Load(); got != "/" {
 		t.Errorf("another server saw %s", got)
 	}
@@ -320,7 +325,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestConnections: one connection serves many calls, also after the configurations were set again.
+// TestConnections checks that one connection serves many calls, also after the configurations are
+// set again.
 func TestConnections(t *testing.T) {
 	server, ca := serve(t, healthy(true))
 	var dials atomic.Int32

@@ -36,8 +36,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestNotImplementedAsksNext: a webhook for a kind that does not implement one operation does not
-// keep the next interpreter of a chain from answering, in both protocols.
+// TestNotImplementedAsksNext checks a webhook for a kind that does not implement one operation. The
+// next interpreter of the chain answers, in both protocols.
 func TestNotImplementedAsksNext(t *testing.T) {
 	own, err := customization.New(customization.File{Name: "w.yaml", Text: []byte(`
 apiVersion: config.karmada.io/v1alpha1
@@ -77,7 +77,7 @@ spec:
 	}
 }
 
-// TestChainError: the error has one line with each reason once, also those of a chain in a chain.
+// TestChainError checks that the error has one line and each reason once, also for nested chains.
 func TestChainError(t *testing.T) {
 	own, err := customization.New()
 	if err != nil {

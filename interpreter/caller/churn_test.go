@@ -26,7 +26,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestSeries: metrics are of the webhooks that there are, however many there were.
+// TestSeries checks that metrics have series only for the current webhooks, after many changes.
 func TestSeries(t *testing.T) {
 	server, ca := serve(t, healthy(true))
 	registry := prometheus.NewRegistry()
@@ -38,7 +38,7 @@ func TestSeries(t *testing.T) {
 		if _, err := c.Health(t.Context(), object()); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = c.Prune(t.Context(), object()) // which c0 does not do
+		_, _ = c.Prune(t.Context(), object()) // the webhook of c0 does not support it
 	}
 	series := map[string]bool{}
 	for name := range metertest.Values(t, registry) {
@@ -51,7 +51,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestOddNames: names from a list may be anything.
+// TestOddNames checks that the names of configurations may be any text.
 func TestOddNames(t *testing.T) {
 	server, ca := serve(t, healthy(true))
 	odd := interpreting("a", at(server.URL, ca))
@@ -71,7 +71,8 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// TestSetConfigurationsReturnsTheFirstErrors: the text of thousands takes quadratic time.
+// TestSetConfigurationsReturnsTheFirstErrors checks that only the first errors are in the text: the
+// text of thousands takes quadratic time.
 func TestSetConfigurationsReturnsTheFirstErrors(t *testing.T) {
 	c := configured(t, caller.Options{}, inter())
 	broken := make([]v1alpha1.ResourceInterpreterWebhookConfiguration, 20)
@@ -88,8 +89,9 @@ func TestSetConfigurationsReturnsTheFirstErrors(t *testing.T) {
 	}
 }
 
-// TestBrokenConfigurations: what becomes unreadable does not switch a webhook off, what goes is gone, and what comes back
-// counts again. Each problem is logged once.
+// TestBrokenConfigurations checks that a webhook stays active when its configuration becomes
+// unreadable. A deleted webhook is removed, and a recreated webhook is used again. Each problem is
+// logged once.
 func TestBrokenConfigurations(t *testing.T) {
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		v1alpha1.ExploringWebhookConfigurations:   "ResourceExploringWebhookConfigurationList",

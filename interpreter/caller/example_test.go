@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// A webhook is asked about its own kind, and package native about the others.
+// The webhook answers for its own kind, and package native for the others.
 func ExampleChain() {
 	webhook := httptest.NewTLSServer(interpreter.NewHandler(interpreter.HandlerFor[*unstructured.Unstructured]{
 		Replica: func(_ context.Context, u *unstructured.Unstructured) (int32, *interpreter.ReplicaRequirements, error) {
@@ -68,7 +68,8 @@ func ExampleChain() {
 	// ConfigMap 0 not interpreted: InterpretReplica of ConfigMap is not native
 }
 
-// A caller with a client follows the configurations of a cluster after Start; without one they are set.
+// After Start, a caller with a client follows the configurations of a cluster. Without a client,
+// SetConfigurations sets them.
 func ExampleNew() {
 	webhooks, err := caller.New(caller.Options{})
 	if err != nil {

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serve runs a webhook behind TLS and returns its URL and CA.
+// serve runs a webhook with TLS and returns its server and CA.
 func serve(t testing.TB, h http.Handler) (*httptest.Server, []byte) {
 	t.Helper()
 	server := httptest.NewTLSServer(h)
@@ -43,7 +43,7 @@ func at(url string, ca []byte) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: ca}
 }
 
-// interpreting is a configuration with one webhook for everything.
+// interpreting returns a configuration with one webhook, for the rules or for all requests.
 func interpreting(name string, client admissionregistrationv1.WebhookClientConfig, rules ...v1alpha1.KindRuleWithOperations) v1alpha1.ResourceInterpreterWebhookConfiguration {
 	if len(rules) == 0 {
 		rules = []v1alpha1.KindRuleWithOperations{kindRule("*", "*", "*", "*")}
@@ -60,7 +60,7 @@ func kindRule(operation v1alpha1.InterpreterOperation, group, version, kind stri
 		KindRule: v1alpha1.KindRule{APIGroups: []string{group}, APIVersions: []string{version}, Kinds: []string{kind}}}
 }
 
-// exploring is a configuration with one webhook for everything, or for the rules.
+// exploring returns a configuration with one webhook, for the rules or for all requests.
 func exploring(name string, client admissionregistrationv1.WebhookClientConfig, rules ...v1alpha1.RuleWithOperations) v1alpha1.ResourceExploringWebhookConfiguration {
 	if len(rules) == 0 {
 		rules = []v1alpha1.RuleWithOperations{resourceRule("*", "*", "*", "*", "*")}
@@ -77,7 +77,7 @@ func resourceRule(operation v1alpha1.OperationType, group, version, resource str
 		Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource}, Scope: &scope}}
 }
 
-// configured returns a caller with configurations, which may call servers of tests.
+// configured returns a caller with configurations. It may call test servers.
 func configured(t testing.TB, options caller.Options, configurations caller.Configurations) *caller.Caller {
 	t.Helper()
 	if options.AllowedHosts == nil {
@@ -107,14 +107,14 @@ func object() *unstructured.Unstructured {
 		"metadata": map[string]any{"name": "w", "namespace": "n"}, "spec": map[string]any{"replicas": int64(1)}}}
 }
 
-// healthy answers InterpretHealth.
+// healthy returns a webhook that answers InterpretHealth with ok.
 func healthy(ok bool) http.Handler {
 	return interpreter.NewHandler(interpreter.HandlerFor[*unstructured.Unstructured]{
 		Health: func(context.Context, *unstructured.Unstructured) (bool, error) { return ok, nil },
 	}, interpreter.HandlerOptions{})
 }
 
-// serveCA returns URL and CA of a server that runs.
+// serveCA returns the URL and the CA of a running server.
 func serveCA(server *httptest.Server) (string, []byte) {
 	return server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestFollow: a caller asks the webhooks that are configured now.
+// TestFollow checks that a caller uses the webhooks that are configured now.
 func TestFollow(t *testing.T) {
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		v1alpha1.ExploringWebhookConfigurations:   "ResourceExploringWebhookConfigurationList",
@@ -59,7 +59,7 @@ func TestFollow(t *testing.T) {
 	create(t, client.Resource(v1alpha1.InterpreterWebhookConfigurations).Create, "ResourceInterpreterWebhookConfiguration", &b)
 	eventually("b/w.b.example.com")
 	a := exploring("a", nowhere)
-	a.Webhooks[0].ExploreReviewVersions = []string{"v9"} // not valid, and the first all the same
+	a.Webhooks[0].ExploreReviewVersions = []string{"v9"} // not valid, but still the first
 	create(t, client.Resource(v1alpha1.ExploringWebhookConfigurations).Create, "ResourceExploringWebhookConfiguration", &a)
 	eventually("a/w.a.example.com")
 	_, err = c.Health(t.Context(), object())

@@ -102,7 +102,7 @@ func TestSetConfigurations(t *testing.T) {
 	}
 }
 
-// crowd returns n configurations, of which the last holds for the kind.
+// crowd returns n configurations. Only the last one matches the kind.
 func crowd(n int, protocol interpreter.Protocol) caller.Configurations {
 	var out caller.Configurations
 	for i := range n {
@@ -133,7 +133,7 @@ func TestMatchAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkMatch: the time does not depend on the number of webhooks.
+// BenchmarkMatch measures a match. The time does not depend on the number of webhooks.
 func BenchmarkMatch(b *testing.B) {
 	for _, protocol := range []interpreter.Protocol{interpreter.Explore, interpreter.Interpret} {
 		for _, n := range []int{1, 50, 500, 5000} {

@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// numbered returns prefix0, prefix1, … with n elements.
+// numbered returns n elements: prefix0, prefix1 and so on.
 func numbered(prefix string, n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -22,8 +22,8 @@ func numbered(prefix string, n int) []string {
 	return out
 }
 
-// TestGreatRules: the greatest rules that are valid take no more memory than is there. All combinations of the lists of one
-// were 300 MB.
+// TestGreatRules checks that the largest valid rules use little memory. All combinations of the
+// lists of one rule took 300 MB.
 func TestGreatRules(t *testing.T) {
 	kinds := v1alpha1.KindRuleWithOperations{Operations: v1alpha1.InterpreterOperations(),
 		KindRule: v1alpha1.KindRule{APIGroups: numbered("g", 64), APIVersions: numbered("v", 64), Kinds: numbered("K", 64)}}

@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/caller"
 )
 
-// TestServerNames: credentials are asked for by host and port, however a configuration writes them.
+// TestServerNames checks that credentials are requested by host and port, for each form of a target
+// in a configuration.
 func TestServerNames(t *testing.T) {
 	for _, test := range []struct {
 		want   string

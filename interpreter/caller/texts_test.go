@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestLongTexts: a server cannot fill the log, whatever it says.
+// TestLongTexts checks that a server cannot fill the log with long texts.
 func TestLongTexts(t *testing.T) {
 	long := strings.Repeat("é", 1<<16)
 	for _, test := range []struct {

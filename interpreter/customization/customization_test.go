@@ -65,7 +65,7 @@ func parsed(t testing.TB, text string) *unstructured.Unstructured {
 	return u
 }
 
-// TestCases: in the process, and served as a webhook in the Interpret protocol.
+// TestCases runs the cases in the process, and against a webhook in the Interpret protocol.
 func TestCases(t *testing.T) {
 	i := samples(t)
 	interpretertest.RunFile(t, i, "testdata/cases.yaml")
@@ -119,7 +119,8 @@ func TestKindsAndSupports(t *testing.T) {
 	}
 }
 
-// TestMostSpecificTarget: the order of the documents does not matter.
+// TestMostSpecificTarget checks that the most specific target decides, in any order of the
+// documents.
 func TestMostSpecificTarget(t *testing.T) {
 	targets := []string{ // from the least to the most specific
 		"{apiVersion: '*', kind: '*'}", "{apiVersion: '*', kind: T}", "{apiVersion: '*.com/*', kind: T}",
@@ -153,7 +154,7 @@ func TestMostSpecificTarget(t *testing.T) {
 	}
 }
 
-// TestSet: customizations are replaced as a whole, or not at all.
+// TestSet checks that Set replaces all customizations, or none after an error.
 func TestSet(t *testing.T) {
 	i, err := customization.New()
 	if err != nil {
@@ -181,7 +182,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestContext: an evaluation ends with its context.
+// TestContext checks that an evaluation ends with its context.
 func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -190,8 +191,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestEvaluationsTakeTurns: a call waits until fewer operations than there are processors are
-// evaluated, and no longer than its context.
+// TestEvaluationsTakeTurns checks that a call waits for a free slot while all slots for evaluations
+// are in use, but no longer than its context.
 func TestEvaluationsTakeTurns(t *testing.T) {
 	i, object := samples(t), parsed(t, "metadata: {name: t}")
 	release := i.Occupy()

@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestWrongResults: a result that is no answer is an error with its place and its object, and never
-// another answer.
+// TestWrongResults checks that an invalid result is an error with its place and its object, and
+// never another answer.
 func TestWrongResults(t *testing.T) {
 	object := parsed(
 		t,
@@ -163,7 +163,8 @@ func TestWrongResults(t *testing.T) {
 	}
 }
 
-// TestWrongRequests: a mistake in a request is not one of the customization.
+// TestWrongRequests checks that a mistake in a request is not reported as a mistake in the
+// customization.
 func TestWrongRequests(t *testing.T) {
 	i, err := withSpec("  aggregate: \"{}\"\n  retain: \"{}\"\n  revise: \"{}\"\n  health: object.no.such")
 	if err != nil {
@@ -195,8 +196,8 @@ func TestWrongRequests(t *testing.T) {
 	}
 }
 
-// TestPatchHasOnlyTheChange: fields that a merge patch does not name stay as they are written, also
-// numbers without a Go type.
+// TestPatchHasOnlyTheChange checks that fields which a merge patch does not name keep their exact
+// text, also numbers without a Go type.
 func TestPatchHasOnlyTheChange(t *testing.T) {
 	i, err := withSpec(
 		"  revise: \"{'spec': {'a': {'b': replicas, 'c': null, 'new': {'x': null, 'y': 1}}, 'list': [1]}, 'added': {'z': 1}}\"",
@@ -218,7 +219,7 @@ func TestPatchHasOnlyTheChange(t *testing.T) {
 	}
 }
 
-// TestFunctions: the functions for objects, one by one.
+// TestFunctions checks the functions for objects, each on its own.
 func TestFunctions(t *testing.T) {
 	object := parsed(
 		t,
@@ -281,8 +282,8 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse: questions and replacements at the same time, for the race detector. Each
-// answer is that of one of the customizations.
+// TestConcurrentUse asks questions and replaces customizations concurrently, for the race detector.
+// Each answer is from one of the customizations.
 func TestConcurrentUse(t *testing.T) {
 	i, err := withSpec("  replicas: 1")
 	if err != nil {

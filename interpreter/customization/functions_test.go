@@ -37,8 +37,8 @@ func documented(t *testing.T) *customization.Interpreter {
 	return i
 }
 
-// TestDocumentedCustomization: the status that each cluster reflects has the fields that the
-// aggregation reads.
+// TestDocumentedCustomization checks that the status reflected on each cluster has the fields that
+// the aggregation reads.
 func TestDocumentedCustomization(t *testing.T) {
 	i := documented(t)
 	object := parsed(t, `metadata: {name: web, generation: 3}, spec: {replicas: 2}`)
@@ -66,8 +66,8 @@ func TestDocumentedCustomization(t *testing.T) {
 	}
 }
 
-// TestWrongTemplates: an object that is no pod template is an error and not a template without
-// fields.
+// TestWrongTemplates checks that an object which is not a pod template is an error, and is not read
+// as a template without fields.
 func TestWrongTemplates(t *testing.T) {
 	object := parsed(t, `metadata: {name: t, namespace: ns}, spec: {replicas: 1, template: {metadata: {labels: {a: b}},
 		spec: {serviceAccountName: sa, containers: [{name: c}]}}}`)
@@ -99,7 +99,8 @@ func TestWrongTemplates(t *testing.T) {
 	}
 }
 
-// TestWrongPaths: a path that no object can have is an error, when it is loaded if it is a constant.
+// TestWrongPaths checks that a path which no object can have is an error. A constant path fails
+// when it is loaded.
 func TestWrongPaths(t *testing.T) {
 	object := parsed(t, `metadata: {name: t, labels: {a: 'spec..x'}}, spec: {list: [{name: a}], a-b_c: 1}`)
 	for _, path := range []string{"list[0].name", ".status.phase", "status.", "a..b", "", "metadata.annotations.a/b"} {
@@ -133,7 +134,8 @@ func TestWrongPaths(t *testing.T) {
 	}
 }
 
-// TestTransitionTime: the time of an earlier status is not that of another one.
+// TestTransitionTime checks that the transition time of an earlier status is not used for another
+// status.
 func TestTransitionTime(t *testing.T) {
 	i, err := withSpec("  aggregate: \"{'conditions': aggregateConditions(object, items, [])}\"")
 	if err != nil {
@@ -171,7 +173,8 @@ func TestTransitionTime(t *testing.T) {
 	}
 }
 
-// TestErrorsQuoteNoValue: a value of an object may be secret.
+// TestErrorsQuoteNoValue checks that errors do not contain values of an object, because a value may
+// be secret.
 func TestErrorsQuoteNoValue(t *testing.T) {
 	object := parsed(t, `metadata: {name: t, namespace: ns}, spec: {s: s3cr3t, num: 987654321, f: 98765.4321, list: [1],
 		re: 's3cr3t(', long: '987654321e1000', m: {s3cr3t: 1}}`)

@@ -24,7 +24,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// scene is an interpreter with an object and statuses that are as large as a cluster may store.
+// scene is an interpreter, with an object and statuses as large as a cluster may store.
 type scene struct {
 	*customization.Interpreter
 	object *unstructured.Unstructured
@@ -67,8 +67,8 @@ func newScene(t testing.TB) *scene {
 	return &scene{i, object, items}
 }
 
-// run asks the operation of a field about the large object, within time and memory. It reports
-// whether there was an answer.
+// run evaluates an expression for the operation of a field on the large object, and checks its time
+// and memory. It reports whether the operation returned an answer.
 func (s *scene) run(t testing.TB, field, expression string) (answered bool) {
 	t.Helper()
 	quoted, err := json.Marshal(expression)
@@ -97,8 +97,8 @@ func (s *scene) run(t testing.TB, field, expression string) (answered bool) {
 	return err == nil
 }
 
-// TestHostileExpressions: no expression takes long or allocates much, and an answer that would be
-// too large is an error.
+// TestHostileExpressions checks that no expression takes long or allocates much. An answer that
+// would be too large is an error.
 func TestHostileExpressions(t *testing.T) {
 	s := newScene(t)
 	again := func(of string) string { return "{'x': lists.range(2000).map(i, " + of + ")}" }
@@ -156,7 +156,7 @@ func TestHostileExpressions(t *testing.T) {
 	}
 }
 
-// parts are the parts of the expressions of TestRandomExpressions: %[1]s is a list, %[2]s an
+// parts are the parts of the expressions of TestRandomExpressions. %[1]s is a list and %[2]s is an
 // object.
 var parts = map[string][]string{
 	"list": {
@@ -180,7 +180,7 @@ var parts = map[string][]string{
 
 var expressions = flag.Int("customization.expressions", 150, "random expressions to evaluate")
 
-// TestRandomExpressions: whatever an expression is made of, its time and memory are bounded.
+// TestRandomExpressions checks that the time and memory of random expressions are bounded.
 func TestRandomExpressions(t *testing.T) {
 	s := newScene(t)
 	var expression func(r *rapid.T, kind string, depth int) string
@@ -220,8 +220,8 @@ func TestRandomExpressions(t *testing.T) {
 	}
 }
 
-// TestStatusesOfManyClusters: the limits leave room for the statuses of as many clusters as the
-// documentation has.
+// TestStatusesOfManyClusters checks that the limits allow the statuses of as many clusters as the
+// documentation states.
 func TestStatusesOfManyClusters(t *testing.T) {
 	i := samples(t)
 	var conditions []map[string]string
@@ -256,7 +256,7 @@ func TestStatusesOfManyClusters(t *testing.T) {
 	}
 }
 
-// TestAllocations: an evaluation allocates little, and as much for each cluster.
+// TestAllocations checks that an evaluation allocates little, and the same for each cluster.
 func TestAllocations(t *testing.T) {
 	i := samples(t)
 	workload := parsed(
@@ -278,7 +278,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkInterpret has the time and the allocations of an answer.
+// BenchmarkInterpret measures the time and the allocations of an answer.
 func BenchmarkInterpret(b *testing.B) {
 	i := samples(b)
 	workload := parsed(

@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/customization"
 )
 
-// TestMistakes: each mistake in a document is found when it is loaded, with its place.
+// TestMistakes checks that each mistake in a document is reported at load, with its place.
 func TestMistakes(t *testing.T) {
 	const head = "apiVersion: config.karmada.io/v1alpha1\nkind: InterpreterCustomization\n"
 	fields := "replicas, requirements, components, revise, retain, aggregate, dependencies, status, health, prune"
@@ -125,7 +125,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestOtherFiles: a mistake in two files names both of them, also those without a name.
+// TestOtherFiles checks that a mistake in two files names both files, also files without a name.
 func TestOtherFiles(t *testing.T) {
 	one := oneWith("  health: true")
 	for _, tt := range []struct{ name, first, second, want string }{
@@ -143,7 +143,7 @@ func TestOtherFiles(t *testing.T) {
 	}
 }
 
-// TestAccepted: unusual documents without a mistake.
+// TestAccepted checks unusual documents without mistakes.
 func TestAccepted(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":     "",
@@ -164,7 +164,8 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestManyExpressions: all expressions together are bounded, not only each of them.
+// TestManyExpressions checks that the total size of all expressions is limited, in addition to the
+// size of each expression.
 func TestManyExpressions(t *testing.T) {
 	var files []customization.File
 	health := "  health: '[" + strings.Repeat("1,", 1900) + "1].size() == 1'"
@@ -179,7 +180,7 @@ func TestManyExpressions(t *testing.T) {
 	}
 }
 
-// FuzzLoad: a document is accepted, or the error is an Error with a line.
+// FuzzLoad checks that a document is accepted, or that the error is an Error with a line.
 func FuzzLoad(f *testing.F) {
 	f.Add(oneWith("  health: true"))
 	f.Add(oneWith("  health: |\n    true &&\n      wrong"))

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// In a test, RunFile reads cases from YAML and runs each as a subtest.
+// In a test, RunFile reads cases from YAML and runs each case as a subtest.
 func ExampleCheck() {
 	difference := interpretertest.Check(context.Background(), native.New(), interpretertest.Case{
 		Name:      "replicas",
@@ -26,14 +26,14 @@ func ExampleCheck() {
 	// Output: ""
 }
 
-// Cases are written in YAML, one a document. RunFile loads and runs them in a test.
+// Cases are written in YAML, one case in each document. RunFile loads and runs them in a test.
 func ExampleLoad() {
 	folder, err := os.MkdirTemp("", "cases")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer func() { _ = os.RemoveAll(folder) }() // the system cleans up what is left
+	defer func() { _ = os.RemoveAll(folder) }() // the system deletes remaining files
 	file := filepath.Join(folder, "cases.yaml")
 	err = os.WriteFile(file, []byte(`
 name: a Deployment without replicas has one
@@ -64,7 +64,8 @@ want: {object: {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, sp
 	// another number: ""
 }
 
-// Bad answers are HTTP handlers, for tests of callers of another kind. CheckCaller sends each to a caller.
+// Bad answers are HTTP handlers, for tests of other callers. CheckCaller sends each bad answer to a
+// caller.
 func ExampleBadAnswers() {
 	for _, bad := range interpretertest.BadAnswers()[:3] {
 		fmt.Println(bad.Name)

@@ -27,7 +27,7 @@ object: {apiVersion: example.com/v1, kind: Workload, metadata: {name: w}, spec: 
 want: {replicas: 2}
 `
 
-// handler answers one operation, and another one wrongly.
+// handler answers one operation correctly and one wrongly. A third one fails.
 var handler = interpreter.HandlerFor[*unstructured.Unstructured]{
 	Replica: func(_ context.Context, u *unstructured.Unstructured) (int32, *interpreter.ReplicaRequirements, error) {
 		n, _, err := unstructured.NestedInt64(u.Object, "spec", "replicas")
@@ -52,7 +52,8 @@ func TestRunFile(t *testing.T) {
 	interpretertest.RunFile(t, interpreter.FromHandler(handler), write(t, replicas+"---\n# nothing\n---\n"+strings.Replace(replicas, "name: replicas", "name: again", 1)))
 }
 
-// TestCertificate: a server with the certificate is reached with the CA bundle.
+// TestCertificate checks that a client with the CA bundle connects to a server with the
+// certificate.
 func TestCertificate(t *testing.T) {
 	certDir, caBundle := interpretertest.Certificate(t)
 	server, err := interpreter.NewServer(interpreter.ServerOptions{Addr: "127.0.0.1:0", CertDir: certDir})
@@ -76,7 +77,7 @@ func TestCertificate(t *testing.T) {
 	interpretertest.RunFile(t, target, write(t, replicas))
 }
 
-// TestLoad: a case that would test nothing is refused.
+// TestLoad checks that a case that would test nothing is rejected.
 func TestLoad(t *testing.T) {
 	for _, test := range []struct{ content, want string }{
 		{replicas + "wants: {}\n", `case 1: json: unknown field "wants"`},
@@ -89,7 +90,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestDiff: what differs can be read.
+// TestDiff checks that a difference is readable.
 func TestDiff(t *testing.T) {
 	cases, err := interpretertest.Load(write(t, `name: revise
 operation: ReviseReplica

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/interpretertest"
 )
 
-// TestNumbers: a number of a case is the one that is written there.
+// TestNumbers checks that a number in a case is read exactly.
 func TestNumbers(t *testing.T) {
 	cases, err := interpretertest.Load(write(t, `name: large
 operation: ReviseReplica
@@ -33,8 +33,8 @@ want:
 	}
 }
 
-// TestCheckServerCompares: a server with other answers than the cases want does not pass. The test runs itself again, since
-// what fails there must not fail here.
+// TestCheckServerCompares checks that a server fails if its answers differ from the cases. The test
+// runs itself in another process, because those failures must not fail this process.
 func TestCheckServerCompares(t *testing.T) {
 	const again = "INTERPRETERTEST_AGAIN"
 	if os.Getenv(again) != "" {

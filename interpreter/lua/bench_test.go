@@ -26,7 +26,7 @@ func BenchmarkInterpret(b *testing.B) {
 	}
 }
 
-// BenchmarkSteps measures a script of a million steps or so.
+// BenchmarkSteps measures a script of about a million steps.
 func BenchmarkSteps(b *testing.B) {
 	i, err := lua.New(
 		lua.Options{Timeout: time.Minute},

@@ -10,7 +10,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/lua"
 )
 
-// TestConcurrentCalls: calls do not see each other, nor half of a replacement.
+// TestConcurrentCalls checks that calls are isolated from each other, and never see a partial
+// replacement.
 func TestConcurrentCalls(t *testing.T) {
 	script := func(name string) lua.File {
 		return document(

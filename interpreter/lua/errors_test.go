@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestLoadErrors: errors are returned when a customization is loaded, where possible.
+// TestLoadErrors checks that errors are returned at load where possible.
 func TestLoadErrors(t *testing.T) {
 	const head = "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\n"
 	const named = head + "metadata: {name: things}\n"
@@ -93,7 +93,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestRunErrors: an answer of a wrong type is an error, with the line where there is one.
+// TestRunErrors checks that an answer of a wrong type is an error, with the line if it is known.
 func TestRunErrors(t *testing.T) {
 	const path = "things.yaml: ResourceInterpreterCustomization things: spec.customizations."
 	for name, test := range map[string]struct{ field, script, want string }{
@@ -174,7 +174,7 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
-// TestLines: errors that a script catches have its lines.
+// TestLines checks the lines in errors that a script catches.
 func TestLines(t *testing.T) {
 	got, err := evaluate(t, `
   local ok, message = pcall(function()

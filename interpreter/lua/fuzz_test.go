@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/lua"
 )
 
-// FuzzScript: no script ends the process, and none takes more than its limits.
+// FuzzScript checks that no script ends the process or exceeds its limits.
 func FuzzScript(f *testing.F) {
 	for _, chunk := range hostile {
 		f.Add(chunk)

@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/lua"
 )
 
-// hostile are scripts that need too much time or memory. Each one ends at a limit, or with an
-// answer that is small.
+// hostile are scripts that need too much time or memory. Each script ends at a limit, or returns a
+// small answer.
 var hostile = map[string]string{
 	// Steps.
 	"loop":                 "while true do end",
@@ -119,13 +119,13 @@ var hostile = map[string]string{
 	"quantities":      "while true do require('kube').resourceAdd('999999999999999999999999e999', '1n') end",
 }
 
-// TestHostileScripts measures the memory and the time of each script, with the default limits.
+// TestHostileScripts measures the memory and the time of each script with the default limits.
 func TestHostileScripts(t *testing.T) {
 	const (
-		// memory is for the heap over what there was before: the limit, and what waits for the
-		// collector.
+		// memory limits the growth of the heap: the limit of a script, plus garbage that is not
+		// collected yet.
 		memory = 64<<20 + 48<<20
-		// longest is three times Options.Timeout: other tests use the processors, too.
+		// longest is three times Options.Timeout, because other tests use the processors too.
 		longest = 3 * time.Second
 	)
 	defer debug.SetGCPercent(debug.SetGCPercent(20))
@@ -167,7 +167,7 @@ func TestHostileScripts(t *testing.T) {
 	}
 }
 
-// peakHeap returns by how many bytes the heap grows while a function runs.
+// peakHeap returns the number of bytes by which the heap grows while a function runs.
 func peakHeap(f func()) uint64 {
 	runtime.GC()
 	sample := []metrics.Sample{
@@ -200,7 +200,7 @@ func peakHeap(f func()) uint64 {
 	return max(<-peaks, last) - before
 }
 
-// TestRandomPrograms measures programs of random statements that allocate, in loops in loops.
+// TestRandomPrograms measures programs of random statements that allocate, in nested loops.
 func TestRandomPrograms(t *testing.T) {
 	const limit = 8 << 20
 	defer debug.SetGCPercent(debug.SetGCPercent(20))

@@ -10,7 +10,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// TestLibraries compares the functions that this package has in place of gopher-lua's.
+// TestLibraries compares this package's replacements of gopher-lua functions with the originals.
 func TestLibraries(t *testing.T) {
 	for _, expression := range []string{
 		`string.format("%d %5d|%-5d|%05d %i", 1, 2, 3, 4, 5)`, `string.format("%s %5s|%-5s|%.2s", "a", "b", "c", "defg")`,

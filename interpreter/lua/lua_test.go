@@ -24,7 +24,7 @@ import (
 
 var things = schema.GroupVersionKind{Group: "example.io", Version: "v1", Kind: "Thing"}
 
-// all are scripts for all operations.
+// all has a script for each operation.
 var all = []string{
 	"retention", `function Retain(desired, observed)
   desired.spec.address = observed.spec.address
@@ -174,7 +174,8 @@ func TestServedAsWebhook(t *testing.T) {
 	}
 }
 
-// TestSeveralCustomizations: the first name with a script decides, and all dependencies count.
+// TestSeveralCustomizations checks that the first customization by name with a script decides.
+// Dependencies of all customizations count.
 func TestSeveralCustomizations(t *testing.T) {
 	depends := func(names ...string) string {
 		s := "function GetDependencies()\n  return {"
@@ -211,7 +212,7 @@ func TestSeveralCustomizations(t *testing.T) {
 	}
 }
 
-// TestSet: a customization that cannot be loaded changes nothing.
+// TestSet checks that a customization that cannot be loaded changes nothing.
 func TestSet(t *testing.T) {
 	i := load(t, "healthInterpretation", "function InterpretHealth() return true end")
 	if err := i.Set(t.Context(), document("bad", "healthInterpretation", "function")); err == nil {
@@ -231,7 +232,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestLists: kubectl get writes lists.
+// TestLists checks that lists are accepted, because kubectl get writes lists.
 func TestLists(t *testing.T) {
 	item := strings.ReplaceAll(strings.TrimSpace(string(document("a", all[0:2]...).Text)), "\n", "\n  ")
 	for _, kind := range []string{"List", "ResourceInterpreterCustomizationList"} {
@@ -257,7 +258,8 @@ end`)
 	}
 }
 
-// TestStatusesOfManyClusters: the default limits are enough for the statuses of 4,000 clusters.
+// TestStatusesOfManyClusters checks that the default limits are enough for the statuses of 4,000
+// clusters.
 func TestStatusesOfManyClusters(t *testing.T) {
 	i, err := lua.New(
 		lua.Options{Timeout: time.Minute},

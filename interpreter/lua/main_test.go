@@ -16,7 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// document returns a file with a customization of the kind Thing with scripts by their fields.
+// document returns a file with a customization for the kind Thing. scripts are pairs of a field and
+// its script.
 func document(name string, scripts ...string) lua.File {
 	var s strings.Builder
 	fmt.Fprintf(
@@ -45,7 +46,7 @@ func load(t testing.TB, scripts ...string) *lua.Interpreter {
 	return i
 }
 
-// thing returns an object of the kind Thing with more fields, in JSON.
+// thing returns an object of the kind Thing with additional fields in JSON.
 func thing(t testing.TB, fields string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}

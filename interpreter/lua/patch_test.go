@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// revise serves a script that revises an object, and returns the patch or the error.
+// revise runs a script on an object through the webhook handler, and returns the patch or the
+// error.
 func revise(t *testing.T, script, object string) (patch string, status *v1alpha1.RequestStatus) {
 	t.Helper()
 	i := load(t, "replicaRevision", "function ReviseReplica(object, replicas)\n  "+script+"\n  return object\nend")
@@ -26,8 +27,8 @@ func revise(t *testing.T, script, object string) (patch string, status *v1alpha1
 	return string(r.Patch), r.Status
 }
 
-// TestPatchHasOnlyChanges: values that a script does not change are not in the patch, also those
-// that Lua cannot represent.
+// TestPatchHasOnlyChanges checks that values which a script does not change are not in the patch,
+// also values that Lua cannot represent.
 func TestPatchHasOnlyChanges(t *testing.T) {
 	const object = `{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a","creationTimestamp":null},"spec":{` +
 		`"replicas":1,"a":9007199254740993,"b":9007199254740992.0,"c":9007199254740992,"d":18446744073709551615,"e":1.10,"f":1.0,"g":null,` +
@@ -50,8 +51,8 @@ func TestPatchHasOnlyChanges(t *testing.T) {
 	}
 }
 
-// TestConstantIsNoInteger: a constant that is the same number of Lua as an integer of the object is
-// not taken for that integer.
+// TestConstantIsNoInteger checks a constant that is the same Lua number as an integer of the
+// object. The constant is not replaced with that integer.
 func TestConstantIsNoInteger(t *testing.T) {
 	const object = `{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"a":9007199254740993}}`
 	got, status := revise(t, "object.spec.b = 9007199254740992", object)
@@ -64,7 +65,8 @@ func TestConstantIsNoInteger(t *testing.T) {
 	}
 }
 
-// TestServedKind: a script does not see an object of another kind than that of its request.
+// TestServedKind checks that a script never receives an object of another kind than the kind of its
+// request.
 func TestServedKind(t *testing.T) {
 	const object = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}`
 	patch, status := revise(t, "object.spec = {}", object)
@@ -74,7 +76,7 @@ func TestServedKind(t *testing.T) {
 	}
 }
 
-// TestServedScriptKeepsIdentity: a script that is served does not answer with another object.
+// TestServedScriptKeepsIdentity checks that a served script cannot answer with another object.
 func TestServedScriptKeepsIdentity(t *testing.T) {
 	const object = `{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a","namespace":"n","uid":"1"}}`
 	for field, script := range map[string]string{

@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/lua"
 )
 
-// FuzzPattern compares string.find with that of gopher-lua, which has no limits.
+// FuzzPattern compares string.find with gopher-lua's, which has no limits.
 func FuzzPattern(f *testing.F) {
 	for _, pattern := range []string{"a*", "^(a+)b", "[^%a-]", "%b()", "(.)%1", "()a()", "a-b", "[]x]", "%d+%.%d*$", "x?$", "([%d%.]+)([hms])", "**", "a**", "[a-", "%"} {
 		f.Add("aab(1.5h)xx", pattern)
@@ -30,7 +30,7 @@ func FuzzPattern(f *testing.F) {
 	})
 }
 
-// TestPatterns is FuzzPattern with random patterns of the characters that mean something.
+// TestPatterns is FuzzPattern with random patterns of special characters.
 func TestPatterns(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		text := rapid.StringOfN(rapid.SampledFrom([]rune("ab1-()] .")), 0, 12, -1).Draw(r, "text")
@@ -41,8 +41,8 @@ func TestPatterns(t *testing.T) {
 	})
 }
 
-// patternScript returns the results of the functions with patterns as one string. An error is an
-// exclamation mark.
+// patternScript returns the results of the pattern functions as one string. An exclamation mark
+// stands for an error.
 const patternScript = `
 local function show(ok, ...)
   if not ok then return "!" end
@@ -68,8 +68,8 @@ type reporter interface {
 	Fatal(args ...any)
 }
 
-// comparePatterns compares the results of this package and of gopher-lua. A pattern that is
-// malformed is an error here, where gopher-lua fails only if the match gets that far.
+// comparePatterns compares the results of this package and of gopher-lua. A malformed pattern is
+// always an error here. In gopher-lua it fails only if the match reaches the malformed part.
 func comparePatterns(t reporter, text, pattern string) {
 	function := "function ReflectStatus(object)\n" + patternScript + "\nend"
 	i, err := lua.New(lua.Options{}, document("things", "statusReflection", function))

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/lua"
 )
 
-// TestValues: values that a script passes on arrive unchanged.
+// TestValues checks that values which a script passes on are unchanged.
 func TestValues(t *testing.T) {
 	for name, test := range map[string]struct{ fields, chunk, want string }{
 		"empty values":        {`"spec":{"a":{},"b":[1]}`, "return {a = object.spec.a, b = object.spec.b, c = {}, d = {{}}}", `{"b":[1],"d":[]}`},
@@ -42,8 +42,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestEmptyValues: outside of a status, an empty table keeps its kind, or gets the kind of its
-// path.
+// TestEmptyValues checks that, outside of a status, an existing empty table stays a list or an
+// object. A new empty table gets the type of its path.
 func TestEmptyValues(t *testing.T) {
 	for name, test := range map[string]struct{ spec, chunk, want string }{
 		"passed on":  {`{"a":{},"b":[],"c":{"d":[]},"e":[{},[]]}`, "", `{"a":{},"b":[],"c":{"d":[]},"e":[{},[]]}`},
@@ -84,7 +84,8 @@ func TestEmptyValues(t *testing.T) {
 	}
 }
 
-// TestUnclearIntegers: two integers that are one number of Lua cannot be told from each other.
+// TestUnclearIntegers checks that two integers are an error if they are the same Lua number,
+// because Lua cannot distinguish them.
 func TestUnclearIntegers(t *testing.T) {
 	for _, fields := range []string{
 		`"a":9007199254740993,"b":9007199254740992`, `"a":9223372036854775807,"b":9223372036854775806`, `"a":-9007199254740993,"b":-9007199254740992`,

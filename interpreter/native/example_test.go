@@ -24,7 +24,7 @@ func ExampleNew() {
 	}}
 	answers := native.New()
 	healthy, err := answers.Health(context.Background(), deployment)
-	fmt.Println("healthy:", healthy, err) // the controller has not seen the newest generation
+	fmt.Println("healthy:", healthy, err) // the controller has not observed the latest generation
 	revised, err := answers.Revise(context.Background(), deployment, 5)
 	fmt.Println(revised.Object["spec"], err)
 	// Output:
@@ -41,11 +41,11 @@ func ExamplePodRequests() {
 		InitContainers: []corev1.Container{{Name: "proxy", RestartPolicy: &always, Resources: requests("100m")}, {Name: "setup", Resources: requests("1")}},
 		Containers:     []corev1.Container{{Name: "main", Resources: requests("250m")}},
 	})
-	fmt.Println(sum.Cpu()) // setup beside the proxy
+	fmt.Println(sum.Cpu()) // setup runs next to the proxy
 	// Output: 1100m
 }
 
-// What must go where the pods go, each once and sorted.
+// Dependencies returns the objects that pods need, each once and sorted.
 func ExampleDependencies() {
 	spec := &corev1.PodSpec{
 		ServiceAccountName: "web",
@@ -63,18 +63,18 @@ func ExampleDependencies() {
 	// ServiceAccount prod/web
 }
 
-// What each pod of a template requires.
+// Requirements returns the requirements of each pod of a template.
 func ExampleRequirements() {
 	spec := &corev1.PodSpec{
 		NodeSelector: map[string]string{"disk": "ssd"},
 		Containers:   []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("2")}}}},
 	}
 	r := native.Requirements(spec, "prod")
-	fmt.Println(r.Namespace, r.NodeClaim.NodeSelector, r.ResourceRequest.Cpu()) // a limit without a request is one
+	fmt.Println(r.Namespace, r.NodeClaim.NodeSelector, r.ResourceRequest.Cpu()) // a limit alone is the request
 	// Output: prod map[disk:ssd] 2
 }
 
-// A Deployment is available where it is on all clusters.
+// A Deployment is available if it is available on all clusters.
 func ExampleInterpreter_aggregate() {
 	deployment := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web"}}}
 	of := func(cluster, status string) interpreter.AggregatedStatusItem {

@@ -27,7 +27,7 @@ func parsed(t *testing.T, text string) *unstructured.Unstructured {
 	return u
 }
 
-// repeated returns n elements, with %d as their number.
+// repeated returns a JSON list of n elements. %d in an element is its index.
 func repeated(n int, element string) string {
 	elements := make([]string, n)
 	for i := range elements {
@@ -36,8 +36,8 @@ func repeated(n int, element string) string {
 	return "[" + strings.Join(elements, ",") + "]"
 }
 
-// TestLongLists: what a cluster reports may be as long as an object can be, and takes time as it is long, not as its
-// square: each of these took minutes.
+// TestLongLists checks that the time grows linearly with the length of the lists that a cluster
+// reports. With quadratic time, each case took minutes.
 func TestLongLists(t *testing.T) {
 	const n = 20_000
 	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{"containers":%s,"tolerations":%s,"volumes":%s}}`
@@ -75,7 +75,7 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
-// TestUnion: what is there is not added again, in whatever order its fields came.
+// TestUnion checks that an existing element is not added again, in any order of its fields.
 func TestUnion(t *testing.T) {
 	desired := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{"tolerations":[{"key":"a","tolerationSeconds":5,"future":1}]}}`)
 	observed := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{"tolerations":[{"tolerationSeconds":5,"key":"a"},{"key":"b"},{"key":"b"}]}}`)
@@ -91,8 +91,8 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// TestAggregateReplacesUnknownFields: two clusters may report the same address. A field that this
-// version does not know makes no aggregation fail.
+// TestAggregateReplacesUnknownFields checks that two clusters may report the same address. A field
+// that this version does not have makes no aggregation fail.
 func TestAggregateReplacesUnknownFields(t *testing.T) {
 	object := parsed(t, `{"apiVersion":"v1","kind":"Service","metadata":{"name":"w"},"spec":{"type":"LoadBalancer"},
 		"status":{"loadBalancer":{"ingress":[{"ip":"10.0.0.1","future":1},{"ip":"10.0.0.1","ipMode":"VIP"}]}}}`)

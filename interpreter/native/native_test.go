@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var files = []string{"testdata/workloads.yaml", "testdata/aggregate.yaml"}
 
-// TestCases: in the process, and served as a webhook in the Interpret protocol.
+// TestCases runs the cases in the process, and against a webhook in the Interpret protocol.
 func TestCases(t *testing.T) {
 	server := httptest.NewTLSServer(interpreter.NewHandler(native.New(), interpreter.HandlerOptions{}))
 	defer server.Close()
@@ -43,7 +43,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestHealth: each object is healthy or not, as its kubectl-like description says.
+// TestHealth checks the health of each object, in each state that the cases name.
 func TestHealth(t *testing.T) {
 	tests := []struct {
 		reason, object string
@@ -114,7 +114,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// FuzzPodRequests: pods request what the scheduler's own library says.
+// FuzzPodRequests compares the requests of pods with the scheduler's own library.
 func FuzzPodRequests(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4})
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -141,7 +141,7 @@ func requests(t *testing.T, fill *randfill.Filler) {
 				}
 			}
 		},
-		// The library takes pods as the API server stores them: each limit has a request.
+		// The library expects pods as the API server stores them: each limit has a request.
 		func(r *corev1.ResourceRequirements, c randfill.Continue) { c.Fill(&r.Requests) },
 		func(p *corev1.ContainerRestartPolicy, c randfill.Continue) {
 			*p = []corev1.ContainerRestartPolicy{"Always", "Never", ""}[c.Intn(3)]
@@ -167,7 +167,8 @@ func requests(t *testing.T, fill *randfill.Filler) {
 	}
 }
 
-// FuzzNative: no input panics, the same question has the same answer, and no field that is not known is lost.
+// FuzzNative checks that no input panics, the same question has the same answer, and no unknown
+// field is lost.
 func FuzzNative(f *testing.F) {
 	var cases []interpretertest.Case
 	for _, file := range files {
@@ -192,7 +193,7 @@ func FuzzNative(f *testing.F) {
 			o = u.DeepCopy()
 		}
 		var items []interpreter.AggregatedStatusItem
-		_ = json.Unmarshal(statuses, &items) // none, then
+		_ = json.Unmarshal(statuses, &items) // invalid JSON gives no items
 		items = append(items, interpreter.AggregatedStatusItem{ClusterName: "fuzz", Status: &runtime.RawExtension{Raw: statuses}})
 		u.Object["unknownToTheType"] = "kept"
 		n := native.New()

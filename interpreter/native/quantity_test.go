@@ -11,7 +11,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
-// TestQuantity: a request with which nobody can count is refused. Adding it up would take minutes and all memory.
+// TestQuantity checks that a request with an extreme exponent is rejected. Its sum would take
+// minutes and all memory.
 func TestQuantity(t *testing.T) {
 	for _, quantity := range []string{"1e2147483647", "1e-2147483647"} {
 		pod := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{

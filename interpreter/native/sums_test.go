@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
-// TestSums: clusters that count to the end of their numbers do not make a sum that is negative.
+// TestSums checks that sums of very large counts do not become negative.
 func TestSums(t *testing.T) {
 	for kind, counts := range map[string][]string{
 		"apps/v1 Deployment":                     {"replicas", "readyReplicas", "updatedReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas"},

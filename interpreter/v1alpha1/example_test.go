@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// What is wrong is told with the path of each field.
+// Validate returns an error with the path of each invalid field.
 func ExampleResourceInterpreterWebhookConfiguration_Validate() {
 	c := v1alpha1.ResourceInterpreterWebhookConfiguration{Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
 		Name:                       "workload.example.com",
@@ -30,7 +30,7 @@ func ExampleResourceInterpreterWebhookConfiguration_Validate() {
 	// webhooks[0].timeoutSeconds: Invalid value: 60: must be between 1 and 30 seconds
 }
 
-// What is not set is what the API server would set.
+// SetDefaults sets the same defaults as the API server.
 func ExampleResourceExploringWebhookConfiguration_SetDefaults() {
 	c := v1alpha1.ResourceExploringWebhookConfiguration{Webhooks: []v1alpha1.ResourceExploringWebhook{{Name: "workload.example.com"}}}
 	c.SetDefaults()
@@ -63,7 +63,7 @@ func ExampleCheckCABundle() {
 	// Output: holds no certificate in PEM
 }
 
-// Each operation has a name in both protocols, but for one.
+// Each operation has a name in both protocols, except one.
 func ExampleInterpreterOperations() {
 	for _, o := range v1alpha1.InterpreterOperations() {
 		explore, _ := o.Explore()

@@ -10,7 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// TestTargets: what is accepted reaches the server that it names, at the path that it names.
+// TestTargets checks that an accepted target is called at the server and at the path that it names.
 func TestTargets(t *testing.T) {
 	const (
 		at    = "webhooks[0].clientConfig."

@@ -36,7 +36,7 @@ func good() (v1alpha1.ResourceExploringWebhookConfiguration, v1alpha1.ResourceIn
 		}}}
 }
 
-// TestValidate: each fault is exactly this error.
+// TestValidate checks the exact error of each fault.
 func TestValidate(t *testing.T) {
 	type e = *v1alpha1.ResourceExploringWebhook
 	type i = *v1alpha1.ResourceInterpreterWebhook
@@ -166,7 +166,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestOperations: the names of both protocols, as the contract has them.
+// TestOperations checks the names of the operations in both protocols against the contract.
 func TestOperations(t *testing.T) {
 	for interpret, explore := range map[v1alpha1.InterpreterOperation]v1alpha1.OperationType{
 		"InterpretReplica": "ExploreReplica", "InterpretStatus": "ExploreStatus", "Prune": "ExplorePacking", "ReviseReplica": "ExploreReplicaRevising",
@@ -193,7 +193,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestScheme: all kinds can be decoded by a scheme, and encoded as they were.
+// TestScheme checks that a scheme creates objects of the kinds of both protocols, and that the
+// objects can be encoded.
 func TestScheme(t *testing.T) {
 	scheme := kruntime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -210,7 +211,7 @@ func TestScheme(t *testing.T) {
 	}
 }
 
-// TestValidateStops: long lists of faults take little memory and time.
+// TestValidateStops checks that validation of long lists of faults takes little memory and time.
 func TestValidateStops(t *testing.T) {
 	type e = *v1alpha1.ResourceExploringWebhook
 	type i = *v1alpha1.ResourceInterpreterWebhook

@@ -22,14 +22,14 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// projects are the files of this test in testdata.
+// projects are the files in testdata that this test uses.
 var projects = []string{
 	"argoproj.io-rollouts", "cert-manager.io", "crossplane.io", "default", "gateway.networking.k8s.io", "keda.sh",
 	"serving.knative.dev",
 }
 
-// TestCloudNativeProjects: the cases of Argo Rollouts, cert-manager, Crossplane, Gateway API, KEDA
-// and Knative, and of the default.
+// TestCloudNativeProjects runs the cases of Argo Rollouts, cert-manager, Crossplane, Gateway API,
+// KEDA and Knative, and of the default.
 func TestCloudNativeProjects(t *testing.T) {
 	all := kinds.New()
 	for _, name := range projects {
@@ -37,8 +37,8 @@ func TestCloudNativeProjects(t *testing.T) {
 	}
 }
 
-// TestEveryAnswerHasACase: for each kind in a case there is a case of each operation that is
-// answered.
+// TestEveryAnswerHasACase checks that each kind with a case has a case for each operation that it
+// supports.
 func TestEveryAnswerHasACase(t *testing.T) {
 	all := kinds.New()
 	asked := map[string]map[interpreter.Operation]bool{}
@@ -85,8 +85,8 @@ func TestEveryAnswerHasACase(t *testing.T) {
 	}
 }
 
-// TestManyClusters: the statuses of 50 clusters are aggregated within the limits of an evaluation,
-// with the race detector too.
+// TestManyClusters checks that the statuses of 50 clusters are aggregated within the limits of an
+// evaluation, also with the race detector.
 func TestManyClusters(t *testing.T) {
 	all := kinds.New()
 	for _, name := range projects {
@@ -113,7 +113,7 @@ func TestManyClusters(t *testing.T) {
 	}
 }
 
-// plain returns an object with the numbers of an API server.
+// plain returns an object with the number types that an API server's JSON decodes to.
 func plain(t *testing.T, object map[string]any) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(object)
@@ -127,9 +127,9 @@ func plain(t *testing.T, object map[string]any) map[string]any {
 	return u.Object
 }
 
-// TestDefaultAgreesWithKstatus: for random statuses, the default is healthy where kstatus is
-// Current, and not healthy where kstatus is InProgress, Failed or Terminating. There is no answer
-// only where kstatus is Current without one of its conditions.
+// TestDefaultAgreesWithKstatus checks the default with random statuses. It is healthy if kstatus is
+// Current, and not healthy if kstatus is InProgress, Failed or Terminating. It returns no answer
+// only if kstatus is Current without one of its conditions.
 func TestDefaultAgreesWithKstatus(t *testing.T) {
 	all := kinds.New()
 	counts := map[string]int{}

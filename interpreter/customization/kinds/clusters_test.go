@@ -19,8 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestAggregateThousandClusters: the limits of an evaluation leave room for the statuses of as many
-// clusters as the documentation has. It asks about one kind of each group.
+// TestAggregateThousandClusters checks that the limits of an evaluation allow the statuses of as
+// many clusters as the documentation states. It checks one kind of each group.
 func TestAggregateThousandClusters(t *testing.T) {
 	const clusters = 1_000
 	var conditions []string
@@ -57,8 +57,8 @@ func TestAggregateThousandClusters(t *testing.T) {
 	}
 }
 
-// TestGatewayOfManyClusters: the limits leave room for the listeners of a Gateway and the parents of
-// a route, as the documentation has.
+// TestGatewayOfManyClusters checks that the limits allow the listeners of a Gateway and the parents
+// of a route, as documented.
 func TestGatewayOfManyClusters(t *testing.T) {
 	const clusters, parts = 200, 10
 	conditions := func(kinds ...string) string {

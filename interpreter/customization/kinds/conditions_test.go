@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 )
 
-// object returns an object with name c, namespace ns and a generation.
+// object returns an object with the name c, the namespace ns and a generation.
 func object(t testing.TB, kind string, generation int, rest string) *unstructured.Unstructured {
 	t.Helper()
 	apiVersion, kind, _ := strings.Cut(kind, " ")
@@ -34,7 +34,7 @@ func object(t testing.TB, kind string, generation int, rest string) *unstructure
 	return u
 }
 
-// aggregated returns the status of an object on clusters a, b and so on.
+// aggregated returns an object with the status that is aggregated from clusters a, b and so on.
 func aggregated(t testing.TB, u *unstructured.Unstructured, statuses ...string) *unstructured.Unstructured {
 	t.Helper()
 	var items []interpreter.AggregatedStatusItem
@@ -54,8 +54,8 @@ func aggregated(t testing.TB, u *unstructured.Unstructured, statuses ...string) 
 	return got
 }
 
-// TestEarlierGenerationIsNotHealthy: a condition that is about an earlier generation, on the cluster
-// or of the object, is not True of the newest object.
+// TestEarlierGenerationIsNotHealthy checks that a condition of an earlier generation, on the
+// cluster or of the object, does not count as True for the latest generation.
 func TestEarlierGenerationIsNotHealthy(t *testing.T) {
 	const (
 		notObserved = "{generation: 3, resourceTemplateGeneration: 3, conditions: [{type: TYPE, status: 'True'}, " +
@@ -97,7 +97,7 @@ func TestEarlierGenerationIsNotHealthy(t *testing.T) {
 		if !tt.observes {
 			continue
 		}
-		// The aggregated status is that of generation 3.
+		// The aggregated status is of generation 3.
 		ready := strings.NewReplacer("TYPE2", tt.ready, "TYPE", "Other").Replace(current)
 		got := aggregated(t, object(t, tt.kind, 3, "spec: "+tt.spec), ready, ready)
 		got.SetGeneration(4)
@@ -107,12 +107,12 @@ func TestEarlierGenerationIsNotHealthy(t *testing.T) {
 	}
 }
 
-// TestBadConditionIsNotHidden: a condition that is bad when it is True is not False of an object
-// where a cluster reports it, and its message stays.
+// TestBadConditionIsNotHidden checks conditions that are bad when they are True. If a cluster
+// reports such a condition, the object's condition is not False, and its message is kept.
 func TestBadConditionIsNotHidden(t *testing.T) {
 	const broken = "{type: BAD, status: 'True', reason: R, message: the disk is broken}"
 	for _, tt := range []struct{ kind, bad, want string }{
-		{"example.com/v1 Widget", "Degraded", "True"}, // operators of OpenShift have it
+		{"example.com/v1 Widget", "Degraded", "True"}, // OpenShift operators have it
 		{"example.com/v1 Widget", "OutOfSpace", "Unknown"},
 		{"example.com/v1 Widget", "NotReady", "Unknown"},
 		{"apps.kruise.io/v1alpha1 UnitedDeployment", "SubsetFailure", "True"}, // as in Karmada
@@ -142,8 +142,8 @@ func TestBadConditionIsNotHidden(t *testing.T) {
 	}
 }
 
-// TestStatusOfOneCluster: the aggregated status of one cluster is that of the cluster, with the
-// generation of the object.
+// TestStatusOfOneCluster checks that the aggregated status of one cluster is the cluster's status,
+// with the generation of the object.
 func TestStatusOfOneCluster(t *testing.T) {
 	got := aggregated(t, object(t, "example.com/v1 Widget", 3, "spec: {}"), `{phase: X, generation: 9,
 		resourceTemplateGeneration: 3, observedGeneration: 9, conditions: [
@@ -161,8 +161,8 @@ func TestStatusOfOneCluster(t *testing.T) {
 	}
 }
 
-// TestRayServiceReplicas: groups of workers have no negative replicas, and together those of the
-// question.
+// TestRayServiceReplicas checks that worker groups have no negative replicas. Their sum is the
+// requested number.
 func TestRayServiceReplicas(t *testing.T) {
 	for groups := 1; groups <= 5; groups++ {
 		for each := range 3 {

@@ -13,7 +13,7 @@ func TestFilesLoad(t *testing.T) {
 	}
 }
 
-// BenchmarkFirstQuestion is the time and memory that a process spends once.
+// BenchmarkFirstQuestion measures the time and memory that a process spends once.
 func BenchmarkFirstQuestion(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

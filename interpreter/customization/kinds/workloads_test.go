@@ -16,8 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// workloads are the files with cases of the kinds that Karmada interprets, too. TestKarmadaKinds of
-// internal/peers has more.
+// workloads are the files with cases of kinds that Karmada interprets too. TestKarmadaKinds of
+// internal/peers has more cases.
 var workloads = []string{"apps.kruise.io", "fluxcd.io", "kubeflow.org", "ray.io", "workloads"}
 
 func TestWorkloads(t *testing.T) {
@@ -26,14 +26,14 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// groups are those of the workloads.
+// groups are the API groups of the workloads.
 var groups = []string{
 	"apps.kruise.io", "batch.volcano.sh", "flink.apache.org", "helm.toolkit.fluxcd.io", "kubeflow.org",
 	"kustomize.toolkit.fluxcd.io", "kyverno.io", "ray.io", "source.toolkit.fluxcd.io", "sparkoperator.k8s.io",
 }
 
-// TestObjectsWithoutSpec: no expression needs a field, so an object that a controller has not seen
-// is not healthy, and is no error.
+// TestObjectsWithoutSpec checks that no expression requires a field. An object that no controller
+// has observed is not healthy, and causes no error.
 func TestObjectsWithoutSpec(t *testing.T) {
 	all := kinds.New()
 	for _, gvk := range all.Kinds() {

@@ -24,7 +24,7 @@ func TestPageIsUpToDate(t *testing.T) {
 	}
 }
 
-// answers supports each operation on the kinds that it maps to them.
+// answers maps each kind to the operation that it supports.
 type answers map[schema.GroupVersionKind]interpreter.Operation
 
 func (a answers) Kinds() (all []schema.GroupVersionKind) {
