@@ -37,7 +37,7 @@ func TestNeedsKubeconfig(t *testing.T) {
 	})
 }
 
-// output is what a program has written; it may be read meanwhile.
+// output collects the output of a program. It can be read while the program runs.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -55,8 +55,9 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// TestWaitsForCluster: an agent that begins while the API server of its cluster is away waits for it, says so once and is not ready;
-// what does not pass by itself ends it.
+// TestWaitsForCluster checks that an agent that starts while the API server of its cluster is
+// unavailable waits for the server. It reports the wait once and is not ready. A permanent error
+// ends the agent.
 func TestWaitsForCluster(t *testing.T) {
 	established := v1alpha1.CRD()
 	conditions := []any{map[string]any{"type": "Established", "status": "True"}}
@@ -89,7 +90,7 @@ func TestWaitsForCluster(t *testing.T) {
 
 			var calls atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				if calls.Add(1) == 1 { // as one that begins
+				if calls.Add(1) == 1 { // like a server that starts
 					http.Error(w, "not yet", http.StatusServiceUnavailable)
 					return
 				}
@@ -121,7 +122,7 @@ func TestWaitsForCluster(t *testing.T) {
 
 const patience = 30 * time.Second
 
-// eventually waits until there is some text.
+// eventually waits until the text contains want.
 func eventually(t *testing.T, text func() string, want string) {
 	t.Helper()
 	got := ""
@@ -133,7 +134,7 @@ func eventually(t *testing.T, text func() string, want string) {
 	}
 }
 
-// get returns the status of an answer, and its body.
+// get returns the status code and the body of a response, or the error.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -149,7 +150,8 @@ func get(t *testing.T, url string) string {
 	return fmt.Sprintf("%d %s", response.StatusCode, body)
 }
 
-// TestRefusesBroker: what is wrong about the broker is said before anything else, also without a kubeconfig.
+// TestRefusesBroker checks that invalid broker options are reported before all other errors, also
+// without a kubeconfig.
 func TestRefusesBroker(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("HOME", t.TempDir())
@@ -190,7 +192,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestTogether: when one part ends, so do the others, and all that went wrong is said.
+// TestTogether checks that the end of one part ends the other parts, and that the error is
+// returned.
 func TestTogether(t *testing.T) {
 	failed := errors.New("failed")
 	waits := func(ctx context.Context) error { <-ctx.Done(); return nil }
@@ -199,7 +202,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestWorks: all samples can be on one cluster together, so no two have the same object.
+// TestWorks checks that no two sample works have the same object, so one cluster can have all of
+// them.
 func TestWorks(t *testing.T) {
 	files, err := filepath.Glob("works/*.yaml")
 	if err != nil || len(files) == 0 {

@@ -25,10 +25,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// small are the arguments of a run that ends soon.
+// small has the arguments of a short run.
 var small = []string{"--agents", "3", "--works", "60", "--duration", "200ms", "--rate", "100", "--timeout", "20s"}
 
-// output collects what is written and calls a function at the first text with a mark.
+// output collects the written text. It calls a function when the text first contains mark.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -46,10 +46,10 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-// installed skips the test where the program that fleet-bench starts is missing.
+// installed skips the test if the Mosquitto program is not installed.
 func installed(t *testing.T) { mosquitto.Start(t, mosquitto.Options{}).Stop() }
 
-// TestRun: every phase of a run on its own broker counts what was asked for.
+// TestRun checks that each phase of a run on its own broker counts the requested operations.
 func TestRun(t *testing.T) {
 	installed(t)
 	drawing := filepath.Join(t.TempDir(), "fleet.svg")
@@ -86,7 +86,7 @@ func TestRun(t *testing.T) {
 	wellFormed(t, drawing)
 }
 
-// plausible checks what holds for every phase.
+// plausible checks the values of a phase that are valid for every phase.
 func plausible(t *testing.T, p *report.Phase, count int64) {
 	t.Helper()
 	if p.Count != count || p.Seconds < 0 || p.Seconds > 60 {
@@ -100,7 +100,8 @@ func plausible(t *testing.T, p *report.Phase, count int64) {
 	}
 }
 
-// events checks who said what, and how often: a work and its status each once, and where nothing changed neither.
+// events checks the number of events: one for each work and one for its status, and none in the
+// resync phase.
 func events(t *testing.T, r *report.Report) {
 	t.Helper()
 	for name, want := range map[string]int64{"create": 60, "update": 60, "delete": 60, "resync": 0} {
@@ -138,7 +139,8 @@ func wellFormed(t *testing.T, file string) {
 	}
 }
 
-// TestRunElsewhere: a broker that is not ours, with a user, the other profile, and agents without informers.
+// TestRunElsewhere checks a run on an existing broker with a user, the other profile, and agents
+// without informers.
 func TestRunElsewhere(t *testing.T) {
 	b := mosquitto.Start(t, mosquitto.Options{Users: map[string]string{"fleet": "secret"}})
 	options := filepath.Join(t.TempDir(), "mqtt.yaml")
@@ -198,7 +200,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestDrawingStays: a run that fails leaves the drawing of an earlier one as it was, and no file where there was none.
+// TestDrawingStays checks that a failed run keeps an earlier drawing unchanged, and otherwise
+// creates no file.
 func TestDrawingStays(t *testing.T) {
 	earlier, none := filepath.Join(t.TempDir(), "earlier.svg"), filepath.Join(t.TempDir(), "none.svg")
 	if err := os.WriteFile(earlier, []byte("a drawing"), 0o600); err != nil {
@@ -219,7 +222,7 @@ func TestDrawingStays(t *testing.T) {
 	}
 }
 
-// TestInterrupt: what was measured until then is shown, and nothing is left behind.
+// TestInterrupt checks that an interrupted run prints the phases that have ended.
 func TestInterrupt(t *testing.T) {
 	installed(t)
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -51,7 +51,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestSaysWhyItIsNotConnected: without --verbose too, and once.
+// TestSaysWhyItIsNotConnected checks that the reason for a missing connection is printed once, also
+// without --verbose.
 func TestSaysWhyItIsNotConnected(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stdout, stderr := &output{}, &output{}
@@ -69,7 +70,7 @@ func TestSaysWhyItIsNotConnected(t *testing.T) {
 	}
 }
 
-// output is what a process writes, which may be read meanwhile.
+// output collects the output of a hub. It can be read while the hub runs.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -87,7 +88,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// TestStartRefuses: what is wrong at first ends the hub, with an error that says where.
+// TestStartRefuses checks that an invalid document ends the start of the hub with an error that
+// names its position.
 func TestStartRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ content, want string }{
 		"malformed":          {"a: [", "bad.yaml, document 1: it is not valid YAML"},
@@ -126,7 +128,8 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-// TestAPIRefuses: each mistake has its status and field, and changes nothing.
+// TestAPIRefuses checks that each invalid request is answered with its status code and field, and
+// changes nothing.
 func TestAPIRefuses(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
@@ -189,7 +192,8 @@ func TestAPIRefuses(t *testing.T) {
 			}
 		})
 	}
-	// A template may render on no cluster, and then on one that comes not.
+	// A template that fails for a cluster is accepted while its application is on no cluster. A
+	// placement on the cluster is refused.
 	s.must("PUT", "/api/v1/applications/other", other)
 	if code, text := s.call("PUT", "/api/v1/placements/q", placement("q", "other", all)); code != 422 || !strings.Contains(text, `zone`) {
 		t.Errorf("%d %s", code, text)
@@ -209,7 +213,8 @@ func TestAPIRefuses(t *testing.T) {
 	}
 }
 
-// TestMethods: who asks with another method is told which there are.
+// TestMethods checks that a request with an unsupported method is answered with the supported
+// methods.
 func TestMethods(t *testing.T) {
 	for _, folder := range []bool{false, true} {
 		s := newSite(t)
@@ -244,11 +249,12 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestServes: page, metrics and probes are there, and pages of others cannot make changes.
+// TestServes checks that the page, the metrics and the probes are served, and that pages of other
+// origins cannot make changes.
 func TestServes(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // it serves before the broker has answered
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // it serves before the broker responds
 		code, text := s.call("GET", "/readyz", "")
 		if code == http.StatusOK {
 			break
@@ -283,7 +289,8 @@ func TestServes(t *testing.T) {
 		t.Errorf("a page of others gets %s: %q", answer.Status, text)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	// Nor where their name leads here, so that a browser takes it for one page with ours.
+	// The same applies to foreign host names that resolve to the hub, because a browser would treat
+	// their pages as same-origin.
 	for host, want := range map[string]int{"elsewhere.example.com:8080": 421, "192.0.2.1": 421, "localhost": 200, "localhost:8080": 200, "[::1]:8080": 200} {
 		for _, path := range []string{"/", "/api/v1/status", "/metrics"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+path, http.NoBody)
@@ -304,7 +311,8 @@ func TestServes(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestAllowedHost: a hub that other machines reach answers page and API only for the allowed hosts. Probes use any address.
+// TestAllowedHost checks that a hub that other machines reach serves the page and the API only for
+// the allowed hosts. Probes may use any address.
 func TestAllowedHost(t *testing.T) {
 	s := newSite(t)
 	s.options.Listen, s.options.AllowedHosts = "0.0.0.0:0", []string{"hub.example.com"}
@@ -329,12 +337,14 @@ func TestAllowedHost(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestWaitsAreLimited: requests that wait for an application do not keep others from an answer.
+// TestWaitsAreLimited checks that requests that wait for an application do not block other
+// requests.
 func TestWaitsAreLimited(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	s.must("PUT", "/api/v1/clusters/c1", header+"kind: Cluster\nmetadata: {name: c1}\n")
-	// No agent makes the first part ready, so the second never comes and the application does not settle.
+	// No agent reports the first part as ready, so the second part is not applied and the
+	// application does not settle.
 	s.must("PUT", "/api/v1/applications/a", application("a", "m=1")+
 		"  - name: second\n    dependsOn: [{part: main}]\n    manifests:\n    - template: '{apiVersion: v1, kind: ConfigMap, metadata: {name: second, namespace: x}}'\n")
 	s.must("PUT", "/api/v1/placements/p", placement("p", "a", all))
@@ -375,7 +385,7 @@ func TestWaitsAreLimited(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// errorIn returns the error of an answer of the API.
+// errorIn returns the error of an API response.
 func errorIn(t *testing.T, answer *http.Response) string {
 	t.Helper()
 	defer answer.Body.Close()

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestInvalidObjects: an object that no work takes is refused with its document, before any part of the application is written.
+// TestInvalidObjects checks that a document with an object that is invalid in a work is refused
+// before any part of the application is written.
 func TestInvalidObjects(t *testing.T) {
 	parts := func(a, b string) string {
 		return header + "kind: Application\nmetadata: {name: g}\nspec:\n  parts:\n" +
@@ -50,7 +51,7 @@ func TestInvalidObjects(t *testing.T) {
 		t.Errorf("it is %s", got)
 	}
 	s.objects("c1", `x/a={"v":"1"}`, `x/b={"v":"1"}`, `x/first={"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"first","namespace":"x"}}`)
-	// The next cluster may have what makes it invalid.
+	// The labels of another cluster may make the object invalid.
 	s.must("PUT", "/api/v1/applications/g", parts("2", "{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: x, labels: {x: '{{ if index .Cluster.Labels `b` }}b a d{{ end }}'}}, data: {v: '2'}}"))
 	if code, text := s.call("PUT", "/api/v1/clusters/c2", cluster("c2", "a: a")); code != 201 {
 		t.Errorf("%d %s", code, text)

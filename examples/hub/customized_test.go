@@ -34,8 +34,8 @@ spec:
         end
 `
 
-// report has the agent of a cluster report the size and the observed generation of an object, which
-// has the generation 1.
+// report makes the agent of a cluster report the size and the observed generation of objects. Each
+// object has generation 1.
 func (s *site) report(cluster string, sizes map[string]int, observed int) {
 	s.clusters[cluster].Report(func(object string, m *workv1.ManifestCondition) {
 		size, ok := sizes[object]
@@ -55,8 +55,8 @@ func (s *site) report(cluster string, sizes map[string]int, observed int) {
 	})
 }
 
-// TestCustomizations: a part waits for custom resources of another part, until the customizations
-// of the hub find them healthy.
+// TestCustomizations checks that a part waits for the custom resources of another part until the
+// customizations of the hub report them as healthy.
 func TestCustomizations(t *testing.T) {
 	const pool, press = "Pool x/p", "Press x/q"
 	s := newSite(t, "c1")
@@ -99,7 +99,7 @@ func TestCustomizations(t *testing.T) {
 	}
 }
 
-// TestKinds: a part waits for an Argo Rollout of another part without a customization.
+// TestKinds checks that a part waits for an Argo Rollout of another part without a customization.
 func TestKinds(t *testing.T) {
 	s := newSite(t, "c1")
 	report := func(phase string) {
@@ -138,7 +138,7 @@ func TestKinds(t *testing.T) {
 	s.becomes("shop", "Deployed 1")
 }
 
-// TestBadCustomization: a hub does not start with a customization that it cannot use.
+// TestBadCustomization checks that a hub does not start with an unusable customization.
 func TestBadCustomization(t *testing.T) {
 	s := newSite(t)
 	file := filepath.Join(t.TempDir(), "pools.yaml")

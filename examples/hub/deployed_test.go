@@ -23,7 +23,7 @@ func (s *site) becomes(application, want string) {
 	}
 }
 
-// now returns the status of an application, after a time that it may take to be deployed.
+// now returns the status of an application. It waits at most the given time for the deployment.
 func (s *site) now(application, wait string) string {
 	s.t.Helper()
 	if wait != "" {
@@ -36,7 +36,8 @@ func (s *site) now(application, wait string) string {
 	return strings.TrimSpace(out.Status + " " + out.Revision + " " + out.Reason)
 }
 
-// TestDeployed: an application is deployed when the agents of its clusters say so, and not before.
+// TestDeployed checks that an application is deployed only when the agents of its clusters have
+// reported it.
 func TestDeployed(t *testing.T) {
 	s := newSite(t)
 	s.start()
@@ -68,7 +69,7 @@ func TestDeployed(t *testing.T) {
 		t.Errorf("status %q", got)
 	}
 
-	// What is there is of the revision before, however good that was.
+	// The objects belong to the previous revision, so their health does not count.
 	leave()
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
 	s.says("revision 2 is written for all clusters")
@@ -85,7 +86,7 @@ func TestDeployed(t *testing.T) {
 	}
 }
 
-// TestRemovedClusterAway: a cluster that was removed has nothing to apply, it has to clean up.
+// TestRemovedClusterAway checks that the hub waits for a removed cluster to clean up, not to apply.
 func TestRemovedClusterAway(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c2")
@@ -111,7 +112,8 @@ func TestRemovedClusterAway(t *testing.T) {
 	}
 }
 
-// TestRefusedByCluster: what an agent cannot apply is said in its words, by application and by cluster, until it can.
+// TestRefusedByCluster checks that the error of an agent is shown for the application and the
+// cluster until the agent can apply the work.
 func TestRefusedByCluster(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.start()
@@ -137,7 +139,8 @@ func TestRefusedByCluster(t *testing.T) {
 	}
 }
 
-// TestDependency: a part comes when the one that it depends on is ready on the cluster, unless it asks for less.
+// TestDependency checks that a part is applied when its dependency is ready on the cluster, or
+// earlier with the condition Deployed.
 func TestDependency(t *testing.T) {
 	for _, condition := range []string{"", ", condition: Deployed"} {
 		s := newSite(t, "c1")

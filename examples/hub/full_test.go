@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// TestFullDisk: a hub whose states can no longer be written is not ready.
+// TestFullDisk checks that a hub is not ready while it cannot write its state.
 func TestFullDisk(t *testing.T) {
 	s := newSite(t)
 	s.start()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // it serves before the broker has answered
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // it serves before the broker responds
 		code, text := s.call("GET", "/readyz", "")
 		if code == http.StatusOK {
 			break
@@ -32,7 +32,7 @@ func TestFullDisk(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
 		t.Fatal(err)
 	}
-	// The limit is that of the whole process, and go test has a log of its own to write.
+	// The limit applies to the whole process, and go test also writes a log.
 	const limit = 4 << 20
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: before.Max}); err != nil {
 		t.Fatal(err)

@@ -12,13 +12,13 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// withHook is an application with a ConfigMap and a Job that is a hook.
+// withHook returns an application with a ConfigMap, and a Job as a hook.
 func withHook(hook string) string {
 	return application("shop", "a=1") + "    - hook: " + hook + "\n      template: |\n        {apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: x}}\n"
 }
 
-// job has the agent of a cluster report that the Job runs, or that it ended: Complete or Failed. An agent reports that a Job that has failed
-// progresses, and is degraded.
+// job makes the agent of a cluster report that the Job runs, or that it ended: Complete or Failed.
+// An agent reports a failed Job as progressing and degraded.
 func (s *site) job(cluster, ended string) {
 	s.clusters[cluster].Report(func(object string, m *workv1.ManifestCondition) {
 		if object != "Job x/j" {
@@ -45,7 +45,7 @@ func (s *site) job(cluster, ended string) {
 	})
 }
 
-// shows waits until the status of the application has some text.
+// shows waits until the status of the application contains a text.
 func (s *site) shows(want string) {
 	s.t.Helper()
 	s.showsOn("/api/v1/applications/shop/status", want)
@@ -67,7 +67,8 @@ const runs = "batch/Job x/j is not ready yet: the job is not complete"
 
 const fails = "batch/Job x/j: it has failed: the job has failed: BackoffLimitExceeded: Job has reached the specified backoff limit"
 
-// TestHook: while a hook runs its application says what it waits for, and it fails with the hook.
+// TestHook checks that an application reports the running hook that it waits for, and that it fails
+// with the hook.
 func TestHook(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.job("c1", "")
@@ -91,7 +92,8 @@ func TestHook(t *testing.T) {
 	s.becomes("shop", "Deployed 1")
 }
 
-// TestHookOfTheEnd: what holds up the end of an application is said too, also after a restart.
+// TestHookOfTheEnd checks that an application reports the hook that delays its removal, also after
+// a restart.
 func TestHookOfTheEnd(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
@@ -115,7 +117,8 @@ func TestHookOfTheEnd(t *testing.T) {
 	s.gone("shop")
 }
 
-// TestRollbackHeldUp: while a rollback waits for a cluster, another one that still has objects of what is left says so.
+// TestRollbackHeldUp checks the statuses while a rollback waits for a cluster. Another cluster
+// reports that it still has objects of the reverted revision.
 func TestRollbackHeldUp(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c2")

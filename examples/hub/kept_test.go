@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// TestKeptDocumentFails: a document that the hub accepted with a --kubeconfig, and that does not render without, holds up its application and nothing else.
+// TestKeptDocumentFails checks a stored document that does not render without --kubeconfig. It
+// holds up only its own application.
 func TestKeptDocumentFails(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.start()
@@ -23,7 +24,7 @@ func TestKeptDocumentFails(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/other", application("other", "b=1"))
 	s.place("shop, other", "c1")
 	s.stop()
-	// As a hub with a --kubeconfig has it whose Secret was not there yet.
+	// A hub with --kubeconfig stores such a document while the Secret does not exist.
 	reads := strings.Replace(application("shop", "a=1"), "{apiVersion", `{{ fromSecret "a" "b" "c" }}{apiVersion`, 1)
 	document, err := yaml.YAMLToJSON([]byte(reads))
 	if err != nil {

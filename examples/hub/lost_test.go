@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// cleaned waits until the hub has works deleted that it does not know.
+// cleaned waits until the hub deletes unknown works.
 func (s *site) cleaned() {
 	s.t.Helper()
 	for end := time.Now().Add(patience); !cleans("1").MatchString(s.must("GET", "/metrics", "")); time.Sleep(5 * time.Millisecond) {
@@ -23,7 +23,7 @@ func (s *site) cleaned() {
 	}
 }
 
-// deletes checks what was deleted on a cluster.
+// deletes checks the objects that were deleted on a cluster.
 func (s *site) deletes(cluster string, want ...string) {
 	s.t.Helper()
 	var got []string
@@ -37,7 +37,8 @@ func (s *site) deletes(cluster string, want ...string) {
 	}
 }
 
-// TestLostWorks: a hub whose file of works is gone writes them anew, and takes nothing away before they are applied.
+// TestLostWorks checks that a hub that lost its file of works writes them again. It deletes nothing
+// before they are applied.
 func TestLostWorks(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c2")
@@ -74,7 +75,8 @@ func TestLostWorks(t *testing.T) {
 	}
 }
 
-// TestLostState: a hub that has works and does not know what for says so, and lets them be, until documents come back that have them.
+// TestLostState checks that a hub that has works but lost their state reports and keeps them. A new
+// document with their objects adopts them.
 func TestLostState(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
@@ -123,7 +125,7 @@ func TestLostState(t *testing.T) {
 	s.deletes("c1", "ConfigMap x/b")
 }
 
-// TestEmptyFiles: a file that a full disk has cut to nothing is no new one.
+// TestEmptyFiles checks that an empty file is an error: a full disk may have truncated it.
 func TestEmptyFiles(t *testing.T) {
 	for _, name := range []string{"state.db", "works.db"} {
 		s := newSite(t)
@@ -131,7 +133,7 @@ func TestEmptyFiles(t *testing.T) {
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // a hub that takes it runs until then
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the end of a hub that accepts the file
 		err := start(ctx, s.options, s.bus.Transport(), t.Logf)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "empty: it was cut, as by a full disk, or never written; restore it, or remove it") {
@@ -140,7 +142,7 @@ func TestEmptyFiles(t *testing.T) {
 	}
 }
 
-// TestOldWorks: so does one whose file of works is of an earlier day.
+// TestOldWorks checks that a hub with an old file of works writes the missing works again.
 func TestOldWorks(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
@@ -168,7 +170,7 @@ func TestOldWorks(t *testing.T) {
 	}
 	s.objects("c1", `x/a={"v":"2"}`, `x/b={"v":"2"}`)
 	s.stop()
-	s.start() // all is there
+	s.start() // nothing is missing
 	if got := s.status("shop"); got != "Deployed 2" {
 		t.Errorf("status %q", got)
 	}

@@ -41,10 +41,10 @@ type site struct {
 	url      string
 	stop     func()
 	said     *lines
-	lost     bool // states are lost: else every work is of an application
+	lost     bool // the test loses state; otherwise each work must belong to an application
 }
 
-// lines are what the hub says.
+// lines collects the messages of the hub.
 type lines struct {
 	mu    sync.Mutex
 	all   []string
@@ -89,7 +89,7 @@ func newSite(t *testing.T, clusters ...string) *site {
 	return s
 }
 
-// agent runs the agent of a cluster until the end of the test, or until what it returns is called.
+// agent runs the agent of a cluster until stop is called or the test ends.
 func (s *site) agent(name string) (stop func()) {
 	s.t.Helper()
 	cluster := s.clusters[name]
@@ -105,7 +105,7 @@ func (s *site) agent(name string) (stop func()) {
 		func(ctx context.Context) error { return agenttest.Run(ctx, cluster, a.Clientset(), name) })
 }
 
-// background runs functions until stop, or the end of the test.
+// background runs functions until stop is called or the test ends.
 func background(t *testing.T, run ...func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -125,7 +125,7 @@ func background(t *testing.T, run ...func(context.Context) error) (stop func()) 
 	return stop
 }
 
-// start runs the hub; another one after stop goes on with its store.
+// start runs the hub. After stop, it runs another hub with the same store.
 func (s *site) start() {
 	s.t.Helper()
 	s.said = &lines{url: make(chan string, 1)}
@@ -144,7 +144,7 @@ func (s *site) start() {
 	}
 }
 
-// call makes a request, and returns status and body.
+// call sends a request. It returns the status code and the body.
 func (s *site) call(method, path, body string) (int, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
@@ -164,7 +164,7 @@ func (s *site) call(method, path, body string) (int, string) {
 	return answer.StatusCode, string(data)
 }
 
-// must makes a request that succeeds.
+// must sends a request that must succeed.
 func (s *site) must(method, path, body string) string {
 	s.t.Helper()
 	code, text := s.call(method, path, body)
@@ -174,7 +174,8 @@ func (s *site) must(method, path, body string) string {
 	return text
 }
 
-// status waits until an application has settled, and returns its status and revision.
+// status waits until an application has settled. It returns the status, the revision and the
+// reason.
 func (s *site) status(application string) string {
 	s.t.Helper()
 	var out struct{ Status, Revision, Reason string }
@@ -184,7 +185,7 @@ func (s *site) status(application string) string {
 	return strings.TrimSpace(out.Status + " " + out.Revision + " " + out.Reason)
 }
 
-// objects waits until a cluster has some objects: "web={...}" and so on.
+// objects waits until a cluster has exactly the objects of want: "web={...}" and so on.
 func (s *site) objects(cluster string, want ...string) {
 	s.t.Helper()
 	slices.Sort(want)
@@ -202,7 +203,7 @@ func (s *site) objects(cluster string, want ...string) {
 	s.t.Fatalf("%s (-want +got):\n%s", cluster, cmp.Diff(want, got))
 }
 
-// write writes a file of the folder that documents come from.
+// write writes a file to the folder of documents.
 func (s *site) write(name, content string) {
 	s.t.Helper()
 	file := filepath.Join(s.options.Dir, name)
@@ -214,7 +215,7 @@ func (s *site) write(name, content string) {
 	}
 }
 
-// TestSamples runs what is in the samples.
+// TestSamples checks that the hub deploys the samples.
 func TestSamples(t *testing.T) {
 	s := newSite(t, "cluster1", "cluster2")
 	s.options.Dir = "samples"

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// startRefuses starts the hub, which ends with an error that has some texts.
+// startRefuses starts the hub, which must end with an error that contains the texts.
 func (s *site) startRefuses(texts ...string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second) // a hub that starts runs until then
+	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second) // the end of a hub that does start
 	defer cancel()
 	err := start(ctx, s.options, s.bus.Transport(), (&lines{url: make(chan string, 1)}).say)
 	for _, text := range texts {
@@ -24,7 +24,8 @@ func (s *site) startRefuses(texts ...string) {
 	}
 }
 
-// TestForgottenDir: a hub that is started without its folder takes nothing away, unless it is meant and said.
+// TestForgottenDir checks that a hub does not start without its folder if that would delete works,
+// unless --leave-dir is set.
 func TestForgottenDir(t *testing.T) {
 	s := newSite(t, "c1")
 	dir := t.TempDir()
@@ -41,7 +42,7 @@ func TestForgottenDir(t *testing.T) {
 	s.startRefuses("other on c1, shop on c1", "until now documents came from a folder", "--dir again", "--leave-dir")
 	s.objects("c1", want...)
 
-	// Back again, as if nothing had been.
+	// With the folder the hub continues as before.
 	s.options.Dir = dir
 	s.start()
 	if got := s.status("shop"); got != "Deployed 1" {
@@ -58,7 +59,7 @@ func TestForgottenDir(t *testing.T) {
 	s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))
 	s.stop()
 	s.options.LeaveDir = false
-	s.start() // which need not be said twice
+	s.start() // --leave-dir is needed only once
 	s.says("until they have documents and are placed: other, shop")
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
 	s.place("shop", "c1")
@@ -80,7 +81,8 @@ func TestForgottenDir(t *testing.T) {
 	}
 }
 
-// TestNewDir: so does a hub of the API that is started with a folder that does not have all.
+// TestNewDir checks that a hub with documents of the API does not start with a folder if that would
+// delete works.
 func TestNewDir(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.start()
@@ -102,10 +104,10 @@ func TestNewDir(t *testing.T) {
 	}
 	s.status("other")
 	s.stop()
-	s.write("all.yaml", documents+placement("p", "shop", all)) // which is another change, of the same folder
+	s.write("all.yaml", documents+placement("p", "shop", all)) // a change of the same folder is allowed
 	s.start()
 	s.objects("c1", `x/a={"v":"1"}`)
 	s.stop()
 	s.options.Dir = ""
-	s.startRefuses("shop on c1, c2") // the documents of the API do not come back
+	s.startRefuses("shop on c1, c2") // the documents of the API are not restored
 }

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// place makes clusters, with agents that run, and a placement of applications that are there on all of them.
+// place creates clusters and a placement of applications on all clusters. It waits until the
+// applications have settled. The agents must run.
 func (s *site) place(applications string, clusters ...string) {
 	s.t.Helper()
 	for _, name := range clusters {
@@ -24,7 +25,7 @@ func (s *site) place(applications string, clusters ...string) {
 	}
 }
 
-// refused makes a request that is answered with 422 and a text.
+// refused sends a request that must be answered with 422 and a text.
 func (s *site) refused(method, path, text string) {
 	s.t.Helper()
 	if code, body := s.call(method, path, ""); code != http.StatusUnprocessableEntity || !strings.Contains(body, text) {
@@ -32,7 +33,8 @@ func (s *site) refused(method, path, text string) {
 	}
 }
 
-// TestHoldEnds: another document ends a rollback for good, also where the one comes back that was rolled back.
+// TestHoldEnds checks that another document ends a rollback permanently, also if the document that
+// was rolled back is put again later.
 func TestHoldEnds(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.start()
@@ -44,7 +46,7 @@ func TestHoldEnds(t *testing.T) {
 	if got := s.status("shop"); !strings.HasPrefix(got, "Rolled back") {
 		t.Errorf("status %q", got)
 	}
-	s.must("PUT", "/api/v1/clusters/c2", cluster("c2", "")) // what is not of the document leaves the hold
+	s.must("PUT", "/api/v1/clusters/c2", cluster("c2", "")) // other documents do not end the rollback
 	s.must("DELETE", "/api/v1/clusters/c2", "")
 	if code, _ := s.call("PUT", "/api/v1/applications/shop", strings.Replace(application("shop", "a=3"), "{apiVersion", "{{ if }}{apiVersion", 1)); code != http.StatusUnprocessableEntity {
 		t.Errorf("%d", code)
@@ -63,7 +65,8 @@ func TestHoldEnds(t *testing.T) {
 	s.objects("c1", `x/a={"v":"2"}`)
 }
 
-// TestRollbackOfMoved: an object that went to another application comes back neither by a rollback nor by the end of one.
+// TestRollbackOfMoved checks that an object that moved to another application is not restored by a
+// rollback or by its end.
 func TestRollbackOfMoved(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
@@ -80,7 +83,7 @@ func TestRollbackOfMoved(t *testing.T) {
 	}
 	s.objects("c1", `x/w={"v":"1"}`, `x/x={"v":"2"}`, `x/z={"v":"1"}`)
 
-	// b is rolled back to the time before it had x, and a takes it.
+	// b is rolled back to the revision without x, and x is added to a.
 	s.must("POST", "/api/v1/applications/b/rollback", "")
 	s.status("b")
 	s.must("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3"))
@@ -95,7 +98,8 @@ func TestRollbackOfMoved(t *testing.T) {
 	}
 }
 
-// TestRollbackOfWaiting: what is taken back is the newest document, also where it waits for what is under way.
+// TestRollbackOfWaiting checks that a rollback reverts the newest document, also if the document
+// still waits for an update in progress.
 func TestRollbackOfWaiting(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c2")
@@ -103,7 +107,7 @@ func TestRollbackOfWaiting(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1", "b=1"))
 	s.place("shop", "c1", "c2")
 	leave()
-	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2")) // b goes, which c2 does not confirm
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2")) // b is deleted, but c2 does not confirm it
 	s.says("is updated to")
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=3"))
 	before := s.must("GET", "/api/v1/applications/shop/status", "")
@@ -121,7 +125,8 @@ func TestRollbackOfWaiting(t *testing.T) {
 	s.objects("c2", `x/a={"v":"2"}`)
 }
 
-// TestRollbackOfPlacements: what differs by clusters only is nothing to go back to, and who asks for it is told so.
+// TestRollbackOfPlacements checks that a rollback skips revisions that differ only in their
+// clusters, and that the response reports it.
 func TestRollbackOfPlacements(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.start()
@@ -150,7 +155,7 @@ func TestRollbackOfPlacements(t *testing.T) {
 	s.objects("c2", `x/a={"v":"1"}`)
 }
 
-// TestRevisionOfCluster: a cluster has no revision that its agent has never applied.
+// TestRevisionOfCluster checks that a cluster has no revision if its agent has never applied one.
 func TestRevisionOfCluster(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c3")
@@ -161,7 +166,7 @@ func TestRevisionOfCluster(t *testing.T) {
 	s.must("PUT", "/api/v1/clusters/c2", cluster("c2", "")) // it has no agent
 	s.objects("c1", `x/a={"v":"1"}`, `x/b={"v":"1"}`)
 	s.says("revision 2 is written")
-	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2")) // b goes, which c2 and c3 do not confirm
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2")) // b is deleted, but c2 and c3 do not confirm it
 	s.says("is updated to 3")
 	text := s.must("GET", "/api/v1/applications/shop/status", "")
 	if !strings.Contains(text, `{"name":"c2","health":`) || !strings.Contains(text, `{"name":"c3","revision":"2","health":`) {
@@ -169,12 +174,12 @@ func TestRevisionOfCluster(t *testing.T) {
 	}
 }
 
-// revisionIn returns the number of the revision in an answer to a rollback.
+// revisionIn returns the number of the revision in a response to a rollback.
 func revisionIn(answer string) string {
 	return strings.Trim(answer, "{\"revison:} \n")
 }
 
-// TestLostStore: a hub that knows nothing takes nothing away.
+// TestLostStore checks that a hub that lost its store deletes nothing.
 func TestLostStore(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
@@ -193,7 +198,7 @@ func TestLostStore(t *testing.T) {
 	if calls := s.clusters["c1"].Calls(); slices.ContainsFunc(calls, func(call string) bool { return strings.HasPrefix(call, "delete") }) {
 		t.Error(calls)
 	}
-	for range 2 { // also its next lives do not know what else there was
+	for range 2 { // the next processes do not have the lost state either
 		s.stop()
 		s.start()
 		s.says("works on clusters that it does not know stay, since its store may have been lost")
@@ -213,12 +218,13 @@ func TestLostStore(t *testing.T) {
 	}
 }
 
-// cleans finds the metric that says whether works are deleted that the hub does not know.
+// cleans matches the metric that reports whether the hub deletes unknown works.
 func cleans(value string) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^spokewire_\w*inventory_complete(\{[^}]*\})? ` + value + "$")
 }
 
-// TestEmptyFolder: a folder that has lost its documents, such as a volume that is not mounted, takes nothing away.
+// TestEmptyFolder checks that a folder without documents, for example a volume that is not mounted,
+// deletes nothing.
 func TestEmptyFolder(t *testing.T) {
 	s := newSite(t, "c1")
 	s.options.Dir = t.TempDir()

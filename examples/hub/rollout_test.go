@@ -9,17 +9,18 @@ import (
 	"testing"
 )
 
-// canary is a rollout to c1, and after an approval to the others.
+// canary is a rollout to c1 first, and to the other clusters after an approval.
 const canary = "groups: [{name: canary, clusters: {names: [c1]}, approveAfter: true}]"
 
-// rolled is an application with a rollout.
+// rolled returns an application with a rollout.
 func rolled(rollout string, content ...string) string {
 	return application("shop", content...) + "  rollout: {" + rollout + "}\n"
 }
 
 const afterCanary = `{"group": "canary", "gate": "After"}`
 
-// newRollout is a site with an application on three clusters that waits after its first one.
+// newRollout starts a site with an application on three clusters. Its rollout waits after the first
+// cluster.
 func newRollout(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t, "c1", "c2", "c3")
@@ -36,7 +37,7 @@ func (s *site) waitsAfterCanary() {
 	s.shows(`"waiting":"the rollout waits for an approval after group \"canary\""`)
 }
 
-// versions checks what c1, c2 and c3 have.
+// versions checks the values on c1, c2 and c3.
 func (s *site) versions(want ...string) {
 	s.t.Helper()
 	for i, v := range want {
@@ -44,7 +45,8 @@ func (s *site) versions(want ...string) {
 	}
 }
 
-// TestRollout: groups go one after the other, and an approval lets the next one begin, also after restarts.
+// TestRollout checks that groups roll out one after the other, and that an approval starts the next
+// group, also after restarts.
 func TestRollout(t *testing.T) {
 	s := newRollout(t)
 	s.versions("2", "1", "1")
@@ -73,7 +75,7 @@ func TestRollout(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", path, code, text, want)
 		}
 	}
-	// A rollback has the rollout of the document.
+	// A rollback uses the rollout of the document.
 	s.must("POST", "/api/v1/applications/shop/rollback", "")
 	s.waitsAfterCanary()
 	s.versions("1", "2", "2")
@@ -84,7 +86,8 @@ func TestRollout(t *testing.T) {
 	s.versions("1", "1", "1")
 }
 
-// TestRolloutSuperseded: another document does not wait for the approval of the one before, also after a restart.
+// TestRolloutSuperseded checks that a new document does not wait for the approval of the previous
+// one, also after a restart.
 func TestRolloutSuperseded(t *testing.T) {
 	s := newRollout(t)
 	s.must("PUT", "/api/v1/applications/shop", rolled(canary, "a=3"))
@@ -98,7 +101,8 @@ func TestRolloutSuperseded(t *testing.T) {
 		t.Errorf("status %q", got)
 	}
 	s.versions("4", "4", "4")
-	// Another rollout of the same content begins again, and one that is taken away at a gate goes.
+	// Another rollout of the same content starts again. An application that waits for an approval
+	// can be removed.
 	s.must("PUT", "/api/v1/applications/shop", rolled(canary, "a=5"))
 	s.waitsAfterCanary()
 	const first = "groups: [{name: first, clusters: {names: [c2]}, approveAfter: true}]"
@@ -114,7 +118,8 @@ func TestRolloutSuperseded(t *testing.T) {
 	s.objects("c3")
 }
 
-// TestRolloutAborted: an aborted rollout stays where it is, also after a restart, until it is resumed.
+// TestRolloutAborted checks that an aborted rollout stays stopped until it is resumed, also after a
+// restart.
 func TestRolloutAborted(t *testing.T) {
 	s := newRollout(t)
 	s.must("POST", "/api/v1/applications/shop/abort", "")
@@ -133,7 +138,7 @@ func TestRolloutAborted(t *testing.T) {
 	s.versions("2", "2", "2")
 }
 
-// TestRolloutPaused: a pause holds back the next group.
+// TestRolloutPaused checks that a pause delays the next group.
 func TestRolloutPaused(t *testing.T) {
 	s := newRollout(t)
 	s.must("POST", "/api/v1/applications/shop/pause", "")
@@ -150,8 +155,8 @@ func TestRolloutPaused(t *testing.T) {
 	s.versions("2", "2", "2")
 }
 
-// TestRolloutFails: after more failures than maxFailures the next group does not begin. With
-// rollbackOnFailure the changed clusters go back.
+// TestRolloutFails checks that the next group does not start after more failures than maxFailures.
+// With rollbackOnFailure, the changed clusters are rolled back.
 func TestRolloutFails(t *testing.T) {
 	for name, back := range map[string]bool{"stays": false, "goes back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +190,7 @@ func TestRolloutFails(t *testing.T) {
 	}
 }
 
-// TestRolloutRefused: rejected documents and approvals change nothing.
+// TestRolloutRefused checks that rejected documents and approvals change nothing.
 func TestRolloutRefused(t *testing.T) {
 	s := newRollout(t)
 	before := s.must("GET", "/api/v1/applications/shop", "")

@@ -19,7 +19,7 @@ func cluster(name, labels string) string {
 	return fmt.Sprintf(header+"kind: Cluster\nmetadata: {name: %s, labels: {%s}}\n", name, labels)
 }
 
-// application has one part with some ConfigMaps: "a=1" and so on.
+// application returns an application with one part that has a ConfigMap for each "name=value".
 func application(name string, content ...string) string {
 	out := header + "kind: Application\nmetadata: {name: " + name + "}\nspec:\n  parts:\n  - name: main\n    manifests:\n"
 	for _, c := range content {
@@ -35,7 +35,8 @@ func placement(name, applications, clusters string) string {
 
 const all = "selector: {}"
 
-// TestStory goes through the life of an application by the API, with restarts of the hub between the steps.
+// TestStory checks the life of an application through the API, with restarts of the hub between the
+// steps.
 func TestStory(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	restart := func() {
@@ -62,7 +63,7 @@ func TestStory(t *testing.T) {
 	}
 	s.objects("c1", `x/a={"v":"one"}`, `x/b={"v":"one"}`)
 	restart()
-	// What was rolled back stays so, also on clusters that come.
+	// A rollback stays in effect, also on new clusters.
 	s.must("PUT", "/api/v1/clusters/c2", cluster("c2", "a: b"))
 	s.status("shop")
 	s.objects("c1", `x/a={"v":"one"}`, `x/b={"v":"one"}`)
@@ -91,7 +92,7 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// gone waits until nothing is known of an application.
+// gone waits until the hub no longer has an application.
 func (s *site) gone(application string) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
@@ -105,7 +106,8 @@ func (s *site) gone(application string) {
 	}
 }
 
-// TestFolder: what changes in the folder counts, and what is wrong there changes nothing.
+// TestFolder checks that changes in the folder are applied, and that invalid documents there change
+// nothing.
 func TestFolder(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.options.Dir = t.TempDir()
@@ -134,7 +136,7 @@ func TestFolder(t *testing.T) {
 	s.objects("c1")
 }
 
-// says waits until the hub has said something.
+// says waits until the hub has printed a text.
 func (s *site) says(text string) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); !strings.Contains(s.said.String(), text); time.Sleep(5 * time.Millisecond) {
@@ -144,7 +146,8 @@ func (s *site) says(text string) {
 	}
 }
 
-// TestAway: a cluster that is away does not keep the others from what is newer, and has it when it comes back.
+// TestAway checks that an unreachable cluster does not delay updates of other clusters. It receives
+// the updates when it returns.
 func TestAway(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c2")
@@ -157,7 +160,7 @@ func TestAway(t *testing.T) {
 	s.status("shop")
 	s.objects("c2", `x/a={"v":"1"}`, `x/b={"v":"1"}`)
 	leave()
-	for n := range 5 { // b goes, which c2 does not confirm
+	for n := range 5 { // b is deleted, but c2 does not confirm it
 		s.must("PUT", "/api/v1/applications/shop", application("shop", fmt.Sprintf("a=%d", n+2), fmt.Sprintf("c%d=1", n+2)))
 		s.objects("c1", fmt.Sprintf(`x/a={"v":"%d"}`, n+2), fmt.Sprintf(`x/c%d={"v":"1"}`, n+2))
 	}
@@ -173,7 +176,7 @@ func TestAway(t *testing.T) {
 	s.gone("shop")
 }
 
-// TestForget: an application of a cluster that never comes back can go.
+// TestForget checks that an application can be removed although one of its clusters never returns.
 func TestForget(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c2")
@@ -191,14 +194,15 @@ func TestForget(t *testing.T) {
 	s.must("DELETE", "/api/v1/clusters/c2", "")
 	s.says("is updated to")
 	s.must("POST", "/api/v1/clusters/c2/forget", "")
-	s.must("POST", "/api/v1/clusters/c2/forget", "") // which it is already
+	s.must("POST", "/api/v1/clusters/c2/forget", "") // repeated
 	if got := s.status("shop"); !strings.HasPrefix(got, "Deployed") {
 		t.Errorf("status %q", got)
 	}
 	s.objects("c1", `x/a={"v":"1"}`)
 }
 
-// TestMove: an object cannot go from one application to another at once, which would delete it as it comes, but in two steps.
+// TestMove checks that an object can move between applications only in two steps. A move in one
+// step would delete the object as it is created.
 func TestMove(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
@@ -217,7 +221,7 @@ func TestMove(t *testing.T) {
 	s.status("b")
 	s.objects("c1", `x/x={"v":"2"}`, `x/w={"v":"1"}`, `x/z={"v":"1"}`)
 
-	// While the application that had it waits for its cluster, it has it.
+	// While the previous application waits for its cluster, it still has the object.
 	leave := s.agent("c2")
 	s.must("PUT", "/api/v1/clusters/c2", cluster("c2", ""))
 	s.status("a")
@@ -229,7 +233,7 @@ func TestMove(t *testing.T) {
 		t.Errorf("%d %s", code, text)
 	}
 	s.stop()
-	s.start() // which it knows still
+	s.start() // the state survives the restart
 	if code, text := s.call("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3")); code != http.StatusUnprocessableEntity || !strings.Contains(text, "take it out there first") {
 		t.Errorf("%d %s", code, text)
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestExplainCustomized: kinds that only customizations know, in CEL and in Lua, of a folder and of
-// files.
+// TestExplainCustomized checks kinds that only customizations support: in CEL and in Lua, from a
+// folder and from files.
 func TestExplainCustomized(t *testing.T) {
 	const certificate = `Certificate prod/shop
   replicas      -
@@ -55,8 +55,8 @@ func TestExplainCustomized(t *testing.T) {
 	}
 }
 
-// TestExplainKinds: the kinds of widely used projects need no customization, and the default reads
-// the conditions of others.
+// TestExplainKinds checks that kinds of widely used projects need no customization, and that the
+// default reads the conditions of other kinds.
 func TestExplainKinds(t *testing.T) {
 	const want = `Rollout prod/web
   replicas      2, each cpu=100m (kinds)
@@ -81,7 +81,7 @@ Deployment prod/api
 	}
 }
 
-// TestExplainBadCustomization: an error names the file, and the place in it.
+// TestExplainBadCustomization checks that an error names the file and the position in it.
 func TestExplainBadCustomization(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "c.yaml")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestLists: what kubectl get -o yaml prints is a list of objects.
+// TestLists checks that the objects of a List are explained, as kubectl get -o yaml prints them.
 func TestLists(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "objects.yaml")
 	const content = `# nothing

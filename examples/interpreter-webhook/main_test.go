@@ -46,7 +46,7 @@ ConfigMap prod/settings
 	}
 }
 
-// TestExplainFiles: what can be in a file, and what is said of it.
+// TestExplainFiles checks the output and the error for each content of a file.
 func TestExplainFiles(t *testing.T) {
 	const service = "{apiVersion: v1, kind: Service, metadata: {name: s}}\n"
 	const explained = "Service s\n  replicas      -\n  healthy       true (native)\n  status        {} (native)\n  dependency    -\n"
@@ -102,7 +102,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestHelp shows what there is, wherever it is asked for.
+// TestHelp checks that --help and -h print the usage, also after a command.
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"serve", "--help"}} {
 		var out bytes.Buffer

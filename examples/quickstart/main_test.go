@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
-// output collects what is written and calls a function at the first line with a mark.
+// output collects the written text. It calls a function at the first line with mark.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -44,7 +44,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-// folder writes manifest files, given as names and texts, and returns their folder.
+// folder writes manifest files to a new folder and returns its path. Names and texts alternate.
 func folder(t *testing.T, namesAndTexts ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func folder(t *testing.T, namesAndTexts ...string) string {
 	return dir
 }
 
-// expect requires regular expressions to match, each after the one before.
+// expect checks that the patterns match the text, each after the previous match.
 func expect(t *testing.T, text string, patterns ...string) {
 	t.Helper()
 	rest := text
@@ -182,10 +182,11 @@ func TestBrokerLost(t *testing.T) {
 	expect(t, stderr.text.String(), "^quickstart: broker "+regexp.QuoteMeta(b.URL())+" not reached for 500ms: ")
 }
 
-// TestBrokerLostWhileRemoving: whatever began the removal, the error says which broker is gone, and soon.
+// TestBrokerLostWhileRemoving checks that the error names the lost broker and is reported soon,
+// both after an interrupt and at the end of a run.
 func TestBrokerLostWhileRemoving(t *testing.T) {
 	for _, tt := range []struct {
-		reason, mark string // the broker goes at the first line with the mark
+		reason, mark string // the broker closes at the first line with mark
 		interrupt    bool
 		want         []string
 	}{
@@ -233,7 +234,7 @@ func TestInterruptBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-// TestBrokerHangs: a broker that stays connected and falls silent is reported after the keep-alive's time.
+// TestBrokerHangs checks that a connected but silent broker is reported after the keep-alive time.
 func TestBrokerHangs(t *testing.T) {
 	b, err := broker.Open("")
 	if err != nil {
@@ -254,7 +255,8 @@ func TestBrokerHangs(t *testing.T) {
 	expect(t, stderr.text.String(), `^quickstart: broker mqtt://\S+ not reached for 500ms`)
 }
 
-// proxy passes bytes on to a broker until it hangs; then it still accepts, but is silent.
+// proxy forwards bytes to a broker until it hangs. Then it still accepts connections, but forwards
+// nothing.
 type proxy struct {
 	net.Listener
 	hung atomic.Bool
@@ -287,7 +289,7 @@ func newProxy(t *testing.T, broker string) *proxy {
 
 func (p *proxy) hang() { p.hung.Store(true) }
 
-// pass copies from one side to the other, and closes both when one ends.
+// pass copies from one connection to the other, and closes both when one ends.
 func (p *proxy) pass(from, to net.Conn) {
 	defer func() { _, _ = from.Close(), to.Close() }()
 	buffer := make([]byte, 4096)
@@ -305,7 +307,7 @@ func (p *proxy) pass(from, to net.Conn) {
 	}
 }
 
-// full is a disk without space.
+// full is a writer that returns errFull.
 type full struct{}
 
 var errFull = errors.New("no space left on device")

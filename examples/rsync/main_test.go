@@ -27,7 +27,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// asProgram makes the test's binary the program itself, so that servers and clients are processes of their own.
+// asProgram is the environment variable that makes the test binary run as the program. Servers and
+// clients are then separate processes.
 const asProgram = "RSYNC_EXAMPLE_IS_THE_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -50,7 +51,7 @@ func program(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-// server is a process that serves.
+// server is a server process.
 type server struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -88,7 +89,7 @@ func startServer(t *testing.T, args ...string) *server {
 	return s
 }
 
-// signal ends the server, as an operator or the kernel does.
+// signal sends a signal to the server and waits for its end.
 func (s *server) signal(signal os.Signal) {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(signal); err != nil {
@@ -97,7 +98,7 @@ func (s *server) signal(signal os.Signal) {
 	s.end()
 }
 
-// call runs a client to its end.
+// call runs a client to its end and returns its output.
 func call(t *testing.T, status int, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -155,7 +156,8 @@ func manifests(t *testing.T, value string) string {
 	return dir
 }
 
-// TestPrograms: a context goes through its life by the hands of clients, over two servers that are killed and one that ends.
+// TestPrograms checks the life of a context: clients control it, and servers are killed, restarted
+// and stopped.
 func TestPrograms(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "store")
 	s := startServer(t, "--listen", "127.0.0.1:0", "--store", file, "--fake", "2")
@@ -167,7 +169,7 @@ func TestPrograms(t *testing.T) {
 	contains(t, call(t, 0, at("create", append(on, "two", manifests(t, "2"))...)...), "two: created")
 	contains(t, call(t, 1, at("create", append(on, "two", manifests(t, "2"))...)...), "rsync: app context \"two\" exists")
 
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // it lasts as long as all that follows
+	ctx, cancel := context.WithTimeout(t.Context(), 4*patience) // until the end of the test
 	defer cancel()
 	watch := program(ctx, t, at("status", "--watch", "one")...)
 	watchedFile := filepath.Join(t.TempDir(), "watched")
@@ -189,7 +191,8 @@ func TestPrograms(t *testing.T) {
 	contains(t, call(t, 0, at("instantiate", "one")...), "one: queued as event 1\n", "one: Instantiated\n", "event 1 Instantiate Done", "web on fake+cluster2 Instantiate Done")
 	contains(t, call(t, 0, at("read", "one")...), "event 2", "db on fake+cluster1 Read Done", "ConfigMap db: ready")
 
-	// A kill in the middle of a watch; the store has everything, but the clusters in memory are new.
+	// The server is killed during a watch. The store is complete, but the clusters in memory are
+	// new.
 	s.signal(syscall.SIGKILL)
 	s = startServer(t, "--listen", s.addr, "--store", file, "--fake", "2")
 	contains(t, call(t, 0, at("list")...), "one", "Instantiated", "two", "Created")
@@ -213,7 +216,7 @@ func TestPrograms(t *testing.T) {
 	contains(t, call(t, 1, at("status", "one")...), "rsync: app context \"one\": there is no such app context")
 }
 
-// TestRollout: people start, watch and control a rollout from the command line.
+// TestRollout checks that a user can start, watch and control a rollout from the command line.
 func TestRollout(t *testing.T) {
 	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "3")
 	at := func(command string, args ...string) []string {
@@ -260,7 +263,7 @@ func TestRollout(t *testing.T) {
 	contains(t, call(t, 1, at("abort", "one")...), "event 1 of app context \"one\" is Done")
 	cancel()
 	_ = watch.Wait()
-	// The rollout in progress is controlled, and not the next one.
+	// The commands control the rollout in progress, not the next one.
 	for range 2 {
 		call(t, 0, at("instantiate", "--no-wait", "--rollout", file, "one")...)
 	}
@@ -268,7 +271,8 @@ func TestRollout(t *testing.T) {
 	contains(t, call(t, 0, at("abort", "one")...), "rollout of event 2")
 }
 
-// TestRolloutWatch: rollout --watch ends with the rollout, and its status is that of the event.
+// TestRolloutWatch checks that rollout --watch ends with the rollout, and that its exit status
+// reports the result of the event.
 func TestRolloutWatch(t *testing.T) {
 	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "3")
 	at := func(command string, args ...string) []string {
@@ -320,7 +324,8 @@ func TestRolloutWatch(t *testing.T) {
 	}
 }
 
-// TestDiffAndDetach: people see what an event would change, and go on without a cluster.
+// TestDiffAndDetach checks that a user can preview the changes of an event, and can continue
+// without a cluster.
 func TestDiffAndDetach(t *testing.T) {
 	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "2")
 	at := func(command string, args ...string) []string {
@@ -344,15 +349,15 @@ func TestDiffAndDetach(t *testing.T) {
 	contains(t, call(t, 0, at("detach", "one", "fake+cluster2")...), "one: detached from fake+cluster2")
 	contains(t, call(t, 0, at("status", "one")...), "one: Instantiated\n  fake+cluster2 is detached")
 	contains(t, call(t, 0, at("forget", "fake+cluster2")...), "fake+cluster2: forgotten")
-	call(t, 0, at("detached")...) // the cluster answers, so its objects may be deleted already
+	call(t, 0, at("detached")...) // the cluster responds, so its objects may be deleted already
 	contains(t, call(t, 0, at("attach", "one", "fake+cluster2")...), "one: attached to fake+cluster2")
 	if out := call(t, 0, at("status", "one")...); strings.Contains(out, "detached") {
 		t.Error(out)
 	}
 }
 
-// TestOverride: an override changes an object on its cluster, and a context with a wrong override
-// is not created.
+// TestOverride checks that an override changes an object on its cluster, and that a context with an
+// invalid override is not created.
 func TestOverride(t *testing.T) {
 	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "2")
 	at := func(command string, args ...string) []string {
@@ -383,7 +388,7 @@ func TestOverride(t *testing.T) {
 		"fake+cluster2\n", "~ ConfigMap web\n", `.data.value: 1 -> "5"`)
 }
 
-// TestObserve: status and its watch show what the engine has observed since the last event.
+// TestObserve checks that status shows the state that the engine has observed since the last event.
 func TestObserve(t *testing.T) {
 	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "store"), "--fake", "1",
 		"--observe", "drift")
@@ -401,7 +406,8 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// TestProgramsOverTLS: with certificates a server is for its own clients alone.
+// TestProgramsOverTLS checks that a server with a client CA accepts only clients with its
+// certificates.
 func TestProgramsOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	ca := certtest.New(t)
@@ -416,7 +422,7 @@ func TestProgramsOverTLS(t *testing.T) {
 	}
 }
 
-// TestFailures: what is wrong is said in a line.
+// TestFailures checks the error message of each failure.
 func TestFailures(t *testing.T) {
 	nobody := closedPort(t)
 	for _, tt := range []struct {

@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 	for _, tt := range []struct {
 		reason  string
 		options mqtt.Options
-		want    []string // parts of the error; none: there is no error
+		want    []string // parts of the error; empty: no error
 	}{
 		{"all is well", mqtt.Options{BrokerURL: url, CAFile: ca, CertFile: cert, KeyFile: key, Username: "u", PasswordFile: password}, nil},
 		{"a scheme that is none", mqtt.Options{BrokerURL: "tcp://b"}, []string{"--broker: ", "tcp"}},

@@ -42,7 +42,7 @@ func check(o options) error {
 	return nil
 }
 
-// full is where nothing can be written to.
+// full is a writer that always returns an error.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space") }
@@ -90,7 +90,7 @@ func TestFlags(t *testing.T) {
 		"--times 0":             "--times must be from 1 to 3, not 0",
 		"--times 4":             "--times must be from 1 to 3, not 4",
 		"--word=":               "--word must not be empty",
-		"--word hush --times 1": "--times is for shouting", // its default too
+		"--word hush --times 1": "--times is for shouting", // also with its default value
 	})
 	if o, err := parse([]string{"--word", "hush"}); o.word != "hush" || err != nil {
 		t.Errorf("%+v, %v", o, err)

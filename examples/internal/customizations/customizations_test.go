@@ -40,7 +40,7 @@ spec:
 `, name, name == "a", name)
 }
 
-// write writes files to a new folder.
+// write writes files to a new folder and returns its path.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -52,8 +52,8 @@ func write(t *testing.T, files map[string]string) string {
 	return folder
 }
 
-// TestSeveralLuaFiles: customizations for one kind in several files are as those of one file. The
-// first by name answers, and the dependencies of all count.
+// TestSeveralLuaFiles checks that customizations for one kind in several files work like those in
+// one file. The first one by name is used, and the dependencies of all are joined.
 func TestSeveralLuaFiles(t *testing.T) {
 	list := "apiVersion: v1\nkind: ResourceInterpreterCustomizationList\nitems:\n- " +
 		strings.ReplaceAll(strings.TrimSpace(inLua("a")), "\n", "\n  ") + "\n"
@@ -84,7 +84,7 @@ func TestSeveralLuaFiles(t *testing.T) {
 	}
 }
 
-// TestErrors: errors name the flag and the path, or the place in the file.
+// TestErrors checks that errors name the flag and the path, or the position in the file.
 func TestErrors(t *testing.T) {
 	folder := write(t, map[string]string{
 		"empty.yaml": "", "comment.yaml": "# nothing\n---\n", "both.yaml": inCEL + "---\n" + inLua("a"),

@@ -35,7 +35,8 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return open(t, filepath.Join(t.TempDir(), "store")) })
 }
 
-// TestReopen: what was written is there again, without what had a lease, and revisions go on.
+// TestReopen checks that a reopened store has all keys except leased ones, and that its revisions
+// continue.
 func TestReopen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "store")
 	s := open(t, file)
@@ -84,7 +85,8 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestDamaged: a file that was cut, or overwritten in part, is an error and not the end of the process.
+// TestDamaged checks that a truncated or partly overwritten file results in an error and not in a
+// panic.
 func TestDamaged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "store")
 	s := open(t, file)

@@ -34,7 +34,7 @@ func TestRoute(t *testing.T) {
 	}
 }
 
-// TestNotices: what an operator must see is there without --verbose too, in a line each, and nothing else is.
+// TestNotices checks that only notices are printed without --verbose, each on one line.
 func TestNotices(t *testing.T) {
 	var out bytes.Buffer
 	ctx, restore := logging.Route(t.Context(), &out, false)
@@ -53,7 +53,8 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestNoticesAreInTheLog: with --verbose they are where all else is, and without Route they go where klog's go.
+// TestNoticesAreInTheLog checks that notices are part of the log with --verbose. Without Route they
+// are logged by klog as usual.
 func TestNoticesAreInTheLog(t *testing.T) {
 	var out bytes.Buffer
 	ctx, restore := logging.Route(t.Context(), &out, true)

@@ -25,7 +25,7 @@ func sleep(d time.Duration) func(context.Context) error {
 	}
 }
 
-// TestTime: an expression has its own limit, and all have one together.
+// TestTime checks the time limits: each expression has a limit, and all expressions share another.
 func TestTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, b := budget.With(t.Context())
@@ -37,7 +37,7 @@ func TestTime(t *testing.T) {
 		if err := budget.Evaluate(ctx, 250*time.Millisecond, sleep(100*time.Millisecond)); err != nil || budget.Exceeded(ctx) {
 			t.Fatal(err, budget.Exceeded(ctx))
 		}
-		for range 2 { // the first begins, with less time than it would have alone
+		for range 2 { // the first one begins with less than its own limit
 			if err := budget.Evaluate(ctx, 250*time.Millisecond, sleep(time.Hour)); !errors.Is(err, budget.ErrExceeded) {
 				t.Error(err)
 			}
@@ -51,7 +51,7 @@ func TestTime(t *testing.T) {
 	})
 }
 
-// TestNumber: so many expressions are evaluated, and no more.
+// TestNumber checks the limit for the number of expressions.
 func TestNumber(t *testing.T) {
 	ctx, _ := budget.With(t.Context())
 	for range budget.Most {
@@ -64,7 +64,8 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// TestErrors: what is wrong with an expression is its own affair, and so is the end of the process.
+// TestErrors checks that the error of an expression is returned, and that neither the error nor a
+// cancellation exceeds the budget.
 func TestErrors(t *testing.T) {
 	wrong := errors.New("wrong")
 	if err := budget.Evaluate(t.Context(), time.Minute, func(context.Context) error { return wrong }); !errors.Is(err, wrong) {

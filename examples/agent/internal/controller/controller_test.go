@@ -32,7 +32,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// cluster does what a test says, and counts.
+// cluster is a fake cluster that a test configures. It counts calls.
 type cluster struct {
 	mu       sync.Mutex
 	applied  map[string]int
@@ -41,7 +41,7 @@ type cluster struct {
 	apply    func(w *workv1.ManifestWork) spoke.Result
 	begin    func(w *workv1.ManifestWork) (time.Duration, int)
 	served   map[string]int
-	left     int           // how many passes the removal of a work takes beyond the first
+	left     int           // additional passes that the removal of a work takes
 	grace    time.Duration // of an eviction
 	evicted  map[string]int
 }
@@ -95,13 +95,13 @@ func (c *cluster) count(of map[string]int, name string) int {
 	return of[name]
 }
 
-// bench is a hub and a controller with a cluster, in a bubble of its own time.
+// bench is a hub and a controller with a cluster, in a synctest bubble.
 type bench struct {
 	*testing.T
 	*cluster
 	works  worktyped.ManifestWorkInterface // of the hub
 	events chan controller.Event
-	forget func() // ends the hub, and begins one that knows nothing
+	forget func() // replaces the hub with an empty one
 }
 
 func run(t *testing.T, change func(*controller.Options, *cluster), test func(b *bench)) {
@@ -166,9 +166,9 @@ func run(t *testing.T, change func(*controller.Options, *cluster), test func(b *
 	})
 }
 
-// settle waits until all is done that needs no more than a moment.
+// settle waits until all immediate work is done.
 func (b *bench) settle() {
-	time.Sleep(time.Second) // in the bubble's time
+	time.Sleep(time.Second) // fake time
 	synctest.Wait()
 }
 
@@ -205,7 +205,8 @@ func (b *bench) says(name, kind string, status metav1.ConditionStatus, text stri
 	}
 }
 
-// TestLife: a work is applied once for each generation, and let go when nothing of it is left.
+// TestLife checks that a work is applied once for each generation, and that its deletion ends when
+// no resources are left.
 func TestLife(t *testing.T) {
 	run(t, func(_ *controller.Options, c *cluster) { c.left = 2 }, func(b *bench) {
 		b.create("w", nil)
@@ -243,22 +244,24 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestCountedAnew: another spec is applied also where a hub that has lost what it knew gives it the generation of the one before.
+// TestCountedAnew checks that a new spec is applied although a hub that lost its state gives it the
+// generation of the previous spec.
 func TestCountedAnew(t *testing.T) {
 	run(t, nil, func(b *bench) {
 		b.create("w", nil)
-		b.forget() // nobody waits for it to ask what there is
+		b.forget() // without a wait for its resync
 		b.create("w", func(w *workv1.ManifestWork) {
 			w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
 		})
 		if n := b.count(b.applied, "w"); n != 2 || b.get("w").Generation != 1 {
 			b.Errorf("applied %d times, in generation %d", n, b.get("w").Generation)
 		}
-		b.says("w", workv1.WorkApplied, metav1.ConditionTrue, "") // of the hub's generation
+		b.says("w", workv1.WorkApplied, metav1.ConditionTrue, "") // for the hub's generation
 	})
 }
 
-// TestRetry: what failed is tried again with growing pauses, and at once when the work changes.
+// TestRetry checks that a failed work is retried with growing pauses, and immediately when the work
+// changes.
 func TestRetry(t *testing.T) {
 	failed := func(w *workv1.ManifestWork) spoke.Result {
 		return spoke.Result{Err: fmt.Errorf("no, says the server: %d", w.Generation)}
@@ -288,7 +291,7 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// TestDegraded: time alone makes a status another.
+// TestDegraded checks that a work becomes degraded by time alone.
 func TestDegraded(t *testing.T) {
 	unready := func(*workv1.ManifestWork) spoke.Result {
 		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "d", "namespace": "n"}}}
@@ -306,7 +309,7 @@ func TestDegraded(t *testing.T) {
 	})
 }
 
-// TestPoll: an object that is not watched is looked at from time to time.
+// TestPoll checks that an object without a watch is polled.
 func TestPoll(t *testing.T) {
 	there := func(*workv1.ManifestWork) spoke.Result {
 		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "n"}}}
@@ -322,7 +325,8 @@ func TestPoll(t *testing.T) {
 	})
 }
 
-// TestExpire: over a broker a finished work ends by itself as far as it can, and says so.
+// TestExpire checks that the agent removes the objects of a finished work after its TTL and reports
+// it. Over a broker, the agent cannot delete the work.
 func TestExpire(t *testing.T) {
 	run(t, nil, func(b *bench) {
 		ttl := int64(60)
@@ -366,7 +370,8 @@ func TestExpire(t *testing.T) {
 	})
 }
 
-// TestEvict: what the hub does not have goes after the grace period, where that is wanted.
+// TestEvict checks that works that the hub does not have are evicted after the grace period, if the
+// options enable it.
 func TestEvict(t *testing.T) {
 	for _, evicts := range []bool{true, false} {
 		run(t, func(o *controller.Options, c *cluster) {
@@ -386,7 +391,8 @@ func TestEvict(t *testing.T) {
 	}
 }
 
-// unserved is a hub that does not serve the API of works, as while it starts, to whoever asks for one.
+// unserved is a hub that does not serve the API of works, like an API server that starts. Each get
+// of a work returns a generic 404.
 type unserved struct {
 	workclientset.Interface
 	asked *atomic.Int32
@@ -415,7 +421,7 @@ func (u unservedWorks) Get(_ context.Context, name string, _ metav1.GetOptions) 
 	return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", workv1.Resource("manifestworks"), name, "404 page not found", 0, true)
 }
 
-// TestNotEvicted: a hub that does not serve works does not say that it does not have one.
+// TestNotEvicted checks that a work is not evicted if the hub does not serve the API of works.
 func TestNotEvicted(t *testing.T) {
 	var asked atomic.Int32
 	run(t, func(o *controller.Options, c *cluster) {

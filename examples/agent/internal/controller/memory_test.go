@@ -19,7 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
-// counting is a cluster on which large works take a minute. It counts the memory of the works that are served at a time.
+// counting is a cluster on which large works take a minute. It measures the memory of the works
+// that are served concurrently.
 type counting struct {
 	controller.Cluster
 	mu              sync.Mutex
@@ -42,8 +43,8 @@ func (c *counting) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(
 	return c.Cluster.Apply(ctx, w, keep)
 }
 
-// TestLargeWorksShareMemory: the decoded manifests of all works that are served at a time have one limit. Small works do not wait
-// for it, and a work that grows while it waits does not exceed it.
+// TestLargeWorksShareMemory checks that the decoded manifests of all works in progress share one
+// limit. Small works do not wait for it. A work that grows while it waits does not exceed it.
 func TestLargeWorksShareMemory(t *testing.T) {
 	var c *counting
 	run(t, func(o *controller.Options, _ *cluster) {

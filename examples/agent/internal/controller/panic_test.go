@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// TestPanicDegradesWork: a panic ends neither the agent nor the service of other works.
+// TestPanicDegradesWork checks that a panic ends neither the agent nor the service of other works.
 func TestPanicDegradesWork(t *testing.T) {
 	run(t, func(_ *controller.Options, c *cluster) {
 		c.apply = func(w *workv1.ManifestWork) spoke.Result {
@@ -35,7 +35,8 @@ func TestPanicDegradesWork(t *testing.T) {
 	})
 }
 
-// TestPostponedWorkIsDegraded: a work that ended the agent waits, and the hub learns why.
+// TestPostponedWorkIsDegraded checks that a work that ended the agent is postponed, and that its
+// status reports the reason.
 func TestPostponedWorkIsDegraded(t *testing.T) {
 	run(t, func(_ *controller.Options, c *cluster) {
 		until := time.Now().Add(time.Minute)

@@ -25,10 +25,10 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// narrow is a hub that has no room for what became of the manifests.
+// narrow is a hub that refuses statuses with details of failed manifests.
 type narrow struct {
 	workclientset.Interface
-	*atomic.Int64 // how many statuses it has refused; -1: it has room
+	*atomic.Int64 // number of refused statuses; -1: refuses none
 }
 
 func (n narrow) WorkV1() worktyped.WorkV1Interface {
@@ -57,7 +57,8 @@ func (n narrowWorks) Patch(ctx context.Context, name string, pt types.PatchType,
 	return n.ManifestWorkInterface.Patch(ctx, name, pt, data, o, subresources...)
 }
 
-// TestRefusedStatus: of a work whose status is refused the hub hears what it has room for, and the operator that it was refused.
+// TestRefusedStatus checks that the hub receives a shorter status if it refuses the full one, and
+// that the operator sees the refusal.
 func TestRefusedStatus(t *testing.T) {
 	var refused atomic.Int64
 	registry := prometheus.NewRegistry()
@@ -98,7 +99,7 @@ func TestRefusedStatus(t *testing.T) {
 	})
 }
 
-// counts requires one work to have a condition in the metrics.
+// counts requires that the metrics count one work with a condition.
 func (b *bench) counts(registry *prometheus.Registry, kind, is string) {
 	b.Helper()
 	families, err := registry.Gather()

@@ -29,7 +29,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// slow is a cluster on which the rules of some works take all the time that they may.
+// slow is a cluster on which the rules of some works take all the time that they are allowed.
 type slow struct {
 	controller.Cluster
 	is func(name string) bool
@@ -45,7 +45,8 @@ func (s slow) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*mani
 	return s.Cluster.Apply(ctx, w, keep)
 }
 
-// TestRests: works whose rules take long leave time for others, whatever happens, and say so. Their end does not wait.
+// TestRests checks that works with slow rules leave time for other works, also while they change
+// often, and that they report it. Their deletion does not wait.
 func TestRests(t *testing.T) {
 	const many = 30
 	run(t, func(o *controller.Options, _ *cluster) {
@@ -81,7 +82,7 @@ func TestRests(t *testing.T) {
 		if err := b.works.Delete(b.Context(), "slow0", metav1.DeleteOptions{}); err != nil {
 			b.Fatal(err)
 		}
-		time.Sleep(8 * time.Second) // for a worker, and not for as long as it would rest
+		time.Sleep(8 * time.Second) // long enough for a free worker, but shorter than the rest
 		if _, err := b.works.Get(b.Context(), "slow0", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			b.Errorf("it is there: %v", err)
 		}
@@ -91,8 +92,8 @@ func TestRests(t *testing.T) {
 	})
 }
 
-// TestContest: what others change as often as it is applied is applied less and less often, and said, until it stays or the work
-// wants it otherwise.
+// TestContest checks that a resource is applied less and less often if others change it after each
+// apply. The work reports the contest until the changes end or its spec changes.
 func TestContest(t *testing.T) {
 	var theirs atomic.Bool
 	theirs.Store(true)
@@ -129,7 +130,7 @@ func TestContest(t *testing.T) {
 	})
 }
 
-// TestMetrics: what an operator wants to know of works.
+// TestMetrics checks the metrics of works.
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	run(t, func(o *controller.Options, c *cluster) {

@@ -33,7 +33,8 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return obj
 }
 
-// TestWellKnown: the fields of each kind that the native interpreter has a status of.
+// TestWellKnown checks the well-known fields of each kind that the native interpreter returns a
+// status for.
 func TestWellKnown(t *testing.T) {
 	for kind, tt := range map[string]struct{ status, want string }{
 		"apps/v1 Deployment":                     {"{readyReplicas: 1, replicas: 2, availableReplicas: 3}", "ReadyReplicas=1 Replicas=2 AvailableReplicas=3"},
@@ -129,7 +130,8 @@ func TestJSONPaths(t *testing.T) {
 	}
 }
 
-// TestBounds: a value of JSON may have 1,024 characters, not bytes; the first of two with a name counts.
+// TestBounds checks that a JSON value may have 1,024 characters, not bytes, and that the first of
+// two values with one name is used.
 func TestBounds(t *testing.T) {
 	for n, fits := range map[int]bool{1024 - 10: true, 1024 - 9: false} {
 		raw, _ := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "X", "metadata": map[string]any{"name": "x"}, "status": map[string]any{"o": map[string]any{"text": strings.Repeat("é", n-1)}}})
@@ -146,7 +148,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestCostlyPaths: paths that multiply what they find end early, and the others are followed all the same.
+// TestCostlyPaths checks that a path with too many results ends early, and that the other paths are
+// still evaluated.
 func TestCostlyPaths(t *testing.T) {
 	items := strings.TrimSuffix(strings.Repeat("{a: [1, 2, 3, 4, 5, 6, 7, 8, 9]}, ", 300), ", ")
 	obj := object(t, "{apiVersion: v1, kind: X, metadata: {name: x}, spec: {items: ["+items+"]}}")
@@ -173,7 +176,8 @@ func TestCostlyPaths(t *testing.T) {
 	}
 }
 
-// TestLongText: a text that is too long for a status is said to be, and is not in it.
+// TestLongText checks that a text that is too long for a status is reported as an error and left
+// out.
 func TestLongText(t *testing.T) {
 	rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "v", Path: ".data.text"}}}}
 	for n, fits := range map[int]bool{16 << 10: true, 16<<10 + 1: false} {

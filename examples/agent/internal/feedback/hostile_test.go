@@ -40,7 +40,8 @@ func read(t *testing.T, paths ...string) error {
 	return err
 }
 
-// TestHostilePaths: no path takes long or allocates much, nor do many together.
+// TestHostilePaths checks that no path takes long or allocates much memory, and that the same is
+// true for many paths together.
 func TestHostilePaths(t *testing.T) {
 	many := func(path string, n int) []string { return strings.Split(strings.Repeat(path+"\n", n), "\n")[:n] }
 	for name, paths := range map[string][]string{

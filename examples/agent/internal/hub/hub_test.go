@@ -32,7 +32,7 @@ func TestOverBroker(t *testing.T) {
 	if err := h.Close(); err != nil {
 		t.Error(err)
 	}
-	again, err := hub.OverBroker(b, nil) // the store is free
+	again, err := hub.OverBroker(b, nil) // the store is not in use any more
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,13 +67,13 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestAddress: two ways to write the same are the same, and no password is told.
+// TestAddress checks that equivalent addresses result in the same text, without the password.
 func TestAddress(t *testing.T) {
 	for raw, want := range map[string]string{
 		"https://Hub.example:6443/":        "https://hub.example:6443",
 		"https://hub.example/k8s/cluster1": "https://hub.example/k8s/cluster1",
 		"mqtts://user:secret@broker:8884":  "mqtts://broker:8884",
-		"mqtts://broker:8883":              "mqtts://broker", // the port of the scheme
+		"mqtts://broker:8883":              "mqtts://broker", // the default port
 		"mqtt://[::1]:1883":                "mqtt://[::1]",
 		"mqtt://[fd00::1883]":              "mqtt://[fd00::1883]",
 		"https://hub:443":                  "https://hub",

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/hostiletest"
 )
 
-// TestHostileExpressions: no expression panics, runs for long or allocates much.
+// TestHostileExpressions checks that no expression panics, runs for long or allocates much memory.
 func TestHostileExpressions(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
 	for _, tt := range []struct {
@@ -44,7 +44,7 @@ func TestHostileExpressions(t *testing.T) {
 			if tt.object == "{}" {
 				obj = parse(t, manifest)
 			}
-			if tt.want == "" { // whatever it is, in time
+			if tt.want == "" { // any result, within the limits
 				hostiletest.Check(t, func() { _, _ = find(t, obj, obj, tt.field) })
 				return
 			}
@@ -55,7 +55,8 @@ func TestHostileExpressions(t *testing.T) {
 	}
 }
 
-// findInTime checks a find, and repeats it if the limit of time ended it: on a machine under load that comes before the others.
+// findInTime calls find within the limits. It repeats the call if the time limit ended it: on a
+// loaded machine, that limit can be reached before the others.
 func findInTime(t *testing.T, obj *unstructured.Unstructured, field workv1.IgnoreField) (err error) {
 	for range 50 {
 		hostiletest.Check(t, func() { _, err = find(t, obj, obj, field) })
@@ -66,7 +67,8 @@ func findInTime(t *testing.T, obj *unstructured.Unstructured, field workv1.Ignor
 	return err
 }
 
-// TestLongPointers: pointers to many fields below one with a long name would take much memory.
+// TestLongPointers checks the limit for pointers to many fields below a field with a long name,
+// which would take much memory.
 func TestLongPointers(t *testing.T) {
 	obj := parseText(`{apiVersion: v1, kind: X, metadata: {name: x}}`)
 	items := map[string]any{}

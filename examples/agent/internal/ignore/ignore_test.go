@@ -30,7 +30,7 @@ spec:
   template: {spec: {containers: [{name: log, image: "log:1", ports: [{containerPort: 80}]}, {name: web, image: "web:1"}]}}
   args: [x, v, z]
 `
-	// live has more than the manifest.
+	// live has more fields than the manifest.
 	live = `
 apiVersion: apps/v1
 kind: Deployment
@@ -50,7 +50,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return parseText(text)
 }
 
-// parseText panics when text is no object.
+// parseText parses an object. It panics if the text is not an object.
 func parseText(text string) *unstructured.Unstructured {
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -63,7 +63,7 @@ func parseText(text string) *unstructured.Unstructured {
 	return obj
 }
 
-// find returns the options for a rule.
+// find returns the options that one rule results in.
 func find(t *testing.T, m, live *unstructured.Unstructured, field workv1.IgnoreField) (appliedwork.ObjectOptions, error) {
 	t.Helper()
 	var options appliedwork.ObjectOptions
@@ -71,7 +71,7 @@ func find(t *testing.T, m, live *unstructured.Unstructured, field workv1.IgnoreF
 	return options, err
 }
 
-// TestFind: the pointers to what each kind of rule names.
+// TestFind checks the pointers that each kind of rule results in.
 func TestFind(t *testing.T) {
 	const container = "/spec/template/spec/containers"
 	for _, tt := range []struct {
@@ -109,8 +109,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestGoneFromManifest: expressions find on the cluster what the manifest does not have any more. Items of lists may be at other
-// places there.
+// TestGoneFromManifest checks that expressions find fields of the live object that the manifest no
+// longer has. List items may have other positions there.
 func TestGoneFromManifest(t *testing.T) {
 	m := parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {spec: {containers: [{name: web}]}}}}")
 	rule := workv1.IgnoreField{JSONPaths: []string{".spec.replicas", `.spec.template.spec.containers[?(@.name=="web")].image`, "..time"}, JQPathExpressions: []string{".metadata.labels", ".spec.template"}}
@@ -129,10 +129,11 @@ func TestGoneFromManifest(t *testing.T) {
 	}
 }
 
-// manyTimes multiplies all that is in a manifest with itself.
+// manyTimes is a jq expression with a very large number of intermediate results.
 var manyTimes = "select(any(" + strings.Repeat("..|", 12) + "..; . == \"nothing\"))"
 
-// TestJQ: an expression names fields. What makes values could make one that is too large for the process in one step.
+// TestJQ checks that an expression can only select fields. An operator that makes values could make
+// a value too large for the process in one step.
 func TestJQ(t *testing.T) {
 	m := parse(t, manifest)
 	apply := func(text string) error {
@@ -163,7 +164,8 @@ func TestJQ(t *testing.T) {
 	}
 }
 
-// TestErrors: a path that cannot be used names itself, also for an object that does not exist.
+// TestErrors checks that the error for an unusable path names the path, also for an object that
+// does not exist.
 func TestErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name, path string
@@ -201,8 +203,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestJSONPath: the places that each form of a path leads to are those of the values that package jsonpath finds; here by
-// what is left.
+// TestJSONPath checks that each form of a path leads to the values that package jsonpath finds. It
+// compares the fields that are left without them.
 func TestJSONPath(t *testing.T) {
 	const object = `{apiVersion: v1, kind: X, metadata: {name: x}, l: [{id: a, v: 1}, {id: b, v: 2}, {id: c, v: 3}], m: {a: 1, b: {v: 4}}}`
 	for path, want := range map[string]string{
@@ -249,7 +251,7 @@ func TestJSONPath(t *testing.T) {
 	}
 }
 
-// left returns a value at a place without what pointers lead to.
+// left returns the value at a place without the fields that the pointers lead to.
 func left(value any, at string, pointers []string) any {
 	switch value := value.(type) {
 	case map[string]any:

@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
 
-// read returns the manifests of a work and the bytes that it allocated for them.
+// read returns the manifests of a work and the number of bytes allocated to read them.
 func read(t *testing.T, w *workv1.ManifestWork) ([]manifest.Manifest, uint64) {
 	k := newKinds()
 	var manifests []manifest.Manifest
@@ -27,8 +27,9 @@ func read(t *testing.T, w *workv1.ManifestWork) ([]manifest.Manifest, uint64) {
 	return manifests, bytes
 }
 
-// TestManyRules: rules are not copied for each manifest, and all manifests of a work together have
-// a limited number. The rules that decide whether a work is Complete or Available stay.
+// TestManyRules checks that rules are not copied for each manifest, and that their number is
+// limited for all manifests of a work together. The rules that decide whether a work is Complete or
+// Available stay.
 func TestManyRules(t *testing.T) {
 	for _, tt := range []struct{ manifests, configs, feedback, conditions int }{
 		{1000, 1, 10_000, 0},
@@ -110,8 +111,8 @@ func TestManyRules(t *testing.T) {
 	}
 }
 
-// TestMemory: a manifest that would take many times its text in memory is not decoded, and all
-// manifests of a work have a limit together.
+// TestMemory checks that a manifest is not decoded if it would take many times its size in memory,
+// and that all manifests of a work share a limit.
 func TestMemory(t *testing.T) {
 	object := func(name, element string, size int) string {
 		return fmt.Sprintf(
@@ -162,8 +163,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestManyPatterns: configurations with wildcards are not compared with very many manifests; those
-// without are found at once.
+// TestManyPatterns checks the time to match many configurations. Those with wildcards are not
+// compared with very many manifests. Those without wildcards are looked up directly.
 func TestManyPatterns(t *testing.T) {
 	const many = 7000
 	for _, namespace := range []string{"n", "*"} {

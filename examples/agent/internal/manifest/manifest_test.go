@@ -19,7 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 )
 
-// kinds has ConfigMap and Namespace, and an error for Broken.
+// kinds is a RESTMapper with ConfigMap, Namespace and CustomResourceDefinition. It returns an error
+// for Broken.
 type kinds struct{ mapper *meta.DefaultRESTMapper }
 
 func newKinds() kinds {
@@ -87,7 +88,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestSame: of two manifests of one object the second is refused, whatever version it is of.
+// TestSame checks that the second of two manifests of one object is refused.
 func TestSame(t *testing.T) {
 	const text = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"n"}}`
 	read := manifest.Read(t.Context(), workOf(text, text), newKinds())
@@ -96,7 +97,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestLocate: a kind that has come since is found.
+// TestLocate checks that Locate finds a kind that was added later.
 func TestLocate(t *testing.T) {
 	k := newKinds()
 	m := manifest.Read(t.Context(), workOf(`{"apiVersion":"example.com/v1","kind":"Tenant","metadata":{"name":"t","namespace":"n"}}`), k)[0]

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/hostiletest"
 )
 
-// TestHostileExpressions: no expression runs for long or allocates much.
+// TestHostileExpressions checks that no expression runs for long or allocates much memory.
 func TestHostileExpressions(t *testing.T) {
 	e, err := rules.New()
 	if err != nil {
@@ -98,7 +98,7 @@ func longMap(n int) string {
 	return strings.TrimSuffix(s.String(), ",")
 }
 
-// TestCompiledBytes: compiled expressions stay within a bound, whatever they are.
+// TestCompiledBytes checks that the memory of compiled expressions is bounded.
 func TestCompiledBytes(t *testing.T) {
 	e, err := rules.New()
 	if err != nil {

@@ -92,7 +92,7 @@ func TestEvaluate(t *testing.T) {
 		{"a kind without health", healthy, bare, "Unknown", invalid, "no well-known health"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for range 2 { // the second time, what is compiled is known
+			for range 2 { // the second pass uses the compiled rule
 				c := e.Evaluate(t.Context(), tt.rule, object(t, tt.object))
 				if c.Type != tt.rule.Condition || c.Status != tt.status || c.Reason != tt.reason || !strings.Contains(c.Message, tt.message) {
 					t.Errorf("%+v, want %s, %s, %q", c, tt.status, tt.reason, tt.message)
@@ -102,7 +102,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// TestCost: what works send cannot keep the agent busy.
+// TestCost checks that a costly expression ends early.
 func TestCost(t *testing.T) {
 	e, err := rules.New()
 	if err != nil {
@@ -121,7 +121,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestWork: nor can one call of a function, which nothing interrupts.
+// TestWork checks that one costly function call returns an error within seconds, because a call
+// cannot be interrupted.
 func TestWork(t *testing.T) {
 	e, err := rules.New()
 	if err != nil {
@@ -153,7 +154,7 @@ func TestWork(t *testing.T) {
 	if !strings.Contains(c.Message, "replace would take more than 1,000,000 steps") {
 		t.Errorf("%.200s", c.Message)
 	}
-	// Many small ones are as much together.
+	// Many small calls share the same limit.
 	c = e.Evaluate(t.Context(), cel("lists.range(10000).all(i, '"+strings.Repeat("x", 10000)+"'.replace('y', '') != '')"), object(t, bare))
 	if c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "more than 4,000,000 steps") && !strings.Contains(c.Message, "longer than 250ms") {
 		t.Errorf("%.300v", c)

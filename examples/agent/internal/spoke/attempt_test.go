@@ -22,7 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
-// records is an API server with AppliedWorks and nothing more.
+// records starts an API server that serves only AppliedWorks.
 func records(t *testing.T) *httptest.Server {
 	t.Helper()
 	var mu sync.Mutex
@@ -61,8 +61,8 @@ func records(t *testing.T) *httptest.Server {
 	return server
 }
 
-// TestWorkThatEndsAgentIsPostponed: a work that was being served when the agent ended is served later by the next agent,
-// and later with each end. Other works are not.
+// TestWorkThatEndsAgentIsPostponed checks that the next agent postpones a work that was being
+// served when the agent ended. The delay grows with each end. Other works are not postponed.
 func TestWorkThatEndsAgentIsPostponed(t *testing.T) {
 	server := records(t)
 	start := func() *spoke.Cluster {
@@ -97,7 +97,7 @@ func TestWorkThatEndsAgentIsPostponed(t *testing.T) {
 	c.Served(t.Context(), later)
 	begins(c, later, 0, 0)
 
-	c = start() // the first ended
+	c = start() // after the first end
 	begins(c, bad, 2*time.Second, 1)
 	begins(c, innocent, 2*time.Second, 1)
 	begins(c, later, 0, 0)
@@ -106,7 +106,7 @@ func TestWorkThatEndsAgentIsPostponed(t *testing.T) {
 	begins(c, bad, 0, 0)
 	begins(c, innocent, time.Second, 1) // one at a time
 
-	c = start() // the second ended
+	c = start() // after the second end
 	begins(c, bad, 4*time.Second, 2)
 	begins(c, innocent, 2*time.Second, 1)
 	begins(c, later, 0, 0)
@@ -117,10 +117,10 @@ func TestWorkThatEndsAgentIsPostponed(t *testing.T) {
 	c.Elapse(2 * time.Second)
 	begins(c, bad, 0, 0)
 
-	c = start() // the third ended
+	c = start() // after the third end
 	begins(c, innocent, 0, 0)
 	begins(c, bad, 8*time.Second, 3)
-	begins(c, work("bad", 2), 0, 0) // another generation may be the repair
+	begins(c, work("bad", 2), 0, 0) // a new generation may be the fix
 	c.Served(t.Context(), work("bad", 2))
 
 	c = start()

@@ -14,16 +14,17 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// UserOf is for tests.
+// UserOf exports userOf for tests.
 var UserOf = userOf
 
-// Policies are those of a delete option, with objects that are only read.
+// Policies returns the policies of a delete option, with read-only objects.
 func Policies(option *workv1.DeleteOption, readOnly ...appliedwork.Key) (appliedwork.Policies, error) {
 	s := settings{DeleteOption: option, readOnly: readOnly}
 	return s.policies()
 }
 
-// ClientsOf returns what makes the requests for an executor: those for objects, and those for inventories.
+// ClientsOf returns the clients of an executor: the client for objects, and the tracker for
+// inventories.
 func (c *Cluster) ClientsOf(executor *workv1.ManifestWorkExecutor) (dynamic.Interface, *appliedwork.Tracker, error) {
 	id, err := c.identity(executor)
 	if err != nil {
@@ -32,25 +33,25 @@ func (c *Cluster) ClientsOf(executor *workv1.ManifestWorkExecutor) (dynamic.Inte
 	return id.client, id.tracker, nil
 }
 
-// IdentityOf returns who makes the requests for an executor.
+// IdentityOf returns the identity that makes the requests for an executor.
 func (c *Cluster) IdentityOf(executor *workv1.ManifestWorkExecutor) (any, error) {
 	return c.identity(executor)
 }
 
-// Explain is for tests.
+// Explain exports explain for tests.
 func Explain(err error) error { return (&identity{}).explain(err) }
 
-// Mine says whose an AppliedWork is.
+// Mine returns an error if an AppliedWork belongs to another hub.
 func (c *Cluster) Mine(record *v1alpha1.AppliedWork) error { return c.mine(record) }
 
-// RecordAttempt does of Apply what records the attempt.
+// RecordAttempt records an attempt as Apply does.
 func (c *Cluster) RecordAttempt(ctx context.Context, w *workv1.ManifestWork) error {
 	c.surveyed = true
 	_, err := c.record(ctx, w, settings{Work: w.UID, Attempt: c.attemptOf(w)})
 	return err
 }
 
-// Elapse has time pass for postponed works.
+// Elapse simulates that time has passed for postponed works.
 func (c *Cluster) Elapse(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

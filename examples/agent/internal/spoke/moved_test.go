@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
-// TestRemoveOfAnotherHub: a work that ends is not said to be gone while there may be something of it, recorded under the address
-// that its hub had before.
+// TestRemoveOfAnotherHub checks that a deleted work is not reported as removed while a record may
+// have its objects. The record has the former address of the hub.
 func TestRemoveOfAnotherHub(t *testing.T) {
 	for _, tt := range []struct {
 		name, recorded string

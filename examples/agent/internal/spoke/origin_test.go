@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
-// TestMine: an AppliedWork is that of the hub that has recorded it, or of nobody yet.
+// TestMine checks that an AppliedWork belongs to the hub in its record. A record without a hub can
+// be claimed.
 func TestMine(t *testing.T) {
 	for _, tt := range []struct {
 		name, recorded string

@@ -52,7 +52,7 @@ func TestUserOf(t *testing.T) {
 	}
 }
 
-// TestConflict: a conflict says what can be done in a work.
+// TestConflict checks that the error of a conflict names the possible changes to the work.
 func TestConflict(t *testing.T) {
 	err := spoke.Explain(fmt.Errorf("apply: %w", &appliedwork.OwnershipConflictError{
 		Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}, Fields: []string{`conflict with "kubectl": .data.a`},
@@ -63,7 +63,8 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// TestIdentities: one service account has one set of clients, as long as not too many others come.
+// TestIdentities checks that each service account has one set of clients, which is dropped when
+// many other accounts are used.
 func TestIdentities(t *testing.T) {
 	c, err := spoke.New(spoke.Options{Config: &rest.Config{Host: "https://127.0.0.1:1"}, Hub: "hub"})
 	if err != nil {
@@ -89,7 +90,8 @@ func TestIdentities(t *testing.T) {
 	}
 }
 
-// TestExecutors: a work is served for the executors of the options only, and without one if there are none.
+// TestExecutors checks that a work is served only for an executor that the options allow. Without a
+// list in the options, every executor is allowed, and a work needs none.
 func TestExecutors(t *testing.T) {
 	for _, tt := range []struct {
 		allowed  []string
@@ -127,7 +129,7 @@ func TestExecutors(t *testing.T) {
 	}
 }
 
-// TestAdoptionRefused: the message names the flag of the agent that would adopt the object.
+// TestAdoptionRefused checks that the error names the agent flag that would adopt the object.
 func TestAdoptionRefused(t *testing.T) {
 	refused := &appliedwork.AdoptionError{Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}}
 	const want = "ConfigMap n/c exists and is not owned by this work: delete it, or start the agent with --adopt unowned"
@@ -141,7 +143,8 @@ func TestAdoptionRefused(t *testing.T) {
 	}
 }
 
-// TestImpersonated: what an executor asks for it asks for as itself, AppliedWorks too, and only what is recorded is the agent's.
+// TestImpersonated checks that requests for an executor impersonate it, also for AppliedWorks. Only
+// the requests for inventories are made as the agent.
 func TestImpersonated(t *testing.T) {
 	users := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -188,7 +191,7 @@ func TestPolicies(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		option *workv1.DeleteOption
-		want   string // of a, b, and one that is only read
+		want   string // of a, b and a read-only object
 	}{
 		{"none", nil, "Delete Delete Orphan"},
 		{"foreground", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground}, "Delete Delete Orphan"},
@@ -204,13 +207,13 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
-	// What it says is not known: it may be Orphan.
+	// An unknown policy is an error: Orphan may be meant.
 	if _, err := spoke.Policies(&workv1.DeleteOption{PropagationPolicy: "orphan"}); err == nil || !strings.Contains(err.Error(), `propagationPolicy "orphan" is unknown`) {
 		t.Error(err)
 	}
 }
 
-// TestAway: an agent waits for what may pass by itself, and for nothing else.
+// TestAway checks that Away is true only for errors that may be temporary.
 func TestAway(t *testing.T) {
 	fails := func(server *httptest.Server, config *rest.Config) error {
 		defer server.Close()

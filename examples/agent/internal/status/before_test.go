@@ -13,9 +13,9 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
-// TestManyManifests: the time for a status grows with the number of manifests, and not with its
-// square. The manifests are told apart in a status of any order, also where their namespaces are
-// the only difference, or nothing is.
+// TestManyManifests checks that the time for a status grows linearly with the number of manifests.
+// Manifests are matched with a status in any order, also if only their namespaces differ or if they
+// are identical.
 func TestManyManifests(t *testing.T) {
 	for name, change := range map[string]func(*spoke.Outcome, int){
 		"names":      func(o *spoke.Outcome, i int) { o.Object.SetName(fmt.Sprint("d", i)) },
@@ -27,7 +27,7 @@ func TestManyManifests(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// next makes the second status of n manifests.
+			// next measures the time for the second status of n manifests.
 			next := func(n int) time.Duration {
 				outcomes := make([]spoke.Outcome, n)
 				for i := range outcomes {

@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// TestPanicDegradesManifest: a panic over the rules or the manifest of one object leaves the status of the others.
+// TestPanicDegradesManifest checks that a panic in the rules or the manifest of one object does not
+// affect the status of other objects.
 func TestPanicDegradesManifest(t *testing.T) {
 	b := builder(t)
 	for name, change := range map[string]func(*spoke.Outcome){

@@ -23,7 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// ruled has rules that are true for the conditions.
+// ruled adds a rule for each condition. All rules are true.
 func ruled(conditions ...string) func(*spoke.Outcome) {
 	return func(o *spoke.Outcome) {
 		for _, c := range conditions {
@@ -32,7 +32,8 @@ func ruled(conditions ...string) func(*spoke.Outcome) {
 	}
 }
 
-// TestRulesWithoutObject: a rule says nothing of an object that is gone, cannot be read, or is not what the work wants.
+// TestRulesWithoutObject checks the conditions of rules while the object is gone, cannot be read,
+// or could not be applied.
 func TestRulesWithoutObject(t *testing.T) {
 	b := builder(t)
 	all := ruled("Ready", workv1.ManifestApplied, workv1.ManifestAvailable, workv1.ManifestProgressing, workv1.ManifestDegraded)
@@ -71,7 +72,8 @@ func TestRulesWithoutObject(t *testing.T) {
 	}
 }
 
-// TestUnusableRule: what cannot be the type of a condition is said, and is in no status, which would be refused as a whole.
+// TestUnusableRule checks that an invalid condition type is reported and left out of the status.
+// The API server would refuse the whole status otherwise.
 func TestUnusableRule(t *testing.T) {
 	b, w := builder(t), &workv1.ManifestWork{}
 	serve := func(change func(*spoke.Outcome)) []metav1.Condition {
@@ -93,7 +95,8 @@ func TestUnusableRule(t *testing.T) {
 	}
 }
 
-// TestSameTwice: of two manifests of one object each has its own status, which is the same as long as nothing changes.
+// TestSameTwice checks that two manifests of one object have separate statuses, which do not change
+// while the result does not.
 func TestSameTwice(t *testing.T) {
 	b, w := builder(t), &workv1.ManifestWork{}
 	r := result(outcome("a", nil), outcome("a", func(o *spoke.Outcome) { o.Err = errors.New("it is the same object as manifest 0") }))
@@ -103,7 +106,7 @@ func TestSameTwice(t *testing.T) {
 	}
 }
 
-// TestLongMessage: what is wrong with many paths does not make a status that is refused.
+// TestLongMessage checks that the message for many invalid paths is short enough for a status.
 func TestLongMessage(t *testing.T) {
 	r := result(outcome("a", func(o *spoke.Outcome) {
 		rule := workv1.FeedbackRule{Type: workv1.JSONPathsType}
@@ -119,7 +122,8 @@ func TestLongMessage(t *testing.T) {
 	}
 }
 
-// TestRulesWithinLimits: the rules of a work that take too long together are said to, each and on the work, until they do not.
+// TestRulesWithinLimits checks that rules that exceed the budget of their work are reported, in
+// each rule and in the work, until they no longer exceed it.
 func TestRulesWithinLimits(t *testing.T) {
 	b, w := builder(t), &workv1.ManifestWork{}
 	serve := func(used int) {
@@ -153,7 +157,8 @@ func TestRulesWithinLimits(t *testing.T) {
 	}
 }
 
-// TestSecretIsNotRead: no rule is evaluated on a guarded Secret, and values of an earlier report are removed.
+// TestSecretIsNotRead checks that no rule is evaluated on a guarded Secret, and that values of an
+// earlier report are removed.
 func TestSecretIsNotRead(t *testing.T) {
 	b := builder(t)
 	secret := func(o *spoke.Outcome) {
@@ -187,8 +192,8 @@ func TestSecretIsNotRead(t *testing.T) {
 	}
 }
 
-// TestManyRules: rules over the limit of a work are reported as such, and a manifest that is
-// Complete stays so.
+// TestManyRules checks that rules over the limit of a work are reported, and that a Complete
+// manifest stays Complete.
 func TestManyRules(t *testing.T) {
 	ctx, _ := budget.With(t.Context())
 	w := &workv1.ManifestWork{}

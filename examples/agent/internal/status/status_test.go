@@ -29,7 +29,8 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const degradedAfter = time.Minute
 
-// outcome is that of a Deployment that is there and healthy, unless change says otherwise.
+// outcome returns the outcome of a Deployment that exists and is healthy, with the changes of
+// change.
 func outcome(name string, change func(*spoke.Outcome)) spoke.Outcome {
 	o := spoke.Outcome{Manifest: manifest.Manifest{
 		Object:     &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name, "namespace": "n"}}},
@@ -62,7 +63,7 @@ func builder(t *testing.T) *status.Builder {
 	return b
 }
 
-// said is what conditions say: type, status and reason.
+// said formats conditions: type, status and reason.
 func said(conditions []metav1.Condition) string {
 	var parts []string
 	for _, c := range conditions {
@@ -124,7 +125,8 @@ func TestConditions(t *testing.T) {
 				t.Errorf("served again after %s", after)
 			}
 
-			// What is the same a little later is the same status; what is not as desired is degraded in the end.
+			// An unchanged result gives the same status. An object that is not as desired becomes
+			// degraded in the end.
 			w.Status = next
 			if again, _ := builder(t).Next(t.Context(), w, r, start.Add(degradedAfter/2)); !cmp.Equal(again, next) {
 				t.Errorf("nothing has changed: %s", cmp.Diff(next, again))
@@ -137,7 +139,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestFailedJob: a Job that has failed is degraded at once. One that failed a pod, and tries another, is not.
+// TestFailedJob checks that a failed Job is degraded immediately. A Job with a failed pod that
+// tries another pod is not degraded.
 func TestFailedJob(t *testing.T) {
 	job := func(conditions ...any) func(*spoke.Outcome) {
 		return func(o *spoke.Outcome) {
@@ -177,7 +180,8 @@ func TestFailedJob(t *testing.T) {
 	}
 }
 
-// TestComplete: what is complete stays so, whatever becomes of the object, until its rule is gone.
+// TestComplete checks that a complete manifest stays complete until its rule is removed, also if
+// its object changes or is deleted.
 func TestComplete(t *testing.T) {
 	b := builder(t)
 	rule := workv1.ConditionRule{Condition: workv1.ManifestComplete, Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"object.status.readyReplicas == 1"}}
@@ -210,7 +214,7 @@ func TestComplete(t *testing.T) {
 	if got := []bool{kept(w, "a", withRule), kept(w, "b", withRule), kept(w, "c", nil)}; !cmp.Equal(got, []bool{true, false, false}) {
 		t.Errorf("kept %v", got)
 	}
-	// The object of a is gone; b completes, and with it the work.
+	// The object of a was deleted. b becomes complete, and so does the work.
 	gone := func(o *spoke.Outcome) { withRule(o); o.Live = nil }
 	later := start.Add(time.Second)
 	serve(later, outcome("a", gone), outcome("b", withRule), outcome("c", nil))
@@ -220,14 +224,14 @@ func TestComplete(t *testing.T) {
 	}
 	serve(later.Add(time.Second), outcome("a", gone), outcome("b", unready), outcome("c", nil))
 	complete("True", later)
-	// A new generation is looked at again, but for what is complete.
+	// A new generation is evaluated again, except for complete manifests.
 	w.Generation = 2
 	if got := []bool{kept(w, "a", withRule), kept(w, "c", nil)}; !cmp.Equal(got, []bool{true, false}) {
 		t.Errorf("kept %v", got)
 	}
 	serve(later.Add(time.Minute), outcome("a", gone), outcome("b", unready), outcome("c", nil))
 	complete("True", later)
-	// Without rules there is no such condition.
+	// Without rules the condition is removed.
 	w.Generation = 3
 	serve(later.Add(time.Minute), outcome("a", nil))
 	complete("", later)
@@ -236,7 +240,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestCompleteInPart: a work that is complete does not hide what could not be applied, nor keep it from being applied.
+// TestCompleteInPart checks that a complete work still reports manifests that could not be applied,
+// and still applies them.
 func TestCompleteInPart(t *testing.T) {
 	b := builder(t)
 	done := func(o *spoke.Outcome) {
@@ -256,7 +261,7 @@ func TestCompleteInPart(t *testing.T) {
 		return meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkApplied)
 	}
 	for range 2 {
-		for range 2 { // the second time the work is complete already
+		for range 2 { // in the second pass the work is already complete
 			if serve(outcome("a", done), outcome("b", refused)) || kept(w, "b", nil) {
 				t.Errorf("generation %d: %s, b is kept: %v", w.Generation, said(w.Status.Conditions), kept(w, "b", nil))
 			}
@@ -273,7 +278,8 @@ func kept(w *workv1.ManifestWork, name string, change func(*spoke.Outcome)) bool
 	return status.Kept(w)(&o.Manifest)
 }
 
-// TestMessages: the work says what is wrong with it as a whole, and what is leaving it.
+// TestMessages checks that the messages of a work report its errors and the resources that are
+// being removed.
 func TestMessages(t *testing.T) {
 	w := &workv1.ManifestWork{}
 	failed := func(o *spoke.Outcome) { o.Err = errors.New(strings.Repeat("no ", 2000)) }
@@ -297,7 +303,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestValues: values of an object that cannot be read now stay, those of one that is gone do not.
+// TestValues checks that the values of an object stay while it cannot be read, and are removed when
+// the object is gone.
 func TestValues(t *testing.T) {
 	rules := func(o *spoke.Outcome) {
 		o.Config.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}

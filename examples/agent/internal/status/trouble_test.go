@@ -18,7 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// TestTrouble: what is wrong with a work is said while it is, with the time at which it began.
+// TestTrouble checks that a problem of a work is reported while it exists, with the time at which
+// it began.
 func TestTrouble(t *testing.T) {
 	b := builder(t)
 	for _, tt := range []struct {
@@ -68,7 +69,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestPorts: an error is the same each time, although its connection is another.
+// TestPorts checks that the message of an error does not change with the local port of its
+// connection.
 func TestPorts(t *testing.T) {
 	b, w := builder(t), &workv1.ManifestWork{}
 	serve := func(text string) workv1.ManifestWorkStatus {
@@ -89,7 +91,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestScrapeType: one that is unknown is said, and the values are read all the same.
+// TestScrapeType checks that an unknown scrape type is reported, and that the values are read
+// anyway.
 func TestScrapeType(t *testing.T) {
 	w := &workv1.ManifestWork{}
 	w.Status, _ = builder(t).Next(t.Context(), w, result(outcome("a", func(o *spoke.Outcome) {

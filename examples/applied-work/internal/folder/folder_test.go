@@ -39,7 +39,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// unreadable is a folder with a file that may not be read.
+// unreadable is a folder with a file that cannot be read.
 type unreadable struct{ fstest.MapFS }
 
 func (u unreadable) Open(name string) (fs.File, error) {
@@ -56,7 +56,8 @@ func (u unreadable) ReadFile(name string) ([]byte, error) {
 	return u.MapFS.ReadFile(name)
 }
 
-// TestReadWhatCannotBeRead: it may be any object's manifest, and nothing must be pruned for it.
+// TestReadWhatCannotBeRead checks that an unreadable file or folder results in a nil object, which
+// prevents pruning. It may have the manifest of any object.
 func TestReadWhatCannotBeRead(t *testing.T) {
 	for reason, files := range map[string]fs.FS{
 		"a file":   unreadable{fstest.MapFS{"b.yaml": {Data: []byte("kind: B")}, "c.yaml": {Data: []byte("kind: C")}}},

@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 )
 
-// defaults is what no arguments mean.
+// defaults returns the options without arguments.
 func defaults() cli.Options {
 	return cli.Options{
 		Agents: 100, Works: 10_000, Size: 1024, UnderWay: 512, Profile: "ManifestWork",

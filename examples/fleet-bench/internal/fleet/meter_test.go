@@ -10,7 +10,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestKinds: events that carry no work are neither spec nor status.
+// TestKinds checks that events without a work are neither spec nor status.
 func TestKinds(t *testing.T) {
 	header := codec.Header{ID: "1", Source: "hub"}
 	heartbeat := header

@@ -56,7 +56,8 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestWire: what one process says to a server is counted once, also after the connection has ended.
+// TestWire checks that the traffic between a process and a server is counted once, also after the
+// connection has ended.
 func TestWire(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells what a socket has moved")
@@ -85,7 +86,7 @@ func TestWire(t *testing.T) {
 		deadline := time.Now().Add(10 * time.Second)
 		for {
 			got, ok := wire.Total()
-			// The system counts the beginning of a connection as a byte.
+			// The system may count the start of a connection as one sent byte.
 			if ok && got.Received == want.Received && got.Sent >= want.Sent && got.Sent <= want.Sent+int64(i) {
 				break
 			}

@@ -49,7 +49,7 @@ memory
 	}
 }
 
-// TestDraw: whatever there is to draw, the drawing is well-formed and every number in it is one.
+// TestDraw checks that the drawing of every report is well-formed XML with valid numbers.
 func TestDraw(t *testing.T) {
 	latency := &report.Latency{P50: 1, P90: 2, P99: 3, P999: 4, Max: 5}
 	many := make([]float64, 10_000)

@@ -12,7 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/cli"
 )
 
-// TestAllowWebhook: each kind of target has its own list, and without the flag no webhook is allowed.
+// TestAllowWebhook checks that each kind of target is added to its own list, and that no webhook is
+// allowed without the flag.
 func TestAllowWebhook(t *testing.T) {
 	type targets struct {
 		Hosts, Services []string

@@ -157,7 +157,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever comes is documents or an Error.
+// FuzzDecode checks that any input results in documents or an Error.
 func FuzzDecode(f *testing.F) {
 	for _, name := range []string{"clusters", "shop", "placements", "webhooks"} {
 		data, err := os.ReadFile("../../samples/" + name + ".yaml")
@@ -179,7 +179,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestDecodeBoundsMemory: a megabyte of small faults takes little more memory than to parse it.
+// TestDecodeBoundsMemory checks that the mistakes of a large document take little more memory than
+// its parsing.
 func TestDecodeBoundsMemory(t *testing.T) {
 	kind := func(kind document.Kind, fields string) string {
 		version := document.APIVersion

@@ -17,7 +17,8 @@ func withRollout(rollout string) string {
 		"spec: {parts: [{name: a, manifests: [{template: x}]}], rollout: {" + rollout + "}}\n"
 }
 
-// TestDecodeRefusesRollouts: a rollout that cannot finish is refused with its field.
+// TestDecodeRefusesRollouts checks that a rollout that cannot finish is refused, and that the error
+// names its field.
 func TestDecodeRefusesRollouts(t *testing.T) {
 	const canary = "groups: [{name: canary, clusters: {names: [c1]}"
 	for _, tt := range []struct{ rollout, field, problem string }{
@@ -57,8 +58,8 @@ func TestDecodeRefusesRollouts(t *testing.T) {
 	}
 }
 
-// TestRolloutOfDocument: groups select among the clusters of the application, and a cluster is in one
-// group at most.
+// TestRolloutOfDocument checks that groups select among the clusters of the application, and that a
+// cluster is in at most one group.
 func TestRolloutOfDocument(t *testing.T) {
 	const north = "clusters: {selector: {matchLabels: {region: north}}}"
 	for rollout, want := range map[string]string{

@@ -81,12 +81,12 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestLargeFile: a file without end is refused before it is read, also by who looks whether it has changed.
+// TestLargeFile checks that a very large file is refused before it is read, also by the watch.
 func TestLargeFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "big.yaml")
 	write(t, file, cluster("a"))
-	if err := os.Truncate(file, 1500<<20); err != nil { // which takes no room
+	if err := os.Truncate(file, 1500<<20); err != nil { // a sparse file
 		t.Fatal(err)
 	}
 	var before, after runtime.MemStats

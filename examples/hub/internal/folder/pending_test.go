@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// TestPending: events wait until it is quiet, but not for ever.
+// TestPending checks that events wait until the folder is quiet, but not forever.
 func TestPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPending()
 		defer p.timer.Stop()
 		for _, tt := range []struct {
 			reason string
-			events int // every 30 ms, of which the first is of a document
+			events int // one every 30 ms; the first is for a document
 			want   time.Duration
 		}{
 			{"one", 1, quiet},

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/folder"
 )
 
-// watched is a folder whose changes are counted.
+// watched is a folder with a channel of its changes.
 type watched struct {
 	t       *testing.T
 	dir     string
@@ -41,7 +41,7 @@ func watch(t *testing.T, dir string, o folder.Options) *watched {
 	return f
 }
 
-// await waits until a change is told after which the folder has the clusters.
+// await waits for a change after which the folder has the clusters.
 func (f *watched) await(want string) {
 	f.t.Helper()
 	for end := time.After(30 * time.Second); ; {
@@ -71,11 +71,11 @@ func rename(t *testing.T, from, to string) {
 	}
 }
 
-// TestWatch: whatever way the content of the folder is replaced is told.
+// TestWatch checks that each way to replace the content of the folder is reported.
 func TestWatch(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "docs")
-	// As kubelets mount a ConfigMap: files are links to a link that is replaced.
+	// Like a ConfigMap volume of a kubelet: the files link to a link that is replaced.
 	write(t, filepath.Join(dir, "..1", "a.yaml"), cluster("one"))
 	write(t, filepath.Join(dir, "..2", "a.yaml"), cluster("two"))
 	link(t, "..1", filepath.Join(dir, "..data"))
@@ -89,21 +89,21 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.await("two")
-	// The folder as a whole.
+	// The whole folder is replaced.
 	write(t, filepath.Join(parent, "other", "a.yaml"), cluster("four"))
 	rename(t, dir, filepath.Join(parent, "old"))
 	rename(t, filepath.Join(parent, "other"), dir)
 	f.await("four")
 	write(t, filepath.Join(dir, "a.yaml"), cluster("five"))
 	f.await("five")
-	// The same again is told too: whoever writes it may want it to be tried again.
+	// A write of the same content is reported too: it may be meant as a retry.
 	write(t, filepath.Join(dir, "a.yaml"), cluster("five"))
 	f.await("five")
 }
 
-// TestUntold: a change without any event is found.
+// TestUntold checks that a change without an event is found.
 func TestUntold(t *testing.T) {
-	// As git-sync has it: a link above the folder leads to another one.
+	// Like git-sync: a link above the folder is replaced.
 	root := t.TempDir()
 	write(t, filepath.Join(root, "1", "apps", "docs", "a.yaml"), cluster("one"))
 	write(t, filepath.Join(root, "2", "apps", "docs", "a.yaml"), cluster("two"))

@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// large returns manifests of 1 MiB in all: a Deployment, and ConfigMaps, with what their agent says of them.
+// large returns a Deployment and ConfigMaps of 1 MiB in total, with the statuses that their agent
+// reports.
 func large(deploymentStatus string) (manifests, statuses []string) {
 	manifests, statuses = []string{deployment}, []string{deploymentStatus}
 	for i := range 64 {
@@ -32,7 +33,7 @@ const (
 	available = `{"replicas":1,"updatedReplicas":1,"availableReplicas":1}`
 )
 
-// BenchmarkWorks is what a look at all works costs, of 1 MiB each.
+// BenchmarkWorks measures Works with works of 1 MiB each.
 func BenchmarkWorks(b *testing.B) {
 	for _, n := range []int{1, 20} {
 		b.Run(fmt.Sprintf("works=%d", n), func(b *testing.B) {
@@ -56,7 +57,8 @@ func BenchmarkWorks(b *testing.B) {
 	}
 }
 
-// BenchmarkStatus is what a status costs of a work of 1 MiB, of which one object of 65 has changed, with the clientset and the informer.
+// BenchmarkStatus measures a status update of a work of 1 MiB, including the clientset and the
+// informer. One of its 65 objects has changed.
 func BenchmarkStatus(b *testing.B) {
 	f := newFixture(b)
 	told := make(chan struct{}, 100)

@@ -45,7 +45,7 @@ type fixture struct {
 	down     atomic.Bool
 	stop     func()
 
-	generation int64 // that the agent reports, unless it is 0
+	generation int64 // reported by the agent; 0: not reported
 }
 
 const (
@@ -122,7 +122,8 @@ func newFixture(t testing.TB) *fixture {
 	return f
 }
 
-// put writes a work on the cluster c1 with manifests, and what its agent reports of them: nothing for "".
+// put writes a work with manifests to the cluster c1, with the statuses that the agent reports. An
+// empty status is not reported.
 func (f *fixture) put(name string, manifests, statuses []string) *workv1.ManifestWork {
 	f.t.Helper()
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "c1", Labels: map[string]string{manifestwork.LabelManager: "hub"}}}
@@ -158,7 +159,7 @@ func (f *fixture) put(name string, manifests, statuses []string) *workv1.Manifes
 	return w
 }
 
-// is waits until the tracker says something of all objects: "web Healthy" and so on.
+// is waits until the tracker reports the verdicts of all objects: "web Healthy" and so on.
 func (f *fixture) is(want string) {
 	f.t.Helper()
 	got := ""
@@ -202,8 +203,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestGeneration: an interpreter can compare the generation that a controller has observed with the
-// object's on its cluster.
+// TestGeneration checks that an interpreter can compare the generation that a controller has
+// observed with the generation of the object on its cluster.
 func TestGeneration(t *testing.T) {
 	f := newFixture(t)
 	f.put("w", []string{pool}, []string{`{"full":true,"observedGeneration":1}`})
@@ -216,8 +217,8 @@ func TestGeneration(t *testing.T) {
 	f.is("p Unhealthy")
 }
 
-// TestLongStatus: an agent cannot report a status with more than 1,024 characters, but the
-// conditions that tell the most.
+// TestLongStatus checks that the most important conditions are enough for a verdict. An agent
+// cannot report a status with more than 1,024 characters.
 func TestLongStatus(t *testing.T) {
 	f := newFixture(t)
 	w := f.put("w", []string{widget}, []string{"applied"})
@@ -235,7 +236,7 @@ func TestLongStatus(t *testing.T) {
 	}
 }
 
-// TestWebhookAway: while a webhook does not answer nothing is known, and then it is.
+// TestWebhookAway checks that the health is known once an unreachable webhook responds again.
 func TestWebhookAway(t *testing.T) {
 	f := newFixture(t)
 	f.down.Store(true)
@@ -249,7 +250,8 @@ func TestWebhookAway(t *testing.T) {
 	f.is("p Healthy")
 }
 
-// TestState: an object that a webhook judges is ready when that finds it healthy, as it is reported now; others are when the connector says so.
+// TestState checks that an object with a webhook is ready when the webhook reports its current
+// status as healthy. The connector decides about other objects.
 func TestState(t *testing.T) {
 	f := newFixture(t)
 	told := make(chan struct{}, 100)
@@ -312,7 +314,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// watched is a connector that tells nothing.
+// watched is a connector that reports no changes.
 type watched struct{ connector.Connector }
 
 func (*watched) WatchStatus(ctx context.Context, _ func()) error {
@@ -320,7 +322,8 @@ func (*watched) WatchStatus(ctx context.Context, _ func()) error {
 	return nil
 }
 
-// TestConfig: objects are asked for their status, and what the connector asks for stays.
+// TestConfig checks that the feedback rules of an object include its status, in addition to the
+// rules of the connector.
 func TestConfig(t *testing.T) {
 	for o, want := range map[appcontext.Object]string{
 		{Kind: "ConfigMap", Name: "a"}:                                    "",

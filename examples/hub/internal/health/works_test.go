@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 )
 
-// TestProgress: what an agent said of an earlier generation does not count.
+// TestProgress checks that conditions of an earlier generation are ignored.
 func TestProgress(t *testing.T) {
 	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
 	condition := func(kind string, status metav1.ConditionStatus, generation int64) metav1.Condition {
@@ -53,7 +53,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestBehind: what was just written is not taken for applied because of what the informer still has.
+// TestBehind checks that a work that was just written does not count as applied while the informer
+// still has the old work.
 func TestBehind(t *testing.T) {
 	f := newFixture(t)
 	applied := []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
@@ -77,7 +78,7 @@ func TestBehind(t *testing.T) {
 			t.Fatal("what the informer has caught up with is never current")
 		}
 	}
-	f.stop() // the informer hears nothing any more
+	f.stop() // the informer receives no more events
 	w.Generation = 2
 	if _, err := works.Update(t.Context(), w, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// TestLeaving finds out whether a work of a cluster is being deleted.
+// TestLeaving checks that Leaving reports whether a work of a cluster is being deleted.
 func TestLeaving(t *testing.T) {
 	f := newFixture(t)
 	w := f.put("w", []string{configMap}, []string{"applied"})

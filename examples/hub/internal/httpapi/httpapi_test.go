@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSlowBody: a body that does not come holds nobody for ever.
+// TestSlowBody checks that a request times out if its body does not arrive.
 func TestSlowBody(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +60,7 @@ func TestSlowBody(t *testing.T) {
 			if err != nil || answer.StatusCode != http.StatusRequestTimeout || !strings.Contains(string(text), "too long") {
 				t.Errorf("%s %s %v", answer.Status, text, err)
 			}
-			if _, err := reader.ReadByte(); err != io.EOF { // the rest must not be taken for a request
+			if _, err := reader.ReadByte(); err != io.EOF { // the rest must not be parsed as a request
 				t.Errorf("the connection stays: %v", err)
 			}
 		})

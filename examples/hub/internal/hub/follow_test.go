@@ -11,7 +11,8 @@ import (
 
 const head = "apiVersion: hub.spokewire.io/v1alpha1\n"
 
-// TestFollowInsists: a change of the folder that fails, and is no fault of the documents, counts in the end without another one.
+// TestFollowInsists checks that a change of the folder is retried if it fails for another reason
+// than its documents.
 func TestFollowInsists(t *testing.T) {
 	f := fixtureOf(t)
 	f.dir = t.TempDir()

@@ -14,11 +14,12 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// TestSilent: of a cluster whose agent is away nothing is said but as last reported, and it shows that it is away.
+// TestSilent checks that a cluster with an unreachable agent is shown as silent, and its other
+// statuses as last reported.
 func TestSilent(t *testing.T) {
 	f := fixtureOf(t)
 	f.objects.set("one", nil)
-	f.beat = 20 * time.Millisecond // the agents answer once in a minute
+	f.beat = 20 * time.Millisecond // the agents respond once a minute
 	f.start()
 	f.shop()
 	f.has("c1", "one")
@@ -39,7 +40,7 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestMetrics: they say what to alert on.
+// TestMetrics checks the metrics for alerts.
 func TestMetrics(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 30 * time.Second
 
-// objects are those of the hub's cluster: one Secret with one value.
+// objects is a fake of the objects on the cluster of the hub: one Secret with one value.
 type objects struct {
 	mu    sync.Mutex
 	value string
@@ -84,7 +84,7 @@ func (o *objects) Forget(application string) error {
 	return nil
 }
 
-// shaky is a store that the hub cannot read for some times.
+// shaky is a store with a number of reads that fail.
 type shaky struct {
 	*memstore.Store
 	failures atomic.Int32
@@ -100,10 +100,11 @@ func (s *shaky) Range(ctx context.Context, prefix string) (store.RangeResult, er
 	return s.Store.Range(ctx, prefix)
 }
 
-// fixture is a hub on a store that outlives it, with the agents of clusters in memory on its bus.
+// fixture is a hub with a store that survives restarts, and with agents of in-memory clusters on
+// its bus.
 type fixture struct {
 	t        *testing.T
-	dir      string // that documents come from, or ""
+	dir      string // the folder of documents, or ""
 	store    *shaky
 	bus      *memory.Bus
 	works    string // the file
@@ -118,7 +119,7 @@ type fixture struct {
 	stop    func()
 }
 
-// newFixture returns a fixture with a hub that runs.
+// newFixture returns a fixture with a running hub.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := fixtureOf(t)
@@ -139,7 +140,7 @@ func fixtureOf(t *testing.T) *fixture {
 	return f
 }
 
-// agent runs the agent of a cluster until what it returns is called, or the test ends.
+// agent runs the agent of a cluster until stop is called or the test ends.
 func (f *fixture) agent(name string) (stop func()) {
 	f.t.Helper()
 	a, err := work.NewAgent(f.bus.Transport(), work.AgentOptions{ClusterName: name, Sources: []string{"hub"}, InitialSyncTimeout: 100 * time.Millisecond})
@@ -150,7 +151,7 @@ func (f *fixture) agent(name string) (stop func()) {
 	return f.run(a.Start, func(ctx context.Context) error { return agenttest.Run(ctx, cluster, a.Clientset(), name) })
 }
 
-// run runs functions until what it returns is called, or the test ends.
+// run runs functions until stop is called or the test ends.
 func (f *fixture) run(all ...func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -169,7 +170,7 @@ func (f *fixture) run(all ...func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// start runs a hub until stop.
+// start runs a hub until stop is called.
 func (f *fixture) start() {
 	f.t.Helper()
 	must := func(err error) {
@@ -204,7 +205,7 @@ func (f *fixture) start() {
 	}
 }
 
-// put takes a document.
+// put decodes a document and puts it.
 func (f *fixture) put(ctx context.Context, text string) error {
 	f.t.Helper()
 	d, err := document.DecodeOne([]byte("apiVersion: hub.spokewire.io/v1alpha1\n" + text))
@@ -215,7 +216,7 @@ func (f *fixture) put(ctx context.Context, text string) error {
 	return err
 }
 
-// shop puts an application with a ConfigMap, of which the Secret has the value, and places it on c1.
+// shop puts an application with a ConfigMap that has the value of the Secret, and places it on c1.
 func (f *fixture) shop() {
 	f.t.Helper()
 	for _, text := range []string{shop("{{ fromSecret `n` `s` `k` }}"), "kind: Cluster\nmetadata: {name: c1}\n", everywhere} {
@@ -232,7 +233,7 @@ func shop(value string) string {
 
 const everywhere = "kind: Placement\nmetadata: {name: p}\nspec: {applications: [shop], clusters: {selector: {}}}\n"
 
-// has waits until a cluster has the ConfigMap with a value, or with "" no ConfigMap.
+// has waits until a cluster has the ConfigMap with a value, or no ConfigMap if want is empty.
 func (f *fixture) has(cluster, want string) {
 	f.t.Helper()
 	got := ""
@@ -245,7 +246,7 @@ func (f *fixture) has(cluster, want string) {
 	f.t.Fatalf("%s has %q, want %q", cluster, got, want)
 }
 
-// is checks the status of the application.
+// is waits until the application has settled, and checks its status.
 func (f *fixture) is(word, reason string) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
@@ -260,7 +261,8 @@ func (f *fixture) is(word, reason string) {
 	}
 }
 
-// TestBadValue: a value with which an application does not render holds up that application and nothing else, and no start of the hub.
+// TestBadValue checks that a value that makes invalid YAML holds up only its application. The hub
+// still starts.
 func TestBadValue(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)
@@ -278,7 +280,7 @@ func TestBadValue(t *testing.T) {
 		}
 	}
 	held()
-	if err := f.put(t.Context(), "kind: Cluster\nmetadata: {name: c2}\n"); err != nil { // a change of something else
+	if err := f.put(t.Context(), "kind: Cluster\nmetadata: {name: c2}\n"); err != nil { // an unrelated change
 		t.Fatal(err)
 	}
 	f.has("c2", "one")
@@ -299,7 +301,8 @@ func TestBadValue(t *testing.T) {
 	f.is("Deployed", "")
 }
 
-// TestInvalidValue: a value that makes an object which no cluster takes holds up its application as a whole, and is not shown.
+// TestInvalidValue checks that a value that makes an invalid object holds up its whole application,
+// and that the value is not shown.
 func TestInvalidValue(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)
@@ -327,7 +330,7 @@ func TestInvalidValue(t *testing.T) {
 	f.is("Deployed", "")
 }
 
-// barrier lets calls of wait go on when there are as many as there are to be.
+// barrier blocks calls of wait until many calls have arrived.
 type barrier struct {
 	many    int
 	mu      sync.Mutex
@@ -350,7 +353,8 @@ func (b *barrier) wait(t *testing.T) {
 	}
 }
 
-// TestReadTogether: applications do not wait one after another for what they read, however few of them can be rendered at a time.
+// TestReadTogether checks that applications read their values concurrently, even if only few of
+// them can be rendered at a time.
 func TestReadTogether(t *testing.T) {
 	f := newFixture(t)
 	must := func(text string) {
@@ -377,7 +381,7 @@ func TestReadTogether(t *testing.T) {
 	f.objects.set("one", nil)
 }
 
-// TestHungUp: a change is made as a whole or not at all, also where who asked for it does not wait.
+// TestHungUp checks that a change is made completely or not at all, also if the client disconnects.
 func TestHungUp(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)
@@ -389,7 +393,7 @@ func TestHungUp(t *testing.T) {
 		t.Errorf("a change of somebody who is gone: %v", err)
 	}
 	ctx, hangUp := context.WithCancel(t.Context())
-	f.objects.set("one", hangUp) // in the midst of it
+	f.objects.set("one", hangUp) // during the change
 	if err := f.put(ctx, "kind: Cluster\nmetadata: {name: c2}\n"); err != nil {
 		t.Error(err)
 	}
@@ -401,7 +405,8 @@ func TestHungUp(t *testing.T) {
 	f.has("c1", "")
 }
 
-// TestRefusedMeanwhile: what changes while documents are tried and refused is not lost, though nobody watches it then.
+// TestRefusedMeanwhile checks that a value that changes while documents are refused is applied,
+// although no watch reports it.
 func TestRefusedMeanwhile(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// parts is an application with a number of objects.
+// parts returns an application with a number of objects.
 func parts(name, value string, objects int) string {
 	out := "kind: Application\nmetadata: {name: " + name + "}\nspec:\n  parts:\n  - name: main\n    manifests:\n    - template: |\n"
 	for i := range objects {
@@ -29,8 +29,8 @@ func parts(name, value string, objects int) string {
 	return out
 }
 
-// TestOthersAreNotRendered: a change of one application does not render the others again. A change
-// of a cluster does.
+// TestOthersAreNotRendered checks that a change of one application does not render other
+// applications again. A change of a cluster renders all of its applications.
 func TestOthersAreNotRendered(t *testing.T) {
 	f := fixtureOf(t)
 	var checks atomic.Int32
@@ -57,7 +57,8 @@ func TestOthersAreNotRendered(t *testing.T) {
 	put("kind: Cluster\nmetadata: {name: c2}\n", 4)
 }
 
-// TestLargeDocumentsDoNotDelayOthers: other documents change while a large one is rendered.
+// TestLargeDocumentsDoNotDelayOthers checks that other documents can change while a large document
+// is rendered.
 func TestLargeDocumentsDoNotDelayOthers(t *testing.T) {
 	f := fixtureOf(t)
 	var blocks atomic.Bool
@@ -98,8 +99,8 @@ func TestLargeDocumentsDoNotDelayOthers(t *testing.T) {
 	}
 }
 
-// TestMaxMemory: all documents and their objects have one limit. What needs less than before is
-// accepted above it.
+// TestMaxMemory checks the common limit of all documents and their objects. A change that needs
+// less memory than before is accepted above the limit.
 func TestMaxMemory(t *testing.T) {
 	f := fixtureOf(t)
 	f.memory = 1 << 20
@@ -143,7 +144,7 @@ func TestMaxMemory(t *testing.T) {
 	}
 }
 
-// checked calls a function before each check.
+// checked returns a check that first calls before.
 func checked(
 	check func(context.Context, string, []appcontext.Resource) error, before func(cluster string),
 ) func(context.Context, string, []appcontext.Resource) error {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestSettleAfterHeldUp: what the hub does not know is deleted when no application is held up any more, and not before.
+// TestSettleAfterHeldUp checks that unknown works are deleted only when no application is held up
+// any more.
 func TestSettleAfterHeldUp(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)

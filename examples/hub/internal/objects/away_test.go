@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 )
 
-// pipes are connections in memory to a server that may be away.
+// pipes is a listener of in-memory connections. Its server can be unreachable.
 type pipes struct {
 	away        atomic.Bool
 	connections chan net.Conn
@@ -57,7 +57,8 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestAway: where the cluster is away from the beginning, each read ends after a while, and the applications are told when it is there.
+// TestAway checks a cluster that is unreachable from the start. Each read times out, and the
+// applications are notified when the cluster is reachable.
 func TestAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pipes{connections: make(chan net.Conn), closed: make(chan struct{})}

@@ -63,7 +63,7 @@ func TestObjects(t *testing.T) {
 	for _, tt := range []struct {
 		ref     render.Ref
 		want    string
-		problem string // where it is missing
+		problem string // of a missing value
 	}{
 		{render.Ref{Kind: "Secret", Namespace: "ns", Name: "s", Key: "k"}, "value", ""},
 		{render.Ref{Kind: "ConfigMap", Namespace: "ns", Name: "m", Key: "k"}, "text", ""},
@@ -84,7 +84,7 @@ func TestObjects(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tt.ref, err, tt.problem)
 		}
 	}
-	// A name that cannot be one is no name of something that may come.
+	// An invalid name is an error, because no such object can be created later.
 	err = o.Read(t.Context(), "shop", func(objects render.Objects) error {
 		_, err := objects.Value(render.Ref{Kind: "Secret", Namespace: "ns", Name: "a/b", Key: "k"})
 		return err
@@ -92,7 +92,7 @@ func TestObjects(t *testing.T) {
 	if err == nil || errors.As(err, new(*render.MissingError)) {
 		t.Errorf("%v", err)
 	}
-	// The last read was of something that was not there, and now comes.
+	// The last read was of a missing object, which is created now.
 	read := func() error {
 		return o.Read(t.Context(), "shop", func(objects render.Objects) error {
 			_, err := objects.Value(render.Ref{Kind: "Secret", Namespace: "ns", Name: "none", Key: "k"})

@@ -12,7 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 )
 
-// BenchmarkPage serves the whole page of 200 clusters and 1,000 works after one of them changed.
+// BenchmarkPage measures the whole page of 200 clusters and 1,000 works after one work changed.
 func BenchmarkPage(b *testing.B) {
 	for _, encoding := range []string{"identity", "gzip"} {
 		b.Run(encoding, func(b *testing.B) {
@@ -31,7 +31,8 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
-// TestSize: with 200 clusters and 1,000 works, one change costs a browser that row, not the page.
+// TestSize checks that one change among 200 clusters and 1,000 works sends a browser only the
+// changed row.
 func TestSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{state: large(200, 1000)}

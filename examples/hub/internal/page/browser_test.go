@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/chromium"
 )
 
-// browsed is a page that a real browser follows.
+// browsed is a page that is open in a real browser.
 type browsed struct {
 	*chromium.Tab
 	t      *testing.T
@@ -37,20 +37,20 @@ func browse(t *testing.T, browser *chromium.Browser, state page.State) *browsed 
 	return b
 }
 
-// change changes the state as a hub does.
+// change changes the state and calls Changed, like a hub.
 func (b *browsed) change(change func(*page.State)) {
 	b.hub.edit(change)
 	b.page.Changed()
 }
 
-// value returns what an expression is.
+// value returns the value of a JavaScript expression.
 func value[T any](b *browsed, expression string) (v T) {
 	b.t.Helper()
 	b.Eval(expression, &v)
 	return v
 }
 
-// quiet fails the test when the browser complained of something.
+// quiet fails the test if the browser has reported problems.
 func (b *browsed) quiet() {
 	b.t.Helper()
 	if problems := b.Problems(); len(problems) > 0 {
@@ -58,7 +58,7 @@ func (b *browsed) quiet() {
 	}
 }
 
-// TestBrowser looks at the page in Chromium.
+// TestBrowser checks the page in Chromium.
 func TestBrowser(t *testing.T) {
 	browser := chromium.Start(t)
 	const shown = `[...document.querySelectorAll("tbody tr:not([hidden])")].map((row) => row.id)`
@@ -88,7 +88,7 @@ func TestBrowser(t *testing.T) {
 		if got := value[string](b, `document.getElementById("works.summary").textContent`); got != "1 work · 1 bad" {
 			t.Errorf("summary %q", got)
 		}
-		b.Until(`document.getElementById("news").textContent.includes("changes")`) // what a screen reader says
+		b.Until(`document.getElementById("news").textContent.includes("changes")`) // announced by screen readers
 		if got := value[string](b, `window.before`); got != "not reloaded" {
 			t.Error("the page was loaded again")
 		}
@@ -106,7 +106,8 @@ func TestBrowser(t *testing.T) {
 			s.Works = append(s.Works, page.Work{Cluster: "cluster2", Name: "failed-job"}, page.Work{Cluster: "cluster2", Name: "other"})
 		})
 		b.Until(`document.getElementById("matches").textContent === "2 of 9 rows"`)
-		// The address has the filter, so a link to it shows the same, also by the server alone.
+		// The address contains the filter, so a link to it shows the same rows, also when only the
+		// server filters.
 		b.Go(value[string](b, `location.href`))
 		b.Until(`document.getElementById("matches").textContent === "2 of 9 rows"`)
 		b.Eval(`document.getElementById("filter").value = ""; document.getElementById("filter").dispatchEvent(new Event("input"))`, nil)
@@ -224,7 +225,8 @@ func TestBrowser(t *testing.T) {
 	})
 }
 
-// TestBrowserReconnects: the page says that its hub is gone, and shows what the next process of the hub knows.
+// TestBrowserReconnects checks that the page reports a lost hub, and then shows the state of the
+// next hub process.
 func TestBrowserReconnects(t *testing.T) {
 	h := &hub{state: small()}
 	first := newPage(t, h, page.Options{})

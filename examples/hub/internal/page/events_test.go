@@ -23,8 +23,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 )
 
-// pipes is a listener whose connections are in memory and hold nothing, so that a bubble's clock runs over them and a
-// client that does not read is seen at once.
+// pipes is a listener with unbuffered in-memory connections. They do not stop the clock of a
+// synctest bubble, and a client that does not read blocks the server immediately.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -42,14 +42,14 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.done); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
-// serve runs a server for the page until the end of the test, and returns a client of it.
+// serve runs a server for the page until the end of the test, and returns a client for it.
 func serve(t *testing.T, p http.Handler) *http.Client {
 	t.Helper()
 	client, _ := serveCounted(t, p)
 	return client
 }
 
-// serveCounted also counts the connections that the client has made.
+// serveCounted is serve with a count of the connections of the client.
 func serveCounted(t *testing.T, p http.Handler) (*http.Client, *atomic.Int32) {
 	t.Helper()
 	dialled := &atomic.Int32{}
@@ -68,7 +68,7 @@ func serveCounted(t *testing.T, p http.Handler) (*http.Client, *atomic.Int32) {
 	}}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		// Without Close of the page, this would wait for the streams for ever.
+		// Without Close of the page, Shutdown would wait for the streams forever.
 		if err := server.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -88,7 +88,7 @@ type change struct {
 	bytes int
 }
 
-// ids are the IDs of the elements that a change sets.
+// ids returns the IDs of the elements that a change sets.
 func (c change) ids() []string {
 	found := []string{}
 	for _, html := range c.Set {
@@ -99,7 +99,7 @@ func (c change) ids() []string {
 	return found
 }
 
-// stream is what a browser's EventSource is for a page.
+// stream reads the events of a page, like the EventSource of a browser.
 type stream struct {
 	t     *testing.T
 	body  io.ReadCloser
@@ -119,7 +119,7 @@ func follow(t *testing.T, client *http.Client, since string) *stream {
 	return &stream{t: t, body: answer.Body, lines: bufio.NewReader(answer.Body)}
 }
 
-// next returns the next event's name and what it holds.
+// next returns the name and the content of the next event.
 func (s *stream) next() (name string, c change) {
 	s.t.Helper()
 	for {
@@ -155,7 +155,7 @@ func (s *stream) change() change {
 	return c
 }
 
-// current is the version that a browser has after it loaded the page.
+// current returns the version that a browser has after it loaded the page.
 func current(t *testing.T, client *http.Client) string {
 	t.Helper()
 	answer, err := client.Get("http://hub/")
@@ -208,7 +208,8 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// TestNothingNew: a change that does not show is not sent, and a live page hears a beat.
+// TestNothingNew checks that an invisible change is not sent, and that an idle stream receives a
+// heartbeat.
 func TestNothingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{state: small()}
@@ -227,7 +228,8 @@ func TestNothingNew(t *testing.T) {
 	})
 }
 
-// TestCoalesced: many changes make few events, and few looks at the state; the last one is always shown.
+// TestCoalesced checks that many changes result in few events and few reads of the state. The last
+// change is always sent.
 func TestCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{state: small()}
@@ -262,7 +264,7 @@ func TestCoalesced(t *testing.T) {
 	})
 }
 
-// TestIdle: while nobody follows, changes cost nothing.
+// TestIdle checks that changes cost nothing without a reader.
 func TestIdle(t *testing.T) {
 	h := &hub{state: small()}
 	p := newPage(t, h, page.Options{})
@@ -274,7 +276,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestCatchUp: a browser that was away gets what it missed, and everything when that is not known.
+// TestCatchUp checks that a browser that reconnects receives the missed changes, or everything if
+// they are unknown.
 func TestCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{state: small()}
@@ -285,7 +288,7 @@ func TestCatchUp(t *testing.T) {
 			h.edit(word(fmt.Sprintf("State%d", i)))
 			p.Changed()
 			time.Sleep(time.Second)
-			current(t, client) // looks
+			current(t, client) // reads the state
 		}
 		h.edit(func(s *page.State) { s.Works = s.Works[:1] })
 		p.Changed()
@@ -317,7 +320,7 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
-// TestForgetsWhatIsGone: what is remembered of rows that are gone is bounded.
+// TestForgetsWhatIsGone checks that the number of remembered deleted rows is bounded.
 func TestForgetsWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{state: large(2, 1500)}
@@ -334,14 +337,15 @@ func TestForgetsWhatIsGone(t *testing.T) {
 	})
 }
 
-// TestSlowReader: a browser that takes nothing is disconnected; neither the hub nor another browser waits for it.
+// TestSlowReader checks that a browser that does not read is disconnected. Neither the hub nor
+// other browsers wait for it.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{state: small()}
 		p := newPage(t, h, page.Options{MaxReaders: 2, WriteTimeout: 10 * time.Second})
 		client := serve(t, p)
 		version := current(t, client)
-		follow(t, client, version) // reads the headers, and nothing after
+		follow(t, client, version) // reads only the headers
 		fast := follow(t, client, version)
 		full, err := client.Get("http://hub/events")
 		if err != nil {
@@ -363,13 +367,14 @@ func TestSlowReader(t *testing.T) {
 			t.Errorf("50 changes took %v", took)
 		}
 		time.Sleep(10 * time.Second)
-		if c := follow(t, client, ""); !c.change().Reset { // there is room again
+		if c := follow(t, client, ""); !c.change().Reset { // a connection is free again
 			t.Error("the first event of a new browser is not everything")
 		}
 	})
 }
 
-// TestHubMayHoldItsLock: Changed under the lock that State takes is no deadlock, and no change is lost.
+// TestHubMayHoldItsLock checks that a call of Changed under the lock of State does not deadlock,
+// and that no change is lost.
 func TestHubMayHoldItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{state: small()}
@@ -379,7 +384,7 @@ func TestHubMayHoldItsLock(t *testing.T) {
 			h.edit(func(s *page.State) {
 				if s.Clusters[0].Status.Word != "Last" {
 					s.Clusters[0].Status.Word = "Last"
-					p.Changed() // while the page looks
+					p.Changed() // while the page reads the state
 				}
 			})
 			return state
@@ -391,7 +396,8 @@ func TestHubMayHoldItsLock(t *testing.T) {
 	})
 }
 
-// TestClose: streams end at once, so that a server can shut down; the page itself is still served.
+// TestClose checks that Close ends the streams immediately, which a server needs to shut down. The
+// page itself is still served.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPage(t, &hub{state: small()}, page.Options{})
@@ -408,7 +414,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestConnectionIsKept: what bounds the writing of one answer does not end the next one on the same connection.
+// TestConnectionIsKept checks that the write timeout of one response does not end the next response
+// on the same connection.
 func TestConnectionIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, dialled := serveCounted(t, newPage(t, &hub{state: small()}, page.Options{WriteTimeout: time.Second}))
@@ -429,7 +436,8 @@ func TestConnectionIsKept(t *testing.T) {
 	})
 }
 
-// TestStreamCannotFlow: where something before the page keeps it from sending at once, the browser hears that.
+// TestStreamCannotFlow checks that the stream is answered with 501 if a handler around the page
+// prevents flushing.
 func TestStreamCannotFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPage(t, &hub{}, page.Options{})

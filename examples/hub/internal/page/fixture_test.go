@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-// hub is one whose state the test writes.
+// hub is a fake hub with a state that the test sets.
 type hub struct {
 	mu    sync.Mutex
 	state page.State
@@ -31,7 +31,7 @@ func (h *hub) State() page.State {
 	defer h.mu.Unlock()
 	h.looks++
 	state := h.state
-	// Copied, as what was handed out must stay as it is.
+	// Copied, because a returned state must not change.
 	state.Clusters = slices.Clone(state.Clusters)
 	state.Works = slices.Clone(state.Works)
 	for i := range state.Works {
@@ -40,7 +40,7 @@ func (h *hub) State() page.State {
 	return state
 }
 
-// edit changes the state without telling anybody.
+// edit changes the state without a notification.
 func (h *hub) edit(change func(*page.State)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,7 +62,7 @@ func newPage(t testing.TB, h page.Hub, opts page.Options) *page.Page {
 	return p
 }
 
-// get asks a page for a path and returns the answer.
+// get requests a path of a page and returns the response.
 func get(p http.Handler, path string, headers ...string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodGet, path, nil)
 	for i := 0; i < len(headers); i += 2 {
@@ -73,7 +73,7 @@ func get(p http.Handler, path string, headers ...string) *httptest.ResponseRecor
 	return answer
 }
 
-// small is a state with something of everything.
+// small returns a state with each kind of element.
 func small() page.State {
 	return page.State{
 		Input: page.Input{Origin: "directory /etc/hub", Taken: noon, Error: "apps/shop.yaml: document 2: spec.placement: cluster \"mars\" is unknown"},
@@ -107,7 +107,7 @@ func small() page.State {
 	}
 }
 
-// large is a state of many clusters and works, and two objects in each work.
+// large returns a state with many clusters and works, and two objects in each work.
 func large(clusters, works int) page.State {
 	s := page.State{Input: page.Input{Origin: "directory /etc/hub", Taken: noon}}
 	app := page.Application{Name: "shop", Revision: "7c1f", Status: page.Status{Tone: page.Good, Word: "Ready"}}

@@ -24,7 +24,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// version is of one process, so no golden file can have it.
+// version matches the version of a page. It differs between processes, so golden files do not
+// contain it.
 var version = regexp.MustCompile(`data-version="[A-Z2-7]{10}\.`)
 
 func TestGolden(t *testing.T) {
@@ -52,7 +53,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestFilter: the server hides what lacks a word of the filter, and says how much is left.
+// TestFilter checks that the server hides rows without all words of the filter, and shows the
+// number of matches.
 func TestFilter(t *testing.T) {
 	p := newPage(t, &hub{state: small()}, page.Options{})
 	for _, test := range []struct {
@@ -82,7 +84,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// hostile is what no name should be, put in every place that has text.
+// hostile returns a state with one text in all text fields.
 func hostile(text string) page.State {
 	status := page.Status{Tone: page.Tone(text), Word: text, Reason: text}
 	return page.State{
@@ -100,7 +102,7 @@ func hostile(text string) page.State {
 	}
 }
 
-// TestHostileText: tags and attributes are those of the page about harmless names.
+// TestHostileText checks that hostile names do not change the tags and attributes of the page.
 func TestHostileText(t *testing.T) {
 	tags := func(text string) []string {
 		p := newPage(t, &hub{state: hostile(text)}, page.Options{Title: text})
@@ -124,7 +126,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestBounds: one endless name or list does not make an endless page.
+// TestBounds checks that very long names and lists do not make the page very long.
 func TestBounds(t *testing.T) {
 	state := hostile(strings.Repeat("é", 100_000))
 	for range 5000 {
@@ -196,7 +198,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// TestNames: two things never have one ID, whatever their names are made of.
+// TestNames checks that two elements never have the same ID.
 func TestNames(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	h := &hub{state: page.State{

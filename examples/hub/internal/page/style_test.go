@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestContrast: text can be read in both schemes. WCAG 2.2 asks for 4.5 to 1.
+// TestContrast checks that the text is readable in both color schemes. WCAG 2.2 requires a contrast
+// of 4.5 to 1.
 func TestContrast(t *testing.T) {
 	style, err := os.ReadFile("page.css")
 	if err != nil {
@@ -39,7 +40,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// luminance is the relative luminance of an sRGB colour.
+// luminance returns the relative luminance of an sRGB color.
 func luminance(t *testing.T, colour string) float64 {
 	t.Helper()
 	sum := 0.0

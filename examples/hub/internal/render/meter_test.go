@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 )
 
-// slow takes a minute for each value.
+// slow returns each value after a minute of fake time.
 type slow struct {
 	clock *clocktesting.FakePassiveClock
 }
@@ -25,11 +25,12 @@ func (s slow) Value(Ref) (string, error) {
 	return "value", nil
 }
 
-// TestLimits: a template has so many steps, and some time, in which waiting for what it reads does not count.
+// TestLimits checks the limits of a template for steps and time. The time to read values does not
+// count.
 func TestLimits(t *testing.T) {
 	for _, tt := range []struct {
 		reason, template, want string
-		round                  time.Duration // how long a call of tick takes
+		round                  time.Duration // duration of a call of tick
 	}{
 		{"few steps", "{{ range 90000 }}{{ end }}...", "", 0},
 		{"many steps", "x\n\n{{ range 100000 }}{{ end }}", "bad.yaml, document 1: t: for the cluster c: line 3: it takes more than 1000000 steps on a cluster", 0},

@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 )
 
-// TestStepsOfApplication: what a template takes on one cluster is not there for each of many.
+// TestStepsOfApplication checks that the steps of a template on all clusters have a common limit.
 func TestStepsOfApplication(t *testing.T) {
 	var names []string
 	for i := range 41 {
@@ -33,7 +33,7 @@ func TestStepsOfApplication(t *testing.T) {
 	}
 }
 
-// objects are values by the text of their Ref.
+// objects maps the text of a Ref to its value.
 type objects map[string]string
 
 func (o objects) Value(ref render.Ref) (string, error) {
@@ -149,13 +149,14 @@ func TestRenderRefuses(t *testing.T) {
 			}
 		})
 	}
-	// Templates are read also where they are not rendered.
+	// Templates are parsed even if they are not rendered.
 	if _, err := render.Render(application(t, "{{ if }}"), nil, objects{}, nil); err == nil {
 		t.Error("a broken template of an application that is nowhere is taken")
 	}
 }
 
-// TestAliases: a short template that renders aliases of a long value is refused before they are replaced.
+// TestAliases checks that a short template that renders many aliases of a long value is refused
+// before they are replaced.
 func TestAliases(t *testing.T) {
 	const template = `apiVersion: v1
 kind: ConfigMap
@@ -175,7 +176,8 @@ b: [{{ range 9000 }}*a,{{ end }}]
 	}
 }
 
-// TestManyClusters: a short template that renders much for each cluster is refused before it takes memory.
+// TestManyClusters checks that a short template with a large rendering for each cluster is refused
+// before it takes much memory.
 func TestManyClusters(t *testing.T) {
 	var names []string
 	for i := range 200 {
@@ -207,7 +209,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestBinary: a value that is no text is not made another one, and is not shown.
+// TestBinary checks that a value that is not valid UTF-8 is an error. The value is neither changed
+// nor shown.
 func TestBinary(t *testing.T) {
 	o := objects{secret: "\xff\xfes3cr3t"}
 	_, err := render.Render(application(t, configMap(`{{ fromSecret "ns" "s" "k" | quote }}`)), clusters(t, "c1"), o, nil)
@@ -219,7 +222,8 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// TestDigest: renderings differ with what they say, and not with where values come from.
+// TestDigest checks that the digest depends on the values and the clusters, and not on the origin
+// of the values.
 func TestDigest(t *testing.T) {
 	d := application(t, configMap(`{{ fromSecret "ns" "s" "k" }}`))
 	digest := func(o render.Objects, names ...string) string {
@@ -242,7 +246,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// FuzzRender: whatever a template is, it ends, with a rendering or an Error.
+// FuzzRender checks that each template ends with a rendering or an Error.
 func FuzzRender(f *testing.F) {
 	for _, template := range []string{
 		configMap(`{{ fromSecret "ns" "s" "k" | quote | indent 4 }}`), "{{ define `template` }}{{ template `template` . }}{{ end }}{{ block `b` . }}{{ break }}{{ end }}",

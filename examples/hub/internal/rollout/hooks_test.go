@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// hooked starts a manager in whose cluster c1 no Job completes before complete.
+// hooked starts a manager. On its cluster c1 no Job completes before complete is called.
 func hooked(t *testing.T) (f *fixture, c1 *fake.Cluster) {
 	t.Helper()
 	f = newFixture(t)
@@ -33,7 +33,7 @@ func complete(c *fake.Cluster) {
 	}
 }
 
-// says waits until something was said.
+// says waits until a message contains a text.
 func (f *fixture) says(what string) {
 	f.t.Helper()
 	f.until("it says "+what, func() bool {
@@ -43,12 +43,13 @@ func (f *fixture) says(what string) {
 	})
 }
 
-// TestHookOfAnEndThatWasStopped: what a revision's end has put on a cluster is left behind when the application comes back before it is done.
+// TestHookOfAnEndThatWasStopped checks an application that is set again during its removal. The
+// hook Job of the removal is deleted, unless the new revision also has it.
 func TestHookOfAnEndThatWasStopped(t *testing.T) {
 	for name, tt := range map[string]struct{ part, content, want string }{
 		"another part":                   {"other", "a=1 b=2", "a=1 b=2"},
 		"the part keeps its name":        {"main", "a=1 b=2", "a=1 b=2"},
-		"and has the hook":               {"main", "pre-delete!bye=2 a=1 b=2", "a=1 b=2 bye=1"}, // until the next end
+		"and has the hook":               {"main", "pre-delete!bye=2 a=1 b=2", "a=1 b=2 bye=1"}, // until the next removal
 		"and it is one of the beginning": {"main", "pre-install!bye=2 a=1 b=2", "a=1 b=2 bye=2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +62,7 @@ func TestHookOfAnEndThatWasStopped(t *testing.T) {
 				f.has("c1", "a=1 b=1 bye=1")
 				f.part = tt.part
 				f.Set("shop", f.target(tt.content, "c1"))
-				time.Sleep(time.Minute) // more than the patience
+				time.Sleep(time.Minute) // longer than the patience
 				complete(c1)
 				f.settle()
 				f.has("c1", tt.want)
@@ -75,7 +76,8 @@ func TestHookOfAnEndThatWasStopped(t *testing.T) {
 	}
 }
 
-// TestStoppedBetween: what is under way is stopped for the end of the application also where it can only be stopped in what follows on it.
+// TestStoppedBetween checks that the removal of an application stops the update in progress, also
+// if that is possible only in the next step of the update.
 func TestStoppedBetween(t *testing.T) {
 	for name, restart := range map[string]bool{"at once": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +88,7 @@ func TestStoppedBetween(t *testing.T) {
 				f.part = "other"
 				c1.SetDelay(time.Second)
 				f.Set("shop", f.target("b=2", "c1"))
-				f.until("the update is under way", func() bool { return c1.Count(fake.Apply) == 2 }) // a call that does not end sooner
+				f.until("the update is under way", func() bool { return c1.Count(fake.Apply) == 2 }) // a call that takes a second
 				if restart {
 					f.stop()
 					f.start()
@@ -103,7 +105,8 @@ func TestStoppedBetween(t *testing.T) {
 	}
 }
 
-// TestTakenAwayAtOnce: an application goes whose end has just begun, wherever that is.
+// TestTakenAwayAtOnce checks that an application is removed although its removal from the clusters
+// has just begun, at any step.
 func TestTakenAwayAtOnce(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -122,7 +125,8 @@ func TestTakenAwayAtOnce(t *testing.T) {
 	}
 }
 
-// TestPatienceAfterRestart: what an earlier process has begun, and is not wanted any more, holds up what is no longer than what this one begins.
+// TestPatienceAfterRestart checks an unwanted event of an earlier process. It delays the next
+// revision no longer than an event of this process.
 func TestPatienceAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c1 := hooked(t)
@@ -146,7 +150,7 @@ func TestPatienceAfterRestart(t *testing.T) {
 		f.has("c1", "a=3 bye=3")
 		f.stop()
 		f.start()
-		f.Set("shop", rollout.Target{}) // it is under way, and is not stopped for itself
+		f.Set("shop", rollout.Target{}) // the removal in progress does not stop itself
 		time.Sleep(time.Hour)
 		if s, err := f.engine.Status(t.Context(), rollout.ContextID("shop", 4)); err != nil || s.State != rsync.Terminating {
 			t.Errorf("%+v, %v", s, err)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 30 * time.Second
 
-// fixture is a manager on a store that outlives it, and clusters in memory.
+// fixture is a manager with clusters in memory and a store that survives restarts.
 type fixture struct {
 	t        *testing.T
 	store    *memstore.Store
@@ -38,7 +38,7 @@ type fixture struct {
 	*rollout.Manager
 	stop func()
 
-	part string // of targets
+	part string // the name of the part in targets
 
 	mu   sync.Mutex
 	said []string
@@ -60,7 +60,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// start runs an engine and a manager until stop.
+// start runs an engine and a manager until stop is called.
 func (f *fixture) start() {
 	f.t.Helper()
 	var err error
@@ -87,7 +87,8 @@ func (f *fixture) start() {
 	f.t.Cleanup(f.stop)
 }
 
-// target has one ConfigMap for each word: "a=1", on each of the clusters, or a Job that is a hook: "pre-delete!a=1".
+// target returns a target on the clusters with an object for each word. "a=1" is a ConfigMap, and
+// "pre-delete!a=1" is a Job as a hook.
 func (f *fixture) target(content string, clusters ...string) rollout.Target {
 	f.t.Helper()
 	text := "apiVersion: hub.spokewire.io/v1alpha1\nkind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: " + f.part + "\n    manifests:\n"
@@ -128,7 +129,7 @@ func (f *fixture) settle() {
 	}
 }
 
-// has checks what is on a cluster: "a=1 b=2".
+// has checks the objects on a cluster: "a=1 b=2".
 func (f *fixture) has(cluster, want string) {
 	f.t.Helper()
 	if got := f.objects(cluster); got != want {
@@ -147,7 +148,7 @@ func (f *fixture) objects(cluster string) string {
 	return strings.Join(all, " ")
 }
 
-// revisions returns the numbers that are kept, and the one that is wanted.
+// revisions returns the numbers of the kept revisions, and the wanted number.
 func (f *fixture) revisions() string {
 	f.t.Helper()
 	all, wanted, err := f.Revisions(f.t.Context(), "shop")
@@ -175,9 +176,9 @@ func TestLife(t *testing.T) {
 		{"a=1 b=1", []string{"c1"}, 0, "a=1 b=1", "1, wanted 1"},
 		{"a=2 c=2", []string{"c1", "c2"}, 0, "a=2 c=2", "1 2, wanted 2"},
 		{"a=1 b=1", []string{"c1"}, 1, "a=1 b=1", "1 2, wanted 1"},         // a rollback
-		{"a=1 b=1", []string{"c2"}, 1, "", "1 2 3, wanted 3"},              // the same, elsewhere
-		{"a=4", []string{"c1", "c2"}, 0, "a=4", "2 3 4, wanted 4"},         // the first is forgotten
-		{"a=2 c=2", []string{"c1", "c2"}, 0, "a=2 c=2", "3 4 5, wanted 5"}, // no rollback, but a new one
+		{"a=1 b=1", []string{"c2"}, 1, "", "1 2 3, wanted 3"},              // the same content on another cluster
+		{"a=4", []string{"c1", "c2"}, 0, "a=4", "2 3 4, wanted 4"},         // the first one is deleted
+		{"a=2 c=2", []string{"c1", "c2"}, 0, "a=2 c=2", "3 4 5, wanted 5"}, // not a rollback, but a new revision
 		{"a=2 c=2", nil, 0, "", "4 5 6, wanted 6"},
 		{"a=7", []string{"c1"}, 0, "a=7", "5 6 7, wanted 7"},
 	} {
@@ -211,7 +212,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestCoalesce: of what comes while an update is under way the newest counts, and the others never are on a cluster.
+// TestCoalesce checks that only the newest of the targets that are set during an update is applied.
+// The others never reach a cluster.
 func TestCoalesce(t *testing.T) {
 	f := newFixture(t)
 	f.start()
@@ -241,7 +243,8 @@ func (f *fixture) until(what string, holds func() bool) {
 	}
 }
 
-// TestPatience: a cluster that does not answer holds up what is newer on others for a while only, and gets it when it is back.
+// TestPatience checks that an unreachable cluster delays updates of other clusters only for a
+// limited time. It is updated when it returns.
 func TestPatience(t *testing.T) {
 	f := newFixture(t)
 	f.options.Patience = 20 * time.Millisecond
@@ -263,14 +266,14 @@ func TestPatience(t *testing.T) {
 	c2.SetMode(fake.Unreachable)
 	f.Set("shop", f.target("a=6", "c1", "c2"))
 	f.until("it is under way", func() bool { return strings.Contains(f.objects("c1"), "a=6") })
-	f.Set("shop", rollout.Target{}) // nobody waits for what is to go
+	f.Set("shop", rollout.Target{}) // a removal does not wait for the update
 	f.until("c1 is empty", func() bool { return f.objects("c1") == "" })
 	c2.SetMode(fake.Works)
 	f.settle()
 	f.has("c2", "")
 }
 
-// refused returns a manager with an application on c1, which refuses everything from now on.
+// refused returns a manager with an application on c1. The cluster refuses all further requests.
 func refused(t *testing.T, content string) (*fixture, *fake.Cluster) {
 	t.Helper()
 	f := newFixture(t)
@@ -282,7 +285,7 @@ func refused(t *testing.T, content string) (*fixture, *fake.Cluster) {
 	return f, c1
 }
 
-// TestRefused: a revision that a cluster refuses can be rolled back, and is tried again.
+// TestRefused checks that a revision that a cluster refuses is retried, and can be rolled back.
 func TestRefused(t *testing.T) {
 	f, c1 := refused(t, "a=0 b=0")
 	f.Set("shop", f.target("a=1 c=1", "c1"))
@@ -291,7 +294,7 @@ func TestRefused(t *testing.T) {
 		return s.State == rollout.Failed && strings.Contains(s.Message, "refused")
 	})
 	c1.SetMode(fake.Works)
-	f.settle() // it is tried again
+	f.settle() // retried
 	f.has("c1", "a=1 c=1")
 	c1.SetMode(fake.Refusing)
 	f.Set("shop", f.target("a=2 d=2", "c1"))
@@ -304,7 +307,8 @@ func TestRefused(t *testing.T) {
 	f.has("c1", "a=0 b=0")
 }
 
-// TestKilled: an event that was under way when the process ended is not begun twice, and what was set next counts.
+// TestKilled checks that an event in progress at the end of the process is not queued twice, and
+// that the next target is applied.
 func TestKilled(t *testing.T) {
 	f := newFixture(t)
 	f.start()
@@ -330,7 +334,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestKilledAfterResume: a failed rollout that was resumed begins again in the next process.
+// TestKilledAfterResume checks that a failed rollout that was resumed starts again in the next
+// process.
 func TestKilledAfterResume(t *testing.T) {
 	f, c1 := refused(t, "a=0")
 	target := f.target("a=1", "c1")
@@ -348,7 +353,8 @@ func TestKilledAfterResume(t *testing.T) {
 	f.has("c1", "a=1")
 }
 
-// TestResumeOfFirst: the first rollout of an application that failed, with and without the automatic rollback, begins again.
+// TestResumeOfFirst checks that the failed first rollout of an application can be resumed, with and
+// without the automatic rollback.
 func TestResumeOfFirst(t *testing.T) {
 	for name, back := range map[string]bool{"stays": false, "goes back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -379,7 +385,8 @@ func TestResumeOfFirst(t *testing.T) {
 	}
 }
 
-// TestLive: a revision counts for what it may have on clusters, and one that has nothing yet from when an event is queued that brings it.
+// TestLive checks that Live returns the revisions that may have objects on clusters. A revision
+// without objects is live once an event that applies it is queued.
 func TestLive(t *testing.T) {
 	f := newFixture(t)
 	f.start()
@@ -411,7 +418,7 @@ func TestLive(t *testing.T) {
 	if _, err := engine.Rollback(t.Context(), second, first); err != nil {
 		t.Fatal(err)
 	}
-	f.Manager = rollout.New(engine, f.store, f.options) // neither is started: the process ended before the event began
+	f.Manager = rollout.New(engine, f.store, f.options) // not started: the process ended before the event began
 	live(first, second)
 }
 

@@ -61,8 +61,9 @@ func TestOld(t *testing.T) {
 	}
 }
 
-// TestNextLeavesNothing: whatever events fail or are stopped half way, what is wanted is reached, and nothing else is on the cluster. The model is a cluster to which
-// events do a part of what they are for when they fail, in the states that the engine allows.
+// TestNextLeavesNothing checks that the wanted revision is reached and that no other objects stay,
+// also after failed and stopped events. The model is a cluster on which a failed event does a part
+// of its work, in the states that the engine allows.
 func TestNextLeavesNothing(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -75,7 +76,7 @@ func TestNextLeavesNothing(t *testing.T) {
 			}
 			wanted := target
 			if r.IntN(3) == 0 {
-				wanted = r.IntN(target + 1) // a rollback, or the end
+				wanted = r.IntN(target + 1) // a rollback, or a removal
 			}
 			m.run(t, wanted, r.IntN(4))
 		}
@@ -85,12 +86,12 @@ func TestNextLeavesNothing(t *testing.T) {
 
 type model struct {
 	r       *rand.Rand
-	objects map[string]int // what is on the cluster, and by which revision it was applied last
+	objects map[string]int // objects on the cluster, with the revision that applied them last
 	content map[int][]string
 	state   map[int]rsync.State
 }
 
-// run does steps to a wanted revision. Some events fail; with all of them done it checks what is there.
+// run takes steps to a wanted revision. Some events fail. At the end it checks the objects.
 func (m *model) run(t *testing.T, wanted, failures int) {
 	t.Helper()
 	for range 100 {
@@ -121,7 +122,7 @@ func (m *model) run(t *testing.T, wanted, failures int) {
 			m.event(t, rsync.Terminate, s.number, 0, fails)
 		}
 		if fails && m.r.IntN(2) == 0 {
-			return // something newer is wanted
+			return // a newer revision is wanted
 		}
 	}
 	t.Fatalf("%d is not reached: %v", wanted, m.state)

@@ -10,7 +10,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/serve"
 )
 
-// TestSay: whatever is said is one line.
+// TestSay checks that each message is one line.
 func TestSay(t *testing.T) {
 	var out strings.Builder
 	serve.Say(&out)("%s does not count: %q", "a\nb\x1b[2J\u2028é'世\xff.yaml", "x\ny")

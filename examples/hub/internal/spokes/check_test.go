@@ -29,7 +29,8 @@ func resource(t *testing.T, manifest string) appcontext.Resource {
 	return appcontext.Resource{Object: object, Manifest: []byte(manifest)}
 }
 
-// TestCheck: what a work would not take is found without writing anything, also before the broker has answered.
+// TestCheck checks that invalid objects of a work are found without a write, also before the broker
+// responds.
 func TestCheck(t *testing.T) {
 	webhooks, err := caller.New(caller.Options{})
 	if err != nil {

@@ -65,7 +65,7 @@ func TestRetryUntilNamespaceIsThere(t *testing.T) {
 			t.Error("Available, but the object is not there")
 		}
 		f.create("first", namespace)
-		<-time.After(agent.DefaultRetryAtMost) // the bubble's time
+		<-time.After(agent.DefaultRetryAtMost) // fake time
 		f.settle()
 		if w := f.work("later"); !meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkApplied) {
 			t.Errorf("not applied after its namespace came: %v", conditions(w.Status.Conditions))

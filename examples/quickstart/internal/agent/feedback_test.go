@@ -50,7 +50,7 @@ func TestFeedbackFollowsTheWorkload(t *testing.T) {
 		if diff := cmp.Diff(integer("ReadyReplicas", 0), ready()[0]); diff != "" {
 			t.Errorf("at first (-want +got):\n%s", diff)
 		}
-		<-time.After(time.Minute) // the bubble's time
+		<-time.After(time.Minute) // fake time
 		f.settle()
 		want := []workv1.FeedbackValue{
 			integer("ReadyReplicas", 2), integer("Replicas", 2), integer("AvailableReplicas", 2),

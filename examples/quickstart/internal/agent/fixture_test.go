@@ -23,7 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/memcluster"
 )
 
-// fixture is a hub, a cluster and a running agent between them.
+// fixture is a hub, a cluster and the running agent of the cluster.
 type fixture struct {
 	*testing.T
 	hub     *workfake.Clientset
@@ -32,7 +32,8 @@ type fixture struct {
 	events  chan agent.Event
 }
 
-// withAgent runs a test in a bubble of its own time, in which [fixture.settle] waits until all is done.
+// withAgent runs a test in a synctest bubble, in which [fixture.settle] waits until all work is
+// done.
 func withAgent(t *testing.T, test func(f fixture)) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := fakework.New()
@@ -96,7 +97,7 @@ func (f fixture) work(name string) *workv1.ManifestWork {
 	return w
 }
 
-// live returns an object of the cluster, nil if there is none.
+// live returns an object of the cluster, or nil if it does not exist.
 func (f fixture) live(text string) *unstructured.Unstructured {
 	f.Helper()
 	obj := parse(f.T, text)
@@ -115,7 +116,7 @@ func (f fixture) live(text string) *unstructured.Unstructured {
 	return found
 }
 
-// existing puts an object into the default namespace that no work has brought.
+// existing creates an object in the default namespace that belongs to no work.
 func (f fixture) existing(text string) {
 	f.Helper()
 	obj := parse(f.T, text)
@@ -151,7 +152,7 @@ func raw(t *testing.T, texts ...string) []workv1.Manifest {
 	return manifests
 }
 
-// conditions puts conditions into lines without their times.
+// conditions formats conditions as lines without their times.
 func conditions(list []metav1.Condition) []string {
 	var lines []string
 	for _, c := range list {

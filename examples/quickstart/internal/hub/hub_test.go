@@ -32,7 +32,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/progress"
 )
 
-// fixture is a hub clientset, a run on it and agents for its clusters, all in a bubble of its own time.
+// fixture is a hub clientset, a running hub, and agents for its clusters, all in a synctest bubble.
 type fixture struct {
 	*testing.T
 	client   *workfake.Clientset
@@ -51,8 +51,8 @@ var folder = fstest.MapFS{
 	"c.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\n")},
 }
 
-// run starts a hub for clusters one and two, with agents for those in agents. Reactions come before what the
-// clientset would do to create a work.
+// run starts a hub for the clusters one and two, and an agent for each cluster in agents. The
+// reactions replace the reaction of the clientset to the creation of a work.
 func run(t *testing.T, folder fstest.MapFS, agents []string, test func(ctx context.Context, f fixture), reactions ...clienttesting.ReactionFunc) {
 	synctest.Test(t, func(t *testing.T) {
 		files, err := manifests.Load(folder, "test")
@@ -222,7 +222,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		if _, err := f.hub.Run(ctx); !errors.Is(err, interrupted) {
 			f.Errorf("Run: %v; want the context's cause", err)
 		}
-		// No agent has touched the works: they go at once.
+		// No agent has changed the works, so they are removed immediately.
 		if n, err := f.hub.Cleanup(context.WithoutCancel(ctx), ""); n != 6 || err != nil {
 			f.Errorf("Cleanup: %d, %v", n, err)
 		}

@@ -3,5 +3,5 @@
 
 package kubecluster
 
-// Policies is tested without a cluster.
+// Policies exports policies for tests without a cluster.
 var Policies = policies

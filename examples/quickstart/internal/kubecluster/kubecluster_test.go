@@ -27,8 +27,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kubecluster"
 )
 
-// api answers discovery like an API server with ConfigMaps, Namespaces and, once they are defined, Widgets; it
-// refuses everything else. What becomes of works on a cluster, internal/e2e shows on a real one.
+// api is an API server that serves discovery of ConfigMaps, Namespaces and, once they are defined,
+// Widgets. It refuses all other requests. internal/e2e tests works on a real cluster.
 type api struct {
 	mu      sync.Mutex
 	widgets bool
@@ -122,7 +122,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestRefused: where the cluster does not let us, each manifest says so, and nothing counts as removed.
+// TestRefused checks that each manifest has the error if the cluster refuses access, and that the
+// work does not count as removed.
 func TestRefused(t *testing.T) {
 	c, _ := newCluster(t, "kind-one")
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: "cluster1"}}

@@ -17,7 +17,7 @@ import (
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
-// folder makes a folder of alternating names and texts.
+// folder returns a folder with files. Names and texts alternate.
 func folder(namesAndTexts ...string) fstest.MapFS {
 	m := fstest.MapFS{}
 	for i := 0; i < len(namesAndTexts); i += 2 {
@@ -146,7 +146,7 @@ func TestCheckFields(t *testing.T) {
 	for _, tt := range []struct {
 		reason, text string
 		lenient      bool
-		want         string // after the place; empty: no error
+		want         string // error after the position; empty: no error
 	}{
 		{reason: "a field of a wrong type", text: deployment + "{replicas: two}", want: `Deployment "d": field "spec.replicas": string where int32 is expected`},
 		{reason: "a wrong type on a real cluster", text: deployment + "{replicas: two}", lenient: true, want: `field "spec.replicas"`},

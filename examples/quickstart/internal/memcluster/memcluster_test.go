@@ -23,7 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/memcluster"
 )
 
-// fixture drives one cluster by texts.
+// fixture is a cluster with methods that accept objects as texts.
 type fixture struct {
 	*testing.T
 	*memcluster.Cluster
@@ -44,7 +44,7 @@ func (f fixture) kind(obj *unstructured.Unstructured) kinds.Kind {
 	return k
 }
 
-// apply applies a text as a manager, whose name ends in "!" to force.
+// apply applies an object as a field manager. A "!" at the end of the name forces the apply.
 func (f fixture) apply(manager, text string) (*unstructured.Unstructured, error) {
 	f.Helper()
 	obj := parse(f.T, text)

@@ -41,7 +41,7 @@ func TestConsoleDrawsInPlace(t *testing.T) {
 
 		step := func(act func()) string {
 			act()
-			<-time.After(time.Second) // the bubble's time
+			<-time.After(time.Second) // fake time
 			synctest.Wait()
 			text := out.String()
 			out.Reset()

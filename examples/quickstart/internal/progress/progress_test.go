@@ -15,13 +15,13 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// event makes an event of a text: milliseconds after the start are given beside it.
+// event returns an event at ms milliseconds after start.
 func event(step progress.Step, work, cluster string, generation int64, ms int, detail string) progress.Event {
 	return progress.Event{Step: step, Work: work, Cluster: cluster, Generation: generation,
 		At: start.Add(time.Duration(ms) * time.Millisecond), Detail: detail}
 }
 
-// story is one of each: a work that becomes available, one that waits, one on its way, one deleted.
+// story has four works: one becomes available, one waits, one is in progress, and one is deleted.
 var story = []progress.Event{
 	event(progress.Sent, "b", "cluster1", 1, 0, "1 object"),
 	event(progress.Sent, "a", "cluster2", 1, 1, "2 objects"),
@@ -126,7 +126,7 @@ func TestBoardIgnores(t *testing.T) {
 	for _, tt := range []struct {
 		reason string
 		events []progress.Event
-		last   bool // what Add says of the last one
+		last   bool // result of Add for the last event
 		step   progress.Step
 	}{
 		{"applied again", []progress.Event{sent, event(progress.Applied, w, c, 1, 1, ""), event(progress.Applied, w, c, 1, 2, "")}, false, progress.Applied},

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/services"
 )
 
-// link is a connection whose state a test sets.
+// link is a connection with a state that the test sets.
 type link struct {
 	ready chan struct{}
 	err   atomic.Pointer[error]
@@ -57,7 +57,7 @@ func TestWatch(t *testing.T) {
 		l := newLink(nil)
 		g.Watch(l)
 		l.set(errRefused)
-		<-time.After(9 * time.Second) // the bubble's time
+		<-time.After(9 * time.Second) // fake time
 		l.set(nil)
 		<-time.After(time.Second)
 		l.set(errRefused)
@@ -112,7 +112,7 @@ func TestReachable(t *testing.T) {
 		g.Watch(l)
 		g.Go(func(context.Context) error { return errors.New("a service failed") })
 		cancel()
-		<-time.After(time.Minute) // the bubble's time
+		<-time.After(time.Minute) // fake time
 		if ctx.Err() == nil || g.Reachable().Err() != nil {
 			t.Fatalf("after the parent's end and a failure: %v, %v; want time to clean up", ctx.Err(), context.Cause(g.Reachable()))
 		}

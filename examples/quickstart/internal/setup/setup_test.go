@@ -28,7 +28,8 @@ var shipped = fstest.MapFS{
 	"manifests/a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n")},
 }
 
-// kubeconfig writes a file that leads to an API server with ConfigMaps and nothing else.
+// kubeconfig writes a kubeconfig for an API server that serves only ConfigMaps, and returns its
+// path.
 func kubeconfig(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

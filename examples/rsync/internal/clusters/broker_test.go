@@ -21,8 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// TestBroker: an agent on a broker that knows its clients applies what a connector of --broker is told, and the next process finds
-// it again.
+// TestBroker checks --broker with a broker that authenticates its clients. An agent applies the
+// batch of a connector, and the connector of the next process finds it.
 func TestBroker(t *testing.T) {
 	ca, folder := certtest.New(t), t.TempDir()
 	caFile := ca.Write(t, folder, "ca")
@@ -97,7 +97,7 @@ func TestBrokerURL(t *testing.T) {
 	}
 }
 
-// background runs something until stop, or the end of the test.
+// background runs a function until stop is called or the test ends.
 func background(t *testing.T, run func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// applyToGit applies an object to git+edge1 of a --git.
+// applyToGit applies a manifest to git+edge1 with a value of --git.
 func applyToGit(t *testing.T, value, manifest string) error {
 	t.Helper()
 	mux, err := clusters.Open(map[string]string{"git": value})
@@ -33,7 +33,7 @@ func applyToGit(t *testing.T, value, manifest string) error {
 		Resources: []appcontext.Resource{{Object: appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: "a"}, Manifest: []byte(manifest)}}})
 }
 
-// TestGit: each way to a repository leads to the branch and the folder that are asked for.
+// TestGit checks that each form of repository URL leads to the requested branch and folder.
 func TestGit(t *testing.T) {
 	const manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop}}\n"
 	folder := t.TempDir()
@@ -86,7 +86,8 @@ func TestGit(t *testing.T) {
 	}
 }
 
-// TestGitURL: what is wrong is said when the program starts, and never with what may be a secret.
+// TestGitURL checks that an invalid URL is reported when the program starts, without any secret in
+// it.
 func TestGitURL(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                                    "no URL",

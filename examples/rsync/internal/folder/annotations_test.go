@@ -12,8 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/rsync/internal/folder"
 )
 
-// TestAnnotations: Helm's annotations make hooks, and Argo CD's make waves. Wrong ones are refused
-// with their file and name.
+// TestAnnotations checks that annotations of Helm result in hooks, and annotations of Argo CD in
+// waves. The error for an invalid annotation names the file and the annotation.
 func TestAnnotations(t *testing.T) {
 	for annotations, want := range map[string]string{
 		`{}`: `[hook "" wave 0 policies []]`,

@@ -17,7 +17,8 @@ var overridden = fstest.MapFS{
 	"web/b.yaml": {Data: []byte(manifest("two") + "data: {color: blue}\n")},
 }
 
-// TestOverrides: an override changes its object on its clusters. It need not name the app.
+// TestOverrides checks that an override changes its object on its clusters, also without the name
+// of an app.
 func TestOverrides(t *testing.T) {
 	overrides, err := folder.Overrides([]byte(`
 overrides:
