@@ -5,7 +5,8 @@ package e2e_test
 
 import "k8s.io/apimachinery/pkg/types"
 
-// agentApplies run on the agent. Fields that the hub set before have their managers there, and not here.
+// agentApplies returns the steps that run on the agent. The agent's object does not list the field
+// managers of the source's fields.
 func agentApplies() []step {
 	condition := func(kind, state string) string {
 		return "  - {type: " + kind + ", status: '" + state + "', reason: R, message: '', lastTransitionTime: '2026-01-01T00:00:00Z'}\n"

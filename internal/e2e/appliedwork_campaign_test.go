@@ -22,18 +22,19 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// The campaigns run works whose processes die, or lose an answer, at any request of apply, prune and teardown, beside rival
-// writers. The audit log of the API server is the judge: nothing is leaked, and nothing is deleted that is not ours.
+// The campaigns run works next to rival writers. The processes of the works die, or lose a response,
+// at any request of apply, prune and teardown. The audit log of the API server must show that no
+// object is leaked, and that no foreign object is deleted.
 //
 //	go test ./internal/e2e -run AppliedWork/Campaign -appliedwork.seeds 1000
-//	go test ./internal/e2e -run AppliedWork/Campaign -appliedwork.seed 17     one run again
+//	go test ./internal/e2e -run AppliedWork/Campaign -appliedwork.seed 17     repeats one run
 var (
 	appliedWorkSeed  = flag.Uint64("appliedwork.seed", 0, "the first seed of the campaigns: the only one, unless -appliedwork.seeds is set")
 	appliedWorkFor   = flag.Duration("appliedwork.for", 0, "how long a campaign begins new runs, until all seeds have run by default")
 	appliedWorkSeeds = flag.Uint64("appliedwork.seeds", 0, "how many seeds a campaign runs, 25 by default")
 )
 
-// campaignWorkers are the runs under way at a time.
+// campaignWorkers is the number of concurrent runs.
 const campaignWorkers = 8
 
 // eachSeed calls run with the seeds of the flags, and returns their number.
@@ -68,7 +69,7 @@ func eachSeed(t *testing.T, run func(seed uint64, worker int)) uint64 {
 	return done.Load()
 }
 
-// wantDeletions fails a campaign without a judged deletion, unless its few seeds explain that.
+// wantDeletions fails a campaign that judged no deletion, unless it ran only a few seeds.
 func wantDeletions(t *testing.T, judged int, seeds uint64) {
 	t.Helper()
 	if judged == 0 && seeds >= campaignWorkers {
@@ -76,13 +77,13 @@ func wantDeletions(t *testing.T, judged int, seeds uint64) {
 	}
 }
 
-// ledger is what the judge must know of all runs.
+// ledger records the facts about all runs that the judge needs.
 type ledger struct {
 	mu    sync.Mutex
 	works map[types.UID]string    // AppliedWorks by UID, with the agent's name
-	ended map[types.UID]time.Time // since when an AppliedWork has no claim on its objects
+	ended map[types.UID]time.Time // the time from which an AppliedWork has no claim on its objects
 
-	frozen, late, flips atomic.Int64 // what happened: processes that froze, those that went on after the end, changes of versions
+	frozen, late, flips atomic.Int64 // counts of frozen processes, of processes that resumed after the end, and of version changes
 }
 
 func (l *ledger) add(uid types.UID, agent string) {
@@ -91,7 +92,7 @@ func (l *ledger) add(uid types.UID, agent string) {
 	l.works[uid] = agent
 }
 
-// end notes that an AppliedWork is about to end.
+// end records that an AppliedWork is about to end.
 func (l *ledger) end(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,13 +107,14 @@ func newLedger() *ledger {
 
 func (l *ledger) mine(agent string, uid types.UID) bool { return l.works[uid] == agent }
 
-// alive: an owner that is no AppliedWork of ours is an anchor of a rival, which lives until the end.
+// alive reports whether an owner exists at a time. An owner that is not one of our AppliedWorks is
+// an anchor of a rival, which exists until the end.
 func (l *ledger) alive(uid types.UID, at time.Time) bool {
 	end, ended := l.ended[uid]
 	return !ended || at.Before(end)
 }
 
-// checkCampaign runs works beside everything that can go wrong.
+// checkCampaign runs works under all kinds of faults and rivals.
 func checkCampaign(t *testing.T, g *ground) {
 	g.create(namespaceOf("campaign"))
 	l := newLedger()
@@ -125,8 +127,8 @@ func checkCampaign(t *testing.T, g *ground) {
 	wantDeletions(t, judged, seeds)
 }
 
-// nothingIsOwned waits until no object has a reference to one of the AppliedWorks: they are all gone, so one that stays is a
-// leak.
+// nothingIsOwned waits until no object has a reference to one of the AppliedWorks. All AppliedWorks
+// are deleted, so a remaining reference is a leak.
 func (g *ground) nothingIsOwned(t *testing.T, l *ledger) {
 	t.Helper()
 	eventually(t, "all that was applied goes", func() error {
@@ -161,18 +163,18 @@ type campaign struct {
 	agent  string
 	name   string
 
-	flips    *unstructured.Unstructured // a CRD whose versions change during the run, or nil
+	flips    *unstructured.Unstructured // a CRD with versions that change during the run, or nil
 	universe []*unstructured.Unstructured
-	anchor   *unstructured.Unstructured // what rivals own objects with
+	anchor   *unstructured.Unstructured // the owner of objects that rivals own
 	opts     appliedwork.ApplyOptions
-	bare     bool // whether Kubernetes' collector has to do it all
-	prompt   bool // whether no request arrives late, so that nothing may be left that only an audit finds
+	bare     bool // whether only the Kubernetes garbage collector ends the work
+	prompt   bool // whether no request arrives late: nothing may be left that only an audit finds
 	lateThaw bool
-	inUse    bool // whether the namespace of the run has a desired object in it, and so must stay
+	inUse    bool // whether a desired object is in the namespace of the run, which must then stay
 	faults   []*faults
 	thaw     chan struct{}
-	asleep   []*nap      // processes that are frozen
-	awake    []*nap      // processes that were
+	asleep   []*nap      // frozen processes
+	awake    []*nap      // processes that were frozen
 	over     atomic.Bool // whether the work has ended
 }
 
@@ -203,7 +205,8 @@ func newCampaign(t *testing.T, g *ground, l *ledger, seed uint64, flips *unstruc
 	return c
 }
 
-// desired draws what the work wants: each object with a value of its own or not at all.
+// desired draws the desired objects of the work. Each object of the universe is left out, or
+// included with a random value or version.
 func (c *campaign) desired() []*unstructured.Unstructured {
 	var objects []*unstructured.Unstructured
 	for _, obj := range c.universe {
@@ -238,7 +241,7 @@ func (c *campaign) process(rate float64, dieAt int) (tools, *faults) {
 
 func (f *faults) isDead() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.dead }
 
-// run is some lives of processes beside rivals, then calm, the first judgement, and the end of the work.
+// run runs some processes next to rivals. Then it calms down, compares, and ends the work.
 func (c *campaign) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var rivals sync.WaitGroup
@@ -253,8 +256,8 @@ func (c *campaign) run() {
 	c.calm()
 }
 
-// takeOver begins a process, and returns when it is done or frozen. Those that were frozen before go on while it lives, or
-// when it is done, or later.
+// takeOver starts a process, and returns when the process is done or frozen. Earlier frozen
+// processes resume during its life, at its end, or later.
 func (c *campaign) takeOver() {
 	x, f := c.process(0.1, 1+c.random.IntN(80))
 	n := newNap(0)
@@ -305,7 +308,7 @@ func (c *campaign) wake(naps []*nap) {
 	c.awake = append(c.awake, naps...)
 }
 
-// wakeAll wakes what is frozen, and waits until all processes that were are done.
+// wakeAll wakes the frozen processes, and waits until all processes that were frozen are done.
 func (c *campaign) wakeAll() {
 	c.wake(c.asleep)
 	c.asleep = nil
@@ -314,7 +317,7 @@ func (c *campaign) wakeAll() {
 	}
 }
 
-// live is what a process does for one state of the work, as far as it gets.
+// live processes one state of the work, until the process dies or is done.
 func (c *campaign) live(x tools, f *faults, desired []*unstructured.Unstructured) {
 	work := c.ensure(x, f)
 	if work == nil || f.isDead() || c.over.Load() {
@@ -339,7 +342,7 @@ func (c *campaign) ensure(x tools, f *faults) *v1alpha1.AppliedWork {
 	return nil
 }
 
-// calm has a process without trouble finish the work, and compares; then the work ends.
+// calm finishes the work with a process without faults, and compares. Then the work ends.
 func (c *campaign) calm() {
 	ctx := context.Background()
 	late := c.asleep
@@ -379,15 +382,15 @@ func (c *campaign) calm() {
 	c.l.end(work.UID)
 }
 
-// settle waits for what was frozen to arrive.
+// settle waits until all frozen requests have arrived.
 func (c *campaign) settle() {
 	for _, f := range c.faults {
 		f.frozen.Wait()
 	}
 }
 
-// finish audits, applies and prunes until nothing is pending, as a process does after a restart. Where no request was late it
-// does not audit: the inventory has all there is.
+// finish audits, applies and prunes until nothing is pending, as a process does after a restart. If
+// no request was late, it does not audit, because the inventory is complete.
 func (c *campaign) finish(x tools, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured) error {
 	ctx := context.Background()
 	var pruned *appliedwork.ChangeSet
@@ -398,7 +401,7 @@ func (c *campaign) finish(x tools, work *v1alpha1.AppliedWork, desired []*unstru
 		}
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		_, _ = x.applier.Apply(ctx, work, desired, c.opts) // rivals' objects are in the way of some
+		_, _ = x.applier.Apply(ctx, work, desired, c.opts) // the objects of rivals block some
 		pruned, _ = x.pruner.Prune(ctx, work, desired, appliedwork.PruneOptions{AllowEmpty: true})
 		if pruned.Count(appliedwork.ActionPending, appliedwork.ActionFailed) == 0 && !c.lostNamespace(pruned, desired) {
 			return nil
@@ -438,7 +441,7 @@ func (c *campaign) rivalLeaves(work *v1alpha1.AppliedWork, changes *appliedwork.
 	}
 }
 
-// leaks looks for objects that have our reference and that nobody desires.
+// leaks searches for objects that have our reference and are not desired.
 func (c *campaign) leaks(work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured) {
 	wanted := map[string]bool{}
 	for _, obj := range desired {
@@ -455,7 +458,7 @@ func (c *campaign) leaks(work *v1alpha1.AppliedWork, desired []*unstructured.Uns
 	}
 }
 
-// end is a teardown whose processes die, or the plain deletion of the AppliedWork.
+// end runs a teardown with processes that die, or deletes only the AppliedWork.
 func (c *campaign) end(ctx context.Context, work *v1alpha1.AppliedWork) {
 	if c.bare {
 		if err := c.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(ctx, work.Name, metav1.DeleteOptions{}); err != nil {

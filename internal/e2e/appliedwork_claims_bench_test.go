@@ -19,8 +19,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// BenchmarkAppliedWorkPrune prunes one object that is gone, on a cluster with as many other AppliedWorks as its name says, of 200
-// objects each. One of them changes before each prune.
+// BenchmarkAppliedWorkPrune prunes one deleted object on a cluster with other AppliedWorks of 200
+// objects each. The name of the sub-benchmark is their number. One of them changes before each
+// prune.
 func BenchmarkAppliedWorkPrune(b *testing.B) {
 	config := kube.Start(b, kube.Options{}).Config()
 	config.QPS = -1
@@ -57,7 +58,8 @@ func trackerOf(b *testing.B, config *rest.Config, slim bool) *appliedwork.Tracke
 	return tracker
 }
 
-// recordMany records ConfigMaps that do not exist, the first of them with a number, and returns their AppliedWork.
+// recordMany records ConfigMaps that do not exist, numbered from first, and returns their
+// AppliedWork.
 func recordMany(b *testing.B, tracker *appliedwork.Tracker, name string, first, n int) *v1alpha1.AppliedWork {
 	work, err := tracker.Ensure(b.Context(), name, v1alpha1.AppliedWorkSpec{WorkName: name})
 	entries := make([]v1alpha1.AppliedResourceMeta, n)
@@ -76,7 +78,8 @@ func recordMany(b *testing.B, tracker *appliedwork.Tracker, name string, first, 
 	return work
 }
 
-// pruneAmong prunes as a process that has done it before. What it records for that is not measured.
+// pruneAmong prunes as a process that has pruned before. The traffic of its records is not
+// measured.
 func pruneAmong(b *testing.B, config *rest.Config, slim bool) {
 	m := &traffic{}
 	recorder := trackerOf(b, rest.CopyConfig(config), slim)

@@ -36,7 +36,7 @@ func (g *ground) denying(name string, deny func(*http.Request) bool) tools {
 	return g.tools(config, nil)
 }
 
-// forbidden is the answer of an authorizer that denies a request.
+// forbidden returns the response of an authorizer that denies a request.
 func forbidden() *http.Response {
 	answer := httptest.NewRecorder()
 	answer.Header().Set("Content-Type", "application/json")
@@ -45,7 +45,7 @@ func forbidden() *http.Response {
 	return answer.Result()
 }
 
-// unavailable is the answer of a proxy that does not reach the API server.
+// unavailable returns the response of a proxy that does not reach the API server.
 func unavailable() *http.Response {
 	answer := httptest.NewRecorder()
 	answer.Header().Set("Retry-After", "1")
@@ -53,7 +53,7 @@ func unavailable() *http.Response {
 	return answer.Result()
 }
 
-// checkRefusedApply: an object that a work may not have is not recorded for the work, so another
+// checkRefusedApply: an object that a work must not have is not recorded for the work, so another
 // work that owns the object still deletes it.
 func checkRefusedApply(t *testing.T, g *ground) {
 	g.create(namespaceOf("refused"))
@@ -143,7 +143,7 @@ func checkRefusedApply(t *testing.T, g *ground) {
 
 func objects(list ...*unstructured.Unstructured) []*unstructured.Unstructured { return list }
 
-// losing drops answers of a client.
+// losing returns tools that lose some responses.
 func (g *ground) losing(name string, lose func(*http.Request) bool) tools {
 	config := g.Config()
 	config.UserAgent = agentPrefix + name
@@ -189,7 +189,7 @@ func checkWaitGoneAfterwards(t *testing.T, g *ground) {
 	}
 }
 
-// checkDetached: an object without our owner reference keeps no trace of us after a release.
+// checkDetached: an object without our owner reference has no other mark of ours after a release.
 func checkDetached(t *testing.T, g *ground) {
 	g.create(namespaceOf("detached"))
 	x := g.plain(nil)
@@ -218,7 +218,8 @@ func checkDetached(t *testing.T, g *ground) {
 	}
 }
 
-// checkFieldConflict: without Force, a field of somebody else is a reported conflict, and the other fields are applied.
+// checkFieldConflict: without Force, a field of another manager is a reported conflict, and the
+// other fields are applied.
 func checkFieldConflict(t *testing.T, g *ground) {
 	g.create(namespaceOf("fields"))
 	x := g.plain(nil)
@@ -255,7 +256,7 @@ func checkFieldConflict(t *testing.T, g *ground) {
 	want(t, x.apply(t, work, a), "1 unchanged")
 }
 
-// checkFirstWrite: what an apply refuses, the first write refuses too.
+// checkFirstWrite: the first write refuses everything that an apply refuses.
 func checkFirstWrite(t *testing.T, g *ground) {
 	g.create(namespaceOf("first"))
 	x := g.plain(nil)
@@ -279,7 +280,7 @@ func checkFirstWrite(t *testing.T, g *ground) {
 	want(t, x.apply(t, work, good), "1 created")
 }
 
-// checkRecreated: an object that is deleted and created again between read and apply is looked at again.
+// checkRecreated: an object that is deleted and created again between read and apply is read again.
 func checkRecreated(t *testing.T, g *ground) {
 	g.create(namespaceOf("recreated"))
 	a := configMapOf("recreated", "a", "2")
@@ -316,7 +317,7 @@ func checkRecreated(t *testing.T, g *ground) {
 	}
 }
 
-// checkLargeAnnotations: an object whose annotations leave no room for ours is applied all the same.
+// checkLargeAnnotations: an object with annotations that leave no room for ours is still applied.
 func checkLargeAnnotations(t *testing.T, g *ground) {
 	g.create(namespaceOf("annotations"))
 	x := g.plain(nil)
@@ -337,7 +338,8 @@ func checkLargeAnnotations(t *testing.T, g *ground) {
 	}
 }
 
-// checkAnnotationBrink: an object whose annotations almost leave no room for ours is not written again while nothing changes.
+// checkAnnotationBrink: an object with annotations that almost leave no room for ours is not
+// written again while nothing changes.
 func checkAnnotationBrink(t *testing.T, g *ground) {
 	g.create(namespaceOf("brink"))
 	x := g.plain(nil)
@@ -384,8 +386,8 @@ func checkProtected(t *testing.T, g *ground) {
 	}
 }
 
-// checkProtectedKeys: an object is protected whatever namespace an entry, a manifest or the option has for its cluster-scoped kind, and
-// where an entry has no kind.
+// checkProtectedKeys: an object is protected even if an entry, a manifest or the option has a
+// namespace for its cluster-scoped kind, or if an entry has no kind.
 func checkProtectedKeys(t *testing.T, g *ground) {
 	const inEntry, inManifest, inOption, noKind = "protected-entry", "protected-manifest", "protected-option", "protected-kind"
 	x := g.plain(func(o *appliedwork.Options) {
@@ -430,7 +432,7 @@ func checkProtectedKeys(t *testing.T, g *ground) {
 	}
 }
 
-// checkSlowDiscovery: a group whose discovery does not answer holds up its own objects only.
+// checkSlowDiscovery: a group with hanging discovery delays only its own objects.
 func checkSlowDiscovery(t *testing.T, g *ground) {
 	g.create(namespaceOf("slow"))
 	stuck := make(chan struct{})
@@ -455,7 +457,7 @@ func checkSlowDiscovery(t *testing.T, g *ground) {
 		done <- err
 	}()
 	time.Sleep(200 * time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than discovery itself has
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than discovery's own timeout
 	defer cancel()
 	if _, err := x.applier.Apply(ctx, quick, objects(configMapOf("slow", "c", "1")), appliedwork.ApplyOptions{}); err != nil {
 		t.Errorf("another work waits for the slow group: %v", err)
@@ -466,7 +468,8 @@ func checkSlowDiscovery(t *testing.T, g *ground) {
 	}
 }
 
-// checkUnservedVersion: a manifest in a version that is not served any more is an error that names the served one.
+// checkUnservedVersion: a manifest in a version that is no longer served is an error that names the
+// served version.
 func checkUnservedVersion(t *testing.T, g *ground) {
 	g.create(namespaceOf("versions"))
 	crd := customCRD("versions.example.com", "Thing", "v1", "v2")

@@ -26,7 +26,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
-// blockedBy fails unless a prune left a Namespace for a reason, and returns the error of the Namespace.
+// blockedBy fails unless a prune left a Namespace for the given reason. It returns the error of the
+// Namespace.
 func (g *ground) blockedBy(t *testing.T, err error, ns *unstructured.Unstructured, reason appliedwork.BlockReason) *appliedwork.PruneBlockedError {
 	t.Helper()
 	live := g.get(ns)
@@ -41,7 +42,7 @@ func (g *ground) blockedBy(t *testing.T, err error, ns *unstructured.Unstructure
 }
 
 // undisturbed repeats a call that found a kind in discovery that was not served. Campaigns on the
-// same API server change which versions of their kinds are served.
+// same API server change the served versions of their kinds.
 func undisturbed(call func() (*appliedwork.ChangeSet, error)) (changes *appliedwork.ChangeSet, err error) {
 	for deadline := time.Now().Add(e2etest.Patience); ; time.Sleep(50 * time.Millisecond) {
 		changes, err = call()
@@ -52,7 +53,7 @@ func undisturbed(call func() (*appliedwork.ChangeSet, error)) (changes *appliedw
 	}
 }
 
-// plan, prune and teardown of a work without objects, on the ground of campaigns.
+// plan, prune and teardown run for a work without objects, on the cluster that campaigns share.
 func (x *tools) plan(t *testing.T, work *v1alpha1.AppliedWork) (*appliedwork.ChangeSet, error) {
 	return undisturbed(func() (*appliedwork.ChangeSet, error) {
 		return x.pruner.Plan(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
@@ -71,7 +72,8 @@ func (x *tools) teardown(t *testing.T, work *v1alpha1.AppliedWork) (*appliedwork
 	})
 }
 
-// populate creates what Kubernetes creates in every Namespace: the controllers for that do not run here.
+// populate creates the objects that Kubernetes creates in every Namespace. Their controllers do not
+// run here.
 func (g *ground) populate(t *testing.T, namespace string) {
 	t.Helper()
 	g.createIn(t, "serviceaccounts", parsed(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"namespace":%q,"name":"default"}}`, namespace))
@@ -81,7 +83,7 @@ func (g *ground) populate(t *testing.T, namespace string) {
 	g.createIn(t, "leases", parsed(`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"namespace":%q,"name":"leader"}}`, namespace))
 }
 
-// createIn creates an object of a resource that [ground.at] does not know.
+// createIn creates an object of a resource that [ground.at] does not support.
 func (g *ground) createIn(t *testing.T, resource string, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	client := g.admin.Resource(obj.GroupVersionKind().GroupVersion().WithResource(resource)).Namespace(obj.GetNamespace())
@@ -92,7 +94,7 @@ func (g *ground) createIn(t *testing.T, resource string, obj *unstructured.Unstr
 	return created
 }
 
-// ownedBy gives an object an owner that was read.
+// ownedBy sets an owner that was read from the cluster.
 func ownedBy(owner, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	obj.SetOwnerReferences([]metav1.OwnerReference{
 		{APIVersion: owner.GetAPIVersion(), Kind: owner.GetKind(), Name: owner.GetName(), UID: owner.GetUID()},
@@ -136,7 +138,7 @@ func checkNamespaceContent(t *testing.T, g *ground) {
 	if len(blocked.Objects) != 1 || blocked.Objects[0].Kind != "Gadget" {
 		t.Errorf("%v: %v", err, blocked.Objects)
 	}
-	// With the option, the Namespace goes with its content.
+	// With the option, the Namespace is deleted with its content.
 	all := appliedwork.TeardownOptions{Policies: appliedwork.Policies{Unmanaged: appliedwork.PolicyDelete}}
 	if _, err := x.collector.Teardown(t.Context(), work, all); err != nil {
 		t.Fatal(err)
@@ -149,8 +151,8 @@ func checkNamespaceContent(t *testing.T, g *ground) {
 	})
 }
 
-// checkOwnersWithoutCount: an object of a user blocks its Namespace although its owner does not count, or its annotations are
-// those of a token.
+// checkOwnersWithoutCount: an object of a user blocks its Namespace even if its owner does not
+// count, or if it has the annotations of a token.
 func checkOwnersWithoutCount(t *testing.T, g *ground) {
 	live := func(group, resource, ns, name string) *unstructured.Unstructured {
 		t.Helper()
@@ -198,7 +200,8 @@ func checkOwnersWithoutCount(t *testing.T, g *ground) {
 	}
 }
 
-// checkNamespaceDependents: what Kubernetes creates in every Namespace, and what the objects of the work own, do not block.
+// checkNamespaceDependents: objects that Kubernetes creates in every Namespace, and objects that
+// the work's objects own, do not block.
 func checkNamespaceDependents(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "dependents")
@@ -236,7 +239,7 @@ func checkNamespaceDependents(t *testing.T, g *ground) {
 		t.Error(err)
 	}
 	want(t, plan, "3 deleted")
-	// A Pod that no Deployment created blocks, and one of the work does not.
+	// A Pod that no Deployment created blocks. A Pod of the work does not block.
 	g.createIn(t, "pods", pod("users"))
 	_, err = x.teardown(t, work)
 	if blocked := g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty); len(blocked.Objects) != 1 || blocked.Objects[0].Name != "users" {
@@ -287,7 +290,7 @@ func checkNamespaceUnreadable(t *testing.T, g *ground) {
 	}
 }
 
-// watched is a Watcher that records the objects.
+// watched is a Watcher that records the watched objects.
 type watched struct {
 	reconciler.Watcher
 	objects []v1alpha1.AppliedResourceMeta
@@ -298,7 +301,8 @@ func (w *watched) Watch(_ *v1alpha1.AppliedWork, objects []v1alpha1.AppliedResou
 	return nil
 }
 
-// checkBlockedResync: the Reconciler looks again at a Namespace with users' objects when one of them changes, or after Resync.
+// checkBlockedResync: the Reconciler checks a Namespace with users' objects again when one of them
+// changes, or after Resync.
 func checkBlockedResync(t *testing.T, g *ground) {
 	ns, user := namespaceOf("blocked-resync"), configMapOf("blocked-resync", "users", "1")
 	wanted, watch := reconciler.Want{Objects: objects(ns)}, &watched{}

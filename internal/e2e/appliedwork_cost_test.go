@@ -18,7 +18,8 @@ import (
 
 var appliedWorkObjects = flag.Int("appliedwork.objects", 1000, "how many objects are applied by TestAppliedWorkLarge/Unchanged; the claim is for 10000")
 
-// checkUnchanged: a second apply of what is unchanged makes no write, for whoever makes it.
+// checkUnchanged: a second apply of unchanged objects makes no write, by the same or another
+// process.
 func checkUnchanged(t *testing.T, g *ground) {
 	g.create(namespaceOf("unchanged"))
 	x := g.agent("unchanged", nil)
@@ -49,7 +50,7 @@ func manyConfigMaps(namespace string, n int) []*unstructured.Unstructured {
 	return objects
 }
 
-// shards returns the further AppliedWorks of an inventory.
+// shards returns the additional AppliedWorks of an inventory.
 func (g *ground) shards(t *testing.T, work *v1alpha1.AppliedWork) []unstructured.Unstructured {
 	t.Helper()
 	list, err := g.admin.Resource(v1alpha1.GroupVersionResource).List(t.Context(), metav1.ListOptions{LabelSelector: v1alpha1.LabelShardOf + "=" + string(work.UID)})
@@ -59,7 +60,8 @@ func (g *ground) shards(t *testing.T, work *v1alpha1.AppliedWork) []unstructured
 	return list.Items
 }
 
-// checkShards records more objects than one AppliedWork takes: each shard stays under 1 MiB, and all are read again.
+// checkShards records more objects than fit into one AppliedWork. Each shard stays under 1 MiB, and
+// all are read back.
 func checkShards(t *testing.T, g *ground) { g.shardsOf(t, 15_000) }
 
 func (g *ground) shardsOf(t *testing.T, n int) {

@@ -25,7 +25,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// TestAppliedWorkDenied is what a cluster refuses: requests of single verbs, patches, and an API that is away.
+// TestAppliedWorkDenied checks refusals of a cluster: denied verbs, denied patches, and an
+// unavailable API.
 func TestAppliedWorkDenied(t *testing.T) {
 	t.Parallel()
 	g := newGround(t, groundOptions{})
@@ -47,8 +48,8 @@ func TestAppliedWorkDenied(t *testing.T) {
 
 var clusterRoleBindings = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
 
-// checkSingleVerbs takes from an agent one verb at a time of those that the package documents: what it cannot do is an error
-// that names the verb, nothing is leaked, and all is well when the verb is back.
+// checkSingleVerbs removes one documented verb at a time from an agent's rights. The error names
+// the verb, nothing is leaked, and the agent succeeds when the verb is granted again.
 func checkSingleVerbs(t *testing.T, g *ground) {
 	granted := map[string][]string{
 		"multicluster.x-k8s.io/appliedworks":            {"get", "list", "create", "patch", "delete", "watch"},
@@ -75,7 +76,7 @@ func checkSingleVerbs(t *testing.T, g *ground) {
 		r.Object["rules"] = rules
 		return r
 	}
-	// life is all that an agent does, and the first error of it.
+	// life runs all operations of an agent, and returns the first error.
 	life := func(x tools, name string) error {
 		a, b := configMapOf("denied", name+"-a", "1"), configMapOf("denied", name+"-b", "1")
 		work, err := x.tracker.Ensure(t.Context(), name, v1alpha1.AppliedWorkSpec{WorkName: name, WorkNamespace: "n"})
@@ -147,7 +148,7 @@ func checkSingleVerbs(t *testing.T, g *ground) {
 	}
 }
 
-// deny has an admission policy deny updates of ConfigMaps, until it is undone.
+// deny creates an admission policy that denies updates of ConfigMaps, until undo is called.
 func (g *ground) deny(t *testing.T, policyName, expression string) (undo func()) {
 	t.Helper()
 	policy := parsed(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":%q},"spec":{"failurePolicy":"Fail",
@@ -165,7 +166,7 @@ func (g *ground) deny(t *testing.T, policyName, expression string) (undo func())
 	}
 }
 
-// checkReleaseDenied: a policy that denies the patch is what the error says, at once.
+// checkReleaseDenied: if a policy denies the patch, the error reports it immediately.
 func checkReleaseDenied(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work, a := x.ensure(t, "release-denied"), configMapOf("denied", "kept", "1")
@@ -198,7 +199,7 @@ func checkReleaseDenied(t *testing.T, g *ground) {
 func (g *ground) reconciler(t *testing.T, opts reconciler.Options) *reconciler.Reconciler {
 	t.Helper()
 	if opts.Hub == "" && opts.Owns == nil {
-		opts.Owns = func(*v1alpha1.AppliedWork) bool { return true } // only the one of the request is reconciled
+		opts.Owns = func(*v1alpha1.AppliedWork) bool { return true } // only the AppliedWork of the request is reconciled
 	}
 	opts.Options = appliedwork.Options{
 		Client: g.admin, Metadata: metadata.NewForConfigOrDie(g.Config()), Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()),
@@ -210,7 +211,8 @@ func (g *ground) reconciler(t *testing.T, opts reconciler.Options) *reconciler.R
 	return r
 }
 
-// checkEvictionKeepsItsPolicy: what an eviction leaves is left also when it takes more than one pass.
+// checkEvictionKeepsItsPolicy: objects that an eviction leaves stay, even if the eviction takes
+// more than one pass.
 func checkEvictionKeepsItsPolicy(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	left, held := configMapOf("denied", "left", "1"), configMapOf("denied", "held", "1")
@@ -258,7 +260,7 @@ func checkEvictionKeepsItsPolicy(t *testing.T, g *ground) {
 	}
 }
 
-// checkOtherHub: two agents on a cluster, each for a hub of its own with a work of the same name.
+// checkOtherHub: two agents on a cluster serve different hubs that have a work of the same name.
 func checkOtherHub(t *testing.T, g *ground) {
 	spec := v1alpha1.AppliedWorkSpec{WorkName: "shop", WorkNamespace: "cluster1"}
 	agent := func(hub string) *reconciler.Reconciler {
@@ -266,7 +268,7 @@ func checkOtherHub(t *testing.T, g *ground) {
 			Hub: hub,
 			Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
 				if hub == "empty" {
-					return reconciler.Want{Removed: true}, nil // it knows no work
+					return reconciler.Want{Removed: true}, nil // this hub has no works
 				}
 				return reconciler.Want{Objects: []*unstructured.Unstructured{configMapOf("denied", "of-a-hub", "1")}}, nil
 			}),
@@ -288,7 +290,7 @@ func checkOtherHub(t *testing.T, g *ground) {
 	}
 }
 
-// checkLateObjects: what requests of an earlier process have made late is pruned.
+// checkLateObjects: objects from late requests of an earlier process are pruned.
 func checkLateObjects(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	const works = 10
@@ -315,7 +317,7 @@ func checkLateObjects(t *testing.T, g *ground) {
 	}
 }
 
-// checkAPIAway: an aggregated API whose server is away holds up nothing but its own kinds.
+// checkAPIAway: an aggregated API with an unavailable server delays only its own kinds.
 func checkAPIAway(t *testing.T, g *ground) {
 	service := parsed(`{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.away.example.com"},"spec":{"group":"away.example.com","version":"v1",
 		"groupPriorityMinimum":100,"versionPriority":100,"insecureSkipTLSVerify":true,"service":{"namespace":"denied","name":"nobody"}}}`)

@@ -26,7 +26,7 @@ import (
 	watchersource "github.com/spokewire/sdk-go/dynamicwatcher/source"
 )
 
-// watches has dynamicwatcher watch what was applied.
+// watches watches the applied objects with dynamicwatcher.
 type watches struct{ *watchersource.Source }
 
 func (w watches) Watch(work *v1alpha1.AppliedWork, objects []v1alpha1.AppliedResourceMeta) error {
@@ -45,7 +45,7 @@ func (w watches) Watch(work *v1alpha1.AppliedWork, objects []v1alpha1.AppliedRes
 	return w.Watcher().AddOrUpdateWatcher(watcher, watched...)
 }
 
-// newReconciler is a newcomer's agent of a hub, in a manager.
+// runReconciler runs a reconciler of a hub in a manager.
 func (g *ground) runReconciler(t *testing.T, hub string, opts reconciler.Options, names ...string) *reconciler.Reconciler {
 	t.Helper()
 	opts.Options = appliedwork.Options{
@@ -74,7 +74,7 @@ func (g *ground) runReconciler(t *testing.T, hub string, opts reconciler.Options
 
 var runs atomic.Int32
 
-// checkDrift: what others change or delete is repaired, by the resync or by a watch.
+// checkDrift: a resync or a watch repairs objects that others change or delete.
 func checkDrift(t *testing.T, g *ground) {
 	g.create(namespaceOf("drift"))
 	watcher := func() reconciler.Watcher {
@@ -130,7 +130,7 @@ func checkDrift(t *testing.T, g *ground) {
 	}
 }
 
-// checkNewcomer: the program of the package doc, next to another agent whose works it does not know.
+// checkNewcomer runs the program of the package doc next to another agent with unknown works.
 func checkNewcomer(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, appliedwork.NameFor("theirs", "cluster1", "shop"))
@@ -172,7 +172,7 @@ func checkNewcomer(t *testing.T, g *ground) {
 	}
 }
 
-// newcomerTime is a minute where tests may take long.
+// newcomerTime is one minute, or 10 seconds in short mode.
 func newcomerTime() time.Duration {
 	if testing.Short() {
 		return 10 * time.Second

@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// checkDroppedContents: an object that has to stay keeps its Namespace and its CRD, also after the work has dropped it.
+// checkDroppedContents: an object that must stay keeps its Namespace and its CRD, even after the
+// work has dropped it.
 func checkDroppedContents(t *testing.T, g *ground) {
 	for _, test := range []struct {
 		name string
@@ -36,8 +37,8 @@ func checkDroppedContents(t *testing.T, g *ground) {
 	}
 }
 
-// dropped is a work with a Namespace and a CRD of its own. The work drops the ConfigMap in the Namespace and the object of the CRD,
-// which have to stay.
+// dropped is a work with its own Namespace and CRD. The work drops the ConfigMap in the Namespace
+// and the object of the CRD, which must both stay.
 type dropped struct {
 	t          *testing.T
 	g          *ground
@@ -127,10 +128,10 @@ func (d *dropped) run(teardown bool) {
 	d.stay()
 }
 
-// stay checks that nothing was deleted that has to stay.
+// stay checks that no object that must stay was deleted.
 func (d *dropped) stay() {
 	d.t.Helper()
-	time.Sleep(2 * time.Second) // the collector has looked at them by then
+	time.Sleep(2 * time.Second) // the garbage collector has processed them by then
 	for _, obj := range append(objects(d.containers...), d.contents...) {
 		if live := d.g.get(obj); live == nil || live.GetDeletionTimestamp() != nil {
 			d.t.Errorf("%s %s was deleted", obj.GetKind(), obj.GetName())

@@ -19,8 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// TestAppliedWorkExample runs the example with a folder, as a user does: files come, change, break and go, and Ctrl-C
-// deletes the AppliedWork.
+// TestAppliedWorkExample runs the example with a folder, as a user does: files are added, changed,
+// broken and removed. Ctrl-C deletes the AppliedWork.
 func TestAppliedWorkExample(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Start(t, kube.Options{})

@@ -19,7 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// checkExecutor: the RBAC rights of a service account decide what is written with the rights of an admin.
+// checkExecutor: the RBAC rights of a service account limit the writes that use the rights of an
+// admin.
 func checkExecutor(t *testing.T, g *ground) {
 	const namespace, user = "executor", "system:serviceaccount:executor:deployer"
 	g.create(namespaceOf(namespace))
@@ -33,7 +34,8 @@ func checkExecutor(t *testing.T, g *ground) {
 	rule := func(verbs, names string) string {
 		return `{"apiGroups":[""],"resources":["configmaps"],"verbs":[` + verbs + `],"resourceNames":[` + names + `]}`
 	}
-	// grant changes the role, and waits until the API server knows: whether the user may do something with an object has changed.
+	// grant changes the role, and waits until the API server applies the change to the user's
+	// access.
 	grant := func(verb, name string, allowed bool, rules ...string) {
 		t.Helper()
 		obj := role(strings.Join(rules, ","))
@@ -72,7 +74,7 @@ func checkExecutor(t *testing.T, g *ground) {
 	g.create(parsed(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"namespace":"executor","name":"deployer"},
 		"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"deployer"},"subjects":[{"kind":"ServiceAccount","name":"deployer","namespace":"executor"}]}`))
 
-	// It may create, and not delete: the owner reference would delete in its name.
+	// The user may create, but not delete. The owner reference would delete on the user's behalf.
 	grant("create", "", true, rule(`"create","patch"`, ""))
 	apply(appliedwork.ApplyOptions{}, "1 failed", `user "`+user+`" cannot delete resource "configmaps"`, a)
 	if g.get(a) != nil {
@@ -83,12 +85,13 @@ func checkExecutor(t *testing.T, g *ground) {
 	}
 	orphan := appliedwork.ApplyOptions{Policies: appliedwork.Policies{Default: appliedwork.PolicyOrphan}}
 	apply(orphan, "1 created", "", a)
-	apply(appliedwork.ApplyOptions{}, "1 failed", "cannot delete", a) // it would get the reference
+	apply(appliedwork.ApplyOptions{}, "1 failed", "cannot delete", a) // the apply would add the reference
 	if owners := g.get(a).GetOwnerReferences(); len(owners) > 0 {
 		t.Errorf("it is owned by %v", owners)
 	}
 
-	// References of the manifest delete in its name, too, as soon as the object stays without its AppliedWork.
+	// References of the manifest also delete on the user's behalf, if the object stays without its
+	// AppliedWork.
 	owner := g.create(configMapOf(namespace, "owner", "1"))
 	owned := func(name string, blocks bool) *unstructured.Unstructured {
 		obj := configMapOf(namespace, name, "1")
@@ -118,7 +121,7 @@ func checkExecutor(t *testing.T, g *ground) {
 		t.Error("the object that may be written was not, or the other was")
 	}
 
-	// To block the deletion of an owner is a right of its own.
+	// Blocking the deletion of an owner needs a separate right.
 	grant("delete", "b", true, rule(`"create","patch","delete"`, ""))
 	apply(orphan, "1 created", "", owned("owned", false))
 	apply(orphan, "1 failed", `cannot update resource "configmaps/finalizers" in API group "" in the namespace "executor"`, owned("blocking", true))
@@ -127,7 +130,7 @@ func checkExecutor(t *testing.T, g *ground) {
 	grant("get", "", true, rule(`"create","patch","delete","get"`, ""), finalizers)
 	apply(orphan, "1 created, 1 configured", "", owned("blocking", true), owned("owned", true))
 
-	// A right that is revoked counts for as long as its answer does.
+	// A revoked right counts while its review is cached.
 	grant("delete", "b", true, rule(`"create","patch","delete"`, ""))
 	apply(appliedwork.ApplyOptions{}, "1 created, 1 unchanged", "", a, b)
 	grant("patch", "a", false, rule(`"create","delete"`, ""))
@@ -146,7 +149,7 @@ func checkExecutor(t *testing.T, g *ground) {
 	}
 }
 
-// checkEscalation: an executor cannot get rights that it does not have by way of the agent.
+// checkEscalation: an executor cannot get rights through the agent that it does not have.
 func checkEscalation(t *testing.T, g *ground) {
 	const namespace = "escalation"
 	g.create(namespaceOf(namespace))
@@ -166,7 +169,7 @@ func checkEscalation(t *testing.T, g *ground) {
 		return `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"` + kind + `","name":"` + name + `"},
 			"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"granted"}]`
 	}
-	// One executor may write roles and bindings and get pods, and another may escalate and bind too.
+	// One executor may write roles and bindings and get pods. The other may also escalate and bind.
 	for user, verbs := range map[string]string{"weak": `"create","patch","delete"`, "strong": `"create","patch","delete","bind","escalate"`} {
 		g.create(rbac("ClusterRole", "escalation-"+user, `"rules":[{"apiGroups":["rbac.authorization.k8s.io"],"verbs":[`+verbs+`],
 			"resources":["roles","rolebindings","clusterroles","clusterrolebindings"]},{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]`))
@@ -215,7 +218,8 @@ func checkEscalation(t *testing.T, g *ground) {
 			}
 		})
 	}
-	// Rights that the executor has can be granted, also by a role and a binding of one call. They cannot be extended.
+	// The executor can grant rights that it has, also by a role and a binding in one call. It
+	// cannot grant more.
 	small, binding := rbac("Role", "small", rule("pods", "get")), rbac("RoleBinding", "small", ref("Role", "small"))
 	if changes, err := apply("weak", small, binding); err != nil {
 		t.Errorf("%v, %v", changes.Entries, err)

@@ -13,33 +13,35 @@ import (
 	"time"
 )
 
-// faults is the network between one process and the API server. Each request, reads too, may be lost before it is sent;
-// be executed with its answer lost; come late; or be executed twice. The process may die at any request: then that one is
-// executed or not, or arrives when another process has long taken over, and none follows. Or the process freezes, which
-// holds all its requests, and goes on with them when it is woken.
+// faults simulates the network between one process and the API server. Each request, including
+// reads, may be lost before it is sent, lose its response, arrive late, or be executed twice.
+//
+// The process may die at any request. That request is executed or not, or arrives long after
+// another process has taken over, and no request follows. The process may also freeze: all its
+// requests wait, and continue when it is woken.
 type faults struct {
 	next http.RoundTripper
 
 	mu     sync.Mutex
 	random *rand.Rand
-	rate   float64 // of requests that something happens to
-	only   []fault // if it is set, what may happen
-	prompt bool    // whether no request arrives after its caller has gone on
+	rate   float64 // share of requests with a fault
+	only   []fault // the possible faults, if set
+	prompt bool    // whether no request arrives after its caller has continued
 	dieAt  int     // the number of the request at which the process dies; 0 means never
 	count  int
 	dead   bool
 	nap    *nap
-	thaw   chan struct{} // closed when what is frozen arrives
+	thaw   chan struct{} // closed when frozen requests must arrive
 	frozen sync.WaitGroup
-	late   sync.WaitGroup // requests that go on without their caller
+	late   sync.WaitGroup // requests that continue without their caller
 }
 
-// nap is the time in which a process is frozen.
+// nap is a period in which a process is frozen.
 type nap struct {
 	at     int           // the number of the request at which it begins
 	asleep chan struct{} // closed when it has begun
 	awake  chan struct{} // closed when it ends
-	done   chan struct{} // closed when the process is
+	done   chan struct{} // closed when the process is done
 }
 
 func newNap(at int) *nap {
@@ -112,7 +114,7 @@ func (f *faults) choose(write bool) (fault, time.Duration) {
 	return kinds[f.random.IntN(len(kinds))], time.Duration(f.random.IntN(20)) * time.Millisecond
 }
 
-// RoundTrip sends a request, or does to it what the seed says.
+// RoundTrip sends a request with the fault that the seed chooses.
 func (f *faults) RoundTrip(request *http.Request) (*http.Response, error) {
 	write := request.Method != http.MethodGet
 	kind, wait := f.choose(write)

@@ -36,7 +36,7 @@ var (
 	clusterRoles = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 )
 
-// auditPolicy has each write with what it made, except what the control plane does for itself.
+// auditPolicy logs each write with its result, except the control plane's own writes.
 const auditPolicy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["RequestReceived"],"omitManagedFields":true,"rules":[
 {"level":"None","resources":[{"group":"","resources":["events"]},{"group":"coordination.k8s.io"}]},
 {"level":"Metadata","verbs":["create","update","patch","delete","deletecollection"],"resources":[{"group":"multicluster.x-k8s.io"}]},
@@ -46,15 +46,15 @@ const auditPolicy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages
 type ground struct {
 	*kube.Cluster
 	t     *testing.T
-	audit string // the file
+	audit string // the path of the audit log
 	admin dynamic.Interface
 }
 
 type groundOptions struct {
 	noController bool
 	controller   []string                     // flags of the controller manager
-	crd          *unstructured.Unstructured   // in place of ours
-	kinds        []*unstructured.Unstructured // CRDs that are served before the controller manager looks for them
+	crd          *unstructured.Unstructured   // replaces our CRD
+	kinds        []*unstructured.Unstructured // CRDs that are served before the controller manager discovers kinds
 }
 
 func newGround(t *testing.T, opts groundOptions) *ground {
@@ -68,7 +68,7 @@ func newGround(t *testing.T, opts groundOptions) *ground {
 	g := &ground{t: t, audit: filepath.Join(folder, "audit.log")}
 	g.Cluster = kube.Start(t, kube.Options{APIServerFlags: map[string][]string{
 		"audit-policy-file": {policy}, "audit-log-path": {g.audit}, "audit-log-mode": {"blocking"},
-		"audit-log-maxsize":     {"100000"}, // MiB: one file, however long the campaign is
+		"audit-log-maxsize":     {"100000"}, // MiB: one file for a campaign of any length
 		"max-requests-inflight": {"1000"}, "max-mutating-requests-inflight": {"1000"},
 	}})
 	config := g.Config()
@@ -93,7 +93,7 @@ func newGround(t *testing.T, opts groundOptions) *ground {
 	return g
 }
 
-// established waits for a CRD, and does not change one that is not ours.
+// established waits for a CRD. It does not change a CRD that is not ours.
 type established struct {
 	v1alpha1.CRDClient
 	foreign bool
@@ -106,8 +106,8 @@ func (e established) Update(ctx context.Context, obj *unstructured.Unstructured,
 	return e.CRDClient.Update(ctx, obj, options, sub...)
 }
 
-// customCRD is the CRD of a namespaced kind that keeps all fields, with versions that are all served; the first is the one that is
-// stored.
+// customCRD returns the CRD of a namespaced kind that preserves all fields. All versions are
+// served, and the first one is stored.
 func customCRD(group, kind string, versions ...string) *unstructured.Unstructured {
 	crd := parsed(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.%[2]s"},
 		"spec":{"group":%[2]q,"scope":"Namespaced","names":{"plural":%[1]q,"singular":%[3]q,"kind":%[4]q,"listKind":"%[4]sList"}}}`,
@@ -135,7 +135,8 @@ func (g *ground) eventuallyServed(t *testing.T, crd *unstructured.Unstructured) 
 	eventually(t, crd.GetName()+" is served", func() error { return g.isServed(crd) })
 }
 
-// isServed returns nil when those versions of a CRD are served that should be, no others, and discovery says so too.
+// isServed returns nil when exactly the expected versions of a CRD are served, and discovery lists
+// them.
 func (g *ground) isServed(crd *unstructured.Unstructured) error {
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -169,7 +170,7 @@ func groupOf(crd *unstructured.Unstructured) string {
 	return group
 }
 
-// tools are the helpers with a client of their own, as a process on the cluster has them.
+// tools are the helpers with their own client, like those of a process on the cluster.
 type tools struct {
 	tracker   *appliedwork.Tracker
 	applier   *appliedwork.Applier
@@ -198,7 +199,7 @@ func (g *ground) plain(change func(*appliedwork.Options)) tools {
 	return g.agent("plain", change)
 }
 
-// agent returns helpers that the audit log tells from others by their name.
+// agent returns helpers with a user agent that identifies them in the audit log.
 func (g *ground) agent(name string, change func(*appliedwork.Options)) tools {
 	config := g.Config()
 	config.UserAgent = agentPrefix + name
@@ -260,7 +261,7 @@ func (g *ground) at(obj *unstructured.Unstructured) dynamic.ResourceInterface {
 		"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
 	}
 	resource, ok := resources[obj.GetKind()]
-	if !ok { // it is of a CRD of customCRD
+	if !ok { // its CRD is made by customCRD
 		resource = obj.GroupVersionKind().GroupVersion().WithResource(pluralOf(obj.GetKind()))
 	}
 	client := g.admin.Resource(resource)
@@ -279,7 +280,7 @@ func (g *ground) create(obj *unstructured.Unstructured) *unstructured.Unstructur
 	return created
 }
 
-// get returns the object as it is, or nil.
+// get returns the live object, or nil.
 func (g *ground) get(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	live, err := g.at(obj).Get(context.Background(), obj.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -304,5 +305,5 @@ func (g *ground) eventuallyGone(t *testing.T, objects ...*unstructured.Unstructu
 	}
 }
 
-// agentPrefix begins the user agents of our helpers, by which the audit log tells them from the others.
+// agentPrefix is the prefix of the user agents of our helpers. It identifies them in the audit log.
 const agentPrefix = "appliedwork-agent/"

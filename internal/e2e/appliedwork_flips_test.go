@@ -19,8 +19,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
-// Each worker of a campaign has a CRD of its own, in a group of its own, for runs in which versions flip. Kubernetes' collector
-// knows them from its start: it looks for new ones every 30 seconds only.
+// Each campaign worker has its own CRD in its own group, for runs that change the served versions.
+// The Kubernetes garbage collector discovers them when it starts: it looks for new kinds only every
+// 30 seconds.
 
 func flipGroup(worker int) string { return fmt.Sprintf("flips%d.example.com", worker) }
 
@@ -28,8 +29,8 @@ func flipCRD(worker int) *unstructured.Unstructured {
 	return customCRD(flipGroup(worker), "Gizmo", "v1", "v2")
 }
 
-// flip begins to change which versions of the CRD of the run are served, at times none, and which is stored. The result
-// ends that, with both served.
+// flip starts to change the served versions of the run's CRD, sometimes to none, and the stored
+// version. settle ends the changes, with both versions served.
 func (c *campaign) flip(stream uint64) (settle func()) {
 	if c.flips == nil {
 		return func() {}
@@ -39,7 +40,7 @@ func (c *campaign) flip(stream uint64) (settle func()) {
 	var flipping sync.WaitGroup
 	flipping.Go(func() {
 		for ctx.Err() == nil {
-			_ = c.setFlips(random.IntN(3) > 0, random.IntN(3) > 0, random.IntN(2)) // one that fails is one less
+			_ = c.setFlips(random.IntN(3) > 0, random.IntN(3) > 0, random.IntN(2)) // a failed change is one change less
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Duration(50+random.IntN(250)) * time.Millisecond):
@@ -82,7 +83,8 @@ func (c *campaign) setFlips(v1, v2 bool, stored int) error {
 	return err
 }
 
-// unread returns the kinds that an audit of the run should have read: those whose versions flip for other runs may be away.
+// unread returns the kinds that an audit of the run should have read. Kinds with versions that flip
+// for other runs may be missing.
 func (c *campaign) unread(report *appliedwork.AuditReport) []string {
 	var kinds []string
 	for kind := range report.Unread {

@@ -19,9 +19,9 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// checkHandover moves an object from one work to another, which may be done in any order: one prunes it while
-// the other adopts it, or makes it. In each of the interleavings the object that was adopted survives, with its UID,
-// and belongs to the second work alone.
+// checkHandover moves an object from one work to another, in any order: one work prunes the object
+// while the other adopts or creates it. In each interleaving an adopted object survives with its
+// UID and belongs to the second work alone.
 func checkHandover(t *testing.T, g *ground) {
 	g.create(namespaceOf("handover"))
 	var mu sync.Mutex
@@ -40,7 +40,8 @@ func checkHandover(t *testing.T, g *ground) {
 	t.Logf("how the second work got the object: %v", outcomes)
 	l := newLedger()
 	l.works = works
-	// The first work may delete what the second only intended to have, never what it had.
+	// The first work may delete an object that the second only intended to have, but never an
+	// object that the second had.
 	judged := foreignDeletions(t, readAudit(t, g.audit), "h", l)
 	t.Logf("%d deletions judged", judged)
 }
@@ -53,7 +54,7 @@ type handover struct {
 	works  map[types.UID]string
 }
 
-// client returns the tools of a work, with requests that take as long as the seed says.
+// client returns the tools of a work. The seed chooses the duration of its requests.
 func (h *handover) client(n uint64) tools {
 	f := newFaults(h.seed, n, 0.6, 0, nil)
 	f.only = []fault{delay}

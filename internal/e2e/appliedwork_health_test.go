@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/health"
 )
 
-// TestAppliedWorkHealth has a cluster of its own, because kinds come and the API server is killed.
+// TestAppliedWorkHealth has its own cluster, because it adds kinds and kills the API server.
 func TestAppliedWorkHealth(t *testing.T) {
 	t.Parallel()
 	g := newGround(t, groundOptions{noController: true})
@@ -31,7 +31,7 @@ func TestAppliedWorkHealth(t *testing.T) {
 	}
 }
 
-// waiting is a call of Wait and the events of it.
+// waiting is a call of Wait and its events.
 type waiting struct {
 	t    *testing.T
 	done chan error
@@ -61,7 +61,7 @@ func waitFor(t *testing.T, x tools, opts health.Options, objects ...*unstructure
 	return w
 }
 
-// sees waits until an object has a status, and a message with a text in it.
+// sees waits until an object has a status with a text in its message.
 func (w *waiting) sees(name string, status health.Status, text string) {
 	w.t.Helper()
 	eventually(w.t, fmt.Sprintf("%s is %s", name, status), func() error {
@@ -74,7 +74,7 @@ func (w *waiting) sees(name string, status health.Status, text string) {
 	})
 }
 
-// saw compares all statuses that an object has had.
+// saw compares all past statuses of an object.
 func (w *waiting) saw(name, statuses string) {
 	w.t.Helper()
 	w.mu.Lock()
@@ -84,7 +84,7 @@ func (w *waiting) saw(name, statuses string) {
 	}
 }
 
-// result returns what Wait returns within a time that has nothing to do with its timeout.
+// result returns the result of Wait. Its own time limit is independent of Wait's timeout.
 func (w *waiting) result() error {
 	w.t.Helper()
 	select {
@@ -112,7 +112,7 @@ func jobOf(namespace, name string) *unstructured.Unstructured {
 		"restartPolicy":"Never","containers":[{"name":"c","image":"none"}]}}}}`, namespace, name)
 }
 
-// widgetCRD is the CRD of a kind with a status of its own.
+// widgetCRD returns the CRD of a kind with a status subresource.
 func widgetCRD() *unstructured.Unstructured {
 	crd := customCRD("health.example.com", "Widget", "v1")
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -121,7 +121,8 @@ func widgetCRD() *unstructured.Unstructured {
 	return crd
 }
 
-// checkHealth: a work becomes current step by step, each step is an event, and Wait returns after the last.
+// checkHealth: a work becomes current step by step, each step is an event, and Wait returns after
+// the last step.
 func checkHealth(t *testing.T, g *ground) {
 	const ns = "health"
 	g.create(namespaceOf(ns))
@@ -151,7 +152,7 @@ func checkHealth(t *testing.T, g *ground) {
 		{"type":"Available","status":"True"},{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}`)
 	w.sees("Deployment web", health.Current, "2")
 
-	// A condition counts for the generation that was observed.
+	// A condition counts for its observed generation.
 	if _, err := g.at(widget).Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"size":"2"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +177,7 @@ func checkHealth(t *testing.T, g *ground) {
 	}
 }
 
-// checkHealthFailed: a Job that fails ends the wait at once.
+// checkHealthFailed: a failed Job ends the wait immediately.
 func checkHealthFailed(t *testing.T, g *ground) {
 	const ns = "health-failed"
 	g.create(namespaceOf(ns))
@@ -212,7 +213,8 @@ func checkHealthFailed(t *testing.T, g *ground) {
 	w.sees("ConfigMap held", health.NotFound, "")
 }
 
-// checkHealthForbidden: a user who may only get objects waits too, and one who may not gets the right while waiting.
+// checkHealthForbidden: Wait also works for a user who may only get objects, and for a user who
+// receives the right during the wait.
 func checkHealthForbidden(t *testing.T, g *ground) {
 	const ns = "health-forbidden"
 	g.create(namespaceOf(ns))
@@ -239,7 +241,7 @@ func checkHealthForbidden(t *testing.T, g *ground) {
 	w.saw("ConfigMap two", "Unknown NotFound Current")
 }
 
-// checkHealthRestart: Wait goes on when the API server is killed and comes back.
+// checkHealthRestart: Wait continues when the API server is killed and restarted.
 func checkHealthRestart(t *testing.T, g *ground) {
 	const ns = "restart"
 	g.create(namespaceOf(ns))
@@ -261,7 +263,7 @@ func checkHealthRestart(t *testing.T, g *ground) {
 		t.Error(err)
 	}
 
-	// A kind that nobody serves is Unknown.
+	// A kind that is not served is Unknown.
 	var notReady *health.NotReadyError
 	err := health.NewWaiter(x.tracker).Wait(t.Context(), objects(customOf("none.example.com/v1", "None", ns, "n")), health.Options{Timeout: time.Second})
 	if !errors.As(err, &notReady) || notReady.Result.Status != health.Unknown || !appliedwork.IsTypeNotServed(err) {

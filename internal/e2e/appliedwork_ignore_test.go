@@ -16,7 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// checkIgnoreFields: ignored fields stay as others have them, whatever the manifest says, and cost no write.
+// checkIgnoreFields: ignored fields keep the values of others, whatever the manifest has, and cost
+// no write.
 func checkIgnoreFields(t *testing.T, g *ground) {
 	g.create(namespaceOf("ignore"))
 	deployment := func(version string, replicas int, image string) *unstructured.Unstructured {
@@ -31,7 +32,7 @@ func checkIgnoreFields(t *testing.T, g *ground) {
 			t.Error(err)
 		}
 	}
-	var before func() // the next apply
+	var before func() // runs before the next apply
 	config := g.Config()
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -69,9 +70,9 @@ func checkIgnoreFields(t *testing.T, g *ground) {
 
 	apply(deployment("1", 2, "web:1"), "1 created")
 	apply(deployment("1", 2, "web:1"), "1 unchanged")
-	apply(deployment("1", 3, "web:2"), "1 unchanged") // only what is ignored differs
+	apply(deployment("1", 3, "web:2"), "1 unchanged") // only ignored fields differ
 	is("1", 2, "web:1")
-	apply(deployment("2", 3, "web:2"), "1 configured") // the fields are still ours, with their live values
+	apply(deployment("2", 3, "web:2"), "1 configured") // we still own the fields, with their live values
 	is("2", 2, "web:1")
 	patch("autoscaler", `{"spec":{"replicas":7}}`)
 	apply(deployment("2", 3, "web:2"), "1 unchanged")
@@ -83,7 +84,7 @@ func checkIgnoreFields(t *testing.T, g *ground) {
 		}
 	}
 
-	// Others change the image after it was read, which Force would undo.
+	// Others change the image after the read. Force would overwrite it.
 	options.Force = true
 	before = func() {
 		patch("operator", `{"spec":{"template":{"spec":{"containers":[{"name":"web","image":"web:operator"}]}}}}`)
@@ -97,7 +98,7 @@ func checkIgnoreFields(t *testing.T, g *ground) {
 	apply(deployment("5", 3, "web:2"), "1 configured")
 	is("5", 7, "web:operator")
 
-	// Fields that are ignored only when others have changed them.
+	// Fields that are ignored only after others have changed them.
 	options = appliedwork.ObjectOptions{Force: true, IgnoreChangedFields: []string{"/spec/replicas", "/spec/template/spec/containers/0/image"}}
 	apply(deployment("6", 3, "web:2"), "1 configured")
 	is("6", 7, "web:2")
@@ -107,7 +108,7 @@ func checkIgnoreFields(t *testing.T, g *ground) {
 	apply(deployment("6", 3, "web:2"), "1 configured")
 	is("6", 3, "web:2")
 
-	// A field that the manifest does not have any more goes, unless it is ignored.
+	// A field that the manifest no longer has is removed, unless it is ignored.
 	gone := deployment("7", 3, "web:2")
 	unstructured.RemoveNestedField(gone.Object, "spec", "replicas")
 	options = appliedwork.ObjectOptions{Force: true, IgnoreFields: []string{"/spec/replicas"}}

@@ -26,8 +26,9 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// TestAppliedWorkIndex compares what the index of a tracker answers with what all AppliedWorks have, on two API servers of one etcd.
-// There is no controller: AppliedWorks that are deleted leave their shards, or stay with a finalizer.
+// TestAppliedWorkIndex compares the answers of a tracker's index with the content of all
+// AppliedWorks, on two API servers of one etcd. No controller runs: deleted AppliedWorks leave
+// their shards, or stay with a finalizer.
 func TestAppliedWorkIndex(t *testing.T) {
 	t.Parallel()
 	g := newGround(t, groundOptions{noController: true})
@@ -38,13 +39,13 @@ func TestAppliedWorkIndex(t *testing.T) {
 	g.run(t, check{"SameAsList", on(checkSameAsList)}, check{"Moved", on(checkMoved)}, check{"Fresh", on(checkFresh)})
 }
 
-// checkSameAsList: whatever happens to AppliedWorks, an index that lives through it has the same claims as a list of all of them, and
-// a prune would do the same.
+// checkSameAsList: after any change of AppliedWorks, a long-lived index has the same claims as a
+// list of all AppliedWorks, and a prune would do the same.
 func checkSameAsList(t *testing.T, g *ground, servers []*rest.Config) {
 	eachSeed(t, func(seed uint64, _ int) { newIndexed(t, g, servers, seed).run() })
 }
 
-// indexed are some AppliedWorks that have the same objects as a subject.
+// indexed holds some AppliedWorks that share the objects of a subject.
 type indexed struct {
 	t       *testing.T
 	g       *ground
@@ -53,7 +54,7 @@ type indexed struct {
 	name    string
 	ids     []v1alpha1.ResourceIdentifier
 	live    []*unstructured.Unstructured
-	writers []tools // on each of the servers
+	writers []tools // one for each server
 	reader  tools
 	lists   tools // without an index
 	subject *v1alpha1.AppliedWork
@@ -102,7 +103,7 @@ func (x *indexed) run() {
 	}
 }
 
-// step does something to one of the AppliedWorks, through one of the servers.
+// step makes a random change to one of the AppliedWorks, through one of the servers.
 func (x *indexed) step(ctx context.Context) (did string, err error) {
 	i, at := x.random.IntN(len(x.works)), x.random.IntN(len(x.ids))
 	w, id, live := x.writers[x.random.IntN(len(x.writers))], x.ids[at], x.live[at]
@@ -128,7 +129,7 @@ func (x *indexed) step(ctx context.Context) (did string, err error) {
 		}
 		return fmt.Sprintf("record %s for %s", id.Name, name), w.tracker.RecordApplied(ctx, work, e)
 	case 3:
-		ids := make([]v1alpha1.ResourceIdentifier, 6) // more than a shard takes
+		ids := make([]v1alpha1.ResourceIdentifier, 6) // more than fit into a shard
 		for n := range ids {
 			ids[n] = v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: x.name, Name: fmt.Sprintf("other-%d", n)}
 		}
@@ -185,7 +186,8 @@ func (x *indexed) plan(ctx context.Context, by tools) (lines []string) {
 	return append(lines, fmt.Sprint(err))
 }
 
-// checkMoved: an object is intended by one AppliedWork or another at each moment, so that no answer may be without one.
+// checkMoved: at each moment an AppliedWork intends the object, so each answer must contain an
+// AppliedWork.
 func checkMoved(t *testing.T, g *ground, servers []*rest.Config) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -237,7 +239,7 @@ func checkMoved(t *testing.T, g *ground, servers []*rest.Config) {
 	t.Logf("%d answers", answers.Load())
 }
 
-// slowToRead is a client that reads AppliedWorks whole some time after it has listed them.
+// slowToRead returns a client that reads whole AppliedWorks some time after their list.
 func slowToRead(server *rest.Config) *rest.Config {
 	config := rest.CopyConfig(server)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -251,7 +253,7 @@ func slowToRead(server *rest.Config) *rest.Config {
 	return config
 }
 
-// checkFresh: what was written through one API server is in the next answer by the other.
+// checkFresh: a write through one API server is in the next answer through the other.
 func checkFresh(t *testing.T, g *ground, servers []*rest.Config) {
 	sides := []tools{g.tools(rest.CopyConfig(servers[0]), nil), g.tools(rest.CopyConfig(servers[1]), nil)}
 	work := sides[0].ensure(t, "fresh")

@@ -22,7 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// TestAppliedWorkInput is what works have in them that nobody has thought of. The checks share a cluster.
+// TestAppliedWorkInput checks unexpected content of works. The checks share a cluster.
 func TestAppliedWorkInput(t *testing.T) {
 	t.Parallel()
 	g := newGround(t, groundOptions{})
@@ -43,7 +43,7 @@ func TestAppliedWorkInput(t *testing.T) {
 	}
 }
 
-// manyKinds reads manifests of many kinds, one a line.
+// manyKinds reads manifests of many kinds, one per line.
 func manyKinds(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	content, err := os.ReadFile("testdata/kinds.jsonl")
@@ -61,7 +61,8 @@ func manyKinds(t *testing.T) []*unstructured.Unstructured {
 	return objects
 }
 
-// checkKinds applies manifests of many kinds as people write them: what is unchanged looks so, and costs no write.
+// checkKinds applies manifests of many kinds as people write them. Unchanged objects are reported
+// as unchanged, and cost no write.
 func checkKinds(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work, objects := x.ensure(t, "kinds"), manyKinds(t)
@@ -71,7 +72,8 @@ func checkKinds(t *testing.T, g *ground) {
 		before := writesOf(t, g, work)
 		changes = x.apply(t, work, objects...)
 		writes = writesOf(t, g, work) - before
-		// A false or empty value that the server does not store is written once more, and looks unchanged from then on.
+		// A false or empty value that the server does not store is written once more, and is
+		// unchanged from then on.
 		if n := changes.Count(appliedwork.ActionConfigured); n > 3 {
 			t.Errorf("%d objects configured: %v", n, changes)
 		}
@@ -82,7 +84,7 @@ func checkKinds(t *testing.T, g *ground) {
 	}
 }
 
-// writesOf counts the requests of writes that our helpers have made for a work.
+// writesOf counts the write requests of our helpers for a work.
 func writesOf(t *testing.T, g *ground, work *v1alpha1.AppliedWork) int {
 	t.Helper()
 	content, err := os.ReadFile(g.audit)
@@ -92,7 +94,7 @@ func writesOf(t *testing.T, g *ground, work *v1alpha1.AppliedWork) int {
 	return strings.Count(string(content), "fieldManager=appliedwork-"+string(work.UID)) + strings.Count(string(content), "/appliedworks/"+work.Name+"/status")
 }
 
-// checkSecretKeys: a key that is taken out of stringData goes from the Secret.
+// checkSecretKeys: a key that is removed from stringData is removed from the Secret.
 func checkSecretKeys(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "secret-keys")
@@ -111,10 +113,11 @@ func checkSecretKeys(t *testing.T, g *ground) {
 	}
 }
 
-// rawJSON formats as it is with %s.
+// rawJSON is JSON that %s formats unchanged.
 type rawJSON string
 
-// checkOdd: what cannot be applied is an error that says what and why, and leaves nothing behind.
+// checkOdd: an object that cannot be applied is an error with the object and the reason, and leaves
+// nothing behind.
 func checkOdd(t *testing.T, g *ground) {
 	x := g.plain(func(o *appliedwork.Options) { o.IntentGrace = time.Nanosecond })
 	work := x.ensure(t, "odd")
@@ -161,7 +164,8 @@ func partOf(group, version, name string) *unstructured.Unstructured {
 	return parsed(`{"apiVersion":"%s/%s","kind":"Part","metadata":{"namespace":"input","name":%q}}`, group, version, name)
 }
 
-// checkNewVersion: a work brings a new version of its CRD and objects of it at once.
+// checkNewVersion: one apply of a work updates its CRD to a new version, with objects of that
+// version.
 func checkNewVersion(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "new-version")
@@ -173,7 +177,8 @@ func checkNewVersion(t *testing.T, g *ground) {
 	}
 }
 
-// checkDesiredOfCRD: a work that loses the manifest of a CRD does not lose the objects of it that it still wants.
+// checkDesiredOfCRD: a work that loses the manifest of a CRD does not lose the CRD's objects that
+// it still wants.
 func checkDesiredOfCRD(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "desired-of-crd")
@@ -191,7 +196,8 @@ func checkDesiredOfCRD(t *testing.T, g *ground) {
 	g.eventuallyGone(t, crd)
 }
 
-// checkPasses: the loop of Teardown and WaitGone ends, though what a finalizer holds keeps its namespace until the next pass.
+// checkPasses: the loop of Teardown and WaitGone ends, although an object with a finalizer keeps
+// its namespace until the next pass.
 func checkPasses(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "passes")
@@ -224,7 +230,8 @@ func checkPasses(t *testing.T, g *ground) {
 	g.eventuallyGone(t, ns, parsed(`{"kind":"AppliedWork","metadata":{"name":"passes"}}`))
 }
 
-// checkWaitWithCRD: an AppliedWork is deleted alone, and its CRD and the objects of that go.
+// checkWaitWithCRD: only an AppliedWork is deleted, and then its CRD and the objects of the CRD are
+// deleted.
 func checkWaitWithCRD(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "wait-with-crd")
@@ -244,7 +251,7 @@ func checkWaitWithCRD(t *testing.T, g *ground) {
 	if err := x.collector.WaitGone(ctx, work); err != nil || g.get(crd) != nil || g.get(configMapOf("input", "wait", "1")) != nil {
 		t.Errorf("%v, CRD %v", err, g.get(crd) != nil)
 	}
-	// Of a kind that is not served, and whose CRD is not of the work, nothing is known.
+	// The state of a kind is unknown if it is not served and the work does not have its CRD.
 	work.Status.AppliedResources = entries[1:2]
 	if entries[1].Kind != "Part" {
 		t.Fatalf("%v", entries)
@@ -255,7 +262,8 @@ func checkWaitWithCRD(t *testing.T, g *ground) {
 	}
 }
 
-// checkCRDAgain: when EnsureCRD returns, an AppliedWork can be made, also when the CRD is on its way out.
+// checkCRDAgain: when EnsureCRD returns, an AppliedWork can be created, even if the CRD was
+// terminating.
 func checkCRDAgain(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	crds := g.admin.Resource(v1alpha1.CRDResource)
@@ -274,7 +282,7 @@ func checkCRDAgain(t *testing.T, g *ground) {
 	}
 }
 
-// checkOwnInventory: a work does not own its own AppliedWork or a shard of it.
+// checkOwnInventory: a work does not own its own AppliedWork or a shard of its AppliedWork.
 func checkOwnInventory(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "own-inventory")
@@ -296,8 +304,8 @@ func checkOwnInventory(t *testing.T, g *ground) {
 	}
 }
 
-// checkNullFields: fields without a value, as templates have them, are what the API server makes of
-// them.
+// checkNullFields: null values, as templates produce them, have the same result as with a direct
+// create or apply.
 func checkNullFields(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "null-fields")

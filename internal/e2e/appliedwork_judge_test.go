@@ -19,10 +19,10 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// bareContext is of requests that nobody waits for.
+// bareContext is the context of requests without a waiting caller.
 var bareContext = context.Background()
 
-// auditEvent is what is needed of a line of the audit log.
+// auditEvent holds the needed fields of a line of the audit log.
 type auditEvent struct {
 	Verb           string
 	UserAgent      string
@@ -45,7 +45,7 @@ func (e auditEvent) object() string {
 	return fmt.Sprintf("%s/%s/%s/%s", e.ObjectRef.APIGroup, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name)
 }
 
-// preconditions returns those of a deletion.
+// preconditions returns the preconditions of a deletion.
 func (e auditEvent) preconditions() (uid, version string) {
 	var options metav1.DeleteOptions
 	if json.Unmarshal(e.RequestObject, &options) != nil || options.Preconditions == nil || options.Preconditions.UID == nil ||
@@ -79,7 +79,7 @@ func readAudit(t *testing.T, file string) []auditEvent {
 	return events
 }
 
-// writes counts the requests in the log that an agent has made to change something.
+// writes counts the write requests of an agent in the log.
 func (g *ground) writes(agent string) int {
 	n := 0
 	for _, e := range readAudit(g.t, g.audit) {
@@ -96,7 +96,7 @@ type state struct {
 	annotations map[string]string
 }
 
-// history is what the log has of an object.
+// history returns the log entries of an object.
 func history(events []auditEvent, object string) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -109,15 +109,18 @@ func history(events []auditEvent, object string) string {
 	return b.String()
 }
 
-// foreignDeletions judges every deletion that the agents whose names begin with prefix made and the server carried out: the object as it was at the
-// resourceVersion of the precondition must have had a reference to an AppliedWork of the agent, and none to another that
-// was alive, nor the mark of one whose policy keeps it. That state is in the log too, as the answer to the write that made it.
+// foreignDeletions judges every completed deletion by agents with names that begin with prefix. The
+// object at the resourceVersion of the precondition must have a reference to an AppliedWork of the
+// agent. It must not have a reference to another live AppliedWork, or the mark of an AppliedWork
+// with a policy that keeps it. The log also has that state, as the response to the write that made
+// it.
 func foreignDeletions(t *testing.T, events []auditEvent, prefix string, l *ledger) (judged int) {
 	t.Helper()
 	return foreignDeletionsOf(t, events, prefix, l, false)
 }
 
-// foreignDeletionsOf is foreignDeletions, and does not judge creates where policies may leave objects without an owner.
+// foreignDeletionsOf is like foreignDeletions. It does not judge creates if policies may leave
+// objects without an owner.
 func foreignDeletionsOf(
 	t *testing.T, events []auditEvent, prefix string, l *ledger, policies bool,
 ) (judged int) {
@@ -126,7 +129,7 @@ func foreignDeletionsOf(
 	defer l.mu.Unlock()
 	states := map[string]state{}
 	for _, e := range events {
-		// A list has a version too, and no UID.
+		// A list has a version, but no UID.
 		if m := e.ResponseObject.Metadata; m.UID != "" && e.ResponseStatus.Code < 300 {
 			states[m.ResourceVersion+" "+string(m.UID)] = state{m.OwnerReferences, m.Annotations}
 		}

@@ -15,8 +15,9 @@ import (
 
 const keepPatch = `{"metadata":{"annotations":{"multicluster.x-k8s.io/prune":"disabled"}}}`
 
-// checkKeptWithoutAgent: an annotation that a user sets on an applied object holds when somebody deletes the AppliedWork. The next
-// apply reads the annotation from the live object and removes the owner reference, also where the manifest is unchanged.
+// checkKeptWithoutAgent: an annotation that a user sets on an applied object keeps the object when
+// somebody deletes the AppliedWork. The next apply reads the annotation from the live object and
+// removes the owner reference, even if the manifest is unchanged.
 func checkKeptWithoutAgent(t *testing.T, g *ground) {
 	const ns = "kept-alone"
 	g.create(namespaceOf(ns))
@@ -41,7 +42,8 @@ func checkKeptWithoutAgent(t *testing.T, g *ground) {
 	}
 }
 
-// checkReleasedOnce: an object that stays is reported as released once, though its entry stays while its Namespace is recorded.
+// checkReleasedOnce: an object that stays is reported as released once, although its entry stays
+// while its Namespace is recorded.
 func checkReleasedOnce(t *testing.T, g *ground) {
 	const ns = "released-once"
 	x := g.plain(nil)

@@ -17,8 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// checkOrphanWithoutAgent: what the policy leaves survives the AppliedWork that somebody else deletes, also after the policy
-// has changed, and after the object came from another work.
+// checkOrphanWithoutAgent: objects that the policy orphans stay when somebody else deletes the
+// AppliedWork. This is also true after the policy has changed, and after the object moved from
+// another work.
 func checkOrphanWithoutAgent(t *testing.T, g *ground) {
 	g.create(namespaceOf("orphan"))
 	x := g.plain(nil)
@@ -59,7 +60,7 @@ func checkOrphanWithoutAgent(t *testing.T, g *ground) {
 		}
 	}
 	g.eventuallyGone(t, goes...)
-	time.Sleep(2 * time.Second) // the collector has looked at the others by then
+	time.Sleep(2 * time.Second) // the garbage collector has processed the others by then
 	for _, obj := range stays {
 		if live := g.get(obj); live == nil || live.GetDeletionTimestamp() != nil {
 			t.Errorf("%s is gone", obj.GetName())
@@ -91,8 +92,8 @@ func checkOrphanWithoutAgent(t *testing.T, g *ground) {
 	})
 }
 
-// checkOrphanOfShared: an object that the policy of one work leaves stays when that work and another one with the object are gone, in
-// whatever order and way they end.
+// checkOrphanOfShared: an object that the policy of one work orphans stays when that work and
+// another work with the object end, in any order and way.
 func checkOrphanOfShared(t *testing.T, g *ground) {
 	g.create(namespaceOf("shared"))
 	x := g.plain(nil)
@@ -127,7 +128,7 @@ func checkOrphanOfShared(t *testing.T, g *ground) {
 	}
 	for _, test := range []struct {
 		name      string
-		keepsLast bool // is the last to end
+		keepsLast bool // ends last
 		end       func(*testing.T, *v1alpha1.AppliedWork, appliedwork.Policies)
 	}{
 		{"teardown-first", false, teardown}, {"teardown-last", true, teardown}, {"deleted-first", false, remove}, {"deleted-last", true, remove},
@@ -159,7 +160,7 @@ func checkOrphanOfShared(t *testing.T, g *ground) {
 				test.end(t, other, appliedwork.Policies{})
 				g.eventuallyGone(t, witness)
 			}
-			time.Sleep(2 * time.Second) // the collector has looked at it by then
+			time.Sleep(2 * time.Second) // the garbage collector has processed it by then
 			if live := g.get(obj); live == nil || live.GetDeletionTimestamp() != nil {
 				t.Error("it was deleted")
 			}
@@ -231,7 +232,7 @@ func checkKeptAtTheEnd(t *testing.T, g *ground) {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(time.Second) // the collector has looked at them by then
+			time.Sleep(time.Second) // the garbage collector has processed them by then
 			home, live := g.get(ns), g.get(obj)
 			if home == nil || home.GetDeletionTimestamp() != nil || live == nil || len(live.GetOwnerReferences()) > 0 {
 				t.Errorf("the Namespace or the object was deleted, or has an owner: %v, %v", home, live)
@@ -240,7 +241,8 @@ func checkKeptAtTheEnd(t *testing.T, g *ground) {
 	}
 }
 
-// checkAdopted: an object that existed before the work is not deleted with it, unless the policies want that.
+// checkAdopted: an object that existed before the work is not deleted with the work, unless the
+// policies require its deletion.
 func checkAdopted(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	always := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways, Force: true}

@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// TestAppliedWorkManagers: an object has one field manager of an AppliedWork at a time, whatever it was called before, unless
-// what is sent is a part of it.
+// TestAppliedWorkManagers: an AppliedWork has one field manager per object at a time, even after
+// the manager is renamed, unless a partial object is applied.
 func TestAppliedWorkManagers(t *testing.T) {
 	t.Parallel()
 	g := newGround(t, groundOptions{noController: true})
@@ -77,7 +77,7 @@ func TestAppliedWorkManagers(t *testing.T) {
 		is(change, step.want, step.managers...)
 	}
 
-	// A manifest that was made from the object is not for one that has changed since.
+	// A manifest that was made from the object is rejected if the object has changed since.
 	change, err := apply(`"c":"5"`, appliedwork.ObjectOptions{FieldManager: "one"})
 	if err != nil {
 		t.Fatal(err)

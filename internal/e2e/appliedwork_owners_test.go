@@ -23,9 +23,10 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// checkOwners runs works of two owners that want the same objects. Works are renamed, policies change, objects and a
-// namespace with users' content are adopted, creates are refused, and processes die. No object leaks, no object of a user is
-// deleted, and what the policies keep stays.
+// checkOwners runs works of two owners that want the same objects. Works are renamed, policies
+// change, objects and a namespace with users' content are adopted, creates are refused, and
+// processes die. No object leaks, no object of a user is deleted, and objects that the policies
+// keep stay.
 func checkOwners(t *testing.T, g *ground) {
 	g.create(namespaceOf("owners"))
 	l := newLedger()
@@ -46,13 +47,13 @@ type owners struct {
 	name   string
 
 	universe []*unstructured.Unstructured
-	home     *unstructured.Unstructured   // a namespace that users had before
+	home     *unstructured.Unstructured   // a namespace that users created before
 	users    []*unstructured.Unstructured // objects of users
 	sides    [2]*coOwner
 
 	uids map[*unstructured.Unstructured]types.UID // of objects that must not be deleted from now on
 
-	unattended bool // an AppliedWork was deleted, and no agent could remove what it has left in objects that stay
+	unattended bool // an AppliedWork was deleted, and no agent could remove its leftovers in objects that stay
 }
 
 // coOwner is one of the owners.
@@ -60,12 +61,12 @@ type coOwner struct {
 	*owners
 	random   *rand.Rand
 	agent    string
-	n        uint64 // processes so far
-	names    int    // of the work so far
+	n        uint64 // number of processes so far
+	names    int    // number of names of the work so far
 	adoption appliedwork.Adoption
 	desired  []*unstructured.Unstructured
 	policies appliedwork.Policies
-	work     types.UID       // of the AppliedWork in the calm
+	work     types.UID       // UID of the AppliedWork after calm
 	mayStay  map[string]bool // objects that a policy kept at some time
 }
 
@@ -101,7 +102,7 @@ func (o *owners) run() {
 		both.Go(s.live)
 	}
 	both.Wait()
-	for range 2 { // what one lets go, the other may take
+	for range 2 { // one side may take an object that the other releases
 		for _, s := range o.sides {
 			s.finish()
 		}
@@ -119,7 +120,7 @@ func (o *owners) run() {
 	o.check("in the end")
 }
 
-// hold has check look for the deletion of objects that a work has, and for which is says so.
+// hold makes check look for the deletion of objects that a work has, if is returns true for them.
 func (o *owners) hold(is func(*coOwner, *unstructured.Unstructured) bool) {
 	for _, s := range o.sides {
 		for _, obj := range s.desired {
@@ -132,12 +133,12 @@ func (o *owners) hold(is func(*coOwner, *unstructured.Unstructured) bool) {
 	}
 }
 
-// release ends hold, but for the objects of users.
+// release ends hold, except for the objects of users.
 func (o *owners) release() {
 	maps.DeleteFunc(o.uids, func(obj *unstructured.Unstructured, _ types.UID) bool { return !slices.Contains(o.users, obj) })
 }
 
-// keeps reports whether the policies of a work leave an object.
+// keeps reports whether the policies of a work keep an object.
 func (s *coOwner) keeps(obj *unstructured.Unstructured) bool {
 	key, err := appliedwork.Identify(obj)
 	if err != nil {
@@ -146,7 +147,8 @@ func (s *coOwner) keeps(obj *unstructured.Unstructured) bool {
 	return s.policies.Default == appliedwork.PolicyOrphan || s.policies.ByKey[key] == appliedwork.PolicyOrphan
 }
 
-// draw draws what the work wants, and what its policies keep: nothing in every other run, so that whatever stays is a leak.
+// draw draws the desired objects of the work and the policies that keep objects. In every other run
+// the policies keep nothing, so a remaining object is a leak.
 func (s *coOwner) draw() {
 	s.desired, s.policies = nil, appliedwork.Policies{ByKey: map[appliedwork.Key]appliedwork.Policy{}}
 	if s.seed%2 == 0 && s.random.IntN(6) == 0 {
@@ -213,7 +215,7 @@ func (s *coOwner) ensure(x tools, f *faults) *v1alpha1.AppliedWork {
 	return nil
 }
 
-// live is some processes, one after the other.
+// live runs some processes, one after the other.
 func (s *coOwner) live() {
 	for range 2 + s.random.IntN(4) {
 		x, f := s.process(0.1, s.random.IntN(60))
@@ -233,7 +235,8 @@ func (s *coOwner) live() {
 	s.draw()
 }
 
-// rename ends the work, which comes back under another name: the new one is applied first, or the old one torn down first.
+// rename ends the work, which continues under another name. Either the new work is applied first,
+// or the old one is torn down first.
 func (s *coOwner) rename() {
 	x, f := s.process(0, 0)
 	old := s.ensure(x, f)
@@ -266,7 +269,7 @@ func (s *coOwner) teardown(x tools, work *v1alpha1.AppliedWork) {
 	}
 }
 
-// finish applies and prunes, without trouble, until nothing is left to do but what others are in the way of.
+// finish applies and prunes, without faults, until only objects that others block are left.
 func (s *coOwner) finish() {
 	x, f := s.process(0, 0)
 	work := s.ensure(x, f)
@@ -288,7 +291,7 @@ func (s *coOwner) finish() {
 	}
 }
 
-// end is a teardown, or the deletion of the AppliedWork by an admin.
+// end runs a teardown, or an admin deletes the AppliedWork.
 func (s *coOwner) end() {
 	x, f := s.process(0, 0)
 	work := s.ensure(x, f)
@@ -308,7 +311,7 @@ func (s *coOwner) end() {
 	}
 }
 
-// check compares what is there with what the works want and the policies keep.
+// check compares the existing objects with the desired objects of the works and with the policies.
 func (o *owners) check(when string) {
 	for obj, uid := range o.uids {
 		if live := o.g.get(obj); live == nil || live.GetDeletionTimestamp() != nil || live.GetUID() != uid {

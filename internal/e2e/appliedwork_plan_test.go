@@ -43,7 +43,7 @@ func secretOf(namespace, name, value string) *unstructured.Unstructured {
 	}}
 }
 
-// predictable is the content of an object that a dry run can tell.
+// predictable returns the content of an object that a dry run can predict.
 func predictable(obj *unstructured.Unstructured) map[string]any {
 	obj = obj.DeepCopy()
 	for _, field := range []string{"managedFields", "uid", "resourceVersion", "generation", "creationTimestamp"} {
@@ -52,7 +52,7 @@ func predictable(obj *unstructured.Unstructured) map[string]any {
 	return obj.Object
 }
 
-// checkPlan: Plan writes nothing, and tells what the apply after it does.
+// checkPlan: Plan writes nothing, and predicts the result of the following apply.
 func checkPlan(t *testing.T, g *ground) {
 	g.create(namespaceOf("dry"))
 	x := g.plain(nil)

@@ -19,7 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// checkDeletedAlone: an admin deletes only the AppliedWork, no agent is left, and all objects go, of both scopes.
+// checkDeletedAlone: an admin deletes only the AppliedWork, no agent runs, and all objects of both
+// scopes are deleted.
 func checkDeletedAlone(t *testing.T, g *ground) {
 	x := g.plain(func(o *appliedwork.Options) { o.MaxShardBytes = 1 << 10 })
 	work := x.ensure(t, "alone")
@@ -39,7 +40,7 @@ func checkDeletedAlone(t *testing.T, g *ground) {
 	if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), "alone", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// WaitGone with the inventory as it was read before: it is gone.
+	// WaitGone returns with the inventory from before, although the AppliedWork is gone.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	work.Status.AppliedResources = entries
@@ -62,7 +63,7 @@ func checkDeletedAlone(t *testing.T, g *ground) {
 	})
 }
 
-// checkRefusals: each refusal is the error that the documentation names, and changes nothing.
+// checkRefusals: each refusal is the documented error, and changes nothing.
 func checkRefusals(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	g.create(namespaceOf("refusals"))
@@ -153,7 +154,7 @@ func checkRefusals(t *testing.T, g *ground) {
 	})
 }
 
-// checkGuards: what Prune refuses to delete, and why.
+// checkGuards: Prune refuses protected deletions, with the reason.
 func checkGuards(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work, other := x.ensure(t, "guards"), x.ensure(t, "other")
@@ -162,7 +163,7 @@ func checkGuards(t *testing.T, g *ground) {
 		return customOf("guards.example.com/v1", "Thing", "guards", name)
 	}
 	a := configMapOf("guards", "a", "1")
-	// A CRD and an object of it, in one apply; and a protected namespace.
+	// One apply with a CRD and an object of its kind, and a protected namespace.
 	changes, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{thing("ours"), thingCRD, namespaceOf("guards"), namespaceOf("guards-2"), a, namespaceOf("kube-public")},
 		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways})
 	if err != nil {
@@ -189,7 +190,7 @@ func checkGuards(t *testing.T, g *ground) {
 	if g.get(thingCRD) == nil || g.get(namespaceOf("guards")) == nil || g.get(namespaceOf("guards-2")) == nil || g.get(namespaceOf("kube-public")) == nil {
 		t.Error("what a guard protects is gone")
 	}
-	// When what is in the way goes, so do they.
+	// When the blocking object is deleted, the blocked objects are deleted too.
 	if err := g.at(theirs).Delete(t.Context(), "theirs", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -206,8 +207,8 @@ func checkGuards(t *testing.T, g *ground) {
 	g.eventuallyGone(t, thingCRD, namespaceOf("guards"), namespaceOf("guards-2"))
 }
 
-// checkReleaseAndEvict: what is released stays, also after the AppliedWork is gone; an eviction can be
-// cancelled, and outlives the process.
+// checkReleaseAndEvict: released objects stay, even after the AppliedWork is deleted. An eviction
+// can be cancelled, and survives the process.
 func checkReleaseAndEvict(t *testing.T, g *ground) {
 	g.create(namespaceOf("evict"))
 	x := g.plain(nil)
@@ -237,7 +238,7 @@ func checkReleaseAndEvict(t *testing.T, g *ground) {
 			t.Errorf("%s: %v", obj.GetName(), live)
 		}
 	}
-	// Adopted again, and evicted at once.
+	// Adopted again, and evicted immediately.
 	work = x.ensure(t, "evict")
 	policies := appliedwork.Policies{Adopted: appliedwork.PolicyDelete}
 	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Policies: policies}
@@ -255,7 +256,8 @@ func checkReleaseAndEvict(t *testing.T, g *ground) {
 	g.eventuallyGone(t, a, role)
 }
 
-// checkAudit finds what nobody has recorded, what is gone, and what is not ours any more.
+// checkAudit: an audit finds unrecorded objects, deleted objects, and objects that are no longer
+// ours.
 func checkAudit(t *testing.T, g *ground) {
 	g.create(namespaceOf("audit"))
 	x := g.plain(nil)

@@ -31,15 +31,16 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// recorder counts events by their reasons.
+// recorder sends the kind and reason of each event.
 type recorder chan string
 
 func (r recorder) Eventf(_ runtime.Object, kind, reason, _ string, _ ...any) {
 	r <- kind + " " + reason
 }
 
-// checkReconciler runs a manager: works are applied, refusals become events and conditions, losing the hub
-// deletes nothing, an eviction is cancelled, and what the hub removes is torn down.
+// checkReconciler runs a manager. Works are applied, refusals become events and conditions, and the
+// loss of the hub deletes nothing. An eviction is cancelled, and a work that the hub removes is
+// torn down.
 func checkReconciler(t *testing.T, g *ground) {
 	g.create(namespaceOf("reconciler"))
 	var hub atomic.Pointer[func() (reconciler.Want, error)]
@@ -70,7 +71,7 @@ func checkReconciler(t *testing.T, g *ground) {
 	}
 	manager, err := ctrl.NewManager(g.Config(), ctrl.Options{
 		Metrics: server.Options{BindAddress: "0"},
-		Cache:   cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", "reconciler")}, // not those of other checks
+		Cache:   cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", "reconciler")}, // excludes the works of other checks
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +85,7 @@ func checkReconciler(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	nudge := 0
-	reconcile := func() { // an annotation is what the controller watches
+	reconcile := func() { // the controller watches for an annotation
 		nudge++
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/nudge":"%d"}}}`, nudge)
 		if _, err := g.admin.Resource(v1alpha1.GroupVersionResource).Patch(t.Context(), work.Name, "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
@@ -198,7 +199,7 @@ func checkExample(t *testing.T, g *ground) {
 	}
 }
 
-// withoutInventory is a client of a user who may not read AppliedWorks.
+// withoutInventory is the client of a user who may not read AppliedWorks.
 type withoutInventory struct {
 	dynamic.Interface
 	t *testing.T
@@ -211,7 +212,8 @@ func (w withoutInventory) Resource(r schema.GroupVersionResource) dynamic.Namesp
 	return w.Interface.Resource(r)
 }
 
-// checkReconcilerInventory: with Options.Inventory, a reconciler does not ask the other client for AppliedWorks.
+// checkReconcilerInventory: with Options.Inventory, a reconciler does not request AppliedWorks from
+// the other client.
 func checkReconcilerInventory(t *testing.T, g *ground) {
 	g.create(namespaceOf("reconciler-inventory"))
 	a := configMapOf("reconciler-inventory", "a", "1")

@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// rival writes to the objects of a run: it owns them too, deletes them, makes them again, strips references, holds
-// finalizers and changes values. What it holds it lets go in the end.
+// rival writes to the objects of a run: it owns, deletes and recreates them, strips references,
+// sets finalizers and changes values. At the end it removes its finalizers.
 type rival struct {
 	*campaign
 	random *rand.Rand
@@ -39,7 +39,7 @@ func (r *rival) run(ctx context.Context) {
 	}
 }
 
-// act does one thing; what fails because somebody was faster is not done.
+// act makes one random change. A change that fails because of a faster writer is skipped.
 func (r *rival) act() {
 	obj := r.universe[r.random.IntN(len(r.universe))]
 	ctx, client := context.Background(), r.g.at(obj)
@@ -78,7 +78,7 @@ func (r *rival) act() {
 	}
 }
 
-// change updates an object, if it is there; false says that somebody was faster.
+// change updates an object, if it exists. It returns false if another writer was faster.
 func (r *rival) change(obj *unstructured.Unstructured, do func(*unstructured.Unstructured)) bool {
 	live, err := r.g.at(obj).Get(context.Background(), obj.GetName(), metav1.GetOptions{})
 	if err != nil {

@@ -19,7 +19,8 @@ var (
 	firstLine    = regexp.MustCompile(`appliedwork_\w+_test\.go:\d+: .*`)
 )
 
-// TestAppliedWorkRemovedRules builds package appliedwork without a rule, and demands that a campaign fails.
+// TestAppliedWorkRemovedRules builds package appliedwork without a rule, and requires that a
+// campaign fails.
 //
 //	go test -C internal/e2e -tags spokewire_rules -run TestAppliedWorkRemovedRules -v -timeout 0 .
 func TestAppliedWorkRemovedRules(t *testing.T) {

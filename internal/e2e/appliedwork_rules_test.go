@@ -9,8 +9,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/ruletest"
 )
 
-// appliedWorkRules are those that the campaigns, or a check on a real API server, must miss when they are taken out. The tests of
-// package appliedwork show the other rules.
+// appliedWorkRules are the rules that the campaigns, or a check on a real API server, must miss
+// when they are removed. The tests of package appliedwork cover the other rules.
 var appliedWorkRules = []ruletest.Rule{
 	{Name: "the intent is recorded first", Test: campaignOnly, Edits: []ruletest.Edit{
 		{"applier_record.go", "\t\t\t\tinv.put(item.intent(inv))\n", ""}}},
@@ -57,7 +57,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "what stays has no reference of ours", Test: "^TestAppliedWork$/^OrphanOfOthers$", Edits: []ruletest.Edit{
 		{"applier_object.go", "if err == nil && r.hasSurplus(item, applied) {", "if false {"}}},
 
-	// The rules of one test each, in the order of the package's guarantees.
+	// Rules with one test each, in the order of the package's guarantees.
 	{Name: "works of others are left alone", Test: "^TestAppliedWork$/^Newcomer$", Edits: []ruletest.Edit{
 		{"reconciler/reconciler.go", "\tcase !r.opts.Owns(work):\n\t\treturn reconcile.Result{}, nil\n", ""}}},
 	{Name: "a refused apply is no claim", Test: "^TestAppliedWork$/^RefusedApply$", Edits: []ruletest.Edit{
@@ -128,7 +128,8 @@ const (
 	appliedWork  = "../../appliedwork" // its sources
 )
 
-// TestAppliedWorkRulesAreFound: who changes a line that is a rule tells the list of rules where it is now.
+// TestAppliedWorkRulesAreFound fails if a line that is a rule has changed. Its new text then
+// belongs into the list of rules.
 func TestAppliedWorkRulesAreFound(t *testing.T) {
 	for _, r := range appliedWorkRules {
 		r.Without(t, appliedWork)

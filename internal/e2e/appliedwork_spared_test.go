@@ -28,7 +28,8 @@ func (g *ground) mergeAs(t *testing.T, manager string, obj *unstructured.Unstruc
 	return err
 }
 
-// denyUpdates has a policy refuse updates of the ConfigMap "a" of a namespace, until the result is called.
+// denyUpdates creates a policy that refuses updates of the ConfigMap "a" of a namespace, until
+// allow is called.
 func (g *ground) denyUpdates(t *testing.T, namespace, message string) (allow func()) {
 	t.Helper()
 	g.create(parsed(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":%q},"spec":{
@@ -58,7 +59,7 @@ func (g *ground) denyUpdates(t *testing.T, namespace, message string) (allow fun
 	}
 }
 
-// checkRefusedMigration: an adoption that is refused leaves the record of managed fields as it is.
+// checkRefusedMigration: a refused adoption does not change the managed fields.
 func checkRefusedMigration(t *testing.T, g *ground) {
 	g.create(namespaceOf("migrated"))
 	x := g.plain(nil)
@@ -91,8 +92,8 @@ func checkRefusedMigration(t *testing.T, g *ground) {
 	}
 }
 
-// checkNotRecreated: an object is only deleted to be created again if nothing but an immutable field is in the way, and nobody
-// else owns or keeps it.
+// checkNotRecreated: an object is deleted and created again only if an immutable field is the only
+// obstacle, and no other work or policy owns or keeps it.
 func checkNotRecreated(t *testing.T, g *ground) {
 	const ns = "not-recreated"
 	g.create(namespaceOf(ns))
@@ -145,7 +146,8 @@ func checkNotRecreated(t *testing.T, g *ground) {
 	}
 }
 
-// checkContainersOfLeft: the Namespace and the CRD of an object that stays have no owner reference, and stay.
+// checkContainersOfLeft: the Namespace and the CRD of an object that stays have no owner reference,
+// and stay too.
 func checkContainersOfLeft(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "containers")
@@ -173,7 +175,8 @@ func checkContainersOfLeft(t *testing.T, g *ground) {
 	}
 }
 
-// checkOrphanOfOthers: an object that the policies leave loses our reference also where another field manager has set it.
+// checkOrphanOfOthers: an orphaned object loses our reference even if another field manager has set
+// it.
 func checkOrphanOfOthers(t *testing.T, g *ground) {
 	g.create(namespaceOf("orphan-of-others"))
 	x := g.plain(nil)
@@ -241,7 +244,7 @@ func checkForeignReferences(t *testing.T, g *ground) {
 	if err := works.Delete(t.Context(), other.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * time.Second) // the collector has looked at them by then
+	time.Sleep(3 * time.Second) // the garbage collector has processed them by then
 	for _, obj := range applied {
 		if g.get(obj) == nil {
 			t.Errorf("%s was deleted", obj.GetName())
@@ -249,7 +252,8 @@ func checkForeignReferences(t *testing.T, g *ground) {
 	}
 }
 
-// checkReconciledPolicies: a teardown goes on with the policies of the work, and what is only read from now on is released.
+// checkReconciledPolicies: a teardown continues with the policies of the work, and objects that
+// become read-only are released.
 func checkReconciledPolicies(t *testing.T, g *ground) {
 	const ns = "reconciled-policies"
 	g.create(namespaceOf(ns))
@@ -296,8 +300,8 @@ func checkReconciledPolicies(t *testing.T, g *ground) {
 	}
 }
 
-// checkOnlyRead: objects that a work only reads from now on are released, also its last ones. The key of a cluster-scoped object may
-// have a namespace.
+// checkOnlyRead: objects that become read-only are released, even if they are the last objects of a
+// work. The key of a cluster-scoped object may have a namespace.
 func checkOnlyRead(t *testing.T, g *ground) {
 	for name, c := range map[string]struct{ inManifest, inKey string }{"as-it-is": {"", ""}, "in-manifest": {"default", ""}, "in-key": {"", "default"}} {
 		id := "only-read-" + name
@@ -333,8 +337,9 @@ func checkOnlyRead(t *testing.T, g *ground) {
 	}
 }
 
-// checkForgivingKeys: a policy for the key of a manifest holds, also where a cluster-scoped manifest has a namespace. What no API
-// server takes is refused, and leaves no entry. What a cancelled apply has done is recorded.
+// checkForgivingKeys: a policy for the key of a manifest applies, even if a cluster-scoped manifest
+// has a namespace. A manifest that every API server rejects is refused, and leaves no entry. The
+// results of a cancelled apply are recorded.
 func checkForgivingKeys(t *testing.T, g *ground) {
 	const ns = "forgiving"
 	g.create(namespaceOf(ns))
@@ -366,7 +371,7 @@ func checkForgivingKeys(t *testing.T, g *ground) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if changes, _ := x.applier.Apply(ctx, work, many, appliedwork.ApplyOptions{}); !changes.Done() { // it had begun
+	if changes, _ := x.applier.Apply(ctx, work, many, appliedwork.ApplyOptions{}); !changes.Done() { // the apply had begun
 		live, err := g.admin.Resource(v1alpha1.GroupVersionResource).Get(t.Context(), work.Name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -17,12 +17,13 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// TestAppliedWorkSpeed is what time and size are claimed for. It runs alone, and without the race detector, which takes most
-// of the time of a client.
+// TestAppliedWorkSpeed measures the claimed times and sizes. It runs alone and without the race
+// detector, which uses most of the time of a client.
 //
-// A teardown by a client with high limits is compared with what Kubernetes' collector does when the AppliedWork is deleted: on the
-// same servers with the collector's default limits, where it waits for them nearly all of the time and the shards are recorded
-// meanwhile; and on servers of its own with those limits lifted.
+// A teardown by a client with high limits is compared with the garbage collector after the
+// AppliedWork is deleted. One comparison is on the same servers, with the collector's default
+// limits. There it waits nearly all the time for these limits, and the shards are recorded
+// meanwhile. The other comparison is on separate servers without these limits.
 func TestAppliedWorkSpeed(t *testing.T) {
 	const n = 1000
 	bareEnd := func(g *ground) func(*v1alpha1.AppliedWork) error {
@@ -35,7 +36,7 @@ func TestAppliedWorkSpeed(t *testing.T) {
 		g := newGround(t, groundOptions{controller: []string{"--kube-api-qps=100000", "--kube-api-burst=100000"}})
 		lifted = <-g.timed(t, g.plain(nil), "lifted", n, bareEnd(g))
 	})
-	// The limits that kube-controller-manager has by default; other tests raise them.
+	// The default limits of kube-controller-manager. Other tests raise them.
 	g := newGround(t, groundOptions{controller: []string{"--kube-api-qps=20", "--kube-api-burst=30"}})
 	x := g.plain(nil)
 	ours := <-g.timed(t, x, "ours", n, func(work *v1alpha1.AppliedWork) error {
@@ -55,7 +56,7 @@ func TestAppliedWorkSpeed(t *testing.T) {
 	}
 }
 
-// timed applies n objects, ends their work, and says how long it is until all are gone.
+// timed applies n objects and ends their work. It returns the time until all objects are gone.
 func (g *ground) timed(t *testing.T, x tools, name string, n int, end func(*v1alpha1.AppliedWork) error) <-chan time.Duration {
 	t.Helper()
 	g.create(namespaceOf(name))

@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// checkStrategies: CreateOnly and ReadOnly leave what exists as it is.
+// checkStrategies: CreateOnly and ReadOnly do not change existing objects.
 func checkStrategies(t *testing.T, g *ground) {
 	g.create(namespaceOf("strategies"))
 	x := g.plain(nil)
@@ -91,7 +91,7 @@ func checkStrategies(t *testing.T, g *ground) {
 	}
 }
 
-// checkKept: an annotation has an object stay, whether it is in the manifest or on the object.
+// checkKept: an annotation in the manifest or on the object makes the object stay.
 func checkKept(t *testing.T, g *ground) {
 	g.create(namespaceOf("kept"))
 	x := g.plain(nil)
@@ -117,7 +117,7 @@ func checkKept(t *testing.T, g *ground) {
 	}
 }
 
-// checkRecreate: an immutable field is an error, or the object is created again.
+// checkRecreate: a change of an immutable field is an error, or the object is created again.
 func checkRecreate(t *testing.T, g *ground) {
 	g.create(namespaceOf("recreate"))
 	x := g.plain(nil)
@@ -165,7 +165,8 @@ func checkRecreate(t *testing.T, g *ground) {
 	}
 }
 
-// checkMigrate: what kubectl has applied on the client's side becomes ours, and goes with the manifest.
+// checkMigrate: with MigrateManagers, the fields of a kubectl client-side apply become ours. The
+// apply removes the fields that the manifest does not have.
 func checkMigrate(t *testing.T, g *ground) {
 	g.create(namespaceOf("migrate"))
 	x := g.plain(nil)
@@ -195,7 +196,7 @@ func checkMigrate(t *testing.T, g *ground) {
 	want(t, changes, "1 unchanged")
 }
 
-// checkApplySet: kubectl lists the objects of a work, and leaves them alone.
+// checkApplySet: kubectl lists the objects of a work, and does not change them.
 func checkApplySet(t *testing.T, g *ground) {
 	g.create(namespaceOf("applyset"))
 	x := g.plain(func(o *appliedwork.Options) { o.ApplySet = true })
@@ -251,7 +252,8 @@ func checkApplySet(t *testing.T, g *ground) {
 	}
 }
 
-// checkLargeApplySet: a work with objects in very many namespaces is applied; only the annotation with their names is empty.
+// checkLargeApplySet: a work with objects in very many namespaces is applied. Only the annotation
+// with their names is empty.
 func checkLargeApplySet(t *testing.T, g *ground) {
 	g.create(namespaceOf("large-applyset"))
 	x := g.plain(func(o *appliedwork.Options) { o.ApplySet = true })

@@ -17,8 +17,8 @@ import (
 )
 
 // checkSuccessor: somebody deletes an AppliedWork with the policy Orphan, and its objects stay. An
-// AppliedWork that adopts them later is in conflict only with field managers that exist, and may delete
-// them.
+// AppliedWork that adopts them later conflicts only with existing field managers, and may delete
+// the objects.
 func checkSuccessor(t *testing.T, g *ground) {
 	const ns = "successor"
 	g.create(namespaceOf(ns))
@@ -49,8 +49,8 @@ func checkSuccessor(t *testing.T, g *ground) {
 		return work
 	}
 	for _, test := range []struct {
-		name, value string // the value that the successor applies
-		labels      string // as somebody patches them
+		name, value string // the applied value of the successor
+		labels      string // labels that somebody patches
 		strategy    appliedwork.Strategy
 	}{
 		{name: "same", value: "1"},

@@ -22,8 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// BenchmarkAppliedWorkSurvey looks for what is untracked on a cluster that has as many ConfigMaps of 4 KiB as its name says,
-// in objects as a whole and in their metadata.
+// BenchmarkAppliedWorkSurvey lists untracked objects on a cluster with many ConfigMaps of 4 KiB.
+// The name of the sub-benchmark is their number. It reads whole objects or only metadata.
 func BenchmarkAppliedWorkSurvey(b *testing.B) {
 	config := kube.Start(b, kube.Options{}).Config()
 	config.QPS = -1
@@ -45,7 +45,7 @@ func BenchmarkAppliedWorkSurvey(b *testing.B) {
 	}
 }
 
-// survey does one after the other, each as a process that has just begun, which knows nothing.
+// survey runs one survey after the other, each as a new process with an empty cache.
 func survey(b *testing.B, config *rest.Config, slim bool) {
 	m := &traffic{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { m.next = next; return m })
@@ -67,7 +67,7 @@ func survey(b *testing.B, config *rest.Config, slim bool) {
 	b.ReportMetric(float64(m.bytes.Load())/float64(b.N)/1024, "received-KiB/op")
 }
 
-// traffic counts requests, and what is received.
+// traffic counts requests and received bytes.
 type traffic struct {
 	next            http.RoundTripper
 	requests, bytes atomic.Int64

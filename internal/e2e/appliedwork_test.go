@@ -19,7 +19,7 @@ func want(t *testing.T, changes *appliedwork.ChangeSet, text string) {
 	}
 }
 
-// TestAppliedWork is what can share a cluster.
+// TestAppliedWork runs the checks that can share a cluster.
 func TestAppliedWork(t *testing.T) {
 	t.Parallel()
 	var kinds []*unstructured.Unstructured
@@ -51,14 +51,16 @@ func TestAppliedWork(t *testing.T) {
 	)
 }
 
-// TestAppliedWorkLarge has the checks with large inventories, and an audit, which reads all kinds: here no kind comes or goes.
+// TestAppliedWorkLarge runs the checks with large inventories, and an audit that reads all kinds.
+// No check on its cluster adds or removes kinds.
 func TestAppliedWorkLarge(t *testing.T) {
 	t.Parallel()
 	newGround(t, groundOptions{noController: true}).run(t, check{"Unchanged", checkUnchanged}, check{"Shards", checkShards}, check{"Audit", checkAudit})
 }
 
-// TestAppliedWorkUpstreamCRD is on the CRD of work-api, which prunes what we add: every helper works on it all the same. Here are
-// the checks too in which kinds come and go, away from those that must read all kinds.
+// TestAppliedWorkUpstreamCRD uses the CRD of work-api, which prunes our additional fields. Every
+// helper still works. It also has the checks that add and remove kinds, so they do not disturb the
+// checks that read all kinds.
 func TestAppliedWorkUpstreamCRD(t *testing.T) {
 	t.Parallel()
 	newGround(t, groundOptions{crd: workAPICRD()}).run(t,
@@ -67,8 +69,8 @@ func TestAppliedWorkUpstreamCRD(t *testing.T) {
 	)
 }
 
-// check is a part of a test that shares its cluster with others at the same time: its namespaces, works, policies, and the
-// kinds that it changes are its own.
+// check is a part of a test that runs in parallel with others on one cluster. It has its own
+// namespaces, works, policies and changed kinds.
 type check struct {
 	name string
 	run  func(*testing.T, *ground)
@@ -91,7 +93,7 @@ func (g *ground) in(t *testing.T) *ground {
 	return &shared
 }
 
-// checkStory is the life of a work: apply, apply again, change, prune, tear down.
+// checkStory follows the life of a work: apply, apply again, change, prune, tear down.
 func checkStory(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "story")

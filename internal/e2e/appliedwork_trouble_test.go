@@ -18,14 +18,14 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// trouble is what a check of what a cluster does to a work needs: its own AppliedWork, in the namespace of all.
+// trouble holds an AppliedWork of one check, in the namespace that all checks share.
 type trouble struct {
 	*ground
 	tools
 	work *v1alpha1.AppliedWork
 }
 
-// checkTrouble is what a cluster does to a work: each ends with nothing leaked and nothing foreign touched.
+// checkTrouble: whatever a cluster does to a work, nothing is leaked and no foreign object changes.
 func checkTrouble(t *testing.T, g *ground) {
 	g.create(namespaceOf("trouble"))
 	x := g.plain(func(o *appliedwork.Options) { o.UnservedGrace = 3 * time.Second })
@@ -65,7 +65,7 @@ func (x trouble) entries(t *testing.T) int {
 	return len(entries)
 }
 
-// setVersions changes a CRD, and waits until the API server has it.
+// setVersions changes the versions of a CRD, and waits until the API server applies the change.
 func (g *ground) setVersions(t *testing.T, crd *unstructured.Unstructured, change func(versions []any)) {
 	t.Helper()
 	eventually(t, "the CRD is changed", func() error {
@@ -86,7 +86,7 @@ func served(n int, is bool) func([]any) {
 	return func(versions []any) { versions[n].(map[string]any)["served"] = is }
 }
 
-// checkBump: another apiVersion of an object is no other object.
+// checkBump: an object in another apiVersion is still the same object.
 func checkBump(t *testing.T, x trouble) {
 	old := gadgetOf("trouble", "bump")
 	x.apply(t, x.work, old)
@@ -107,7 +107,8 @@ func checkBump(t *testing.T, x trouble) {
 	want(t, x.apply(t, x.work, bumped), "1 unchanged")
 }
 
-// checkUnserved: an object whose recorded version is no longer served is deleted through another.
+// checkUnserved: an object with a recorded version that is no longer served is deleted through
+// another version.
 func checkUnserved(t *testing.T, x trouble) {
 	crd, old := customCRD("unserved.example.com", "Gadget", "v1", "v2"), customOf("unserved.example.com/v2", "Gadget", "trouble", "unserved")
 	x.serve(t, crd)
@@ -119,7 +120,7 @@ func checkUnserved(t *testing.T, x trouble) {
 	}
 }
 
-// checkAway: a CRD without a served version comes back with its objects.
+// checkAway: a CRD without a served version is served again with its objects.
 func checkAway(t *testing.T, x trouble) {
 	crd, gadget := customCRD("away.example.com", "Gadget", "v1"), customOf("away.example.com/v1", "Gadget", "trouble", "away")
 	x.serve(t, crd)
@@ -145,7 +146,7 @@ func checkAway(t *testing.T, x trouble) {
 	}
 }
 
-// checkRemoved: the entries of a kind whose CRD is gone for good go after the grace period.
+// checkRemoved: the entries of a kind with a deleted CRD are removed after the grace period.
 func checkRemoved(t *testing.T, x trouble) {
 	crd, thing := customCRD("removed.example.com", "Thing", "v1"), customOf("removed.example.com/v1", "Thing", "trouble", "thing")
 	x.serve(t, crd)
@@ -167,7 +168,7 @@ func checkRemoved(t *testing.T, x trouble) {
 	}
 }
 
-// checkHeld: an entry stays while a finalizer holds its object, and WaitGone waits for that.
+// checkHeld: an entry stays while a finalizer keeps its object, and WaitGone waits for the object.
 func checkHeld(t *testing.T, x trouble) {
 	a, b := configMapOf("trouble", "held", "1"), configMapOf("trouble", "free", "1")
 	a.SetFinalizers([]string{holdFinalizer})
@@ -193,7 +194,8 @@ func checkHeld(t *testing.T, x trouble) {
 	x.pruned(t)
 }
 
-// checkTerminating: nothing is applied into a namespace that goes, and everything when it is gone.
+// checkTerminating: no object is applied into a terminating namespace. All objects are applied
+// after it is gone.
 func checkTerminating(t *testing.T, x trouble) {
 	ns, a := namespaceOf("terminating"), configMapOf("terminating", "a", "1")
 	a.SetFinalizers([]string{holdFinalizer})

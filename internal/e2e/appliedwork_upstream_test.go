@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// checkHelpers: the CRD prunes what we add, and every helper works on it all the same.
+// checkHelpers: the CRD prunes our additional fields, and every helper still works.
 func checkHelpers(t *testing.T, g *ground) {
 	g.create(namespaceOf("upstream"))
 	x := g.agent("upstream", func(o *appliedwork.Options) { o.MaxShardBytes = 1 << 10 })
@@ -108,7 +108,7 @@ func (g *ground) keepsUpstreamObjects(t *testing.T, x tools) {
 	}
 }
 
-// numbers: one decoder makes floats of all numbers, the other integers.
+// numbers compares numbers by value: one decoder makes floats of all numbers, the other integers.
 var numbers = cmp.FilterValues(func(a, b any) bool { return number(a) && number(b) }, cmp.Comparer(func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }))
 
 func number(v any) bool {

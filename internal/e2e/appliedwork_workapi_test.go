@@ -38,7 +38,7 @@ func workAPICRD() *unstructured.Unstructured {
 	return crd
 }
 
-// workAPIObjects are objects as the CRD of work-api stores them.
+// workAPIObjects returns objects as the CRD of work-api stores them.
 func workAPIObjects(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	content, err := os.ReadFile("../../appliedwork/testdata/upstream.json")
@@ -60,8 +60,9 @@ func workAPIObjects(t *testing.T) []*unstructured.Unstructured {
 	return objects
 }
 
-// TestAppliedWorkComesFromWorkAPI is a cluster that work-api's controller has worked on: EnsureCRD makes its CRD ours and
-// loses nothing, and the helpers go on with its AppliedWork and its objects.
+// TestAppliedWorkComesFromWorkAPI runs on a cluster where work-api's controller has worked.
+// EnsureCRD updates the CRD and loses nothing, and the helpers continue with its AppliedWork and
+// its objects.
 func TestAppliedWorkComesFromWorkAPI(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Start(t, kube.Options{CRDs: []string{workAPICRDFile}})
@@ -108,7 +109,8 @@ func TestAppliedWorkComesFromWorkAPI(t *testing.T) {
 	workAPITakeOver(t, cluster, admin)
 }
 
-// workAPITakeOver: what work-api's controller has applied is ours without adoption, as the AppliedWork is the same.
+// workAPITakeOver: objects that work-api's controller has applied are ours without adoption,
+// because the AppliedWork is the same.
 func workAPITakeOver(t *testing.T, cluster *kube.Cluster, admin dynamic.Interface) {
 	t.Helper()
 	theirs := &v1alpha1.AppliedWork{Spec: v1alpha1.AppliedWorkSpec{WorkName: "shop", WorkNamespace: "cluster1"}}

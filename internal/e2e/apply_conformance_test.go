@@ -74,7 +74,7 @@ func TestApplyConformance(t *testing.T) {
 	conform(t, slices.Concat(hubApplies(), typedApplies(), badApplies(), agentApplies()))
 }
 
-// typedApplies are on an object that was created without an apply.
+// typedApplies returns the steps on an object that was created without an apply.
 func typedApplies() []step {
 	typed := func(rest string) string { return head + "metadata: {name: typed}\nspec:\n" + rest }
 	before := map[string]string{

@@ -41,8 +41,8 @@ func ended(t *testing.T, session <-chan struct{}, why string) {
 	}
 }
 
-// TestBrokerTrouble proves that the harness can make each kind of trouble that the
-// end-to-end tests are about, on the broker that they use.
+// TestBrokerTrouble checks that the harness can simulate each kind of failure that the end-to-end
+// tests need, on the broker that they use.
 func TestBrokerTrouble(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	proxy := tcpproxy.Start(t, broker.Addr())

@@ -24,12 +24,12 @@ import (
 
 var update = flag.Bool("update", false, "write what the API server does to internal/testing/conformance/testdata")
 
-// TestConformanceOracle runs the conformance scripts on a real API server through the generated clientset: the
-// transcripts that package work is held against are these. The garbage collector runs as in any cluster: without
-// it, nothing that is deleted with propagation would ever be gone.
+// TestConformanceOracle runs the conformance scripts on a real API server through the generated
+// clientset. Its transcripts are the reference for package work. The garbage collector runs as in
+// any cluster: it completes deletions with propagation.
 //
-// The scripts run at the same time, each in namespaces of its own, but for those after which the API server has
-// forgotten what was.
+// The scripts run in parallel, each in its own namespaces, except the scripts that make the API
+// server forget its history.
 func TestConformanceOracle(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
@@ -43,7 +43,7 @@ func TestConformanceOracle(t *testing.T) {
 		defer mu.Unlock()
 		got[s.Name] = lines
 	}
-	t.Run("scripts", func(t *testing.T) { // ends when all have
+	t.Run("scripts", func(t *testing.T) { // ends after all scripts
 		for _, s := range conformance.All {
 			if !s.Ages {
 				t.Run(s.Name, func(t *testing.T) {
@@ -73,9 +73,10 @@ func TestConformanceOracle(t *testing.T) {
 	}
 }
 
-// TestRivalsOracle runs on a real API server the bodies in which many clients work on the same objects. They must
-// hold there too, or they would ask for something else than a drop-in. The rounds are fewer: each request takes
-// milliseconds there, on its way through TLS and etcd's log, where ours takes microseconds.
+// TestRivalsOracle runs the test bodies with many concurrent clients on a real API server. They
+// must also pass there, or they would demand more than a drop-in replacement. The rounds are fewer:
+// a request takes milliseconds there, because of TLS and etcd's log, but microseconds with our
+// clientset.
 func TestRivalsOracle(t *testing.T) {
 	t.Parallel()
 	target := realTarget(t, kube.Shared(t))
@@ -119,7 +120,7 @@ func realTarget(t *testing.T, cluster *kube.Cluster) conformance.Target {
 			}
 		},
 		Age: func() {
-			cluster.StopControllerManager() // the API server would wait for its watches
+			cluster.StopControllerManager() // otherwise the API server would wait for its watches
 			cluster.Forget()
 			cluster.StartControllerManager()
 			eventually(t, "the API server is back", func() error {
@@ -130,8 +131,8 @@ func realTarget(t *testing.T, cluster *kube.Cluster) conformance.Target {
 	}
 }
 
-// impatient takes the header away that makes a client ask again, ten times, before it returns an error. The
-// error itself still tells how long to wait.
+// impatient removes the header that makes a client repeat a request ten times before it returns an
+// error. The error itself still contains the delay.
 type impatient struct{ http.RoundTripper }
 
 func (i impatient) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -15,7 +15,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// runTheJob creates, updates and deletes works, and waits for both controllers to have done their part.
+// runTheJob creates, updates and deletes works, and waits until both controllers have processed
+// them.
 func runTheJob(t *testing.T, works worktyped.ManifestWorkInterface, spoke kubernetes.Interface, name string) {
 	t.Helper()
 	const count = 20

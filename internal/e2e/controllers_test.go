@@ -29,8 +29,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// mirror is a hub controller on controller-runtime: it writes into an annotation of each work what its agent
-// has reported. Nothing in it knows what kind of clientset it has.
+// mirror is a hub controller on controller-runtime. It copies the status that the agent of each
+// work has reported into an annotation of the work. It works with any kind of clientset.
 type mirror struct {
 	works  workclientset.Interface
 	lister worklisters.ManifestWorkLister
@@ -38,7 +38,7 @@ type mirror struct {
 
 const mirrored = "example.com/applied-generation"
 
-// Reconcile brings the annotation up to date.
+// Reconcile updates the annotation.
 func (m *mirror) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	w, err := m.lister.ManifestWorks(r.Namespace).Get(r.Name)
 	if apierrors.IsNotFound(err) {
@@ -60,7 +60,7 @@ func (m *mirror) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.
 	}
 	_, err = m.works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil // the informer brings it back
+		return reconcile.Result{}, nil // the informer queues it again
 	}
 	return reconcile.Result{}, err
 }
@@ -83,8 +83,9 @@ func runMirror(ctx context.Context, name string, works workclientset.Interface) 
 	return c.Start(ctx)
 }
 
-// TestControllersRunUnchanged runs one hub controller (controller-runtime) and one work agent (informer, lister
-// and workqueue of client-go) on the generated clientset and on ours: only the constructor differs.
+// TestControllersRunUnchanged runs a hub controller (controller-runtime) and a work agent
+// (informer, lister and workqueue of client-go) on the generated clientset and on ours. Only the
+// constructor differs.
 func TestControllersRunUnchanged(t *testing.T) {
 	t.Parallel()
 	spokeCluster := kube.Shared(t)

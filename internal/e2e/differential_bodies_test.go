@@ -17,7 +17,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// bodies makes random requests. What it makes of a seed is the same each time.
+// bodies makes random requests. The same seed gives the same requests.
 type bodies struct{ *rand.Rand }
 
 type (
@@ -27,7 +27,7 @@ type (
 
 func one[T any](b bodies, from ...T) T { return from[b.Intn(len(from))] }
 
-// chance is true in so many of a hundred cases.
+// chance returns true with a probability of percent.
 func (b bodies) chance(percent int) bool { return b.Intn(100) < percent }
 
 func some[T any](b bodies, most int, make func() T) []T {
@@ -38,8 +38,8 @@ func some[T any](b bodies, most int, make func() T) []T {
 	return out
 }
 
-// member is a place in an object and a value for it, right or wrong. Nothing of it is empty: to Go that is the same as
-// missing, which API.md of work lists.
+// member returns a path in an object and a valid or invalid value for it. No value is empty: in Go
+// an empty value equals a missing one, as API.md of work lists.
 func (b bodies) member() (path []string, value any) {
 	owner := object{"apiVersion": "v1", "kind": "Owner", "name": "o", "uid": "1"}
 	switch b.Intn(14) {
@@ -82,8 +82,8 @@ func (b bodies) manifest() object {
 	return m
 }
 
-// config has every member that Go writes even if it is empty, or a typed update would add it: on the API server that is
-// a new generation.
+// config has every member that Go writes even if it is empty. Otherwise a typed update would add
+// it, and the API server would increase the generation.
 func (b bodies) config() object {
 	c := object{"resourceIdentifier": object{"group": "g", "resource": "r", "name": one(b, "a", "b"), "namespace": one(b, "a", "b")}}
 	switch b.Intn(7) {
@@ -134,7 +134,8 @@ func (b bodies) operations() array {
 	}))
 }
 
-// configuration is an apply. It has manifests: one that gives up the last item of a list is listed in API.md.
+// configuration returns an apply with manifests: API.md lists the difference for an apply that
+// gives up the last item of a list.
 func (b bodies) configuration(name string) object {
 	doc := b.merge()
 	for member, value := range (object{"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork"}) {
@@ -158,7 +159,7 @@ func child(of object, name string) object {
 	return m
 }
 
-// edit changes a typed object as one that is about to be written.
+// edit changes a typed object before it is written.
 func (b bodies) edit(w *workv1.ManifestWork) {
 	decode := func(value any, into any) {
 		data, err := json.Marshal(value)
@@ -166,7 +167,7 @@ func (b bodies) edit(w *workv1.ManifestWork) {
 			err = json.Unmarshal(data, into)
 		}
 		if err != nil {
-			panic(fmt.Sprintf("%v: %v", value, err)) // the generator makes what cannot be read, which Go cannot have
+			panic(fmt.Sprintf("%v: %v", value, err)) // the generator makes values that cannot be decoded, and Go objects cannot have them
 		}
 	}
 	for range 1 + b.Intn(2) {
@@ -195,7 +196,7 @@ func (b bodies) edit(w *workv1.ManifestWork) {
 	}
 }
 
-// status is what an agent reports, mostly rightly.
+// status returns a status as an agent reports it, mostly valid.
 func (b bodies) status() workv1.ManifestWorkStatus {
 	condition := func() metav1.Condition {
 		return metav1.Condition{
@@ -216,7 +217,7 @@ func (b bodies) status() workv1.ManifestWorkStatus {
 	return out
 }
 
-// A spec and a status with everything that there is.
+// A spec and a status with all fields.
 const (
 	fullSpec = `{"deleteOption":{"propagationPolicy":"SelectivelyOrphan","ttlSecondsAfterFinished":3,"selectivelyOrphans":{"orphaningRules":[
 		{"group":"g","resource":"r","name":"n","namespace":"s"}]}},
@@ -237,7 +238,7 @@ const (
 		"statusFeedback":{"values":[{"name":"a","fieldValue":{"type":"String","string":"s"}}]}}]}}`
 )
 
-// spoilt is a document of which some places are missing, or hold what does not belong there.
+// spoilt returns a document with some missing or invalid places.
 func (b bodies) spoilt(document string) any {
 	var doc any
 	if err := json.Unmarshal([]byte(document), &doc); err != nil {
@@ -272,11 +273,11 @@ func (b bodies) spoilt(document string) any {
 	return doc
 }
 
-// text is a body as it is sent.
+// text returns a body in its sent form.
 func text(body any) string {
 	data, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // it came from JSON, or is made of maps, lists and scalars
+		panic(err) // the body was JSON, or is made of maps, lists and scalars
 	}
 	return string(data)
 }

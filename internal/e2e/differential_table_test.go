@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// normalisations take out of the outcomes of a request what is another with us, and is listed in API.md of
-// work: each has the sentence that it stands for.
+// normalisations remove the differences that API.md of work lists from the outcomes of a request.
+// Each has the sentence of that list.
 var normalisations = []struct {
 	listed string
 	apply  func(d *differential, r request, want, got outcome)
@@ -81,7 +81,7 @@ var normalisations = []struct {
 	}},
 }
 
-// writers are those that wrote without an apply.
+// writers replaces the names of managers that wrote without an apply.
 var writers = strings.NewReplacer(
 	`"before-first-apply"`, "a writer",
 	`"e2e.test"`, "a writer",
@@ -93,7 +93,7 @@ func distinctLines(text string) string {
 	return strings.Join(slices.Compact(lines), "\n")
 }
 
-// plainManifests is the JSON of a spec with metadata of manifests as an API server stores it.
+// plainManifests returns the JSON of a spec with metadata of manifests as an API server stores it.
 func plainManifests(spec string) string {
 	var doc map[string]any
 	if json.Unmarshal([]byte(spec), &doc) != nil {

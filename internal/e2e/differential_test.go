@@ -32,10 +32,10 @@ var (
 	seeds     = flag.Int64("seeds", 3, "how many seeds TestDifferential runs")
 )
 
-// TestDifferential sends the same random requests to a real API server, and to a source and an agent: of each seed
-// some that change things, on works that come and go, then some that are spoilt, as dry runs, and then some about the
-// metadata that an agent keeps to itself. What API.md of work lists as another is taken out of the outcomes by
-// the table named normalisations.
+// TestDifferential sends the same random requests to a real API server, and to a source and an
+// agent. For each seed it first sends changes, on works that are created and deleted. Then it sends
+// invalid dry runs, and last changes of the metadata that an agent does not send. The table named
+// normalisations removes the differences that API.md of work lists.
 //
 //	go test -run TestDifferential . -args -seed 100 -seeds 50
 func TestDifferential(t *testing.T) {
@@ -74,7 +74,7 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// noWarnings keeps the log free of what the API server says of unknown fields.
+// noWarnings keeps the API server's warnings about unknown fields out of the log.
 type noWarnings struct{}
 
 func (noWarnings) HandleWarningHeader(int, string, string) {}
@@ -98,10 +98,10 @@ func ourEnd(t *testing.T, cluster string) *end {
 	return &end{hub: source.Clientset().WorkV1().ManifestWorks(cluster), agent: agent.Clientset().WorkV1().ManifestWorks(cluster)}
 }
 
-// end is one of the two that are compared. On an API server hub and agent are one.
+// end is one of the two compared systems. On an API server hub and agent are the same client.
 type end struct {
 	hub, agent works
-	seen       map[string][]*workv1.ManifestWork // states of each object, the last one now
+	seen       map[string][]*workv1.ManifestWork // states of each object, the current one last
 }
 
 // differential is the run of one seed.
@@ -109,7 +109,7 @@ type differential struct {
 	bodies
 	t       *testing.T
 	ends    [2]*end
-	applied map[string]bool // objects that an apply created, so that both track who manages them
+	applied map[string]bool // objects that an apply created, so both ends track their managers
 }
 
 // request is sent to both ends.
@@ -117,11 +117,11 @@ type request struct {
 	what, name      string
 	onAgent, apply  bool
 	dryRun, nothing bool // nothing: there is no object to show
-	own             bool // the agent's user changes what does not travel
+	own             bool // the agent's user changes metadata that is not sent
 	send            func(context.Context, works, *end) (*workv1.ManifestWork, error)
 }
 
-// last is an object's last state, or an earlier one that both ends tell from it.
+// last returns an object's last state, or an earlier one with another version on both ends.
 func (d *differential) last(name string, earlier bool) func(*end) *workv1.ManifestWork {
 	back := 1
 	if n := len(d.ends[0].seen[name]); earlier && n > 1 {
@@ -140,7 +140,8 @@ func (d *differential) last(name string, earlier bool) func(*end) *workv1.Manife
 	}
 }
 
-// patch is a request that sends a body; "$same" in metadata stands for what the object has there.
+// patch returns a request with a body. "$same" in metadata stands for the current value of the
+// object.
 func (d *differential) patch(what, name string, pt types.PatchType, body any, subresources ...string) request {
 	options := metav1.PatchOptions{}
 	if pt == types.ApplyPatchType {
@@ -153,7 +154,7 @@ func (d *differential) patch(what, name string, pt types.PatchType, body any, su
 		send: func(ctx context.Context, w works, e *end) (*workv1.ManifestWork, error) {
 			now := last(e)
 			if of, err := w.Get(ctx, name, metav1.GetOptions{}); err == nil && len(subresources) > 0 {
-				now = of // the two sides have versions and UIDs of their own
+				now = of // the two sides have their own versions and UIDs
 			}
 			filled := strings.NewReplacer(
 				`"resourceVersion":"$same"`, `"resourceVersion":"`+now.ResourceVersion+`"`,
@@ -164,7 +165,7 @@ func (d *differential) patch(what, name string, pt types.PatchType, body any, su
 	}
 }
 
-// change is a request that may change something.
+// change returns a request that may change an object.
 func (d *differential) change() request {
 	name := one(d.bodies, "a", "a", "b")
 	switch kind := d.Intn(12); kind {
@@ -225,7 +226,7 @@ func (d *differential) change() request {
 	return d.patch("merge of the status", name, types.MergePatchType, object{"status": d.status()}, "status")
 }
 
-// prepare makes an object that has everything.
+// prepare creates an object with all fields.
 func (d *differential) prepare(name string) {
 	d.t.Helper()
 	w := &workv1.ManifestWork{}
@@ -246,11 +247,11 @@ func (d *differential) prepare(name string) {
 	}
 }
 
-// own is a change of metadata on the agent.
+// own returns a change of metadata on the agent.
 func (d *differential) own(name string) request {
 	for _, e := range d.ends {
 		if obj, err := e.agent.Get(d.t.Context(), name, metav1.GetOptions{}); err == nil {
-			e.seen[name] = []*workv1.ManifestWork{obj} // the two sides have versions and UIDs of their own
+			e.seen[name] = []*workv1.ManifestWork{obj} // the two sides have their own versions and UIDs
 		}
 	}
 	doc := d.merge()
@@ -276,7 +277,8 @@ func (d *differential) own(name string) request {
 	return r
 }
 
-// spoil is a dry run with something wrong in it, in one place or two, or also in the metadata.
+// spoil returns an invalid dry run, with errors in one or two places, and sometimes in the
+// metadata.
 func (d *differential) spoil(name string) request {
 	member, document, subresources := "spec", fullSpec, []string(nil)
 	if d.chance(50) {
@@ -329,12 +331,13 @@ func (c dry) Patch(ctx context.Context, name string, pt types.PatchType, data []
 	return c.works.Patch(ctx, name, pt, data, o, subresources...)
 }
 
-// compare sends a request to both ends, waits until hub and agent agree again, and compares what came of it.
+// compare sends a request to both ends, waits until hub and agent agree again, and compares the
+// outcomes.
 func (d *differential) compare(r request) {
 	d.t.Helper()
 	var outs [2]outcome
 	if r.onAgent && d.deleting(r.name) {
-		return // the agent has let go of it by now
+		return // the agent has released it by now
 	}
 	if _, err := d.ends[0].hub.Get(d.t.Context(), r.name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 		d.applied[r.name] = r.apply
@@ -377,13 +380,13 @@ func (d *differential) compare(r request) {
 	}
 }
 
-// deleting reports whether an object is about to go.
+// deleting reports whether an object is being deleted.
 func (d *differential) deleting(name string) bool {
 	obj, err := d.ends[0].hub.Get(d.t.Context(), name, metav1.GetOptions{})
 	return err == nil && obj.DeletionTimestamp != nil
 }
 
-// settled returns an error while hub and agent differ, and cleans up on the agent what is being deleted.
+// settled returns an error while hub and agent differ. It cleans up deleting objects on the agent.
 func (e *end) settled(ctx context.Context, name string) error {
 	hub, err := e.hub.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -413,7 +416,8 @@ func (e *end) settled(ctx context.Context, name string) error {
 	return nil
 }
 
-// withoutCleanup is an object without the finalizer that a source shows while its agent is not done.
+// withoutCleanup returns an object without the finalizer that a source shows while its agent is not
+// done.
 func withoutCleanup(obj *workv1.ManifestWork) *workv1.ManifestWork {
 	out := *obj
 	if obj.DeletionTimestamp != nil {

@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e holds the end-to-end tests of the SDK: on a real kube-apiserver,
+// Package e2e holds the end-to-end tests of the SDK. They run on a real kube-apiserver,
 // kube-controller-manager and etcd (package kube), and on a real Mosquitto
-// (github.com/spokewire/sdk-go/internal/testing/mosquitto). It is a module of its own, so
-// that what the tests need is no requirement of the SDK.
+// (github.com/spokewire/sdk-go/internal/testing/mosquitto). It is a separate module, so
+// requirements of the tests are not requirements of the SDK.
 //
-// A test has the cluster that all share (kube.Shared), and in it a namespace of its own, unless it stops a server or
-// needs one with other flags. Those that measure time or count connections run one after the other; then all others run
-// at the same time, most of which wait: -parallel 8 makes that shorter.
+// A test uses the cluster that all tests share (kube.Shared), with its own namespace. It has its
+// own cluster only if it stops a server or needs other flags. Tests that measure time or count
+// connections run one after the other. Then all other tests run in parallel. Most of them wait, so
+// -parallel 8 makes the run shorter.
 //
-// `make test` runs them. They skip what is not installed, and fail instead of
-// skipping when the environment variable CI is "true".
+// `make test` runs them. They skip if a program is not installed. If the environment variable CI is
+// "true", they fail instead.
 package e2e

@@ -22,13 +22,13 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// managed is a cluster that a program of the examples works on.
+// managed is a cluster that an example program works on.
 type managed struct {
 	t     *testing.T
 	admin dynamic.Interface
 }
 
-// get returns the object of a manifest as it is; nil if there is none.
+// get returns the live object of a manifest, or nil if it does not exist.
 func (m *managed) get(manifest string) *unstructured.Unstructured {
 	m.t.Helper()
 	obj := m.object(manifest)
@@ -42,7 +42,7 @@ func (m *managed) get(manifest string) *unstructured.Unstructured {
 	return live
 }
 
-// existing makes an object that no work has brought.
+// existing creates an object that no work contains.
 func (m *managed) existing(manifest string) *unstructured.Unstructured {
 	m.t.Helper()
 	obj := m.object(manifest)
@@ -63,7 +63,7 @@ func (m *managed) object(manifest string) *unstructured.Unstructured {
 }
 
 func (m *managed) client(obj *unstructured.Unstructured) dynamic.ResourceInterface {
-	gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind()) // as these are regular
+	gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind()) // the plurals of these kinds are regular
 	if ns := obj.GetNamespace(); ns != "" {
 		return m.admin.Resource(gvr).Namespace(ns)
 	}
@@ -78,7 +78,8 @@ func clusterRoleText(name string) string {
 	return fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":%q},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`, name)
 }
 
-// TestQuickstartOnACluster: what the quickstart brings to a real cluster goes with it, and what was there before stays.
+// TestQuickstartOnACluster: objects that the quickstart creates on a real cluster are deleted with
+// it, and earlier objects stay.
 func TestQuickstartOnACluster(t *testing.T) {
 	t.Parallel()
 	broker := mosquitto.Start(t, mosquitto.Options{})

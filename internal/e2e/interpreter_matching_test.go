@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// The kinds, and their resources, that rules and objects of the matching tests choose from.
+// matchKinds are the kinds and resources of the rules and objects in the matching tests.
 var matchKinds = []struct {
 	gvk        schema.GroupVersionKind
 	resource   string
@@ -32,8 +32,8 @@ var matchKinds = []struct {
 	{schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Namespace"}, "namespaces", false},
 }
 
-// TestInterpreterMatching: for random rules the caller asks the first webhook for which the API server's own matcher says
-// that a rule holds.
+// TestInterpreterMatching: for random rules, the caller selects the first webhook with a rule that
+// the API server's own matcher accepts.
 func TestInterpreterMatching(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3000) {
@@ -41,13 +41,13 @@ func TestInterpreterMatching(t *testing.T) {
 	}
 }
 
-// FuzzInterpreterMatching looks for more.
+// FuzzInterpreterMatching checks more rules than TestInterpreterMatching.
 func FuzzInterpreterMatching(f *testing.F) {
 	f.Add(uint64(1), uint64(2))
 	f.Fuzz(func(t *testing.T, a, b uint64) { matching(t, rand.New(rand.NewPCG(a, b))) })
 }
 
-// pick returns one to three different ones of a list, or * alone.
+// pick returns one to three different values of a list, or only "*".
 func pick[T ~string](r *rand.Rand, list ...T) []T {
 	if r.IntN(4) == 0 {
 		return []T{"*"}
@@ -114,7 +114,8 @@ func randomRule(r *rand.Rand) v1alpha1.RuleWithOperations {
 	return rule
 }
 
-// firstMatch asks the API server's matcher about each rule, with the operations translated to those that it knows.
+// firstMatch returns the first match of the API server's matcher, with the operations mapped to
+// operations that it supports.
 func firstMatch(configurations []v1alpha1.ResourceExploringWebhookConfiguration, operation v1alpha1.OperationType, gvk schema.GroupVersionKind, resource, namespace string) string {
 	attributes := admission.NewAttributesRecord(nil, nil, gvk, namespace, "name", gvk.GroupVersion().WithResource(resource), "", admission.Operation(operation), nil, false, nil)
 	for _, configuration := range configurations {

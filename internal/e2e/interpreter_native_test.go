@@ -35,8 +35,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestInterpreterPodRequests: what is counted for random pod templates is what the scheduler's library counts of the
-// pods that a real API server makes of them, with its defaults.
+// TestInterpreterPodRequests: for random pod templates, the counted requests equal those of the
+// scheduler's library for the pods that a real API server creates from them, with its defaults.
 func TestInterpreterPodRequests(t *testing.T) {
 	t.Parallel()
 	client, err := kubernetes.NewForConfig(kube.Shared(t).Config())
@@ -48,7 +48,7 @@ func TestInterpreterPodRequests(t *testing.T) {
 		pod := randomPod(rand.New(rand.NewPCG(seed, 7)))
 		got := native.PodRequests(&pod.Spec)
 		created, err := client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if apierrors.IsInvalid(err) { // containers that request more than the pod as a whole
+		if apierrors.IsInvalid(err) { // containers that request more than the whole pod
 			continue
 		}
 		if err != nil {
@@ -77,7 +77,7 @@ func randomPod(r *rand.Rand) *corev1.Pod {
 	}
 	container := func(name string) corev1.Container {
 		limits := list(4, "cpu", "memory", "example.com/gpu", "hugepages-2Mi")
-		if _, huge := limits["hugepages-2Mi"]; huge { // needs one of these beside it
+		if _, huge := limits["hugepages-2Mi"]; huge { // hugepages need a request for cpu or memory too
 			limits["cpu"] = *resource.NewQuantity(4<<21, resource.BinarySI)
 		}
 		c := corev1.Container{Name: name, Image: "image", Resources: corev1.ResourceRequirements{Limits: limits}}
@@ -107,7 +107,8 @@ func randomPod(r *rand.Rand) *corev1.Pod {
 	return pod
 }
 
-// TestInterpreterAggregates: a real API server takes the aggregated statuses of the cases of package native.
+// TestInterpreterAggregates: a real API server accepts the aggregated statuses of the cases of
+// package native.
 func TestInterpreterAggregates(t *testing.T) {
 	t.Parallel()
 	client, err := dynamic.NewForConfig(kube.Shared(t).Config())
@@ -120,7 +121,7 @@ func TestInterpreterAggregates(t *testing.T) {
 	}
 	var specs map[string]struct {
 		Resource string
-		Cluster  bool // it has no namespace
+		Cluster  bool // the kind is cluster-scoped
 		Spec     map[string]any
 	}
 	if err := yaml.UnmarshalStrict(text, &specs); err != nil {
@@ -148,7 +149,7 @@ func TestInterpreterAggregates(t *testing.T) {
 			created := object.DeepCopy()
 			created.SetName(fmt.Sprintf("aggregates-%d", i))
 			created.Object["spec"] = spec.Spec
-			delete(created.Object, "status") // it has those of the clusters only
+			delete(created.Object, "status") // the object gets only the clusters' status
 			created, err := resources.Create(t.Context(), created, metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -169,8 +170,8 @@ func TestInterpreterAggregates(t *testing.T) {
 	}
 }
 
-// TestInterpreterJobHistory: whatever happens to a Job on clusters that come and go, a real API server takes each of its
-// aggregated statuses after the one before.
+// TestInterpreterJobHistory: for any history of a Job on changing clusters, a real API server
+// accepts each aggregated status after the previous one.
 func TestInterpreterJobHistory(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Shared(t)
@@ -216,7 +217,7 @@ func TestInterpreterJobHistory(t *testing.T) {
 	t.Logf("%v", ends)
 }
 
-// happen takes the job one step further on one cluster, or adds or removes one.
+// happen advances the job on one cluster, or adds or removes a cluster.
 func happen(r *rand.Rand, clusters map[string]*batchv1.JobStatus, now time.Time) {
 	switch names := slices.Sorted(maps.Keys(clusters)); {
 	case r.IntN(12) == 0 && len(names) < 3:
@@ -249,7 +250,7 @@ func advance(r *rand.Rand, s *batchv1.JobStatus, now metav1.Time) {
 	}
 }
 
-// items are what clusters report, of the newest ones not always anything.
+// items returns the reports of the clusters. The status of a new cluster is empty.
 func items(t *testing.T, clusters map[string]*batchv1.JobStatus) (out []interpreter.AggregatedStatusItem) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {

@@ -46,7 +46,8 @@ func interpreterCRDs(t *testing.T) string {
 
 var installing sync.Mutex
 
-// interpreterCluster returns the cluster that all tests share, with the CRDs. One test at a time installs them.
+// interpreterCluster returns the cluster that all tests share, with the CRDs. Only one test at a
+// time installs them.
 func interpreterCluster(t *testing.T) *kube.Cluster {
 	t.Helper()
 	installing.Lock()
@@ -56,8 +57,8 @@ func interpreterCluster(t *testing.T) *kube.Cluster {
 	return cluster
 }
 
-// TestInterpreterConfigurations: both CRDs install, set defaults, and refuse what is wrong, with the paths of the fields; so
-// does Validate, where there is no API server.
+// TestInterpreterConfigurations: both CRDs install, set defaults, and refuse invalid configurations
+// with the paths of the fields. Validate refuses them too, without an API server.
 func TestInterpreterConfigurations(t *testing.T) {
 	t.Parallel()
 	cluster := interpreterCluster(t)
@@ -77,7 +78,7 @@ func TestInterpreterConfigurations(t *testing.T) {
 	}
 }
 
-// configurations makes configurations of one kind.
+// configurations creates configurations of one kind.
 type configurations struct {
 	t      *testing.T
 	client dynamic.Interface
@@ -93,7 +94,7 @@ func (c *configurations) resource() schema.GroupVersionResource {
 	return v1alpha1.InterpreterWebhookConfigurations
 }
 
-// of returns a good configuration with a change.
+// of returns a valid configuration with a change.
 func (c *configurations) of(name, change string) *unstructured.Unstructured {
 	c.t.Helper()
 	text := `
@@ -138,11 +139,11 @@ func (c *configurations) defaults(t *testing.T) {
 	}
 }
 
-// badConfiguration is what must be refused.
+// badConfiguration is an invalid configuration that must be refused.
 type badConfiguration struct {
 	name, change string
-	field        string // in the API server's answer and in that of Validate
-	ours         string // only in that of Validate
+	field        string // in the errors of the API server and of Validate
+	ours         string // only in the error of Validate
 	only         string
 }
 
@@ -184,7 +185,7 @@ func (c *configurations) refuses(t *testing.T, bad badConfiguration) {
 		t.Errorf("Validate shows a password: %v", text)
 	}
 	created, err := c.client.Resource(c.resource()).Create(t.Context(), u, metav1.CreateOptions{})
-	if bad.ours != "" { // a schema cannot see it
+	if bad.ours != "" { // a schema cannot detect it
 		if err != nil {
 			t.Errorf("the API server can refuse it: %v", err)
 		}
@@ -203,7 +204,7 @@ func (c *configurations) refuses(t *testing.T, bad badConfiguration) {
 	}
 }
 
-// validate is what Validate says about a configuration.
+// validate returns the errors of Validate for a configuration.
 func validate(t *testing.T, u *unstructured.Unstructured) field.ErrorList {
 	t.Helper()
 	if strings.Contains(u.GetKind(), "Exploring") {
@@ -220,10 +221,11 @@ func validate(t *testing.T, u *unstructured.Unstructured) field.ErrorList {
 	return c.Validate()
 }
 
-// TestInterpreterCaller: a caller is kept current by the API server, and asks a webhook over TLS about the objects there.
+// TestInterpreterCaller: a caller receives updates from the API server, and calls a webhook over
+// TLS with objects of the server.
 func TestInterpreterCaller(t *testing.T) {
 	t.Parallel()
-	cluster := kube.Start(t, kube.Options{}) // on which no others install the CRDs, or make configurations
+	cluster := kube.Start(t, kube.Options{}) // no other test installs the CRDs or creates configurations on it
 	client, err := dynamic.NewForConfig(cluster.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +241,7 @@ func TestInterpreterCaller(t *testing.T) {
 	ended := make(chan error, 2)
 	go func() { ended <- c.Start(ctx) }()
 	select {
-	case <-c.Ready(): // without the CRDs, there is nothing
+	case <-c.Ready(): // without the CRDs, no configuration exists
 	case <-time.After(time.Minute):
 		t.Fatal("the caller is not ready without the CRDs")
 	}
@@ -304,7 +306,7 @@ func TestInterpreterCaller(t *testing.T) {
 	}
 }
 
-// interpreterWebhook returns a server of the native kinds that is not started.
+// interpreterWebhook returns a server for the native kinds that is not started.
 func interpreterWebhook(t *testing.T) (*interpreter.Server, *certtest.Authority) {
 	t.Helper()
 	ca, folder := certtest.New(t), t.TempDir()
@@ -319,7 +321,8 @@ func interpreterWebhook(t *testing.T) (*interpreter.Server, *certtest.Authority)
 	return server, ca
 }
 
-// matches waits until the caller asks a webhook. The informer looks for a CRD that is missing every ten seconds.
+// matches waits until the caller selects a webhook. The informer looks for a missing CRD every ten
+// seconds.
 func matches(t *testing.T, c *caller.Caller, gvk schema.GroupVersionKind, want string) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)

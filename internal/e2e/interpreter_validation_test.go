@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestInterpreterValidation: of random configurations, Validate refuses each that a real API server does, at the same
-// field, and beyond these only what a schema cannot see.
+// TestInterpreterValidation: Validate refuses every random configuration that a real API server
+// refuses, at the same field. In addition, it refuses only errors that a schema cannot detect.
 func TestInterpreterValidation(t *testing.T) {
 	t.Parallel()
 	cluster := interpreterCluster(t)
@@ -55,10 +55,10 @@ func TestInterpreterValidation(t *testing.T) {
 	}
 }
 
-// unseen is what only Validate refuses, by a part of the field and of the error.
+// unseen lists the errors that only Validate reports, by a part of the field and of the error.
 var unseen = []struct{ field, problem string }{
 	{".clientConfig.caBundle", "Invalid value"},
-	{".clientConfig.service.name", "Required value"}, // it is there, and empty
+	{".clientConfig.service.name", "Required value"}, // the value is set but empty
 	{".clientConfig.service.namespace", "Required value"},
 	{".clientConfig.service.port", "must be between"},
 	{".clientConfig.service.path", "must be a path"},
@@ -66,14 +66,14 @@ var unseen = []struct{ field, problem string }{
 	{".clientConfig.url", "has no host"},
 	{"Versions[", "a DNS-1035 label must"},
 	{"Versions[", "Duplicate value"},
-	{".apiVersions[", "Required value"}, // it is there, and empty
+	{".apiVersions[", "Required value"}, // the value is set but empty
 	{".kinds[", "Required value"},
 	{".resources[", "Required value"},
-	// The rules of the Explore protocol are of a type of Kubernetes, whose schema says little.
+	// The rules of the Explore protocol use a Kubernetes type with a schema that checks little.
 	{".resources", ""}, {".apiGroups", ""}, {".apiVersions", ""}, {".scope", ""},
 }
 
-// compare reports whether both refuse a configuration, or Validate does alone.
+// compare reports whether both refuse a configuration, or only Validate.
 func (c *configurations) compare(t *testing.T, u *unstructured.Unstructured) (refused, beyond bool) {
 	t.Helper()
 	errs := validate(t, u)
@@ -98,10 +98,10 @@ func (c *configurations) compare(t *testing.T, u *unstructured.Unstructured) (re
 	for _, cause := range err.(apierrors.APIStatus).Status().Details.Causes {
 		found := false
 		for _, e := range errs {
-			// A rule about a whole object is told at the object, or at one of its fields.
+			// A rule about a whole object is reported at the object, or at one of its fields.
 			found = found || e.Field == cause.Field || strings.HasPrefix(e.Field, cause.Field+"[") || strings.HasPrefix(cause.Field, e.Field+".") || strings.HasPrefix(e.Field, cause.Field+".")
 		}
-		// Where the types are wrong, the API server says that it did not look further.
+		// If types are wrong, the API server reports that it skipped other rules.
 		if !found && !strings.Contains(cause.Message, "some validation rules were not checked") {
 			t.Errorf("the API server refuses %s (%s), Validate says %v", cause.Field, cause.Message, errs)
 		}
@@ -109,7 +109,7 @@ func (c *configurations) compare(t *testing.T, u *unstructured.Unstructured) (re
 	return true, false
 }
 
-// random returns a good configuration with up to three changes.
+// random returns a valid configuration with up to three changes.
 func (c *configurations) random(r *rand.Rand) *unstructured.Unstructured {
 	u := c.of("random", "")
 	hooks := u.Object["webhooks"].([]any)
@@ -122,7 +122,7 @@ func (c *configurations) random(r *rand.Rand) *unstructured.Unstructured {
 
 func oneOf[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 
-// strs returns up to n values of a list, as JSON has them.
+// strs returns up to n values of a list in their JSON form.
 func strs(r *rand.Rand, n int, list ...string) []any {
 	out := []any{}
 	for range r.IntN(n + 1) {
@@ -182,7 +182,7 @@ func (c *configurations) change(r *rand.Rand, u *unstructured.Unstructured, hook
 		all := []any{}
 		for i := range count {
 			other := (&unstructured.Unstructured{Object: hook}).DeepCopy().Object
-			if r.IntN(count+5) > 1 { // most of them have a name of their own
+			if r.IntN(count+5) > 1 { // most hooks have a unique name
 				other["name"] = fmt.Sprintf("w%d.example.com", i)
 			}
 			all = append(all, other)

@@ -17,6 +17,6 @@ import (
 var eventually, background = e2etest.Eventually, e2etest.Background
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard()) // what controllers log outlives their tests
+	ctrl.SetLogger(logr.Discard()) // controllers still log after their tests have ended
 	os.Exit(kube.Main(m))
 }

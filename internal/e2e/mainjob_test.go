@@ -37,8 +37,8 @@ func transport(t *testing.T, broker *mosquitto.Broker) *mqtt.Transport {
 
 // spoke is a managed cluster: an API server and, while it runs, an agent with its work controller.
 type spoke struct {
-	root   *testing.T // of the whole test: what the processes end with
-	t      *testing.T // of the step under way
+	root   *testing.T // the whole test, which ends the processes
+	t      *testing.T // the current step
 	name   string
 	broker *mosquitto.Broker
 	config *rest.Config
@@ -58,7 +58,7 @@ func newSpoke(t *testing.T, name string, broker *mosquitto.Broker) *spoke {
 	return s
 }
 
-// start runs agent and controller as one process would: both end together.
+// start runs the agent and the controller like one process: both end together.
 func (s *spoke) start() {
 	agent, err := work.NewAgent(transport(s.root, s.broker), work.AgentOptions{ClusterName: s.name, Sources: []string{"hub"}})
 	if err != nil {
@@ -144,7 +144,7 @@ func (h *hub) update(cluster, name string, manifests ...string) {
 		}
 		w.Spec = spec(manifests...)
 		_, err = works.Update(h.t.Context(), w, metav1.UpdateOptions{})
-		return err // a conflict with a status that came meanwhile is tried again
+		return err // a conflict with a newer status is retried
 	})
 }
 
@@ -155,7 +155,8 @@ func (h *hub) delete(cluster, name string) {
 	}
 }
 
-// eventuallyApplied waits until the informer shows that the generation is applied, manifest by manifest.
+// eventuallyApplied waits until the informer shows the generation as applied, for the work and each
+// manifest.
 func (h *hub) eventuallyApplied(cluster, name string, generation int64, manifests int) {
 	h.t.Helper()
 	eventually(h.t, fmt.Sprintf("%s/%s generation %d applied", cluster, name, generation), func() error {
@@ -209,8 +210,8 @@ const (
 	tenant = `{"apiVersion":"example.com/v1","kind":"Tenant","metadata":{"name":"acme","namespace":"tenants"},"spec":{"plan":"gold"}}`
 )
 
-// TestMainJob is the SDK's main job on real parts: a hub, a Mosquitto and two clusters with API servers of
-// their own, through create, update, restarts and delete.
+// TestMainJob checks the SDK's main job on real parts: a hub, a Mosquitto, and two clusters with
+// separate API servers. It creates, updates and deletes works, and restarts the processes.
 func TestMainJob(t *testing.T) {
 	t.Parallel()
 	broker := mosquitto.Start(t, mosquitto.Options{})

@@ -28,10 +28,10 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// works is the generated interface, the same for both sides.
+// works is the generated interface, which both sides implement.
 type works = worktyped.ManifestWorkInterface
 
-// placed is for scripts that name the namespace they run in: $namespace, in a patch.
+// placed replaces $namespace in the patches of a script with the namespace of its run.
 type placed struct {
 	works
 	namespace string
@@ -41,12 +41,13 @@ func (p placed) Patch(ctx context.Context, name string, pt types.PatchType, data
 	return p.works.Patch(ctx, name, pt, bytes.ReplaceAll(data, []byte("$namespace"), []byte(p.namespace)), o, subresources...)
 }
 
-// side is where a script runs: a real API server, or a source and an agent that talk over a bus.
+// side is the place where a script runs: a real API server, or a source and an agent that are
+// connected by a bus.
 type side struct {
 	t *testing.T
 	// hub writes specs, agent statuses. On an API server they are one.
 	hub, agent works
-	// last is the resourceVersion of each object when a step last showed it there.
+	// last is the resourceVersion of each object when the last step returned it.
 	last map[string]string
 }
 
@@ -81,20 +82,20 @@ func ourSide(t *testing.T) *side {
 	}
 }
 
-// step is one request of a script, and what may differ in its outcome.
+// step is one request of a script, with the allowed differences in its outcome.
 type step struct {
 	name, reason string
 	onAgent      bool
-	object       string // the name of the object that it is about, where the other side must have it first
+	object       string // the name of the object, if the other side must have it first
 	call         func(context.Context, works) (*workv1.ManifestWork, error)
-	// differs names the outcome's parts that are not compared, and why not.
+	// differs maps the parts of the outcome that are not compared to the reasons.
 	differs map[string]string
 }
 
-// everything stands for all parts of an outcome, where the API server accepts what we refuse.
+// everything means all parts of an outcome: the API server accepts a request that we refuse.
 const everything = "everything"
 
-// outcome is what a caller can see of a step, in parts.
+// outcome is the visible result of a step, in parts.
 type outcome map[string]string
 
 func (s *side) run(st step) outcome {
@@ -120,8 +121,8 @@ func (s *side) run(st step) outcome {
 	return out
 }
 
-// await waits until the agent has the hub's spec, and the hub the agent's status. On an API server that is so at
-// once.
+// await waits until the agent has the hub's spec, and the hub has the agent's status. On an API
+// server this is the case immediately.
 func (s *side) await(name string) {
 	s.t.Helper()
 	eventually(s.t, "hub and agent agree on "+name, func() error {
@@ -144,7 +145,7 @@ func (s *side) await(name string) {
 
 var changing = regexp.MustCompile(`at \d{4}-\d\d-\d\dT[0-9:]+Z|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}`)
 
-// refusal describes an error, without what is different each time.
+// refusal describes an error, without its random parts.
 func refusal(err error) outcome {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -159,22 +160,22 @@ func refusal(err error) outcome {
 		var causes []string
 		for _, c := range d.Causes {
 			if c.Field == "patch" {
-				c.Message = "" // it quotes the patched object
+				c.Message = "" // the message quotes the patched object
 			}
 			causes = append(causes, changing.ReplaceAllString(fmt.Sprintf("%s: %s: %s", c.Field, c.Type, c.Message), "…"))
 		}
-		slices.Sort(causes)             // the API server's validator walks maps
-		causes = slices.Compact(causes) // and on updates finds some things twice, as its log says
+		slices.Sort(causes)             // the API server's validator iterates over maps
+		causes = slices.Compact(causes) // and on updates it finds some causes twice, as its log shows
 		out["causes"] = strings.Join(causes, "\n")
 		if len(causes) > 0 {
-			delete(out, "message") // it repeats the causes
+			delete(out, "message") // the message repeats the causes
 		}
 		out["details"] = fmt.Sprintf("%s %s %s", d.Group, d.Kind, d.Name)
 	}
 	return out
 }
 
-// describe shows an object without what is different each time.
+// describe returns the parts of an object, without random values.
 func describe(t *testing.T, obj *workv1.ManifestWork) outcome {
 	t.Helper()
 	out := outcome{}
@@ -188,7 +189,7 @@ func describe(t *testing.T, obj *workv1.ManifestWork) outcome {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var plain any // an order of members is no difference
+		var plain any // so the order of members makes no difference
 		if err := json.Unmarshal(data, &plain); err != nil {
 			t.Fatal(err)
 		}

@@ -15,14 +15,14 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// untracked is the difference of everything that is not applied.
+// untracked is the allowed difference of all requests that are not applies.
 var untracked = map[string]string{
 	"managers":               "managedFields begin with the first apply",
 	"managers of the status": "managedFields begin with the first apply",
 }
 
-// TestValidationConformance sends the same good and bad objects to a real API server, and to a source and an
-// agent.
+// TestValidationConformance sends the same valid and invalid objects to a real API server, and to a
+// source and an agent.
 func TestValidationConformance(t *testing.T) {
 	script := slices.Concat(typedObjects(), manifests(), specPatches(), strictPatches(), statusPatches())
 	for i := range script {
@@ -33,7 +33,7 @@ func TestValidationConformance(t *testing.T) {
 	conform(t, script)
 }
 
-// configured is a step that creates a work with one manifestConfig.
+// configured returns a step that creates a work with one manifestConfig.
 func configured(name, reason string, edit func(*workv1.ManifestConfigOption)) step {
 	return step{name: name, reason: reason, call: creates(strings.ReplaceAll(name, " ", "-"), func(w *workv1.ManifestWork) {
 		c := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Name: "a"}}

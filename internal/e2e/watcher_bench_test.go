@@ -25,7 +25,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// BenchmarkWatcherEstablish begins watches on as many objects as its name says, with client-go's default limits.
+// BenchmarkWatcherEstablish starts watches on a number of objects, with client-go's default limits.
+// The name of the sub-benchmark is the number.
 func BenchmarkWatcherEstablish(b *testing.B) {
 	cluster := kube.Shared(b)
 	client := newWriter(b, cluster)
@@ -45,8 +46,9 @@ func BenchmarkWatcherEstablish(b *testing.B) {
 	}
 }
 
-// BenchmarkWatcherConnections begins many watches, in turn with the watcher's connection pool, with one HTTP/2 transport, and
-// with one HTTP client of client-go. It reports the median of each. The memory is that of the watches and their connections.
+// BenchmarkWatcherConnections starts many watches, in turn with the watcher's connection pool, with
+// one HTTP/2 transport, and with one HTTP client of client-go. It reports the median of each. The
+// memory is that of the watches and their connections.
 //
 //	go test . -run '^$' -bench WatcherConnections -benchtime 20x
 func BenchmarkWatcherConnections(b *testing.B) {
@@ -118,7 +120,7 @@ func heapAndStacks() int64 {
 	return int64(m.HeapAlloc + m.StackInuse) //nolint:gosec // far below the limit
 }
 
-// http2Transport returns a transport with connections of its own, which it counts.
+// http2Transport returns a transport with its own connections, and counts them.
 func http2Transport(b *testing.B, config *rest.Config, dials *atomic.Int64) *http2.Transport { //nolint:staticcheck // what the pool is compared with
 	b.Helper()
 	settings, err := rest.TLSConfigFor(config)
@@ -134,7 +136,7 @@ func http2Transport(b *testing.B, config *rest.Config, dials *atomic.Int64) *htt
 	}
 }
 
-// BenchmarkWatcherEvent changes one of so many watched objects, and waits for the reconcile.
+// BenchmarkWatcherEvent changes one of many watched objects, and waits for the reconcile.
 func BenchmarkWatcherEvent(b *testing.B) {
 	cluster := kube.Shared(b)
 	client := newWriter(b, cluster)

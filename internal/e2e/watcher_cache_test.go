@@ -38,7 +38,8 @@ func (c *writer) setLabeled(namespace string, names ...string) {
 	}
 }
 
-// TestWatcherCache: an object is returned for its name only, and listed once where a name and a selector have it.
+// TestWatcherCache: an object is returned only for its name, and listed once if both a name and a
+// selector match it.
 func TestWatcherCache(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Shared(t)
@@ -87,7 +88,7 @@ func (b *withoutUIDs) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestWatcherObjectsWithoutUID: objects of an aggregated API that have no UID stay apart.
+// TestWatcherObjectsWithoutUID: objects of an aggregated API that have no UID stay separate.
 func TestWatcherObjectsWithoutUID(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Shared(t)
@@ -128,7 +129,8 @@ func TestWatcherObjectsWithoutUID(t *testing.T) {
 	})
 }
 
-// TestWatcherUnknownKindsMemory: a group version that the server does not have leaves nothing.
+// TestWatcherUnknownKindsMemory: a group version that the server does not have leaves no memory in
+// use.
 func TestWatcherUnknownKindsMemory(t *testing.T) {
 	const n, most = 3000, 60
 	w := startWatcher(t, kube.Shared(t).Config(), dynamicwatcher.Options{}, nil)

@@ -21,8 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// TestWatcherWithClients is a controller as it is written for kubernetes-dependency-watches: with clients of its own, a source for
-// controller-runtime, and queries.
+// TestWatcherWithClients runs a controller as users of kubernetes-dependency-watches write it: with
+// its own clients, a source for controller-runtime, and queries.
 func TestWatcherWithClients(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Shared(t)
@@ -51,7 +51,7 @@ func TestWatcherWithClients(t *testing.T) {
 	}
 	requests := make(chan reconcile.Request, 100)
 	r := reconcile.Func(func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
-		if r.Namespace == ns && r.Name == "p" { // there is no config map of the name: the request is the watcher's
+		if r.Namespace == ns && r.Name == "p" { // no config map has this name, so the request is the watcher's
 			requests <- r
 		}
 		return reconcile.Result{}, nil

@@ -17,7 +17,7 @@ import (
 
 var consolidated = dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{}}
 
-// sharing is how many objects share a watch.
+// sharing returns the number of objects that share a watch.
 func (w *watcher) sharing() int {
 	n := 0
 	for _, s := range w.Status() {
@@ -28,7 +28,8 @@ func (w *watcher) sharing() int {
 	return n
 }
 
-// eventuallyShared waits until so many objects share a watch, and the API server serves so many on single ones.
+// eventuallyShared waits until the given number of objects share a watch, and the API server serves
+// the given number of single watches.
 func (w *watcher) eventuallyShared(client *writer, shared, single int) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%d objects share a watch", shared), func() error {
@@ -40,7 +41,7 @@ func (w *watcher) eventuallyShared(client *writer, shared, single int) {
 	client.eventuallySingleWatches("secrets", single)
 }
 
-// exactly changes a secret in each way and expects a reconcile of its watcher for each.
+// exactly changes a secret in each way, and expects one reconcile of its watcher for each change.
 func (w *watcher) exactly(client *writer, i int) {
 	w.t.Helper()
 	ns, name, p := "default", fmt.Sprint("s", i), policyID("default", fmt.Sprint("p", i))
@@ -57,8 +58,9 @@ func (w *watcher) exactly(client *writer, i int) {
 	w.settled(all + 3)
 }
 
-// TestWatcherConsolidate is what counts all watches that an API server serves: it has one of its own, for one check after the
-// other. The first needs a namespace with few other objects.
+// TestWatcherConsolidate runs the checks that count all watches of an API server. They use a
+// separate API server, one after the other. The first check needs a namespace with few other
+// objects.
 func TestWatcherConsolidate(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Start(t, kube.Options{})
@@ -67,7 +69,8 @@ func TestWatcherConsolidate(t *testing.T) {
 	t.Run("TooLarge", func(t *testing.T) { checkConsolidateTooLarge(t, cluster) })
 }
 
-// checkConsolidateRestart follows objects through a watch that takes over, a killed API server, and a watch that gives back.
+// checkConsolidateRestart follows objects through the start of a shared watch, a killed API server,
+// and the return to single watches.
 func checkConsolidateRestart(t *testing.T, cluster *kube.Cluster) {
 	const n = 100
 	client := newWriter(t, cluster)
@@ -108,8 +111,8 @@ func checkConsolidateRestart(t *testing.T, cluster *kube.Cluster) {
 	w.stop()
 }
 
-// checkConsolidateAccess: rights to single objects are enough, those to the namespace that come are used, and those that go
-// leave the others.
+// checkConsolidateAccess: rights to single objects are enough. New rights to the namespace are
+// used, and lost rights do not affect the others.
 func checkConsolidateAccess(t *testing.T, cluster *kube.Cluster) {
 	const n = 40
 	client := newWriter(t, cluster)
@@ -139,7 +142,7 @@ func checkConsolidateAccess(t *testing.T, cluster *kube.Cluster) {
 		t.Fatal(err)
 	}
 	config, g := gated(cluster.User("narrow"))
-	time.Sleep(time.Second) // until the API server knows
+	time.Sleep(time.Second) // until the API server applies the change
 	w = startWatcher(t, config, consolidated, nil)
 	watchMany(w, "default", n)
 	w.settled(n)
@@ -149,7 +152,7 @@ func checkConsolidateAccess(t *testing.T, cluster *kube.Cluster) {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second)
-	g.cut() // the server goes on with what it has allowed
+	g.cut() // the server continues watches that it has authorized
 	w.eventuallyShared(client, 0, n)
 	w.active()
 	w.settled(n + 3)

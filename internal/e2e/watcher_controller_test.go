@@ -32,8 +32,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// TestWatcherSource: the controllers of a manager reconcile what depends on an object that changed, in their own queues.
-// Here config maps depend on the secrets of the same name, which nobody caches.
+// TestWatcherSource: the controllers of a manager reconcile the dependents of a changed object, in
+// their own queues. Here config maps depend on the secrets of the same name, which no cache
+// contains.
 func TestWatcherSource(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Shared(t)
@@ -105,7 +106,7 @@ func TestWatcherSource(t *testing.T) {
 	<-secrets.Done()
 }
 
-// TestPolicyWatcher runs the example on a real API server as its doc says.
+// TestPolicyWatcher runs the example on a real API server, as its doc describes.
 func TestPolicyWatcher(t *testing.T) {
 	t.Parallel()
 	program := e2etest.Program(t, "policy-watcher", false)
@@ -116,7 +117,7 @@ func TestPolicyWatcher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics := listener.Addr().String() // free, a moment from now
+	metrics := listener.Addr().String() // a port that was free a moment ago
 	_ = listener.Close()
 	command := exec.Command(program, "--metrics", metrics)
 	command.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig())
@@ -126,7 +127,7 @@ func TestPolicyWatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = command.Process.Kill() // where it has not ended
+		_ = command.Process.Kill() // if it has not ended
 		_ = command.Wait()
 		if t.Failed() {
 			t.Log(logs.String())
@@ -206,7 +207,7 @@ func TestPolicyWatcher(t *testing.T) {
 	}
 }
 
-// TestWatchBench runs the example on a real API server, small.
+// TestWatchBench runs the example on a real API server, with small sizes.
 func TestWatchBench(t *testing.T) {
 	program := e2etest.Program(t, "watch-bench", false)
 	cluster := kube.Shared(t)
@@ -240,7 +241,7 @@ func TestWatchBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, ns := range namespaces.Items { // nothing but a controller manager takes them away
+	for _, ns := range namespaces.Items { // without a controller manager, namespaces stay
 		if strings.HasPrefix(ns.Name, "watch-bench-") && ns.DeletionTimestamp == nil {
 			t.Errorf("the namespace %s is left", ns.Name)
 		}

@@ -59,7 +59,8 @@ func TestWatcherPackageDoc(t *testing.T) {
 	expect("p depends on password which was Initial")
 	client.setConfigMap("default", "settings", "1")
 	if lines.Scan(); lines.Text() != "p depends on settings which was Added" {
-		// Where the watch of the settings began after the first reconcile, they may have come and gone meanwhile.
+		// If the watch of the settings started after the first reconcile, the settings may have
+		// been created and deleted in between.
 		if lines.Text() != "p depends on settings which was Deleted" {
 			t.Fatalf("the program printed %q: %v", lines.Text(), lines.Err())
 		}

@@ -25,8 +25,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
-// TestWatcherFreshQueries: the first read of an object has what was written before, also through another API server, and where a
-// balancer in front of both picks one for each connection.
+// TestWatcherFreshQueries: the first read of an object includes all earlier writes, even writes
+// through another API server. This is also true behind a load balancer that picks a server for each
+// connection.
 func TestWatcherFreshQueries(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Start(t, kube.Options{})
@@ -39,7 +40,7 @@ func TestWatcherFreshQueries(t *testing.T) {
 		"a balancer":         {balancer, balancer},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const rounds, workers, readers = 1000, 10, 4 // each reader and each writer has a connection of its own
+			const rounds, workers, readers = 1000, 10, 4 // each reader and each writer has its own connection
 			var watchers [readers]*watcher
 			for i := range watchers {
 				watchers[i] = startWatcher(t, through.reads, dynamicwatcher.Options{EnableCache: true}, nil)
@@ -91,9 +92,9 @@ func TestWatcherFreshQueries(t *testing.T) {
 	}
 }
 
-// TestWatcherSeenVersions: a watcher that has just written an object, and begins to watch at the
-// version of that, is not reconciled, also through another API server. A version that no server has
-// reached, as after a restore, is of no use and does no harm.
+// TestWatcherSeenVersions: a watcher that has just written an object, and starts to watch at its
+// version, is not reconciled, even through another API server. A version that no server has
+// reached, for example after a restore, has no effect.
 func TestWatcherSeenVersions(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Start(t, kube.Options{})
@@ -136,7 +137,8 @@ func TestWatcherSeenVersions(t *testing.T) {
 	}
 }
 
-// TestWatcherOfOldServer: a server that ignores sendInitialEvents, as aggregated ones do, is listed within seconds.
+// TestWatcherOfOldServer: the objects of a server that ignores sendInitialEvents, as aggregated
+// servers do, are listed within seconds.
 func TestWatcherOfOldServer(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Shared(t)
@@ -181,7 +183,7 @@ func TestWatcherOfOldServer(t *testing.T) {
 	})
 }
 
-// ignoring returns a configuration for a server in front of another, which ignores parameters of requests.
+// ignoring returns a configuration for a proxy that removes parameters of requests.
 func ignoring(t *testing.T, config *rest.Config, parameters ...string) *rest.Config {
 	t.Helper()
 	return behind(t, config, func(r *http.Request) {
@@ -193,7 +195,7 @@ func ignoring(t *testing.T, config *rest.Config, parameters ...string) *rest.Con
 	}, nil)
 }
 
-// behind returns a configuration for a server in front of another, which changes requests and responses.
+// behind returns a configuration for a proxy that changes requests and responses.
 func behind(t *testing.T, config *rest.Config, request func(*http.Request), response func(*http.Response) error) *rest.Config {
 	t.Helper()
 	transport, err := rest.TransportFor(config)

@@ -24,7 +24,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// wire counts what the responses to watches have, and notes their content type.
+// wire counts the bytes of the responses to watches, and records their content types.
 type wire struct {
 	bytes    atomic.Int64
 	requests atomic.Int64
@@ -34,7 +34,7 @@ type wire struct {
 	asked []string
 }
 
-// measured returns a configuration whose responses are counted.
+// measured returns a configuration with counted responses.
 func measured(config *rest.Config) (*rest.Config, *wire) {
 	w := &wire{types: map[string]int{}}
 	config = rest.CopyConfig(config)
@@ -72,14 +72,15 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// widgetResource is that of the kind that comes and goes.
+// widgetResource is the resource of the kind that is created and deleted.
 var widgetResource = schema.GroupVersionResource{Group: "kinds.example.com", Version: "v1", Resource: "widgets"}
 
 func widgetID(namespace, name string) dynamicwatcher.ObjectIdentifier {
 	return dynamicwatcher.ObjectIdentifier{Group: widgetResource.Group, Version: "v1", Kind: "Widget", Namespace: namespace, Name: name}
 }
 
-// TestWatcherKinds: a kind that comes, goes and comes back, its objects as metadata in protobuf all the while.
+// TestWatcherKinds: a kind is created, deleted and created again, and its objects are always read
+// as metadata in protobuf.
 func TestWatcherKinds(t *testing.T) {
 	cluster := kube.Shared(t)
 	dyn, ns := newDynamic(t, cluster), newWriter(t, cluster).namespace("kinds")
@@ -107,7 +108,7 @@ func TestWatcherKinds(t *testing.T) {
 	begin := time.Now()
 	w.active()
 	began := time.Since(begin)
-	create("a") // which the API server itself delays by two seconds
+	create("a") // the API server itself delays it by two seconds
 	begin = time.Now()
 	w.eventuallyTold(p, dynamicwatcher.Added)
 	t.Logf("%v from established to watched, %v from created to reconciled", began, time.Since(begin))
@@ -137,7 +138,7 @@ func TestWatcherKinds(t *testing.T) {
 	begin = time.Now()
 	w.active()
 	began = time.Since(begin)
-	create("a") // which the API server itself delays by two seconds
+	create("a") // the API server itself delays it by two seconds
 	begin = time.Now()
 	w.eventuallyTold(p, dynamicwatcher.Added, dynamicwatcher.Deleted, dynamicwatcher.Added)
 	t.Logf("%v from established again to watched, %v from created to reconciled", began, time.Since(begin))
@@ -158,7 +159,8 @@ func TestWatcherKinds(t *testing.T) {
 	}
 }
 
-// TestWatcherSelector: of 5,000 objects those that match are told, and an event costs what that one object does.
+// TestWatcherSelector: of 5,000 objects only the matching ones are reported, and the cost of an
+// event is that of one object.
 func TestWatcherSelector(t *testing.T) {
 	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
@@ -219,7 +221,7 @@ func TestWatcherSelector(t *testing.T) {
 	}
 }
 
-// TestWatcherLargeObject: of a secret of 500 KB an event has some metadata.
+// TestWatcherLargeObject: an event of a secret of 500 KB contains only metadata.
 func TestWatcherLargeObject(t *testing.T) {
 	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
@@ -240,7 +242,7 @@ func TestWatcherLargeObject(t *testing.T) {
 	}
 }
 
-// TestWatcherWithoutWatchList: a server that has no watches that begin with what exists gets a LIST and a WATCH.
+// TestWatcherWithoutWatchList: a server without streaming lists receives a LIST and a WATCH.
 func TestWatcherWithoutWatchList(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Start(t, kube.Options{APIServerFlags: map[string][]string{"feature-gates": {"WatchList=false"}}})

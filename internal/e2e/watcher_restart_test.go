@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
-// many are the watches of the tests of interruptions, and mostDials the connections they may take.
+// many is the number of watches in the tests of interruptions, and mostDials the limit of their
+// connections.
 const (
 	many      = 1000
 	mostDials = 14
@@ -35,7 +36,7 @@ func createSecrets(client *writer, namespace string, n int) {
 	writers.Wait()
 }
 
-// watchMany watches secrets s0, s1, …, each for a watcher of its own.
+// watchMany watches secrets s0, s1, …, each for a separate watcher.
 func watchMany(w *watcher, namespace string, n int) {
 	w.t.Helper()
 	for i := range n {
@@ -48,7 +49,7 @@ func watchMany(w *watcher, namespace string, n int) {
 	}
 }
 
-// settled waits until the reconciles that there are to be have been.
+// settled waits for the expected number of reconciles.
 func (w *watcher) settled(want int) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%d reconciles", want), func() error {
@@ -63,7 +64,7 @@ func (w *watcher) settled(want int) {
 	}
 }
 
-// restarts waits until all watches were begun anew.
+// restarts waits until all watches were started again.
 func (w *watcher) restarts() {
 	w.t.Helper()
 	w.eventually("all watches were interrupted", func() error {
@@ -76,7 +77,8 @@ func (w *watcher) restarts() {
 	})
 }
 
-// TestWatcherServerRestart: an API server that comes back unchanged causes no reconcile and few connections.
+// TestWatcherServerRestart: an API server that restarts without changes causes no reconcile and few
+// connections.
 func TestWatcherServerRestart(t *testing.T) {
 	cluster := kube.Start(t, kube.Options{})
 	client := newWriter(t, cluster)
@@ -102,7 +104,7 @@ func TestWatcherServerRestart(t *testing.T) {
 		t.Errorf("%d connections are open", open)
 	}
 
-	// The watches are as good as before.
+	// The watches still report changes.
 	client.setSecret("default", "s7", "2")
 	w.eventuallyCount(policyID("default", "p7"), 2)
 	client.deleteSecret("default", "s8")
@@ -111,12 +113,12 @@ func TestWatcherServerRestart(t *testing.T) {
 		t.Errorf("the last reconcile is for %s", got)
 	}
 	w.settled(many + 2)
-	w.stop() // TestWatcherStopSpeed has how long it may take
+	w.stop() // TestWatcherStopSpeed checks its duration
 	client.eventuallySingleWatches("secrets", 0)
 }
 
-// TestWatcherDisconnect: of many watches that are interrupted, those whose objects changed meanwhile cause a reconcile
-// each, and the others none.
+// TestWatcherDisconnect: after an interruption of many watches, each object that changed meanwhile
+// causes a reconcile, and the others cause none.
 func TestWatcherDisconnect(t *testing.T) {
 	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
@@ -155,7 +157,8 @@ func TestWatcherDisconnect(t *testing.T) {
 	t.Logf("%d connections, %d attempts", proxy.Links(), w.dials.Load()-before)
 }
 
-// TestWatcherForgottenHistory: watches go on where etcd and the API server have forgotten the version seen last.
+// TestWatcherForgottenHistory: watches continue after etcd and the API server have forgotten the
+// last seen version.
 func TestWatcherForgottenHistory(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Start(t, kube.Options{})

@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// TestWatcherStopSpeed: many watches end at once, and so does one that many objects share.
+// TestWatcherStopSpeed: many watches end immediately, and so does a watch that many objects share.
 func TestWatcherStopSpeed(t *testing.T) {
 	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
@@ -37,7 +37,8 @@ func TestWatcherStopSpeed(t *testing.T) {
 	}
 }
 
-// TestWatcherHangingRequestSpeed: beside a request that never ends, watches begin and end as fast as without it.
+// TestWatcherHangingRequestSpeed: during a request that never ends, watches start and end as fast
+// as without it.
 func TestWatcherHangingRequestSpeed(t *testing.T) {
 	p99, end := besideHangingRequest(t)
 	if p99 > 30*time.Millisecond {
@@ -48,8 +49,8 @@ func TestWatcherHangingRequestSpeed(t *testing.T) {
 	}
 }
 
-// TestWatcherMemorySpeed measures what an object takes, all in all, that shares a watch. On a machine that is busy many have a watch
-// of their own before, of which Go keeps something.
+// TestWatcherMemorySpeed measures the total memory of an object that shares a watch. On a busy
+// machine many objects have their own watch first, and Go keeps some of its memory.
 func TestWatcherMemorySpeed(t *testing.T) {
 	const n, goal = 3000, 1024
 	cluster := kube.Shared(t)
@@ -65,7 +66,7 @@ func TestWatcherMemorySpeed(t *testing.T) {
 		return int64(m.HeapAlloc + m.StackInuse), int64(runtime.NumGoroutine()) //nolint:gosec // far below the limit
 	}
 	w := startWatcher(t, cluster.Config(), consolidated, nil)
-	names := make([]string, n) // which are the user's
+	names := make([]string, n) // the user owns these strings
 	for i := range n {
 		names[i] = strings.Clone(fmt.Sprint("s", i))
 	}
@@ -81,7 +82,7 @@ func TestWatcherMemorySpeed(t *testing.T) {
 	established := time.Since(begin)
 	w.eventuallyShared(client, n, 0)
 	var each, left int64
-	for end := time.Now().Add(watcherLimit); ; time.Sleep(time.Second) { // until idle connections are closed, and what others of this process hold is free
+	for end := time.Now().Add(watcherLimit); ; time.Sleep(time.Second) { // until idle connections are closed, and the memory of other tests in this process is freed
 		var after int64
 		after, left = live()
 		if each = (after - bytes) / n; each <= goal || time.Now().After(end) {

@@ -27,7 +27,7 @@ var (
 	policyResource = schema.GroupVersionResource{Group: "policy.example.com", Version: "v1", Resource: "policies"}
 )
 
-// crdOf makes a CRD of a namespaced kind that takes any fields.
+// crdOf returns a CRD of a namespaced kind that accepts any fields.
 func crdOf(group, kind, plural string) *unstructured.Unstructured {
 	text := fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[3]s.%[1]s"},
 		"spec":{"group":%[1]q,"scope":"Namespaced","names":{"plural":%[3]q,"kind":%[2]q},
@@ -39,7 +39,7 @@ func crdOf(group, kind, plural string) *unstructured.Unstructured {
 	return crd
 }
 
-// establish creates a CRD and returns when its kind is established. The test's end takes it away.
+// establish creates a CRD and returns when its kind is established. The end of the test deletes it.
 func establish(t *testing.T, client dynamic.Interface, crd *unstructured.Unstructured) {
 	t.Helper()
 	crds := client.Resource(crdResource)
@@ -62,7 +62,7 @@ func establish(t *testing.T, client dynamic.Interface, crd *unstructured.Unstruc
 	t.Fatalf("%s is not established", crd.GetName())
 }
 
-// abolish deletes a CRD, where it is, and returns when it is gone.
+// abolish deletes a CRD, if it exists, and returns when it is gone.
 func abolish(t *testing.T, client dynamic.Interface, name string) {
 	t.Helper()
 	ctx, crds := context.WithoutCancel(t.Context()), client.Resource(crdResource)
@@ -83,8 +83,8 @@ func newDynamic(t *testing.T, cluster *kube.Cluster) dynamic.Interface {
 	return client
 }
 
-// policies is the controller of the story: a policy names a Secret and a ConfigMap, and is brought up to date with
-// what they say.
+// policies is the controller of the story. A policy names a Secret and a ConfigMap, and a reconcile
+// renders their content.
 type policies struct {
 	client  *writer
 	dynamic dynamic.Interface
@@ -123,7 +123,7 @@ func (p *policies) reconcile(ctx context.Context, id dynamicwatcher.ObjectIdenti
 	return reconcile.Result{}, nil
 }
 
-// eventually waits until every policy says so.
+// eventually waits until every policy has the given content.
 func (p *policies) eventually(want string, names ...string) {
 	p.watcher.t.Helper()
 	p.watcher.eventually(want, func() error {
@@ -138,14 +138,15 @@ func (p *policies) eventually(want string, names ...string) {
 	})
 }
 
-// TestWatcherStory: policies follow the Secret and the ConfigMap that they name through create, update, delete and
-// re-create of each, with one watch for each object, until the last policy is gone.
+// TestWatcherStory: policies follow the Secret and the ConfigMap that they name through create,
+// update, delete and re-create of each. Each object has one watch, until the last policy is
+// deleted.
 func TestWatcherStory(t *testing.T) {
 	cluster := kube.Shared(t)
 	client, dyn := newWriter(t, cluster), newDynamic(t, cluster)
 	establish(t, dyn, crdOf("policy.example.com", "Policy", "policies"))
 	ns := client.namespace("story")
-	own := client.singleWatches("configmaps") // the API server watches one for itself
+	own := client.singleWatches("configmaps") // the API server itself watches one
 	names := []string{"p1", "p2", "p3"}
 	for _, name := range names {
 		policy := &unstructured.Unstructured{Object: map[string]any{
@@ -185,7 +186,7 @@ func TestWatcherStory(t *testing.T) {
 		t.Log(step.name)
 		p.eventually(step.want, names...)
 	}
-	for _, name := range names { // four changes of two objects, and no more
+	for _, name := range names { // four changes of two objects, and no others
 		if got := p.watcher.count(policyID(ns, name)); got != 8 {
 			t.Errorf("%s was reconciled %d times for 8 changes", name, got)
 		}
@@ -210,7 +211,8 @@ func TestWatcherStory(t *testing.T) {
 	p.watcher.quiet(200 * time.Millisecond)
 }
 
-// TestWatcherJoins: who watches an object that others have watched for long is reconciled once, unless it has seen it.
+// TestWatcherJoins: a new watcher of an object that others already watch is reconciled once, unless
+// it has seen the object's version.
 func TestWatcherJoins(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Shared(t)
@@ -232,7 +234,7 @@ func TestWatcherJoins(t *testing.T) {
 		w.eventuallyCount(id, 2)
 	}
 	w.eventuallyCount(third, 1)
-	if err := w.AddWatcherAt(fourth, secretID(ns, "s"), version); err != nil { // it has seen the one before
+	if err := w.AddWatcherAt(fourth, secretID(ns, "s"), version); err != nil { // it has seen the previous version
 		t.Fatal(err)
 	}
 	w.eventuallyCount(fourth, 1)

@@ -27,7 +27,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// watcherLimit is for what takes milliseconds on a machine with nothing else to do.
+// watcherLimit is the time limit of events that take milliseconds on an idle machine.
 const watcherLimit = time.Minute
 
 func secretID(namespace, name string) dynamicwatcher.ObjectIdentifier {
@@ -42,20 +42,20 @@ func policyID(namespace, name string) dynamicwatcher.ObjectIdentifier {
 	return dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: namespace, Name: name}
 }
 
-// watcher is a dynamic watcher that runs, and the reconciles it has made.
+// watcher is a running dynamic watcher, with its reconciles.
 type watcher struct {
 	dynamicwatcher.DynamicWatcher
 	t     testing.TB
 	dials atomic.Int64         // attempts to connect
 	open  atomic.Int64         // connections
-	stop  func() time.Duration // how long that took; further calls do nothing
+	stop  func() time.Duration // returns the duration of the stop; further calls do nothing
 
 	mu    sync.Mutex
 	calls map[dynamicwatcher.ObjectIdentifier][]dynamicwatcher.Trigger // one for each reconcile
 	do    func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error)
 }
 
-// counted is a connection that says when it is closed.
+// counted is a connection that reports its close.
 type counted struct {
 	net.Conn
 	end func()
@@ -121,7 +121,7 @@ func startWatcher(t testing.TB, config *rest.Config, options dynamicwatcher.Opti
 	return w
 }
 
-// watch adds watched objects and waits until they are.
+// watch adds watched objects, and waits until their watches are active.
 func (w *watcher) watch(watcher dynamicwatcher.ObjectIdentifier, watched ...dynamicwatcher.ObjectIdentifier) {
 	w.t.Helper()
 	if err := w.AddOrUpdateWatcher(watcher, watched...); err != nil {
@@ -145,7 +145,7 @@ func (w *watcher) count(id dynamicwatcher.ObjectIdentifier) int {
 	return len(w.calls[id])
 }
 
-// total is how many reconciles of any watcher there were.
+// total returns the number of reconciles of all watchers.
 func (w *watcher) total() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +156,7 @@ func (w *watcher) total() int {
 	return n
 }
 
-// last is what caused the last reconcile of a watcher.
+// last returns the trigger of the last reconcile of a watcher.
 func (w *watcher) last(id dynamicwatcher.ObjectIdentifier) dynamicwatcher.TriggerType {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,7 +166,7 @@ func (w *watcher) last(id dynamicwatcher.ObjectIdentifier) dynamicwatcher.Trigge
 	return ""
 }
 
-// eventuallyCount waits until a watcher has been reconciled so often, and not more.
+// eventuallyCount waits until a watcher has been reconciled exactly want times.
 func (w *watcher) eventuallyCount(id dynamicwatcher.ObjectIdentifier, want int) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%d reconciles of %s", want, id.Name), func() error {
@@ -180,16 +180,17 @@ func (w *watcher) eventuallyCount(id dynamicwatcher.ObjectIdentifier, want int) 
 	}
 }
 
-// triggers is what caused each reconcile of a watcher.
+// triggers returns the trigger of each reconcile of a watcher.
 func (w *watcher) triggers(id dynamicwatcher.ObjectIdentifier) []dynamicwatcher.Trigger {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.calls[id])
 }
 
-// eventuallyTold waits until the reconciles of a watcher were for these changes of an object whose kind comes and goes. A watcher
-// of an absent object that was reconciled while no watch was open may have seen one that came and went, and is reconciled again:
-// Deleted may be repeated, but not without end.
+// eventuallyTold waits until the reconciles of a watcher had these triggers, for an object of a
+// kind that is created and deleted. If a watcher of an absent object was reconciled while no watch
+// was open, it may have read an object that was created and deleted meanwhile. It is then
+// reconciled again: Deleted may be repeated, but not forever.
 func (w *watcher) eventuallyTold(id dynamicwatcher.ObjectIdentifier, want ...dynamicwatcher.TriggerType) {
 	w.t.Helper()
 	w.eventually(fmt.Sprintf("%s is reconciled for %v", id.Name, want), func() error {
@@ -205,7 +206,8 @@ func (w *watcher) eventuallyTold(id dynamicwatcher.ObjectIdentifier, want ...dyn
 	})
 }
 
-// eventually is the package's eventually with short intervals: how long it takes counts.
+// eventually is like the package's eventually, with short intervals, because the duration matters.
+// It returns the duration.
 func (w *watcher) eventually(what string, f func() error) time.Duration {
 	w.t.Helper()
 	begin := time.Now()
@@ -222,7 +224,7 @@ func (w *watcher) eventually(what string, f func() error) time.Duration {
 	}
 }
 
-// active waits until all watches are.
+// active waits until all watches are active.
 func (w *watcher) active() time.Duration {
 	w.t.Helper()
 	return w.eventually("all watches are active", func() error {
@@ -235,7 +237,7 @@ func (w *watcher) active() time.Duration {
 	})
 }
 
-// quiet waits a while in which nothing is to be reconciled, beyond what was.
+// quiet fails if a watcher is reconciled during d.
 func (w *watcher) quiet(d time.Duration) {
 	w.t.Helper()
 	before := w.total()
@@ -245,7 +247,7 @@ func (w *watcher) quiet(d time.Duration) {
 	}
 }
 
-// writer writes objects as anyone may.
+// writer writes objects with an admin's client, without a rate limit.
 type writer struct {
 	kubernetes.Interface
 	t testing.TB
@@ -262,7 +264,8 @@ func newWriter(t testing.TB, cluster *kube.Cluster) *writer {
 	return &writer{client, t}
 }
 
-// namespace makes a namespace for one test. Its name begins with what is given: the cluster may have had one before.
+// namespace creates a namespace for one test. Its name starts with the given name: the cluster may
+// have had that namespace before.
 func (c *writer) namespace(name string) string {
 	c.t.Helper()
 	ns, err := c.CoreV1().Namespaces().Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
@@ -272,7 +275,7 @@ func (c *writer) namespace(name string) string {
 	return ns.Name
 }
 
-// setSecret creates a secret, or updates it, and returns its version.
+// setSecret creates or updates a secret, and returns its version.
 func (c *writer) setSecret(namespace, name, value string) string {
 	c.t.Helper()
 	secrets := c.CoreV1().Secrets(namespace)
@@ -314,7 +317,8 @@ func (c *writer) deleteConfigMap(namespace, name string) {
 	}
 }
 
-// singleWatches is how many watches on single objects of a resource the API server says that it serves.
+// singleWatches returns the number of watches on single objects of a resource, from the API
+// server's metrics.
 func (c *writer) singleWatches(resource string) int {
 	c.t.Helper()
 	text, err := c.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(c.t.Context())
@@ -336,7 +340,7 @@ func (c *writer) singleWatches(resource string) int {
 	return n
 }
 
-// eventuallySingleWatches waits until the API server serves so many.
+// eventuallySingleWatches waits until the API server serves the given number of single watches.
 func (c *writer) eventuallySingleWatches(resource string, want int) {
 	c.t.Helper()
 	deadline := time.Now().Add(watcherLimit)

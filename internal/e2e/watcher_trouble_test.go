@@ -26,7 +26,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// gate stands in the way of requests.
+// gate can delay, refuse or break requests.
 type gate struct {
 	mu     sync.Mutex
 	hang   func(*http.Request) bool
@@ -35,7 +35,7 @@ type gate struct {
 	open   map[*breakable]struct{}
 }
 
-// through is a transport whose requests go through a gate.
+// through is a transport with a gate for its requests.
 type through struct {
 	*gate
 	next http.RoundTripper
@@ -83,7 +83,7 @@ func (g *through) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// cut breaks all responses that are under way, and leaves the connections alone.
+// cut breaks all open responses. The connections stay.
 func (g *gate) cut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +93,7 @@ func (g *gate) cut() {
 	clear(g.open)
 }
 
-// answer sets the status of all requests from now on; 0 lets them through.
+// answer sets the status of all later requests; 0 lets them through.
 func (g *gate) answer(status int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -114,10 +114,12 @@ func gated(config *rest.Config) (*rest.Config, *gate) {
 	return config, g
 }
 
-// TestWatcherHangingRequest: a request that never ends holds up no other. TestWatcherHangingRequestSpeed has how long they may take.
+// TestWatcherHangingRequest: a request that never ends delays no other.
+// TestWatcherHangingRequestSpeed checks their duration.
 func TestWatcherHangingRequest(t *testing.T) { besideHangingRequest(t) }
 
-// besideHangingRequest says how long it takes to begin all but the slowest of a hundred watches, and to end them.
+// besideHangingRequest measures a hundred watches during a hanging request. It returns the time to
+// start all but the slowest watch, and the time to end all.
 func besideHangingRequest(t *testing.T) (p99, end time.Duration) {
 	t.Helper()
 	cluster := kube.Shared(t)
@@ -130,7 +132,7 @@ func besideHangingRequest(t *testing.T) (p99, end time.Duration) {
 	if err := w.AddWatcher(policyID(ns, "hanging"), secretID(ns, "s100")); err != nil {
 		t.Fatal(err)
 	}
-	w.watch(policyID(ns, "first"), secretID(ns, "s0")) // with a connection
+	w.watch(policyID(ns, "first"), secretID(ns, "s0")) // opens a connection
 	var took []time.Duration
 	for i := 1; i < 100; i++ {
 		begin := time.Now()
@@ -148,7 +150,8 @@ func besideHangingRequest(t *testing.T) (p99, end time.Duration) {
 	return took[97], w.stop()
 }
 
-// TestWatcherTransientRefusals: what changes while requests are refused for a moment is told once they are not.
+// TestWatcherTransientRefusals: changes while requests are refused for a short time are reported
+// afterwards.
 func TestWatcherTransientRefusals(t *testing.T) {
 	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)
@@ -184,7 +187,7 @@ func TestWatcherTransientRefusals(t *testing.T) {
 	}
 }
 
-// allow lets a user do what it takes to watch secrets of these names.
+// allow gives a user the rights to watch the secrets with these names.
 func allow(t *testing.T, client *writer, namespace, user string, names ...string) {
 	t.Helper()
 	ctx, meta := t.Context(), metav1.ObjectMeta{Name: user}
@@ -203,7 +206,8 @@ func allow(t *testing.T, client *writer, namespace, user string, names ...string
 	}
 }
 
-// TestWatcherAccess: rights to one object by name are enough, and rights that go tell the watchers and may come back.
+// TestWatcherAccess: rights to one object by name are enough. The loss of rights is reported to the
+// watchers, and the rights may be granted again.
 func TestWatcherAccess(t *testing.T) {
 	t.Parallel()
 	for name, feature := range map[string]dynamicwatcher.AccessLost{"retry": dynamicwatcher.RetryThenNotify, "drop": dynamicwatcher.DropAndNotify} {
@@ -226,7 +230,7 @@ func TestWatcherAccess(t *testing.T) {
 			if err := w.WaitForSync(t.Context(), others); !apierrors.IsForbidden(err) {
 				t.Errorf("an object of others: %v", err)
 			}
-			w.eventuallyCount(others, 1) // is told that it cannot be watched
+			w.eventuallyCount(others, 1) // it is notified that the object cannot be watched
 			if got := w.last(others); got != dynamicwatcher.AccessWasLost {
 				t.Errorf("told of %q", got)
 			}
@@ -240,7 +244,7 @@ func TestWatcherAccess(t *testing.T) {
 				t.Fatal(err)
 			}
 			refused(t, user, ns)
-			g.cut() // the server goes on with what it has allowed
+			g.cut() // the server continues watches that it has authorized
 			w.eventuallyCount(mine, 2)
 			if got := w.last(mine); got != dynamicwatcher.AccessWasLost {
 				t.Errorf("told of %q", got)
@@ -261,8 +265,9 @@ func TestWatcherAccess(t *testing.T) {
 	}
 }
 
-// TestWatcherQueriesAfterAccessIsLost: once the rights are gone, a query returns the server's refusal and not what the watch
-// delivered before. When they are back, it returns what was written meanwhile.
+// TestWatcherQueriesAfterAccessIsLost: after the rights are lost, a query returns the server's
+// refusal, and no earlier result of the watch. After they are granted again, it returns the changes
+// that were made meanwhile.
 func TestWatcherQueriesAfterAccessIsLost(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Shared(t)
@@ -295,7 +300,7 @@ func TestWatcherQueriesAfterAccessIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, user, ns)
-	g.cut() // the server goes on with what it has allowed
+	g.cut() // the server continues watches that it has authorized
 	w.eventuallyCount(p, 1)
 	want := client.setSecret(ns, "mine", "2")
 	if got, err := read(); !apierrors.IsForbidden(err) {
@@ -314,7 +319,7 @@ func TestWatcherQueriesAfterAccessIsLost(t *testing.T) {
 	}
 }
 
-// refused waits until the user's rights are gone everywhere in the API server.
+// refused waits until the user's rights are removed everywhere in the API server.
 func refused(t *testing.T, config *rest.Config, namespace string) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
@@ -330,7 +335,7 @@ func refused(t *testing.T, config *rest.Config, namespace string) {
 	t.Fatal("the rights stay")
 }
 
-// TestWatcherPanic: a panic in a reconcile is one failed reconcile, which is tried again.
+// TestWatcherPanic: a panic in a reconcile is one failed reconcile, which is retried.
 func TestWatcherPanic(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Shared(t)
@@ -353,7 +358,8 @@ func TestWatcherPanic(t *testing.T) {
 	}
 }
 
-// TestWatcherMinInterval: an object that changes all the time is reconciled once in a while, the last state included.
+// TestWatcherMinInterval: an object that changes all the time is reconciled at intervals, and its
+// last state is included.
 func TestWatcherMinInterval(t *testing.T) {
 	cluster := kube.Shared(t)
 	client := newWriter(t, cluster)

@@ -30,8 +30,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// workAgent is a work controller as it stands on a managed cluster: it applies the manifests of works with
-// server-side apply, reports, and cleans up. It knows nothing of CloudEvents.
+// workAgent is a work controller of a managed cluster. It applies the manifests of works with
+// server-side apply, reports their status, and cleans up. It does not depend on CloudEvents.
 type workAgent struct {
 	t       *testing.T
 	works   worktyped.ManifestWorkInterface
@@ -42,7 +42,7 @@ type workAgent struct {
 	queue   workqueue.TypedRateLimitingInterface[string]
 }
 
-// runWorkAgent runs the controller until ctx ends and its goroutines have.
+// runWorkAgent runs the controller until ctx and its goroutines have ended.
 func runWorkAgent(ctx context.Context, t *testing.T, works workclientset.Interface, cluster string, config *rest.Config) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -111,7 +111,7 @@ func (a *workAgent) reconcile(ctx context.Context, w *workv1.ManifestWork) error
 	if !slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) {
 		w.Finalizers = append(w.Finalizers, workv1.ManifestWorkFinalizer)
 		_, err := a.works.Update(ctx, w, metav1.UpdateOptions{})
-		return err // the update brings the work back here
+		return err // the update queues the work again
 	}
 	var failures []error
 	var conditions []workv1.ManifestCondition
@@ -142,7 +142,7 @@ func manifestCondition(ordinal int32, resource string, raw []byte, err error) wo
 	}
 }
 
-// report patches the status, if it says something new.
+// report patches the status, if it has changed.
 func (a *workAgent) report(ctx context.Context, w *workv1.ManifestWork, manifests []workv1.ManifestCondition, failed error) error {
 	c := metav1.Condition{
 		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Applied",
@@ -167,7 +167,7 @@ func (a *workAgent) client(obj *unstructured.Unstructured) (dynamic.ResourceInte
 	gvk := obj.GroupVersionKind()
 	mapping, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		a.mapper.Reset() // it may be of a CRD that was just applied
+		a.mapper.Reset() // the kind may be of a CRD that was just applied
 		return nil, nil, err
 	}
 	resource := a.dynamic.Resource(mapping.Resource)
@@ -191,7 +191,8 @@ func (a *workAgent) apply(ctx context.Context, raw []byte) (gvr struct{ Resource
 	return gvr, err
 }
 
-// cleanUp deletes in reverse order, and lets go of the work when everything is gone.
+// cleanUp deletes the objects in reverse order, and removes the finalizer of the work after all
+// objects are gone.
 func (a *workAgent) cleanUp(ctx context.Context, w *workv1.ManifestWork) error {
 	left := 0
 	for _, m := range slices.Backward(w.Spec.Workload.Manifests) {

@@ -18,10 +18,10 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 )
 
-// notAuthorized is the reason code that MQTT has for it.
+// notAuthorized is the MQTT reason code "not authorized".
 const notAuthorized = 0x87
 
-// topics are all that a source and a cluster use between them.
+// topics returns all topics between a source and a cluster.
 func topics(source, cluster string) map[string]string {
 	pair := "/sources/" + source + "/clusters/" + cluster + "/"
 	return map[string]string{
@@ -31,11 +31,12 @@ func topics(source, cluster string) map[string]string {
 	}
 }
 
-// TestRooms: with the example's configuration everything works, and nobody reads or writes what is another's.
+// TestRooms: with the example's configuration everything works, and each client reads and writes
+// only its own topics.
 func TestRooms(t *testing.T) {
 	h := newHouse(t)
 	spy := h.dial("cluster2")
-	// The broker does not judge subscriptions: it judges each message.
+	// The broker does not check subscriptions: it checks each message.
 	for _, filter := range []string{"#", "/sources/hub/clusters/cluster1/manifests", "/sources/+/clusters/+/+", "$SYS/#"} {
 		if reason := spy.subscribe(filter); reason > 1 {
 			t.Errorf("subscribing to %s: reason %#x", filter, reason)
@@ -52,7 +53,7 @@ func TestRooms(t *testing.T) {
 		apply(t, agent2, "cluster2", name)
 		applied(t, source, "cluster1", name)
 		applied(t, source, "cluster2", name)
-		if i == 0 { // and all that a reconnection says
+		if i == 0 { // and all messages of a reconnection
 			h.broker.Restart()
 			spy = h.dial("cluster2")
 			spy.subscribe("#")
@@ -73,7 +74,8 @@ func TestRooms(t *testing.T) {
 	}
 }
 
-// TestForbidden: what a client with the certificate of a cluster, or of a source, may publish.
+// TestForbidden checks which topics a client with the certificate of a cluster, or of a source, may
+// publish to.
 func TestForbidden(t *testing.T) {
 	h := newHouse(t)
 	cluster1, hub := topics("hub", "cluster1"), topics("hub", "cluster2")
@@ -84,7 +86,7 @@ func TestForbidden(t *testing.T) {
 	}{
 		{"cluster2", []string{hub["status"], hub["ask"], hub["list"], hub["agent"]}},
 		{"hub", []string{hub["spec"], hub["compare"], hub["compare all"], hub["source"], cluster1["spec"], cluster1["compare"]}},
-		// Names that mean something in a filter open nothing.
+		// Names with a meaning in filters give no access.
 		{"+", nil}, {"#", nil}, {"cluster2/manifests", nil}, {"", nil},
 	} {
 		t.Run(test.user, func(t *testing.T) {
@@ -102,7 +104,7 @@ func TestForbidden(t *testing.T) {
 					if slices.Contains(test.allowed, topic) {
 						want = 0
 					}
-					// 0x10 is success without anybody who listens.
+					// 0x10 is success without a subscriber.
 					if reason := client.publish(topic); reason&^0x10 != want {
 						t.Errorf("%s, %s: reason %#x, want %#x", what, topic, reason, want)
 					}
@@ -112,7 +114,8 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestHostileNamesHearNothing: a certificate whose name is a wildcard is no key to all rooms.
+// TestHostileNamesHearNothing: a certificate with a wildcard as its name does not give access to
+// all topics.
 func TestHostileNamesHearNothing(t *testing.T) {
 	h := newHouse(t)
 	spies := []*raw{h.dial("+"), h.dial("#")}
@@ -126,14 +129,15 @@ func TestHostileNamesHearNothing(t *testing.T) {
 	hub.publish(all)
 	eventually(t, "a cluster hears what is for all", func() bool { return slices.Contains(honest.heard(), all) })
 	for _, spy := range spies {
-		spy.publish(all) // What the broker had for the spy comes before the answer.
+		spy.publish(all) // The broker's queued messages for the spy arrive before the response.
 		if heard := spy.heard(); len(heard) != 0 {
 			t.Errorf("heard %v", heard)
 		}
 	}
 }
 
-// TestStrangers: without a certificate of the CA for clients there is no connection, and the log says what is wrong.
+// TestStrangers: a connection needs a certificate of the CA for clients. Otherwise the log reports
+// the problem.
 func TestStrangers(t *testing.T) {
 	h := newHouse(t)
 	without := h.as("cluster1")
@@ -148,7 +152,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestWrongName: an agent that is told to be another cluster than its certificate says finds out from its log, and
+// TestWrongName: an agent with another cluster name than its certificate logs the problem, and
 // reaches nothing.
 func TestWrongName(t *testing.T) {
 	h := newHouse(t)
@@ -161,7 +165,7 @@ func TestWrongName(t *testing.T) {
 	agent1, _ := agent(t, h.as("cluster1"), "cluster1")
 	apply(t, agent1, "cluster1", "app")
 	applied(t, source, "cluster1", "app")
-	// It may not ask, so it never says that there is nothing.
+	// It may not send requests, so it never reports an empty list.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	works, err := liar.Clientset().WorkV1().ManifestWorks("cluster1").List(ctx, metav1.ListOptions{})
@@ -174,8 +178,9 @@ func TestWrongName(t *testing.T) {
 	}
 }
 
-// TestSharedSubscription shows what the configuration cannot fence: Mosquitto lets anybody into a shared
-// subscription whose group it knows, gives it its turn, and drops the message that it may not read.
+// TestSharedSubscription shows a limit of the configuration. Mosquitto lets every client join a
+// shared subscription with a known group. The client gets its share of the messages, and Mosquitto
+// drops a message that the client may not read.
 func TestSharedSubscription(t *testing.T) {
 	h := newHouse(t)
 	status, last := topics("hub", "cluster1")["status"], topics("hub", "cluster1")["list"]
@@ -196,7 +201,7 @@ func TestSharedSubscription(t *testing.T) {
 			}
 			cluster1.publish(last)
 			eventually(t, "the last message", func() bool { return slices.Contains(hub.heard(), last) })
-			got := len(hub.heard()) - 1 // 5 where some are lost, with Mosquitto 2.0.11
+			got := len(hub.heard()) - 1 // 5 with Mosquitto 2.0.11, which loses some
 			if (got < 10) != test.lost || len(thief.heard()) != 0 {
 				t.Errorf("the source heard %d of 10, want some to be lost: %v; the thief %d, want 0", got, test.lost, len(thief.heard()))
 			}
@@ -207,8 +212,8 @@ func TestSharedSubscription(t *testing.T) {
 	}
 }
 
-// TestTakenOver shows the other thing that it cannot fence: who knows the client ID of another may end his connections.
-// What is kept for the other comes back to him alone, and he to it.
+// TestTakenOver shows another limit: a client that knows the client ID of another client may end
+// its connections. The other client connects again, and only it receives the messages for it.
 func TestTakenOver(t *testing.T) {
 	h := newHouse(t)
 	s, _ := source(t, h.as("hub"), "hub")
@@ -230,8 +235,8 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// TestRevoked: a certificate that was taken back makes no new connection from SIGHUP on. The connection that it has stays until
-// the broker is restarted, which all others survive.
+// TestRevoked: a revoked certificate makes no new connection after SIGHUP. Its existing connection
+// stays until the broker is restarted, and all other clients survive the restart.
 func TestRevoked(t *testing.T) {
 	h := newHouse(t)
 	s, _ := source(t, h.as("hub"), "hub")

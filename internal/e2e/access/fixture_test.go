@@ -28,7 +28,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// patience bounds every wait for what must happen.
+// patience limits every wait for an expected event.
 const patience = 45 * time.Second
 
 func eventually(t *testing.T, what string, holds func() bool) {
@@ -91,21 +91,21 @@ func (h *house) write(name, content string) string {
 	return path
 }
 
-// as returns how a process with the certificate of a name reaches the broker. Its certificate is of another CA than
-// those of clients.
+// as returns the options of a process with the certificate of a name. The broker's certificate is
+// from another CA than those of clients.
 func (h *house) as(name string) mqtt.Options {
 	h.t.Helper()
 	return h.with(h.ca.Issue(h.t, name))
 }
 
-// with is as, for a certificate.
+// with is like as, for a certificate.
 func (h *house) with(id *certtest.Identity) mqtt.Options {
 	h.t.Helper()
 	certFile, keyFile := id.Write(h.t, h.t.TempDir(), "client")
 	return mqtt.Options{BrokerURL: h.broker.URL(), CertFile: certFile, KeyFile: keyFile, TLS: &tls.Config{InsecureSkipVerify: true}}
 }
 
-// logbook is what one process logs.
+// logbook is the log of one process.
 type logbook struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -123,7 +123,7 @@ func (l *logbook) String() string {
 	return l.all.String()
 }
 
-// has reports whether one line has all the texts.
+// has reports whether one line contains all texts.
 func (l *logbook) has(texts ...string) bool {
 	for line := range strings.Lines(l.String()) {
 		missing := false
@@ -194,7 +194,7 @@ func create(t *testing.T, s *work.Source, cluster, name string) {
 	}
 }
 
-// apply waits until the agent has a work and says that it is applied.
+// apply waits until the agent has a work, and reports the work as applied.
 func apply(t *testing.T, a *work.Agent, cluster, name string) {
 	t.Helper()
 	works := a.Clientset().WorkV1().ManifestWorks(cluster)
@@ -211,7 +211,7 @@ func apply(t *testing.T, a *work.Agent, cluster, name string) {
 	})
 }
 
-// applied waits until the source knows that a work is applied.
+// applied waits until the source shows that a work is applied.
 func applied(t *testing.T, s *work.Source, cluster, name string) {
 	t.Helper()
 	eventually(t, "the source knows of "+name+" on "+cluster, func() bool {
@@ -220,15 +220,15 @@ func applied(t *testing.T, s *work.Source, cluster, name string) {
 	})
 }
 
-// raw is a client that does what it likes.
+// raw is a client without restrictions of its own.
 type raw struct {
 	t      *testing.T
 	client *paho.Client
 	mu     sync.Mutex
-	topics []string // of what it heard, in order
+	topics []string // of received messages, in order
 }
 
-// dial connects one with the certificate of a name.
+// dial connects a raw client with the certificate of a name.
 func (h *house) dial(name string) *raw {
 	h.t.Helper()
 	return h.dialAs(name, h.t.Name()+name)
@@ -261,7 +261,7 @@ func (h *house) dialAs(name, clientID string) *raw {
 	return r
 }
 
-// subscribe returns the reason code that the broker answers with.
+// subscribe returns the reason code of the broker's response.
 func (r *raw) subscribe(filter string) byte {
 	r.t.Helper()
 	ack, err := r.client.Subscribe(r.t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}})
@@ -271,7 +271,7 @@ func (r *raw) subscribe(filter string) byte {
 	return ack.Reasons[0]
 }
 
-// publish returns the reason code that the broker answers with.
+// publish returns the reason code of the broker's response.
 func (r *raw) publish(topic string) byte {
 	r.t.Helper()
 	ack, err := r.client.Publish(r.t.Context(), &paho.Publish{Topic: topic, QoS: 1, Payload: []byte("{}")})
@@ -281,7 +281,7 @@ func (r *raw) publish(topic string) byte {
 	return ack.ReasonCode
 }
 
-// heard returns the topics of what came so far.
+// heard returns the topics of the received messages.
 func (r *raw) heard() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -295,8 +295,8 @@ func (r *raw) close() {
 	}
 }
 
-// connectWith returns the reason code of the broker's answer to a client with the certificate of a name; 0xff when it
-// hangs up instead.
+// connectWith returns the reason code of the broker's response to a client with the certificate of
+// a name. It returns 0xff if the broker closes the connection without a response.
 func connectWith(h *house, name string) byte {
 	h.t.Helper()
 	o := h.as(name)

@@ -20,7 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// plugin finds Mosquitto's dynamic security plugin, which judges subscriptions too, as many brokers do.
+// plugin returns the path of Mosquitto's dynamic security plugin. Like many brokers, it also checks
+// subscriptions.
 func plugin(t *testing.T) string {
 	t.Helper()
 	found, err := filepath.Glob("/usr/lib/*/mosquitto_dynamic_security.so")
@@ -35,8 +36,7 @@ func plugin(t *testing.T) string {
 
 type object = map[string]any
 
-// strict runs a broker that allows each user the filters that are listed, word for word, and nothing else to
-// subscribe to.
+// strict runs a broker that lets each user subscribe only to the listed filters, word for word.
 func strict(t *testing.T, filters map[string][]string) *mosquitto.Broker {
 	t.Helper()
 	library := plugin(t)
@@ -76,8 +76,8 @@ func strict(t *testing.T, filters map[string][]string) *mosquitto.Broker {
 	}})
 }
 
-// TestSubscriptions: sources and agents subscribe to what the codec says, and to nothing else; when one of them is
-// refused, the log names it and says what to do.
+// TestSubscriptions: sources and agents subscribe only to the filters of the codec. When one of
+// them is refused, the log names the filter and the remedy.
 func TestSubscriptions(t *testing.T) {
 	agents, sources := codec.ManifestWork.AgentFilters("cluster1"), codec.ManifestWork.SourceFilters("hub")
 	broker := strict(t, map[string][]string{"hub": sources, "cluster1": agents, "hub-less": sources[1:], "cluster1-less": agents[:2]})
@@ -89,7 +89,7 @@ func TestSubscriptions(t *testing.T) {
 	create(t, s, "cluster1", "app")
 	apply(t, a, "cluster1", "app")
 	applied(t, s, "cluster1", "app")
-	const undetected = "Cannot detect other processes with this ID" // these rules are those of before there was a presence
+	const undetected = "Cannot detect other processes with this ID" // these rules are older than the presence topic
 	eventually(t, "the source's log names what it does without", func() bool { return sourceLog.has(undetected, "/sources/hub/presence") })
 	eventually(t, "the agent's log names what it does without", func() bool { return agentLog.has(undetected, "/clusters/cluster1/presence") })
 
@@ -104,7 +104,7 @@ func TestSubscriptions(t *testing.T) {
 	eventually(t, "the source's log names the filter", func() bool { return log.has(sources[0], advice) })
 }
 
-// TestDocument: SECURITY.md has the filters that are subscribed to, and quotes the rules as they are.
+// TestDocument: SECURITY.md lists the subscribed filters, and quotes the current rules.
 func TestDocument(t *testing.T) {
 	read := func(file string) string {
 		content, err := os.ReadFile(filepath.Join("..", "..", "..", file))

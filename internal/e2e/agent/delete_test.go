@@ -13,7 +13,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// deleteOptions: what stays, and what goes.
+// deleteOptions checks which objects stay and which are deleted.
 func deleteOptions(s *scene) {
 	left := func(name string) {
 		s.t.Helper()
@@ -30,7 +30,7 @@ func deleteOptions(s *scene) {
 	left("stays")
 	s.absent(s.configMap("goes", ""))
 
-	// It holds for what leaves the work too, and what is left can be taken over.
+	// It also applies to objects that leave the work, and orphaned objects can be adopted.
 	s.create("again", selective)
 	s.applied("again")
 	s.ownsBut("again", []string{s.configMap("stays", "")}, s.configMap("goes", ""))
@@ -52,7 +52,7 @@ func deleteOptions(s *scene) {
 	left("orphan")
 	left("stays")
 
-	// Two works that have one object: it goes with the last.
+	// Two works share an object: it is deleted with the last work.
 	s.create("one", spec(s.configMap("shared", "1")))
 	s.applied("one")
 	s.create("two", spec(s.configMap("shared", "1")))
@@ -64,7 +64,7 @@ func deleteOptions(s *scene) {
 	s.gone("two")
 	s.absent(s.configMap("shared", ""))
 
-	// What is held up is said, and goes when it can.
+	// A blocked deletion is reported, and completes when possible.
 	s.create("held", spec(s.configMap("held", "1")))
 	s.applied("held")
 	s.by("somebody", s.configMap("held", ""), `{"metadata":{"finalizers":["example.com/held"]}}`)
@@ -81,7 +81,7 @@ func deleteOptions(s *scene) {
 	s.absent(s.configMap("held", ""))
 }
 
-// expiry: a work that has finished ends by itself, and is not touched before.
+// expiry: a finished work ends by itself. Before that, it is not touched.
 func expiry(s *scene) {
 	job := fmt.Sprintf(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"migrate","namespace":%q}}`, s.ns)
 	work := s.sample("job.yaml")

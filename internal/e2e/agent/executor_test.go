@@ -12,7 +12,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// executors: a service account may do what its rights say, also for deletion.
+// executors: a service account may do what its rights allow, also for deletion.
 func executors(s *scene) {
 	user := "system:serviceaccount:" + s.ns + ":deployer"
 	s.existing(fmt.Sprintf(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"deployer","namespace":%q}}`, s.ns))
@@ -40,7 +40,8 @@ func executors(s *scene) {
 		)
 	})
 	s.absent(secret)
-	// It would be deleted with the AppliedWork by Kubernetes' garbage collector, which the executor may not do.
+	// Kubernetes' garbage collector would delete it with the AppliedWork, but the executor may not
+	// delete it.
 	grant(`["configmaps","secrets"]`, `["get","list","create","patch"]`)
 	s.until("w", "reports that the executor may not delete", func(w *workv1.ManifestWork) error {
 		return has(w.Status.ResourceStatus.Manifests[1].Conditions, workv1.ManifestApplied, metav1.ConditionFalse,
@@ -67,7 +68,7 @@ func executors(s *scene) {
 	s.gone("w")
 	s.absent(secret, s.configMap("allowed", ""))
 
-	// What stays when the work ends need not be deleted.
+	// An object that stays when the work ends needs no right to delete.
 	grant(`["configmaps"]`, `["get","list","create","patch"]`)
 	work := s.sample("executor.yaml")
 	work.Workload = spec(s.configMap("kept", "1")).Workload
@@ -80,7 +81,7 @@ func executors(s *scene) {
 		s.t.Error("the object is gone")
 	}
 
-	// What is recorded of other works is nothing to an executor, to read or to change.
+	// An executor may neither read nor change the records of other works.
 	s.create("other", spec(s.configMap("other", "1")))
 	s.applied("other")
 	record := s.record("other")
@@ -99,7 +100,7 @@ func executors(s *scene) {
 		s.t.Errorf("the record of another work is %+v", now)
 	}
 
-	// Who an executor is must be said.
+	// The executor must be named.
 	work = spec(s.configMap("c", "1"))
 	work.Executor = &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{Type: workv1.ExecutorSubjectTypeServiceAccount}}
 	s.create("nobody", work)

@@ -38,7 +38,7 @@ type scene struct {
 	process *process
 }
 
-// managed starts an agent for a cluster of its own.
+// managed starts an agent for a new cluster.
 func (w *world) managed(t *testing.T, transport, cluster string, flags ...string) *scene {
 	t.Helper()
 	works, how := w.hub(t, transport, cluster)
@@ -49,13 +49,14 @@ func (w *world) managed(t *testing.T, transport, cluster string, flags ...string
 	return s
 }
 
-// alive is eventually for a process that may be killed: whatever runs agents starts another.
+// alive is like eventually, for a process that may be killed. It starts the process again, as a
+// supervisor of agents does.
 func (s *scene) alive(what string, check func() error) {
 	s.t.Helper()
 	eventually(s.t, what, func() error { s.process.run(); return check() })
 }
 
-// in is the scene for one test, with a namespace of its own.
+// in returns the scene for one test, with its own namespace.
 func (s *scene) in(t *testing.T, name string) *scene {
 	t.Helper()
 	own := *s
@@ -64,7 +65,7 @@ func (s *scene) in(t *testing.T, name string) *scene {
 	return &own
 }
 
-// id is a work's name, made unique by the namespace of the test.
+// id returns a work's name, made unique by the namespace of the test.
 func (s *scene) id(name string) string { return s.ns + "-" + name }
 
 func (s *scene) create(name string, spec workv1.ManifestWorkSpec) {
@@ -84,7 +85,7 @@ func (s *scene) update(name string, change func(*workv1.ManifestWorkSpec)) {
 		}
 		change(&w.Spec)
 		_, err = s.works.WorkV1().ManifestWorks(s.name).Update(s.t.Context(), w, metav1.UpdateOptions{})
-		return err // a conflict with a status that came meanwhile is tried again
+		return err // a conflict with a newer status is retried
 	})
 }
 
@@ -99,7 +100,7 @@ func (s *scene) work(name string) (*workv1.ManifestWork, error) {
 	return s.works.WorkV1().ManifestWorks(s.name).Get(s.t.Context(), s.id(name), metav1.GetOptions{})
 }
 
-// until waits until the work's status is of its newest generation and fits.
+// until waits until the work's status is of its newest generation and fits returns nil.
 func (s *scene) until(name, what string, fits func(*workv1.ManifestWork) error) *workv1.ManifestWork {
 	s.t.Helper()
 	var w *workv1.ManifestWork
@@ -120,7 +121,7 @@ func (s *scene) until(name, what string, fits func(*workv1.ManifestWork) error) 
 	return w
 }
 
-// applied waits until all manifests of the newest generation are.
+// applied waits until all manifests of the newest generation are applied.
 func (s *scene) applied(name string) *workv1.ManifestWork {
 	s.t.Helper()
 	return s.until(name, "is applied", func(w *workv1.ManifestWork) error {
@@ -142,7 +143,7 @@ func (s *scene) applied(name string) *workv1.ManifestWork {
 	})
 }
 
-// gone waits until the hub does not have the work any more, and requires its AppliedWork to be gone too.
+// gone waits until the hub no longer has the work, and until its AppliedWork is gone too.
 func (s *scene) gone(name string) {
 	s.t.Helper()
 	eventually(s.t, name+" is gone", func() error {
@@ -156,7 +157,7 @@ func (s *scene) gone(name string) {
 		}
 		return err
 	})
-	eventually(s.t, "the AppliedWork of "+name+" is gone", func() error { // whose objects may have been orphaned
+	eventually(s.t, "the AppliedWork of "+name+" is gone", func() error { // its objects may have been orphaned
 		if record := s.record(name); record != nil {
 			return fmt.Errorf("it is there: %+v", record)
 		}
@@ -164,8 +165,9 @@ func (s *scene) gone(name string) {
 	})
 }
 
-// has returns why a condition is not as wanted. An empty status is for one that must not be there, and an empty text for any
-// reason; else it is part of reason or message.
+// has returns an error unless a condition is as expected. An empty status means that the condition
+// must not exist. An empty text matches any reason; otherwise the text must be part of the reason
+// or the message.
 func has(conditions []metav1.Condition, kind string, status metav1.ConditionStatus, text string) error {
 	c := meta.FindStatusCondition(conditions, kind)
 	switch {
@@ -179,7 +181,8 @@ func has(conditions []metav1.Condition, kind string, status metav1.ConditionStat
 	return nil
 }
 
-// resource is where an object is. Regular names are enough for the kinds of these tests.
+// resource returns the client for an object. Regular plurals are enough for the kinds of these
+// tests.
 func (s *scene) resource(obj *unstructured.Unstructured) dynamic.ResourceInterface {
 	gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind())
 	if ns := obj.GetNamespace(); ns != "" {
@@ -197,7 +200,7 @@ func (s *scene) object(manifest string) *unstructured.Unstructured {
 	return obj
 }
 
-// get returns the object of a manifest as it is; nil if there is none.
+// get returns the live object of a manifest, or nil if it does not exist.
 func (s *scene) get(manifest string) *unstructured.Unstructured {
 	s.t.Helper()
 	obj := s.object(manifest)
@@ -211,7 +214,7 @@ func (s *scene) get(manifest string) *unstructured.Unstructured {
 	return live
 }
 
-// existing makes an object that no work has brought.
+// existing creates an object that no work contains.
 func (s *scene) existing(manifest string) *unstructured.Unstructured {
 	s.t.Helper()
 	obj := s.object(manifest)
@@ -222,7 +225,7 @@ func (s *scene) existing(manifest string) *unstructured.Unstructured {
 	return live
 }
 
-// record returns the AppliedWork of a work; nil if there is none.
+// record returns the AppliedWork of a work, or nil if it does not exist.
 func (s *scene) record(name string) *v1alpha1.AppliedWork {
 	s.t.Helper()
 	raw, err := s.admin.Resource(v1alpha1.GroupVersionResource).Get(s.t.Context(), appliedwork.NameFor(s.name+"-hub", s.name, s.id(name)), metav1.GetOptions{})
@@ -239,7 +242,7 @@ func (s *scene) record(name string) *v1alpha1.AppliedWork {
 	return record
 }
 
-// settled returns a work whose status was not written for some polls of the agent.
+// settled returns a work after its status has been stable for some polls of the agent.
 func (s *scene) settled(name string) *workv1.ManifestWork {
 	s.t.Helper()
 	var last *workv1.ManifestWork
@@ -260,13 +263,14 @@ func (s *scene) settled(name string) *workv1.ManifestWork {
 	return last
 }
 
-// owns requires the AppliedWork of a work to own the objects and to record them, and nothing else.
+// owns requires that the AppliedWork of a work owns and records exactly these objects.
 func (s *scene) owns(name string, manifests ...string) *v1alpha1.AppliedWork {
 	s.t.Helper()
 	return s.ownsBut(name, nil, manifests...)
 }
 
-// ownsBut is owns for a work that also records objects which it does not own, as they stay when it ends.
+// ownsBut is like owns, for a work that also records objects that it does not own, because they
+// stay when it ends.
 func (s *scene) ownsBut(name string, kept []string, manifests ...string) *v1alpha1.AppliedWork {
 	s.t.Helper()
 	record := s.record(name)
@@ -301,7 +305,7 @@ func (s *scene) ownsBut(name string, kept []string, manifests ...string) *v1alph
 	return record
 }
 
-// absent requires objects not to be there.
+// absent requires that objects do not exist.
 func (s *scene) absent(manifests ...string) {
 	s.t.Helper()
 	for _, manifest := range manifests {
@@ -311,7 +315,7 @@ func (s *scene) absent(manifests ...string) {
 	}
 }
 
-// value is that of a ConfigMap of configMap.
+// value returns the value of a ConfigMap that configMap made.
 func (s *scene) value(name string) string {
 	s.t.Helper()
 	live := s.get(s.configMap(name, ""))
@@ -330,7 +334,7 @@ func (s *scene) clusterRole(name string) string {
 	return fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":%q},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`, s.ns+"-"+name)
 }
 
-// configure is the configuration of the ConfigMap of a name; "*" is for all.
+// configure returns the configuration of the ConfigMap with a name; "*" matches all.
 func (s *scene) configure(name string, change func(*workv1.ManifestConfigOption)) workv1.ManifestConfigOption {
 	o := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: s.ns, Name: name}}
 	change(&o)
@@ -345,12 +349,13 @@ func spec(manifests ...string) workv1.ManifestWorkSpec {
 	return s
 }
 
-// manifests replaces those of a work.
+// manifests replaces the manifests of a work.
 func manifests(texts ...string) func(*workv1.ManifestWorkSpec) {
 	return func(s *workv1.ManifestWorkSpec) { s.Workload = spec(texts...).Workload }
 }
 
-// sample reads a work of examples/agent/works, with the names of this test's namespace.
+// sample reads a work of examples/agent/works, with the names adapted to the namespace of this
+// test.
 func (s *scene) sample(file string) workv1.ManifestWorkSpec {
 	s.t.Helper()
 	content, err := os.ReadFile("../../../examples/agent/works/" + file)
@@ -364,7 +369,7 @@ func (s *scene) sample(file string) workv1.ManifestWorkSpec {
 	return w.Spec
 }
 
-// by changes an object as somebody who is not the agent.
+// by changes an object as another field manager than the agent.
 func (s *scene) by(somebody, manifest, patch string, subresources ...string) {
 	s.t.Helper()
 	obj := s.object(manifest)

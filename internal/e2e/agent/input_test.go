@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// badInput: what cannot be applied is said where it is, and everything else is applied.
+// badInput: a manifest that cannot be applied is reported at its place, and all others are applied.
 func badInput(s *scene) {
 	s.create("w", spec(s.configMap("old", "1"), s.configMap("good", "1")))
 	s.applied("w")
@@ -52,7 +52,8 @@ func badInput(s *scene) {
 		s.t.Errorf("the values are %s: what may be one of the unknown manifests is not deleted", got)
 	}
 
-	// A definition that comes later is enough. What is not in the work any more goes when all else is known.
+	// A CRD that is created later is enough. Objects that left the work are pruned when all
+	// manifests are known.
 	s.update("w", manifests(s.configMap("good", "1"), late))
 	s.until("w", "waits for the definition", func(w *workv1.ManifestWork) error {
 		return has(w.Status.ResourceStatus.Manifests[1].Conditions, workv1.ManifestAvailable, metav1.ConditionUnknown, "IncompletedResourceMeta")
@@ -77,7 +78,8 @@ func badInput(s *scene) {
 	}
 }
 
-// drift: what somebody changes or deletes is applied again, and the status says what is there.
+// drift: objects that somebody changes or deletes are applied again, and the status reports the
+// live state.
 func drift(s *scene) {
 	s.create("w", spec(s.configMap("a", "1"), s.configMap("b", "1")))
 	s.applied("w")
@@ -101,7 +103,8 @@ func drift(s *scene) {
 			return nil
 		})
 	}
-	// Whoever deletes the AppliedWork deletes what it owns. While the work is there, it comes back.
+	// A user who deletes the AppliedWork deletes its objects. While the work exists, the agent
+	// creates them again.
 	if err := s.admin.Resource(v1alpha1.GroupVersionResource).Delete(s.t.Context(), record.Name, metav1.DeleteOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -118,15 +121,15 @@ func drift(s *scene) {
 		}
 		return nil
 	})
-	before := s.settled("w") // what has just come back may be in the status a moment later
+	before := s.settled("w") // the status may show recreated objects a moment later
 	writes := s.process.written()
-	s.by("somebody", s.configMap("b", ""), `{"metadata":{"labels":{"theirs":"1"}}}`) // which is none of the work's affairs
+	s.by("somebody", s.configMap("b", ""), `{"metadata":{"labels":{"theirs":"1"}}}`) // a field that the work does not set
 	s.create("after", spec(s.configMap("c", "1")))
 	s.applied("after")
 	if after, err := s.work("w"); err != nil || after.ResourceVersion != before.ResourceVersion {
 		s.t.Errorf("the status was written although nothing has changed: %v", err)
 	}
-	if n := s.process.written() - writes; n > 10 { // one of them says whose the AppliedWork is
+	if n := s.process.written() - writes; n > 10 { // one of them records the owner of the AppliedWork
 		s.t.Errorf("%d writes for one new work", n)
 	}
 }

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent_test runs examples/agent as processes on a real API server, which is the managed cluster and, with the
-// transport kube, the hub as well. With the transport mqtt a Mosquitto is between the agent and a source in the test.
+// Package agent_test runs examples/agent as processes on a real API server. The API server is the
+// managed cluster and, with the transport kube, also the hub. With the transport mqtt, a Mosquitto
+// is between the agent and a source in the test.
 package agent_test
 
 import (
@@ -29,14 +30,14 @@ func TestMain(m *testing.M) {
 	os.Exit(kube.Main(m))
 }
 
-// world is what all agents of a test share: a broker of its own, and the cluster of all tests.
+// world is shared by all agents of a test: its own broker, and the cluster of all tests.
 type world struct {
 	t       *testing.T
 	cluster *kube.Cluster
 	broker  *mosquitto.Broker
 	admin   dynamic.Interface
 	core    kubernetes.Interface
-	access  mqtt.Options // to the broker, beside its URL
+	access  mqtt.Options // to the broker, except its URL
 	source  *work.Source
 }
 
@@ -51,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// newSource starts one that ends with the test.
+// newSource starts a source that ends with the test.
 func (w *world) newSource(t *testing.T, id string, store work.Store) *work.Source {
 	t.Helper()
 	options := w.access
@@ -71,10 +72,10 @@ func (w *world) newSource(t *testing.T, id string, store work.Store) *work.Sourc
 	return source
 }
 
-// transports are those on which the suite runs.
+// transports are the transports that the suite runs on.
 var transports = []string{"mqtt", "kube"}
 
-// hub returns the clientset of whoever writes works, and the flags by which an agent gets them.
+// hub returns the clientset that writes works, and the flags of an agent that receives them.
 func (w *world) hub(t *testing.T, transport, cluster string) (workclientset.Interface, []string) {
 	t.Helper()
 	w.namespace(t, cluster)
@@ -84,7 +85,8 @@ func (w *world) hub(t *testing.T, transport, cluster string) (workclientset.Inte
 	return workclientset.NewForConfigOrDie(w.cluster.Config()), []string{"--transport", "kube", "--hub-kubeconfig", throughProxy}
 }
 
-// namespace makes one for the works of a cluster on the hub, or for the objects of a test.
+// namespace creates a namespace for the works of a cluster on the hub, or for the objects of a
+// test.
 func (w *world) namespace(t *testing.T, name string) {
 	t.Helper()
 	if _, err := w.core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {

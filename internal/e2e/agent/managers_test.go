@@ -19,7 +19,7 @@ import (
 type applies struct {
 	name     string
 	strategy workv1.UpdateStrategy
-	manager  string // the first part of the field manager, where it sends the manifest
+	manager  string // the first part of the field manager, if it sends the manifest
 }
 
 func serverSide(name, manager string, force bool) applies {
@@ -36,12 +36,13 @@ var allStrategies = []applies{
 	{"read-only", workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly}, ""},
 }
 
-// managers: a work that goes from one update strategy to another is in no conflict with what it has applied itself, takes out
-// what its manifests do not have any more, and has one field manager at a time. What others have stays.
+// managers: a work that changes from one update strategy to another has no conflict with its own
+// earlier fields. It removes fields that its manifests no longer have, and has one field manager at
+// a time. The fields of others stay.
 func (s *scene) managers() {
 	type pair struct {
 		from, to applies
-		there    bool // whether somebody else has made the object
+		there    bool // whether somebody else has created the object
 		name     string
 	}
 	var pairs []pair
@@ -85,7 +86,7 @@ func (s *scene) managers() {
 			want := `{` + data
 			switch {
 			case p.to.manager != "":
-			case p.from.manager != "" || p.from.name == "create-only" && !p.there: // what was applied first stays
+			case p.from.manager != "" || p.from.name == "create-only" && !p.there: // the first apply's fields stay
 				want = `{"a":"1","b":"1"`
 			default:
 				want = `{`
@@ -107,7 +108,8 @@ func (s *scene) managers() {
 	s.gone("w")
 }
 
-// isManaged returns why an object does not have the data, or is managed for the work by others than a strategy wants.
+// isManaged returns an error if an object does not have the data, or if its managers for the work
+// are not those of a strategy.
 func (s *scene) isManaged(live *unstructured.Unstructured, uid, data string, by applies) error {
 	if live == nil {
 		return errors.New("it is not there")

@@ -24,8 +24,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
-// process is the agent as a process. What it wants of the managed cluster passes through here, where it can be killed at
-// any of its writes.
+// process is the agent as a process. Its requests to the managed cluster pass through a proxy here,
+// which can kill it at any of its writes.
 type process struct {
 	t      *testing.T // of the whole test
 	binary string
@@ -33,21 +33,21 @@ type process struct {
 	api    http.Handler
 
 	mu       sync.Mutex
-	killAt   int // the write, counted down to 0, at which it is killed; 0: none
+	killAt   int // the write, counted down to 0, that kills it; 0: no write
 	executed bool
 	killed   bool
 	writes   int
-	reads    int                 // but watches
-	before   func(*http.Request) // told of each request before it is passed on
+	reads    int                 // all reads except watches
+	before   func(*http.Request) // called with each request before it is forwarded
 	cmd      *exec.Cmd
 	exited   chan struct{}
 	output   bytes.Buffer
 }
 
-// throughProxy is the kubeconfig of an API server whose writes are counted as well.
+// throughProxy is the kubeconfig of an API server behind the proxy, which counts its writes too.
 const throughProxy = "<through the proxy>"
 
-// newProcess does not start it.
+// newProcess returns a process that is not started.
 func newProcess(t *testing.T, config *rest.Config, args ...string) *process {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -80,8 +80,8 @@ func newProcess(t *testing.T, config *rest.Config, args ...string) *process {
 	return p
 }
 
-// ServeHTTP passes a request on, unless it is the one at which the process is killed: then before it, or after it was
-// executed and before it was answered.
+// ServeHTTP forwards a request. At the write that kills the process, it kills before the request is
+// forwarded, or after it is executed and before the response.
 func (p *process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	due, before := false, p.before
@@ -116,7 +116,7 @@ func (p *process) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// arm has the process killed at the n-th write from now on, after that was executed or before.
+// arm kills the process at the n-th write from now on, before or after the execution.
 func (p *process) arm(n int, executed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,28 +131,28 @@ func (p *process) disarm() bool {
 	return p.killed
 }
 
-// written is how many writes the process has asked the cluster for.
+// written returns the number of writes that the process has sent to the cluster.
 func (p *process) written() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.writes
 }
 
-// requests is how many requests but watches the process has sent.
+// requests returns the number of requests that the process has sent, without watches.
 func (p *process) requests() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reads + p.writes
 }
 
-// observe has requests told before they are passed on; nil ends that.
+// observe calls before with each request before it is forwarded; nil ends the calls.
 func (p *process) observe(before func(*http.Request)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.before = before
 }
 
-// run starts the process if it is not there, as whatever runs agents does.
+// run starts the process if it is not running, as a supervisor of agents does.
 func (p *process) run() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *process) run() {
 	}()
 }
 
-// kill ends the process at once.
+// kill ends the process immediately.
 func (p *process) kill() {
 	p.mu.Lock()
 	_ = p.cmd.Process.Kill()
@@ -187,7 +187,7 @@ func (p *process) kill() {
 	<-exited
 }
 
-// stop ends the process in good order and shows what it had to say if the test has failed.
+// stop ends the process gracefully, and shows its output if the test has failed.
 func (p *process) stop() {
 	p.mu.Lock()
 	cmd, exited := p.cmd, p.exited
@@ -208,7 +208,7 @@ func (p *process) stop() {
 	}
 }
 
-// lockedWriter is the output of all the processes, one after the other.
+// lockedWriter collects the output of all processes, one after the other.
 type lockedWriter struct{ *process }
 
 func (w *lockedWriter) Write(content []byte) (int, error) {
@@ -217,7 +217,7 @@ func (w *lockedWriter) Write(content []byte) (int, error) {
 	return w.output.Write(content)
 }
 
-// fetch asks the newest process for what it serves.
+// fetch requests a path from the newest process.
 func (p *process) fetch(path string) (status int, body string, err error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 	p.mu.Lock()

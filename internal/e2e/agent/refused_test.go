@@ -17,13 +17,14 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// Rules of a broker: with the second an agent may not ask for its works.
+// Rules of a broker: with forbidden, an agent may not request its works.
 const allowed, forbidden = "topic readwrite #\n", "topic readwrite /sources/hub/#\ntopic read /sources/resync/#\n"
 
 var refusals = regexp.MustCompile(`spokewire_cloudevents_publish_refusals_total\{[^}]*\} (\d+)`)
 
-// refused: an agent that the broker does not let ask for its works is not ready, says why, also without --verbose, and evicts
-// nothing. When the rules are mended it goes on; and it says when the broker goes and comes.
+// refused: an agent that may not request its works from the broker is not ready, reports the reason
+// even without --verbose, and evicts nothing. When the rules are corrected, it continues. It also
+// reports when the broker disconnects and connects.
 func (w *world) refused(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "acl")
 	write := func(text string) {
@@ -55,7 +56,7 @@ func (w *world) refused(t *testing.T) {
 	s.process.run()
 	s.process.says(t, `An event was not published: the broker refused a message on topic "/sources/resync/refused/manifests": not authorized (PUBACK 0x87)`)
 	s.serves("/readyz", 503, "not authorized (PUBACK 0x87)")
-	eventually(t, "the agent has asked for some seconds", func() error { // each time it waits longer
+	eventually(t, "the agent has asked for some seconds", func() error { // with growing intervals
 		_, body, err := s.process.fetch("/metrics")
 		if found := refusals.FindStringSubmatch(body); err == nil && found != nil {
 			if n, _ := strconv.Atoi(found[1]); n >= 9 {
@@ -91,7 +92,7 @@ func (w *world) refused(t *testing.T) {
 			t.Errorf("the agent printed %q %d times", once, n)
 		}
 	}
-	presence := strings.Count(output, refused+`/clusters/refused/presence"`) // sent before the broker's answer to the subscription
+	presence := strings.Count(output, refused+`/clusters/refused/presence"`) // sent before the broker's response to the subscription
 	if total := strings.Count(output, "An event was not published"); presence > 1 || total != 1+presence {
 		t.Errorf("the agent printed %d times that an event was not published, %d times of its presence", total, presence)
 	}

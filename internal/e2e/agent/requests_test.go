@@ -14,7 +14,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// requests: what a change of one object costs does not grow with the objects of its work.
+// requests: the cost of a change of one object does not grow with the number of objects of its
+// work.
 func (s *scene) requests() {
 	const many, events = 100, 5
 	var texts []string
@@ -34,7 +35,7 @@ func (s *scene) requests() {
 			return nil
 		})
 	}
-	// A change and its undoing have the work served twice.
+	// A change and its repair make two reconciles of the work.
 	n := float64(s.process.requests()-before) / events
 	s.t.Logf("%.1f requests for a change of one of %d objects", n, many)
 	if n > 30 {
@@ -44,7 +45,7 @@ func (s *scene) requests() {
 	s.gone("w")
 }
 
-// ignored: what somebody changes between the agent's read and its write is not set back, with force either.
+// ignored: a change between the agent's read and its write is not reverted, even with force.
 func (s *scene) ignored() {
 	deployment := func(image string) string {
 		return fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":%q},"spec":{"replicas":1,"selector":{"matchLabels":{"app":"web"}},

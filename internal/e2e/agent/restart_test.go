@@ -24,8 +24,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// killed kills the process at the first write of a phase of a work's life, at the second, and so on, until the phase needs
-// fewer; each time another process goes on, and nothing is lost.
+// killed kills the process at the first write of a phase of a work's life. It repeats this at the
+// second write and so on, until the phase needs fewer writes. Each time another process continues,
+// and nothing is lost.
 func (s *scene) killed(phase string, executed bool) {
 	t := s.t
 	for n := 1; ; n++ {
@@ -78,7 +79,7 @@ func (s *scene) killed(phase string, executed bool) {
 	}
 }
 
-// isApplied returns why a generation is not reported as applied.
+// isApplied returns an error if a generation is not reported as applied.
 func (s *scene) isApplied(name string, generation int64, manifests int) error {
 	w, err := s.work(name)
 	if err != nil {
@@ -91,8 +92,8 @@ func (s *scene) isApplied(name string, generation int64, manifests int) error {
 	return nil
 }
 
-// stored: an agent with a store still knows its works when it restarts while the broker is away. The broker wants TLS and a
-// password, from files.
+// stored: an agent with a store still has its works when it restarts without the broker. The broker
+// requires TLS and a password, both read from files.
 func (w *world) stored(t *testing.T) {
 	own, folder, ca := *w, t.TempDir(), certtest.New(t)
 	cert, key := ca.Issue(t, "broker").Write(t, folder, "broker")
@@ -142,7 +143,7 @@ func (w *world) stored(t *testing.T) {
 	s.gone("w")
 }
 
-// serves waits until the newest process answers so.
+// serves waits until the newest process returns this response.
 func (s *scene) serves(path string, status int, want string) {
 	s.t.Helper()
 	eventually(s.t, fmt.Sprintf("%s is %d", path, status), func() error {
@@ -154,8 +155,8 @@ func (s *scene) serves(path string, status int, want string) {
 	})
 }
 
-// untracked: what a late request of an earlier process has made is found, and pruned if the work does not want it. What
-// belongs to another hub is for its own agent to find.
+// untracked: an object from a late request of an earlier process is found, and pruned if the work
+// does not want it. An object of another hub is left to its own agent.
 func (s *scene) untracked() {
 	t := s.t
 	s.create("w", spec(s.configMap("a", "1")))
@@ -182,7 +183,8 @@ func (s *scene) untracked() {
 	}
 }
 
-// evicted: what belongs to works that the hub has lost goes after the grace period, unless they come back.
+// evicted: objects of works that the hub has lost are deleted after the grace period, unless the
+// works return.
 func (s *scene) evicted() {
 	t := s.t
 	stays := spec(s.configMap("stays", "1"))
@@ -203,7 +205,7 @@ func (s *scene) evicted() {
 		}
 		return nil
 	})
-	s.process.kill() // which begins nothing anew
+	s.process.kill() // the process starts no new eviction
 	s.create("back", spec(s.configMap("back", "2")))
 	s.process.run()
 	s.applied("back")
@@ -222,7 +224,7 @@ func (s *scene) evicted() {
 	s.applied("back")
 }
 
-// forget has the hub lose works, with nobody seeing it.
+// forget removes works from the hub while no agent watches.
 func (s *scene) forget(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
@@ -242,7 +244,7 @@ func (s *scene) forget(names ...string) {
 	}
 }
 
-// polled: objects that are too many to be watched are looked at from time to time.
+// polled: objects that are too many for watches are polled.
 func (s *scene) polled() {
 	work := spec(s.configMap("a", "1"))
 	work.ManifestConfigs = []workv1.ManifestConfigOption{s.configure("a", func(o *workv1.ManifestConfigOption) {

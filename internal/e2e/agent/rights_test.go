@@ -19,8 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// TestRights shows what the author of works can and cannot do with the rights of an agent that may
-// do everything.
+// TestRights shows the limits of an author of works, if the agent itself has all rights.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -59,7 +58,8 @@ func TestRights(t *testing.T) {
 
 const group = "rbac.authorization.k8s.io"
 
-// deployer makes a service account with rights on ConfigMaps of the namespace of the test, and returns it as executor.
+// deployer creates a service account with rights on ConfigMaps in the namespace of the test, and
+// returns it as executor.
 func (s *scene) deployer(name string) *workv1.ManifestWorkExecutor {
 	s.t.Helper()
 	at := fmt.Sprintf(`"metadata":{"name":%q,"namespace":%q}`, name, s.ns)
@@ -73,7 +73,7 @@ func (s *scene) deployer(name string) *workv1.ManifestWorkExecutor {
 	}}
 }
 
-// bind gives a service account of the test a role of a namespace.
+// bind binds a role of a namespace to a service account of the test.
 func (s *scene) bind(namespace, role, account string) {
 	s.t.Helper()
 	s.existing(fmt.Sprintf(`{"apiVersion":"%[1]s/v1","kind":"RoleBinding","metadata":{"name":%[2]q,"namespace":%[3]q},
@@ -81,7 +81,7 @@ func (s *scene) bind(namespace, role, account string) {
 		"subjects":[{"kind":"ServiceAccount","name":%[2]q,"namespace":%[5]q}]}`, group, account, namespace, role, s.ns))
 }
 
-// asked records the requests for objects of a namespace or a kind, and as which users they are.
+// asked records the requests for objects of a namespace or a kind, with their users.
 func (s *scene) asked(path string) func() []string {
 	var mu sync.Mutex
 	var requests []string
@@ -99,7 +99,7 @@ func (s *scene) asked(path string) func() []string {
 	}
 }
 
-// reading is the work of a hub that tries to read an object.
+// reading returns the work of a hub that tries to read an object.
 func (s *scene) reading(manifest, resource, field string) workv1.ManifestWorkSpec {
 	work := spec(manifest)
 	obj := s.object(manifest)
@@ -118,7 +118,7 @@ func (s *scene) reading(manifest, resource, field string) workv1.ManifestWorkSpe
 	return work
 }
 
-// tells reports whether the status of a work has a text.
+// tells reports whether the status of a work contains a text.
 func tells(w *workv1.ManifestWork, text string) bool {
 	content, _ := json.Marshal(w.Status)
 	return strings.Contains(string(content), text)
@@ -174,7 +174,8 @@ func (s *scene) workWithoutExecutor() {
 	}
 }
 
-// losesExecutor: a work that has lost its executor stays as it was, and is deleted as that executor.
+// losesExecutor: a work that loses its executor keeps its applied state, and is deleted with the
+// rights of that executor.
 func (s *scene) losesExecutor() {
 	work := spec(s.configMap("c", "1"))
 	work.Executor = s.deployer("deployer")
@@ -208,8 +209,8 @@ func (s *scene) losesExecutor() {
 	}
 }
 
-// earlier: objects that an agent has applied with its own rights are not deleted with them by an
-// agent that requires an executor.
+// earlier: an agent that requires an executor does not delete objects with its own rights, even if
+// it applied them with these rights before.
 func (s *scene) earlier() {
 	s.create("owned", spec(s.configMap("a", "1")))
 	s.create("deployed", spec(s.configMap("b", "1")))
@@ -251,8 +252,8 @@ func (s *scene) earlier() {
 	})
 }
 
-// evictionRefused: objects of a work that the hub has lost stay if the agent would have to delete
-// them with its own rights.
+// evictionRefused: objects of a work that the hub has lost stay if the agent would need its own
+// rights to delete them.
 func (s *scene) evictionRefused() {
 	s.create("lost", spec(s.configMap("c", "1")))
 	s.applied("lost")
@@ -288,7 +289,8 @@ func (s *scene) otherExecutor() {
 	s.gone("w")
 }
 
-// readsAsExecutor: rules read nothing that the executor may not read, nor does the agent watch it.
+// readsAsExecutor: rules read only objects that the executor may read, and the agent does not watch
+// others.
 func (s *scene) readsAsExecutor() {
 	const namespace = "reads-elsewhere"
 	s.namespace(s.t, namespace)
@@ -369,7 +371,7 @@ func (s *scene) secrets(told bool) {
 	s.delete("read")
 	s.gone("read")
 
-	// Paths with comparisons tell the hub about the value by what they find, and by how long they take.
+	// Paths with comparisons reveal the value to the hub by their results and by their duration.
 	work = spec(secret)
 	jq := `select(.data.password | startswith("a")) | .data.password`
 	work.ManifestConfigs = []workv1.ManifestConfigOption{{

@@ -50,7 +50,7 @@ func rulesAndFeedback(s *scene) {
 	}
 	reports("is healthy", "True", "True", "False", "2 of 2 replicas are ready", "["+counts+always+`,{"name":"observed","fieldValue":{"type":"Integer","integer":1}}]`)
 
-	// Rules and paths that are wrong are said; the others hold.
+	// Invalid rules and paths are reported. The others apply.
 	s.update("w", func(spec *workv1.ManifestWorkSpec) {
 		*spec = *spec.DeepCopy()
 		c := &spec.ManifestConfigs[0]

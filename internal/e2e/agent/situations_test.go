@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// TestSituations are tests on one cluster, most with an agent of their own.
+// TestSituations runs tests on one cluster, most with their own agent.
 func TestSituations(t *testing.T) {
 	w := newWorld(t)
 	for name, test := range map[string]func(*testing.T){
@@ -44,7 +44,7 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// one is what can follow each other on one agent.
+// one runs the tests that can follow each other on one agent.
 func (w *world) one(t *testing.T) {
 	s := w.managed(t, "kube", "one", "--listen", "127.0.0.1:0", "--adopt", "always")
 	for _, test := range []struct {
@@ -57,7 +57,8 @@ func (w *world) one(t *testing.T) {
 	}
 }
 
-// agent starts one that reaches the managed cluster by a configuration. The namespaces are there.
+// agent starts an agent that reaches the managed cluster with a configuration. The namespaces
+// exist.
 func (w *world) agent(t *testing.T, cluster string, config *rest.Config, flags ...string) *scene {
 	t.Helper()
 	args := []string{"--cluster", cluster, "--hub", cluster + "-hub", "--verbose"}
@@ -67,7 +68,8 @@ func (w *world) agent(t *testing.T, cluster string, config *rest.Config, flags .
 	return s
 }
 
-// adoption: what exists and may not be adopted stays as it is, is said, and is nothing to the end of the work.
+// adoption: an existing object that must not be adopted stays unchanged, is reported, and does not
+// affect the end of the work.
 func (s *scene) adoption(adopted string, refused ...string) {
 	s.existing(s.configMap("unowned", "theirs"))
 	owner := s.existing(s.configMap("owner", "theirs"))
@@ -126,7 +128,8 @@ func (s *scene) reinstalled() {
 	s.absent(s.configMap("a", ""), s.configMap("b", ""))
 }
 
-// rivals: of two works that want one object otherwise both say so, and they do not keep the cluster busy.
+// rivals: two works with different versions of one object both report it, and do not keep the
+// cluster busy.
 func (s *scene) rivals() {
 	s.create("one", spec(s.configMap("c", "1")))
 	s.applied("one")
@@ -156,7 +159,7 @@ func (s *scene) rivals() {
 	s.absent(s.configMap("c", ""))
 }
 
-// metrics: an operator sees how works are.
+// metrics: an operator sees the state of works.
 func (s *scene) metrics() {
 	s.create("good", spec(s.configMap("a", "1")))
 	s.create("bad", spec(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`))
@@ -177,7 +180,8 @@ func (s *scene) metrics() {
 	}
 }
 
-// twoHubs: two agents that call two hubs the same leave alone what is the other's, and say so. A hub that has moved is told.
+// twoHubs: two agents of two hubs with the same name leave the other's objects alone, and report
+// them. The flag --hub-was allows the move of a hub.
 func (w *world) twoHubs(t *testing.T) {
 	a := w.managed(t, "mqtt", "hubs")
 	a.create("both", spec(a.configMap("both", "a")))
@@ -235,7 +239,8 @@ func (w *world) twoHubs(t *testing.T) {
 	}
 }
 
-// unwatched: objects that the agent may not watch are polled, and that is said until it may.
+// unwatched: objects that the agent may not watch are polled. This is reported until the agent may
+// watch them.
 func (w *world) unwatched(t *testing.T) {
 	const user = "without-watch"
 	kinds := `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":"without-watch"},"rules":[

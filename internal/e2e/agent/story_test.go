@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// suite are the tests that run on both transports, on one agent for each.
+// suite lists the tests that run on both transports, each on one agent.
 var suite = map[string]func(*scene){
 	"Story":         story,
 	"Strategies":    strategies,
@@ -30,7 +30,7 @@ func TestAgent(t *testing.T) {
 	for _, transport := range transports {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()
-			// As OCM's agent does, this one adopts what exists.
+			// Like OCM's agent, this agent adopts existing objects.
 			s := w.managed(t, transport, transport, "--poll", "1s", "--degraded-after", "2s", "--adopt", "always")
 			for name, test := range suite {
 				t.Run(name, func(t *testing.T) { test(s.in(t, strings.ToLower(name))) })
@@ -55,7 +55,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestRestarts has agents end, and hubs be away or have changed, while they do.
+// TestRestarts restarts agents while hubs are unreachable or have changed.
 func TestRestarts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -79,7 +79,7 @@ func story(s *scene) {
 	namespace := `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"` + s.ns + `-shop"}}`
 	inside := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"inside","namespace":"` + s.ns + `-shop"}}`
 	role, settings, b := s.clusterRole("role"), s.configMap("settings", "1"), s.configMap("b", "1")
-	s.create("shop", spec(inside, namespace, settings, b, role)) // the namespace comes first all the same
+	s.create("shop", spec(inside, namespace, settings, b, role)) // the namespace is still created first
 	w := s.applied("shop")
 	record := s.owns("shop", inside, namespace, settings, b, role)
 	uid := s.get(settings).GetUID()

@@ -12,7 +12,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// strategies: each update strategy, and fields that are left to others.
+// strategies: each update strategy works, and ignored fields stay with other managers.
 func strategies(s *scene) {
 	web := fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":%q}}`, s.ns)
 	s.existing(s.configMap("created-once", "theirs"))
@@ -52,7 +52,7 @@ func strategies(s *scene) {
 	}
 	deployment(2, nil, "1", "web:1")
 
-	// Nobody has changed anything: replicas and paused stay all the same, the images change.
+	// Without other changes, replicas and paused still stay, and the images change.
 	change(`"replicas":2`, `"replicas":3`, "log:1", "log:2", "web:1", "web:2", `"value":"1"`, `"value":"2"`, `"paused":false`, `"paused":true`)
 	s.applied("w")
 	deployment(2, nil, "2", "web:2")
@@ -60,7 +60,8 @@ func strategies(s *scene) {
 		s.t.Errorf("the values are %s", got)
 	}
 
-	// An autoscaler and an operator come, and somebody changes what is updated with force.
+	// An autoscaler and an operator make changes, and somebody changes fields that are updated with
+	// force.
 	s.by("autoscaler", web, `{"spec":{"replicas":7}}`, "scale")
 	s.by("operator", web, fmt.Sprintf(`{"spec":{"paused":true,"template":{"spec":{"containers":[{"name":"log","image":"registry.example/log:2"},{"name":"web","image":%q}]}}}}`, "registry.example/patched"))
 	s.by("somebody", s.configMap("updated", ""), `{"data":{"value":"theirs","more":"theirs"}}`)
@@ -76,7 +77,7 @@ func strategies(s *scene) {
 	s.applied("w")
 	deployment(7, true, "3", "patched")
 
-	// What is only read from now on is let go, and stays when the work ends.
+	// An object that becomes read-only is released, and stays when the work ends.
 	s.update("w", func(spec *workv1.ManifestWorkSpec) {
 		spec.ManifestConfigs = append(spec.ManifestConfigs, s.configure("updated", func(o *workv1.ManifestConfigOption) {
 			o.UpdateStrategy = &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly}
@@ -92,7 +93,8 @@ func strategies(s *scene) {
 	}
 }
 
-// conflicts: a server-side apply that meets what others manage says so, until it is forced.
+// conflicts: a server-side apply that meets the fields of others reports a conflict, until it is
+// forced.
 func conflicts(s *scene) {
 	s.existing(s.configMap("c", "theirs"))
 	work := spec(s.configMap("c", "ours"), s.configMap("d", "ours"))
@@ -120,7 +122,7 @@ func conflicts(s *scene) {
 		s.t.Errorf("the value is %s", s.value("c"))
 	}
 
-	// A path that cannot be read is said, and what was good stays.
+	// An invalid path is reported, and the last good state stays.
 	s.update("w", func(spec *workv1.ManifestWorkSpec) {
 		*spec = *spec.DeepCopy()
 		spec.Workload.Manifests[0].Raw = []byte(s.configMap("c", "newer"))

@@ -15,8 +15,9 @@ import (
 	"testing"
 )
 
-// ci is for what .ci/run runs itself, and nobody needs to run again: verbs of the Makefile, what they call, and the packages that are
-// installed. A go test is run by it when the packages are among those of make test, and the tests are there.
+// ci marks commands that .ci/run runs itself: verbs of the Makefile, the commands that they call,
+// and the installed packages. A go test counts if its packages are part of make test and its tests
+// exist.
 var ci = row{try: func(t *testing.T, command string) {
 	args := words(command)
 	switch {
@@ -26,7 +27,7 @@ var ci = row{try: func(t *testing.T, command string) {
 			t.Errorf("it cannot be run: %v", err)
 		}
 	case args[0] == "make":
-		for _, arg := range args[2:] { // numbers: .ci/run takes the Makefile's
+		for _, arg := range args[2:] { // numbers: .ci/run uses the Makefile's
 			if name, _, _ := strings.Cut(arg, "="); !regexp.MustCompile(`(?m)^` + name + ` +\?=`).MatchString(read(t, "Makefile")) {
 				t.Errorf("the Makefile has no variable %s", name)
 			}
@@ -49,8 +50,8 @@ var ci = row{try: func(t *testing.T, command string) {
 	}
 }}
 
-// typedBy is for a command that the test of another package runs: the package's tests have its very words, or the path of the document that they
-// read it from.
+// typedBy marks a command that the test of another package runs. The tests of that package contain
+// the same words, or the path of the document that they read them from.
 func typedBy(folder, test, words string) row {
 	return row{try: func(t *testing.T, command string) {
 		tests := read(t, folder+"/*_test.go")
@@ -58,7 +59,7 @@ func typedBy(folder, test, words string) row {
 			t.Errorf("%s has no %s", folder, test)
 		}
 		if words == "" {
-			words = strings.TrimPrefix(command, "go ") // which is the program
+			words = strings.TrimPrefix(command, "go ") // the name of the program
 		}
 		if !strings.Contains(tests, words) {
 			t.Errorf("the tests of %s have no %q", folder, words)
@@ -66,7 +67,7 @@ func typedBy(folder, test, words string) row {
 	}}
 }
 
-// read returns the text of all files of a pattern.
+// read returns the text of all files that match a pattern.
 func read(t *testing.T, pattern string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
@@ -95,7 +96,8 @@ func rule(t *testing.T, verb string) (before []string, recipe string) {
 	return strings.Fields(match[1]), strings.ReplaceAll(match[2], "\\\n\t", "")
 }
 
-// parts are the verbs that a verb consists of: itself, where it has a recipe, and what comes before.
+// parts returns the verbs that a verb consists of: itself, if it has a recipe, and its
+// prerequisites.
 func parts(t *testing.T, verb string) []string {
 	t.Helper()
 	before, recipe := rule(t, verb)
@@ -105,7 +107,7 @@ func parts(t *testing.T, verb string) []string {
 	return before
 }
 
-// ciVerbs are those that .ci/run runs, directly or not.
+// ciVerbs returns the verbs that .ci/run runs, directly or indirectly.
 func ciVerbs(t *testing.T) []string {
 	t.Helper()
 	var verbs []string
@@ -131,10 +133,10 @@ type goTest struct {
 	tests    []string // the alternatives of -run
 	bench    string
 	tags     string
-	flags    []string // of the tests themselves
+	flags    []string // flags of the tests themselves
 }
 
-// goTestFlags are those of the go command, and whether a value follows.
+// goTestFlags are the flags of the go command. The value is whether an argument follows.
 var goTestFlags = map[string]bool{
 	"-run": true, "-bench": true, "-benchtime": true, "-benchmem": false, "-count": true, "-C": true, "-timeout": true, "-tags": true, "-p": true, "-parallel": true, "-v": false, "-race": false,
 }
@@ -172,7 +174,7 @@ func parseGoTest(t *testing.T, args []string) (g goTest) {
 	return g
 }
 
-// runByMakeTest fails where make test does not run all that a command names.
+// runByMakeTest fails if make test does not run everything that a command names.
 func runByMakeTest(t *testing.T, g goTest) {
 	t.Helper()
 	if g.tags != "" {
@@ -205,7 +207,7 @@ func runByMakeTest(t *testing.T, g goTest) {
 	}
 }
 
-// testFiles is what the tests of some packages have: their names, what may name a subtest, and flags.
+// testFiles holds the tests of some packages: their names, possible names of subtests, and flags.
 type testFiles struct{ tests, texts, flags []string }
 
 var (
@@ -214,7 +216,8 @@ var (
 	defined  = regexp.MustCompile(`flag\.\w+\((?:&\w+, )?"([\w.]+)"`)
 )
 
-// read adds those of a folder, and below it, but for files that a build constraint leaves out.
+// read adds the tests of a folder, and of its subfolders if below is true. It skips files that a
+// build constraint excludes.
 func (f *testFiles) read(t *testing.T, folder string, below bool) {
 	t.Helper()
 	top := filepath.Join(root, filepath.FromSlash(folder))
@@ -243,7 +246,8 @@ func (f *testFiles) read(t *testing.T, folder string, below bool) {
 	}
 }
 
-// constrained reports whether a file is left out of a build on Linux, without the race detector or with it.
+// constrained reports whether a file is excluded from a build on Linux, with or without the race
+// detector.
 func constrained(text string) bool {
 	for line := range strings.Lines(text) {
 		if !constraint.IsGoBuild(line) {

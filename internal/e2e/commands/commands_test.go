@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// row is the way in which a command is run. One of try, session and not is set.
+// row describes how a command is run. Exactly one of try, session and not is set.
 type row struct {
 	try     func(t *testing.T, command string)
-	lane    lane   // of try
+	lane    lane   // lane of try
 	session string // in sessions
-	not     string // why it is not run
+	not     string // the reason why it is not run
 }
 
-// lane names commands that run one after the other. They have results in common.
+// lane names commands that run one after the other, because they share results.
 type lane string
 
 const (
@@ -27,7 +27,7 @@ const (
 	measured lane = "benchmarks"
 )
 
-// TestTable demands a row for each command of a document, and a document for each row.
+// TestTable requires a row for each command of a document, and a document for each row.
 func TestTable(t *testing.T) {
 	places := map[string][]string{}
 	for _, c := range documents(t) {
@@ -56,7 +56,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestCommands runs each command that stands for itself. Lanes run in parallel: one compiles while
+// TestCommands runs each command that works alone. Lanes run in parallel: one compiles while
 // another links.
 func TestCommands(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestSessions runs those that are one of several on the same servers, each session from its first command to its last.
+// TestSessions runs the commands that are steps on the same servers, each session from its first
+// command to its last.
 func TestSessions(t *testing.T) {
 	t.Parallel() // with TestCommands, which waits at other times
 	cluster := startCluster(t)
@@ -89,7 +90,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestParser finds commands where they are.
+// TestParser checks that the parser finds commands in their different places.
 func TestParser(t *testing.T) {
 	text := "Run `go run ./examples/x\n--flag` or `make test`, not `go get` or `Options`.\n\n" +
 		"```sh\nBENCH=1 go test \\\n  ./...   # slow\n# a remark\n```\n\n```go\ngo run(ctx)\n```\n\n```\nmake   # all verbs\n[output]\n```\n"

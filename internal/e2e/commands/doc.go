@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package commands holds the test that every command in a document is one that works. Documents are the .md files of the tree, the
-// package docs, and what the examples say about themselves. A command is a line of a block that is marked sh, an
-// indented line of a package doc, or a quoted part of a line that begins like one.
+// Package commands tests that every command in a document works. Documents are the .md files of the
+// tree, the package docs, and the usage texts of the examples. A command is a line of a block that
+// is marked sh, an indented line of a package doc, or a quoted part of a line that begins like a
+// command.
 //
-// How each command is run is in table_test.go: as it is, with smaller numbers, as a step of a session on real servers, by another test
-// that takes it from its document, or by .ci/run. What cannot be run is there with the reason. A command that the
-// table does not have fails the test, and so does a row that no document has any more, or that its session does not type.
+// The file table_test.go defines how each command is run: as it stands, with smaller numbers, as a
+// step of a session on real servers, by another test that takes it from its document, or by
+// .ci/run. A command that cannot be run is listed with the reason. The test fails if the table
+// lacks a command. It also fails if a row is in no document, or if its session does not run it.
 package commands

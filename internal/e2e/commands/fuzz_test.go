@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// greedy is a fuzz test that allocates 8 GiB of address space, and writes how many MiB it has. It
-// touches no page, so it passes where nothing limits it.
+// greedy is a fuzz test that allocates 8 GiB of address space, and writes the allocated number of
+// MiB. It touches no page, so it passes without a limit.
 const greedy = `package fuzzed
 
 import (
@@ -39,7 +39,7 @@ func FuzzGreedy(f *testing.F) {
 }
 `
 
-// fuzzScript is what make fuzz calls.
+// fuzzScript returns the path of the script that make fuzz calls.
 func fuzzScript(t *testing.T) string {
 	t.Helper()
 	script, err := filepath.Abs(filepath.Join(root, "internal", "tools", "fuzz.sh"))
@@ -61,7 +61,7 @@ func makeVariable(t *testing.T, name string) string {
 	return ""
 }
 
-// TestFuzzMemory: a fuzz test that allocates without end fails when it has the address space of
+// TestFuzzMemory: a fuzz test that allocates without end fails with the address space of
 // FUZZMEMORY.
 func TestFuzzMemory(t *testing.T) {
 	folder, allocated := t.TempDir(), filepath.Join(t.TempDir(), "allocated")

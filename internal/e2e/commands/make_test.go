@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// shortGo is what make takes for the go command: it has other words in place of some, so that a verb works on one package and
-// for a moment, and else does what the recipe says. What it runs it writes to the file .
+// shortGo replaces the go command for make: it shortens some arguments, so a verb runs briefly on
+// one package. Otherwise it follows the recipe. It writes its commands to a file.
 const shortGo = `#!/usr/bin/env bash
 set -eu
 args=()
@@ -32,10 +32,11 @@ echo "${args[*]}" >>"$TYPED"
 exec go "${args[@]}"
 `
 
-// removed is the rule that the short make fuzz takes out. A campaign on an API server looks for none there: that takes minutes.
+// removed is the rule that the short make fuzz removes. No campaign on an API server runs for it,
+// because that takes minutes.
 const removed = "an_idempotency_key_queues_once"
 
-// ran is what a verb has said, and what it has called go with, for commands that differ in numbers only.
+// ran is the output of a verb and its go commands, for commands that differ only in numbers.
 type ran struct {
 	out, called string
 	status      int
@@ -43,14 +44,14 @@ type ran struct {
 
 var verbs = map[string]ran{}
 
-// fuzz is all that make fuzz does, a little of each.
+// fuzz runs a little of each step of make fuzz.
 var fuzz = verb("./rsync/appcontext", []string{"FUZZTIME=1x", "SEEDS=2", "RUNS=1", "CHECKS=2"},
 	"== github.com/spokewire/sdk-go/rsync/appcontext Fuzz", "--- PASS: TestSimulation", "github.com/spokewire/sdk-go/cloudevents/work", "ok  \tgithub.com/spokewire/sdk-go/dynamicwatcher",
 	"--- PASS: TestRemovedRules/an_idempotency_key_queues_once", "--- PASS: TestRolloutModel",
 	"--- PASS: TestAppliedWork/Campaign", "--- PASS: TestAppliedWorkRemovedRules")
 
-// verb runs a verb of the Makefile with smaller numbers, which are in the place of those of the command, on one package. It
-// has to print all of the texts, and to call go with those that begin with "go ".
+// verb runs a verb of the Makefile on one package, with smaller numbers in place of the command's.
+// It must print all texts, and call go with the texts that begin with "go ".
 func verb(pkg string, numbers []string, want ...string) row {
 	return row{lane: makefile, try: func(t *testing.T, command string) {
 		args := words(command)
@@ -98,7 +99,7 @@ func runVerb(t *testing.T, pkg string, args []string) ran {
 	return ran{out, string(called), status}
 }
 
-// cover leaves its files in the tree.
+// cover runs make cover, and removes the files that it leaves in the tree.
 var cover = row{lane: makefile, try: func(t *testing.T, command string) {
 	verb("./rsync/store/memstore", nil, "total:").try(t, command)
 	for _, name := range []string{"coverage.out", "coverage.html"} {
@@ -108,12 +109,13 @@ var cover = row{lane: makefile, try: func(t *testing.T, command string) {
 	}
 }}
 
-// shortVuln is govulncheck on one package.
+// shortVuln runs govulncheck on one package.
 const shortVuln = `#!/usr/bin/env bash
 exec "$("$TREE/internal/tools/build.sh" --dir)/govulncheck" "${@/#.\/..././rsync/store}"
 `
 
-// vuln reads a database without a finding, one with a finding, and one that does not exist.
+// vuln runs with a database without a finding, with a database with a finding, and with a missing
+// database.
 var vuln = row{try: func(t *testing.T, command string) {
 	tree, err := filepath.Abs(root)
 	if err != nil {
@@ -156,7 +158,7 @@ func vulnDatabase(t *testing.T, folder, modules, vulns string) {
 	}
 }
 
-// packed writes a file, and the file in the format of gzip.
+// packed writes a file and its gzip copy.
 func packed(t *testing.T, path, text string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -177,7 +179,7 @@ func packed(t *testing.T, path, text string) {
 	}
 }
 
-// tidyModule types go mod tidy where it is documented, and changes nothing.
+// tidyModule runs go mod tidy where it is documented, and changes nothing.
 var tidyModule = row{try: func(t *testing.T, command string) {
 	args := words(command)
 	execute(t, append([]string{args[0], "-C", "internal/kube"}, append(args[1:], "-diff")...)...)

@@ -18,19 +18,19 @@ import (
 // root is the top of the tree: go test runs in the folder of the package.
 var root = filepath.Join("..", "..", "..")
 
-// command is one that a document has.
+// command is a command in a document.
 type command struct {
 	text string
 	at   string // the document
 }
 
 var (
-	// begins is how a command begins outside of blocks that have nothing but commands.
+	// begins matches the beginning of a command outside of blocks that contain only commands.
 	begins = regexp.MustCompile(`^(go (run|test|get|build|install|vet|doc|mod)|make|\.ci/run|apt-get|mosquitto(_\w+)?|kubectl|curl|export|cd|docker|helm|git|ulimit|etcdctl|sudo|gofmt|openssl) `)
-	// quoted is what stands between backquotes, on one line or over the end of one.
+	// quoted matches a text between backquotes, which may continue on the next line.
 	quoted = regexp.MustCompile("`([^`]+)`")
 	spaces = regexp.MustCompile(`\s+`)
-	// remark is what a shell passes over.
+	// remark matches a comment of a shell.
 	remark = regexp.MustCompile(`(^|\s)#.*$`)
 )
 
@@ -40,7 +40,7 @@ func isCommand(text string) bool {
 	return begins.MatchString(text+" ") && (len(words) > 2 || len(words) == 2 && words[0] != "go" || text == ".ci/run")
 }
 
-// tidy is the form in which the table has a command.
+// tidy returns a command in the form of the table.
 func tidy(text string) string {
 	return strings.TrimSpace(spaces.ReplaceAllString(text, " "))
 }
@@ -54,7 +54,7 @@ func markdown(text, at string) []command {
 		}
 	}
 	prose, block, open := &strings.Builder{}, "", false
-	line := "" // what goes on in the next one
+	line := "" // continues on the next line
 	for l := range strings.Lines(text) {
 		l = strings.TrimRight(l, "\n")
 		switch fence, marked := strings.CutPrefix(strings.TrimSpace(l), "```"); {
@@ -76,14 +76,14 @@ func markdown(text, at string) []command {
 			add(remark.ReplaceAllString(l, ""))
 		}
 	}
-	begun := "" // a command that the document has others go on with
+	begun := "" // a command that other commands of the document continue
 	for _, c := range found {
 		if strings.HasSuffix(c.text, " -bench") {
 			begun = c.text
 		}
 	}
 	for _, match := range quoted.FindAllStringSubmatch(prose.String(), -1) {
-		switch text := tidy(strings.ReplaceAll(match[1], `\|`, "|")); { // as tables want it
+		switch text := tidy(strings.ReplaceAll(match[1], `\|`, "|")); { // as tables escape it
 		case isCommand(text):
 			add(text)
 		case begun != "" && strings.Contains(text, " -benchtime="):
@@ -93,7 +93,7 @@ func markdown(text, at string) []command {
 	return found
 }
 
-// goDoc finds the commands of a package doc: indented lines, and what is quoted.
+// goDoc finds the commands of a package doc: indented lines, and quoted texts.
 func goDoc(text, at string) []command {
 	var found []command
 	prose := &strings.Builder{}
@@ -105,7 +105,7 @@ func goDoc(text, at string) []command {
 			continue
 		}
 		l = remark.ReplaceAllString(l, "")
-		l, _, _ = strings.Cut(strings.TrimSpace(l), "  ") // and what the command does
+		l, _, _ = strings.Cut(strings.TrimSpace(l), "  ") // and the description of the command
 		if more, ok := strings.CutSuffix(l, `\`); ok {
 			line += more + " "
 			continue
@@ -164,7 +164,8 @@ func documents(t *testing.T) []command {
 	return found
 }
 
-// packageDoc finds the commands of a file's package doc, and of an example's texts: those are for people too.
+// packageDoc finds the commands in a file's package doc, and in an example's strings, which users
+// read too.
 func packageDoc(path, at string) ([]command, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 	if err != nil {

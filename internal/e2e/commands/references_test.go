@@ -13,15 +13,15 @@ import (
 )
 
 var (
-	// link is where a document leads within the tree, and heading what a link may lead to within a document.
+	// link matches a link within the tree, and heading matches a possible target in a document.
 	link    = regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]*))?\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	// named is a test, and place a file or folder of the tree.
+	// named matches the name of a test, and place matches a file or folder of the tree.
 	named = regexp.MustCompile("`(Test\\w+)(?:/[^`]*)?`")
 	place = regexp.MustCompile("`((?:appliedwork|cloudevents|codec|dynamicwatcher|examples|internal|interpreter|rsync)/[\\w./-]+)`")
 )
 
-// TestReferences finds what documents name: tests, files and folders, and headings.
+// TestReferences checks that the tests, files, folders and headings that documents name exist.
 func TestReferences(t *testing.T) {
 	var found testFiles
 	found.read(t, ".", true)
@@ -56,7 +56,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// anchors are the names of a document's headings in links.
+// anchors returns the names of a document's headings in links.
 func anchors(text string) []string {
 	var all []string
 	for _, match := range heading.FindAllStringSubmatch(text, -1) {
@@ -77,7 +77,8 @@ var (
 	number = regexp.MustCompile(`\d+(?:\.\d+)?`)
 )
 
-// TestFigures finds the figures of the README in BENCHMARKS.md, so that the two do not tell different ones.
+// TestFigures checks that BENCHMARKS.md contains the figures of the README, so both documents
+// agree.
 func TestFigures(t *testing.T) {
 	_, table, ok := strings.Cut(read(t, "README.md"), "## Compared with other projects")
 	if table, _, _ = strings.Cut(table, "\n## "); !ok || len(bold.FindAllString(table, -1)) < 5 {

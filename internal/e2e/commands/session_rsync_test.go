@@ -23,7 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// engine serves at a free port, and returns how its clients are called.
+// engine serves on a free port, and returns the arguments of its clients.
 func (x *terminal) engine(command string, more ...string) (client []string, server *process) {
 	x.t.Helper()
 	address := "127.0.0.1:" + freePort(x.t)
@@ -31,7 +31,8 @@ func (x *terminal) engine(command string, more ...string) (client []string, serv
 	return []string{"--server", address}, server
 }
 
-// anEngine is what examples/rsync begins with: clusters in memory. Those of the README are others.
+// anEngine follows the beginning of examples/rsync, with clusters in memory. The README uses other
+// clusters.
 func anEngine(x *terminal) {
 	x.take("examples/rsync/manifests")
 	at, engine := x.engine("go run ./examples/rsync serve --fake 2")
@@ -54,7 +55,8 @@ func anEngine(x *terminal) {
 		"--override FILE shop2 DIR", at...)
 }
 
-// anEngineWithClusters has each kind of them alone: an API server, a git repository, an agent behind a broker.
+// anEngineWithClusters uses each kind of cluster alone: an API server, a git repository, and an
+// agent behind a broker.
 func anEngineWithClusters(x *terminal) {
 	x.take("examples/rsync/manifests")
 	config, err := os.ReadFile(x.cluster.Kubeconfig())
@@ -104,7 +106,7 @@ func anEngineWithClusters(x *terminal) {
 	engine.stop()
 }
 
-// aWebhook is examples/interpreter-webhook as a server.
+// aWebhook runs examples/interpreter-webhook as a server.
 func aWebhook(x *terminal) {
 	ca := certtest.New(x.t)
 	ca.Issue(x.t, "webhook").Write(x.t, x.dir, "tls")
@@ -130,7 +132,7 @@ func aWebhook(x *terminal) {
 	x.asSampled(address, ca.PEM)
 }
 
-// asSampled asks a webhook about a Workload as the hub does that has the sample of such a webhook.
+// asSampled calls a webhook for a Workload, as the hub does with the webhook sample.
 func (x *terminal) asSampled(address, ca string) {
 	x.t.Helper()
 	text, err := os.ReadFile(filepath.Join(x.tree, "examples/hub/samples/webhooks.yaml"))

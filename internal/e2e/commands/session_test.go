@@ -15,7 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
-// sessions type what documents say, in the order in which they say it. What is added to a command is an address, or makes it shorter.
+// sessions run the commands of documents in their order. Only addresses and arguments that shorten
+// the run are added.
 var sessions = map[string]func(x *terminal){
 	"a hub and an agent":      hubAndAgent,
 	"an agent of an API hub":  agentOfAnAPIServer,
@@ -28,7 +29,7 @@ var sessions = map[string]func(x *terminal){
 	"a webhook":               aWebhook,
 }
 
-// broker starts the one that the documentation of examples/rsync has.
+// broker starts the broker that the documentation of examples/rsync uses.
 func (x *terminal) broker() {
 	x.t.Helper()
 	port := freePort(x.t)
@@ -48,16 +49,16 @@ func (x *terminal) value(namespace, name, key, want string) {
 	})
 }
 
-// clear deletes what agents of other sessions have left: an agent adopts no existing objects.
+// clear deletes leftovers of the agents of other sessions: an agent adopts no existing objects.
 func (x *terminal) clear() {
 	x.t.Helper()
-	_, _ = x.kubectl("", "delete", "appliedworks", "--all") // there may be no such kind yet
+	_, _ = x.kubectl("", "delete", "appliedworks", "--all") // the kind may not exist yet
 	if _, err := x.kubectl("", "delete", "namespace", "shop", "--ignore-not-found"); err != nil {
 		x.t.Fatal(err)
 	}
 }
 
-// hubAndAgent is what examples/hub begins with, and the agent's way over a broker.
+// hubAndAgent follows the beginning of examples/hub, and connects the agent through a broker.
 func hubAndAgent(x *terminal) {
 	x.clear()
 	x.broker()
@@ -111,7 +112,8 @@ func hubAndAgent(x *terminal) {
 	})
 }
 
-// agentOfAnAPIServer has works from a hub with an API server, which here is the cluster itself.
+// agentOfAnAPIServer receives works from a hub with an API server, which here is the cluster
+// itself.
 func agentOfAnAPIServer(x *terminal) {
 	x.clear()
 	config, err := os.ReadFile(x.cluster.Kubeconfig())
@@ -147,14 +149,14 @@ func agentOfAnAPIServer(x *terminal) {
 	x.value("shop", "stays", "value", "1")
 }
 
-// aPolicy is what examples/policy-watcher begins with.
+// aPolicy follows the beginning of examples/policy-watcher.
 func aPolicy(x *terminal) {
 	metrics := "127.0.0.1:" + freePort(x.t)
 	x.swap = append(x.swap, "~/.kube/config", x.cluster.Kubeconfig())
 	watcher := x.start("Policies on", "go run ./examples/policy-watcher --kubeconfig ~/.kube/config", "--metrics", metrics)
 	x.run("created", "kubectl create secret generic database --from-literal=user=alice")
 	manifest := heredoc(x, "examples/policy-watcher/main.go")
-	e2etest.Eventually(x.t, "the policy is taken", func() error { // once its CRD is there
+	e2etest.Eventually(x.t, "the policy is taken", func() error { // after its CRD exists
 		_, err := x.try(manifest, "kubectl apply -f - <<END")
 		return err
 	})
@@ -185,7 +187,7 @@ func aPolicy(x *terminal) {
 	x.start("Policies on", "go run ./examples/policy-watcher", "--metrics", metrics).stop()
 }
 
-// heredoc returns the text that a document has between <<END and END.
+// heredoc returns the text of a document between <<END and END.
 func heredoc(x *terminal, document string) string {
 	x.t.Helper()
 	text, err := os.ReadFile(filepath.Join(x.tree, document))
@@ -200,7 +202,7 @@ func heredoc(x *terminal, document string) string {
 	return strings.ReplaceAll(body, "//\t", "")
 }
 
-// aWorkOfAFolder is examples/applied-work, with its own manifests and with a folder.
+// aWorkOfAFolder runs examples/applied-work, with its own manifests and with a folder.
 func aWorkOfAFolder(x *terminal) {
 	x.run("everything is gone", "go run ./examples/applied-work")
 	x.swap = append(x.swap, "DIR", filepath.Join(x.tree, "examples/applied-work/manifests/v1"))
@@ -209,7 +211,7 @@ func aWorkOfAFolder(x *terminal) {
 	wantOutput(x.t, p.log.Last(16<<10), "everything is gone")
 }
 
-// watchesOnACluster is examples/watch-bench, with fewer objects.
+// watchesOnACluster runs examples/watch-bench, with fewer objects.
 func watchesOnACluster(x *terminal) {
 	x.swap = append(x.swap, "FILE", x.cluster.Kubeconfig(), "~/.kube/config", x.cluster.Kubeconfig(), "10000", "60", "500000", "50000")
 	for command, more := range map[string][]string{
@@ -225,7 +227,7 @@ func watchesOnACluster(x *terminal) {
 	}
 }
 
-// aFleetOnABroker is examples/fleet-bench with a broker that is there.
+// aFleetOnABroker runs examples/fleet-bench with an existing broker.
 func aFleetOnABroker(x *terminal) {
 	x.broker()
 	for _, command := range []string{

@@ -3,15 +3,15 @@
 
 package commands_test
 
-// table says how each command of a document is run.
+// table defines how each command of a document is run.
 //
-//	asItIs        as it is, in a folder of its own; it has to print this
-//	incomplete    as it is; it names a program, which has to say what it needs
-//	shorter       with these smaller arguments; it has to print this
-//	once, sized   benchmarks, for one round; sized does so for those of one size
+//	asItIs        unchanged, in its own folder; it must print this text
+//	incomplete    unchanged; it only names a program, which must print what it needs
+//	shorter       with these smaller arguments; it must print this text
+//	once, sized   benchmarks, for one round; sized runs only those of one size
 //	verb          a verb of the Makefile, on one package and with these numbers
 //	in            as a step of a session: see session_test.go
-//	typedBy       by a test of another package, which has the very command, or reads it from the document
+//	typedBy       by a test of another package, which has the same command, or reads it from the document
 //	ci            by .ci/run itself
 //	never         not at all, for this reason
 var table = map[string]row{

@@ -21,17 +21,18 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
-// terminal is where a session is typed, in a folder of its own, with the cluster's kubeconfig.
+// terminal runs a session in its own folder, with the cluster's kubeconfig.
 type terminal struct {
 	t       *testing.T
 	cluster *kube.Cluster
 	tree    string // the top of the tree
 	dir     string
-	swap    []string // pairs: what a document has, such as an address, and what is typed in its place
+	swap    []string // pairs: a text of a document, such as an address, and its replacement
 	typed   map[string]bool
 }
 
-// startCluster starts the cluster of all sessions, with the types that they need before the controller manager looks for them.
+// startCluster starts the cluster of all sessions. Its CRDs exist before the controller manager
+// discovers kinds.
 func startCluster(t *testing.T) *kube.Cluster {
 	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t), filepath.Join(root, "appliedwork", "v1alpha1")}})
 	cluster.StartControllerManager()
@@ -47,16 +48,17 @@ func newTerminal(t *testing.T, cluster *kube.Cluster) *terminal {
 	return &terminal{t: t, cluster: cluster, tree: tree, dir: t.TempDir(), typed: map[string]bool{}}
 }
 
-// words are those of a command as they are typed, with more of them at the end, or where flags are.
+// words returns the words of a command, with more words at the end. For examples/rsync they follow
+// its subcommand, as flags do.
 func (x *terminal) words(command string, more []string) []string {
 	x.t.Helper()
 	if commands[command].session == "" {
 		x.t.Fatalf("no document has %q as a step of a session", command)
 	}
 	x.typed[command] = true
-	command, _, _ = strings.Cut(command, " <<") // a shell reads what comes then
+	command, _, _ = strings.Cut(command, " <<") // a shell reads the rest
 	args, replacer := words(command), strings.NewReplacer(x.swap...)
-	first := 1 // of the arguments
+	first := 1 // index of the first argument
 	if args[0] == "go" {
 		args[2], first = build(x.t, args[2]), 3
 	}
@@ -65,12 +67,12 @@ func (x *terminal) words(command string, more []string) []string {
 	}
 	end := len(args)
 	if strings.Contains(command, "./examples/rsync ") {
-		end = first + 1 // its flags are behind the name of a command, and before arguments
+		end = first + 1 // its flags follow the name of a command, and precede arguments
 	}
 	return append([]string{x.program(args[first-1])}, slices.Concat(args[first:end], more, args[end:])...)
 }
 
-// program is where a program is: kubectl is of the version of the cluster.
+// program returns the path of a program. kubectl has the version of the cluster.
 func (x *terminal) program(name string) string {
 	x.t.Helper()
 	if name == "kubectl" {
@@ -91,7 +93,7 @@ func (x *terminal) command(ctx context.Context, stdin string, args ...string) *e
 // try runs a command of a document to its end.
 func (x *terminal) try(stdin, command string, more ...string) (string, error) {
 	x.t.Helper()
-	args := x.words(command, more) // which builds the program: that takes long where other tests need the processors
+	args := x.words(command, more) // also builds the program, which is slow while other tests use the processors
 	ctx, cancel := context.WithTimeout(x.t.Context(), limit)
 	defer cancel()
 	out, err := x.command(ctx, stdin, args...).CombinedOutput()
@@ -101,7 +103,7 @@ func (x *terminal) try(stdin, command string, more ...string) (string, error) {
 	return string(out), err
 }
 
-// run does so for one that has to go well, and to print something.
+// run runs a command that must succeed and print a text.
 func (x *terminal) run(want, command string, more ...string) {
 	x.t.Helper()
 	out, err := x.try("", command, more...)
@@ -111,7 +113,7 @@ func (x *terminal) run(want, command string, more ...string) {
 	wantOutput(x.t, out, want)
 }
 
-// kubectl asks the cluster.
+// kubectl runs kubectl on the cluster.
 func (x *terminal) kubectl(stdin string, args ...string) (string, error) {
 	out, err := x.command(x.t.Context(), stdin, append([]string{x.program("kubectl")}, args...)...).CombinedOutput()
 	if err != nil {
@@ -120,23 +122,23 @@ func (x *terminal) kubectl(stdin string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// process is a program that runs until the session interrupts it, or ends.
+// process is a program that runs until it ends, or until the session interrupts it.
 type process struct {
 	t    *testing.T
 	name string
 	cmd  *exec.Cmd
 	log  *daemon.Log
 	done chan struct{}
-	err  error // once done is closed
+	err  error // valid after done is closed
 }
 
-// start starts a command of a document, and waits until it says something.
+// start starts a command of a document, and waits until it prints a text.
 func (x *terminal) start(want, command string, more ...string) *process {
 	x.t.Helper()
 	return x.begin(want, x.words(command, more)...)
 }
 
-// begin does so for any program.
+// begin starts any program, and waits until it prints a text.
 func (x *terminal) begin(want string, args ...string) *process {
 	x.t.Helper()
 	p := &process{t: x.t, name: strings.Join(args, " "), log: &daemon.Log{}, done: make(chan struct{})}
@@ -175,7 +177,7 @@ func (p *process) says(want string) {
 	})
 }
 
-// stop interrupts the process, which has to end in good order. It can be called again.
+// stop interrupts the process, which must end gracefully. It can be called again.
 func (p *process) stop() {
 	p.t.Helper()
 	stuck := time.AfterFunc(e2etest.Patience, func() { _ = p.cmd.Process.Kill() })
@@ -187,7 +189,7 @@ func (p *process) stop() {
 	}
 }
 
-// freePort is one of this machine that nothing listens on, a moment from now.
+// freePort returns a port of this machine that was free a moment ago.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -204,7 +206,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// file writes one into the session's folder.
+// file writes a file into the session's folder.
 func (x *terminal) file(name, text string) {
 	x.t.Helper()
 	path := filepath.Join(x.dir, name)
@@ -216,7 +218,7 @@ func (x *terminal) file(name, text string) {
 	}
 }
 
-// take copies a folder of the tree to the same place below the session's.
+// take copies a folder of the tree to the same path in the session's folder.
 func (x *terminal) take(folder string) {
 	x.t.Helper()
 	if err := os.CopyFS(filepath.Join(x.dir, folder), os.DirFS(filepath.Join(x.tree, folder))); err != nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
-const limit = 30 * time.Minute // for one command, on a machine that is busy: make fuzz compiles a lot
+const limit = 30 * time.Minute // for one command on a busy machine: make fuzz compiles a lot
 
-// words splits a command as a shell would that has quotes and nothing else.
+// words splits a command like a shell that supports only quotes.
 func words(command string) []string {
 	var all []string
 	word, quote, in := strings.Builder{}, rune(0), false
@@ -48,7 +48,7 @@ func words(command string) []string {
 // commands is the table. Its rows read it too, so TestMain sets it.
 var commands map[string]row
 
-var bin string // the folder of what is built here, set by TestMain
+var bin string // the folder of built programs, set by TestMain
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -68,13 +68,14 @@ func build(t *testing.T, pkg string) string {
 	return e2etest.Program(t, strings.TrimPrefix(pkg, "./examples/"), false)
 }
 
-// attempt runs a command and returns what it prints, and its exit status. "go run PKG" runs the built program, in a folder of its own.
+// attempt runs a command and returns its output and exit status. "go run PKG" runs the built
+// program, in its own folder.
 func attempt(t *testing.T, args ...string) (out string, status int) {
 	t.Helper()
 	return attemptWith(t, nil, args...)
 }
 
-// attemptWith does so with more variables in the environment.
+// attemptWith is like attempt, with more environment variables.
 func attemptWith(t *testing.T, environ []string, args ...string) (out string, status int) {
 	t.Helper()
 	dir := root
@@ -100,7 +101,7 @@ func attemptIn(t *testing.T, dir string, environ []string, args ...string) (out 
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// execute runs a command that has to go well.
+// execute runs a command that must succeed.
 func execute(t *testing.T, args ...string) string {
 	t.Helper()
 	out, status := attempt(t, args...)
@@ -117,12 +118,12 @@ func wantOutput(t *testing.T, out, want string) {
 	}
 }
 
-// asItIs runs a command, which has to print this.
+// asItIs runs a command, which must print a text.
 func asItIs(want string) row {
 	return row{try: func(t *testing.T, command string) { wantOutput(t, execute(t, words(command)...), want) }}
 }
 
-// incomplete runs a command that documents have to name a program: it has to say what it needs.
+// incomplete runs a command that only names a program: the program must print what it needs.
 func incomplete(want string) row {
 	return row{try: func(t *testing.T, command string) {
 		out, status := attempt(t, words(command)...)
@@ -133,7 +134,8 @@ func incomplete(want string) row {
 	}}
 }
 
-// shorter runs the program of a command with smaller arguments, which have each flag of the command. TREE is the top of the tree.
+// shorter runs the program of a command with smaller arguments, which include each flag of the
+// command. TREE is the top of the tree.
 func shorter(args, want string) row {
 	return row{try: func(t *testing.T, command string) {
 		tree, err := filepath.Abs(root)
@@ -147,7 +149,7 @@ func shorter(args, want string) row {
 	}}
 }
 
-// sameFlags fails the test where a command of a document has a flag that what is typed has not.
+// sameFlags fails the test if the run command lacks a flag of the documented command.
 func sameFlags(t *testing.T, document, typed []string) {
 	t.Helper()
 	for _, flag := range document {
@@ -166,12 +168,13 @@ var (
 // once runs each benchmark of a command for one round.
 var once = sized("")
 
-// sized does so for one size of them.
+// sized runs the benchmarks of one size.
 func sized(pattern string) row {
 	return row{lane: measured, try: func(t *testing.T, command string) { benchmark(t, command, pattern) }}
 }
 
-// benchmarks is what has run, for commands that differ in the number of rounds only.
+// benchmarks records the benchmarks that have run, for commands that differ only in the number of
+// rounds.
 var benchmarks = map[string]string{}
 
 func benchmark(t *testing.T, command, pattern string) {
@@ -197,7 +200,7 @@ func benchmark(t *testing.T, command, pattern string) {
 	}
 }
 
-// runBenchmarks does what go test does, but links the tests of a package once for all commands.
+// runBenchmarks works like go test, but links the tests of a package once for all commands.
 func runBenchmarks(t *testing.T, module, pkg, pattern string) string {
 	t.Helper()
 	binary := filepath.Join(bin, strings.NewReplacer("/", "-", ".", "").Replace(module+"-"+pkg)+".test")
@@ -213,19 +216,20 @@ func runBenchmarks(t *testing.T, module, pkg, pattern string) string {
 	return string(out)
 }
 
-// in is a step of a session.
+// in marks a step of a session.
 func in(session string) row { return row{session: session} }
 
-// never says why a command is not run.
+// never gives the reason why a command is not run.
 func never(reason string) row { return row{not: reason} }
 
-// shell is a command of the shell itself.
+// shell runs a command in a shell.
 var shell = row{try: func(t *testing.T, command string) { execute(t, "bash", "-c", command) }}
 
-// rsyncStory is of the commands that TestStory reads from the documentation of examples/rsync, on clusters of three kinds.
+// rsyncStory marks the commands that TestStory reads from the documentation of examples/rsync, on
+// clusters of three kinds.
 var rsyncStory = typedBy("internal/e2e/rsync", "TestStory", `filepath.Join(root, "examples", "rsync", "main.go")`)
 
-// begun is a command that others go on with, which are run.
+// begun marks a command that other commands continue. These commands are run.
 var begun = row{try: func(t *testing.T, command string) {
 	for other := range commands {
 		if strings.HasPrefix(other, command+" ") {

@@ -26,18 +26,19 @@ const (
 # does is said once, first.
 `
 	everyPackage = "every package"
-	// A new version of Go makes binaries larger or smaller; what counts is another dependency.
+	// A new version of Go makes binaries larger or smaller. The limit must only detect a new
+	// dependency.
 	tolerance = 0.10
 )
 
-// cost is what one package does to a module, and to a program that uses it.
+// cost is the effect of one package on a module, and on a program that uses it.
 type cost struct {
 	changes  []string
 	packages int
 	bytes    int64 // 0 for test kits
 }
 
-// compare fails the test where the cost is over its budget, or changes other requirements.
+// compare fails the test if the cost is over its budget, or if it changes other requirements.
 func (c cost) compare(t *testing.T, budget cost, common []string) {
 	t.Helper()
 	want := slices.Concat(budget.changes, common)
@@ -107,7 +108,7 @@ func number(t *testing.T, text string) float64 {
 	return n
 }
 
-// budgetText is what the file has after -update.
+// budgetText returns the content of the file after -update.
 func budgetText(packages []string, costs []cost) string {
 	var text strings.Builder
 	text.WriteString(budgetHeader)
@@ -134,7 +135,7 @@ func budgetText(packages []string, costs []cost) string {
 	return text.String()
 }
 
-// TestWrittenBudgets reads what is written, so that -update can be relied on.
+// TestWrittenBudgets reads a written budget, so -update is reliable.
 func TestWrittenBudgets(t *testing.T) {
 	packages := []string{"codec", "rsync/store", "rsync/store/storetest"}
 	costs := []cost{
@@ -150,7 +151,7 @@ func TestWrittenBudgets(t *testing.T) {
 	if diff := cmp.Diff(want, read, cmp.AllowUnexported(cost{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	// The file itself is as -update would write it.
+	// The file itself equals the output of -update.
 	budgets := readBudgets(t)
 	packages, costs = nil, nil
 	for _, pkg := range slices.Sorted(maps.Keys(budgets)) {

@@ -17,7 +17,7 @@ import (
 // controllerPath is the module in testdata/controller.
 const controllerPath = "example.com/restarter"
 
-// TestConsumer adds the SDK to the controller.
+// TestConsumer adds the SDK to the controller of testdata.
 func TestConsumer(t *testing.T) {
 	packages := publicPackages(t)
 	sdk := publish(t)
@@ -26,7 +26,8 @@ func TestConsumer(t *testing.T) {
 	for _, variant := range []string{"controller", "newer", "older"} {
 		fill(t, variant, online, sdk, packages)
 	}
-	// From here on nothing is asked of the network, not even for modules that cannot be, such as the folders above a package.
+	// From here on no request reaches the network, not even for paths that cannot be modules, such
+	// as the folders above a package.
 	offline := append(environment(sdk.url, "file://"+filepath.ToSlash(filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download"))), "GOSUMDB=off")
 
 	t.Run("Documents", func(t *testing.T) { documented(t, offline) })
@@ -36,7 +37,8 @@ func TestConsumer(t *testing.T) {
 	}
 }
 
-// publicPackages are those that a user can import and that have code, by their paths in the SDK.
+// publicPackages returns the packages that a user can import and that have code, by their paths in
+// the SDK.
 func publicPackages(t *testing.T) []string {
 	t.Helper()
 	c := consumer{dir: root, env: environment("off")}
@@ -50,8 +52,9 @@ func publicPackages(t *testing.T) []string {
 	return packages
 }
 
-// fill gets all modules that any of the packages needs into the module cache, where the checksum database has a say:
-// those that the uses are built from, and those that go get raises and wants the checksum of, built or not.
+// fill downloads all modules that the packages need into the module cache, with the checks of the
+// checksum database. These are the modules that the uses are built from, and the modules that go
+// get raises and needs the checksum of.
 func fill(t *testing.T, variant string, env []string, sdk proxy, packages []string) {
 	t.Helper()
 	c := newConsumer(t, variant, env, packages...)
@@ -63,7 +66,7 @@ func fill(t *testing.T, variant string, env []string, sdk proxy, packages []stri
 	}
 }
 
-// onePackage adds each package alone, by go get, to a fresh copy of the controller.
+// onePackage adds each package alone with go get to a fresh copy of the controller.
 func onePackage(t *testing.T, env []string, sdk proxy, packages []string) {
 	budgets := readBudgets(t)
 	linkers := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -91,7 +94,7 @@ func onePackage(t *testing.T, env []string, sdk proxy, packages []string) {
 	}
 }
 
-// printed finds what a use says that it prints.
+// printed matches the expected output in the comment of a use.
 var printed = regexp.MustCompile(`(?m)^// Prints: (.*)$`)
 
 // use adds one package, and builds and runs its program or test.
@@ -112,7 +115,7 @@ func use(t *testing.T, env []string, sdk proxy, pkg string) cost {
 	}
 	got := cost{changes: changes(before, after)}
 	folder := "./uses/" + pkg
-	// What go get wrote has to be enough: the go command's default is to change nothing.
+	// The result of go get must be enough: by default the go command changes nothing.
 	if testKit(pkg) {
 		c.run(t, "go", "test", "-count=1", folder)
 		got.packages = c.foreign(t, "-test", folder)
@@ -132,7 +135,7 @@ func use(t *testing.T, env []string, sdk proxy, pkg string) cost {
 	return got
 }
 
-// source is the program that uses a package, and what it says that it prints.
+// source returns the program that uses a package, and its expected output.
 func source(t *testing.T, pkg string) (text, prints string) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", "uses", pkg, "main.go"))
@@ -146,7 +149,8 @@ func source(t *testing.T, pkg string) (text, prints string) {
 	return string(content), string(want[1])
 }
 
-// foreign counts the packages of neither the SDK nor the standard library nor the controller in a build.
+// foreign counts the packages in a build that belong neither to the SDK nor to the standard library
+// nor to the controller.
 func (c consumer) foreign(t *testing.T, args ...string) int {
 	t.Helper()
 	count := 0
@@ -158,7 +162,7 @@ func (c consumer) foreign(t *testing.T, args ...string) int {
 	return count
 }
 
-// allPackages adds everything, and expects the controller to be as good as before.
+// allPackages adds all packages, and checks that the controller still works.
 func allPackages(t *testing.T, variant string, env []string, sdk proxy, packages []string) {
 	c := newConsumer(t, variant, env, packages...)
 	before := c.requirements(t)
@@ -173,7 +177,7 @@ func allPackages(t *testing.T, variant string, env []string, sdk proxy, packages
 			t.Error(change)
 		}
 	}
-	c.run(t, "go", "list", "-export", "-test", "./...") // compiles all, and links nothing
+	c.run(t, "go", "list", "-export", "-test", "./...") // compiles all packages, and links no program
 	tests := []string{"test", "-count=1", "."}
 	if variant == "newer" {
 		for _, pkg := range packages {
@@ -187,7 +191,8 @@ func allPackages(t *testing.T, variant string, env []string, sdk proxy, packages
 	t.Log(strings.Join(changes(before, after), ", "))
 }
 
-// runAll runs the uses of all packages but test kits. They are put into one program, which is linked once.
+// runAll runs the uses of all packages except test kits. They are part of one program, which is
+// linked once.
 func (c consumer) runAll(t *testing.T, packages []string) {
 	t.Helper()
 	var imports, cases strings.Builder
@@ -215,7 +220,8 @@ func (c consumer) runAll(t *testing.T, packages []string) {
 	}
 }
 
-// documented types what the README and the package doc of the SDK say to those who begin. No other version is there, so the newest is ours.
+// documented runs the first commands of the README and of the SDK's package doc. The proxy has only
+// our version, so it is the newest.
 func documented(t *testing.T, env []string) {
 	c := newConsumer(t, "controller", env)
 	before := c.requirements(t)

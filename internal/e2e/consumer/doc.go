@@ -1,13 +1,16 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package consumer holds tests of what a user gets with go get: a controller that knows nothing of the SDK, a module of
-// its own in testdata, takes it from a GOPROXY that is built from this tree, one package at a time.
+// Package consumer tests the SDK as a user receives it with go get. A controller that does not use
+// the SDK is a separate module in testdata. It gets the SDK, one package at a time, from a GOPROXY
+// that is built from this tree.
 //
-// testdata/controller is that module; testdata/newer and testdata/older are other requirements for it. testdata/uses has a
-// program, or for a test kit a test, for each public package, and testdata/budgets.txt what each one may cost:
+// testdata/controller is that module. testdata/newer and testdata/older are other requirements for
+// it. testdata/uses has a program for each public package, or a test if the package is a test kit.
+// testdata/budgets.txt has the cost limit of each package. The command
 //
 //	go test -C internal/e2e ./consumer -run TestConsumer -update
 //
-// writes down what it costs now. Nothing reaches the network once all modules are in the module cache.
+// writes the current costs. When all modules are in the module cache, no request reaches the
+// network.
 package consumer

@@ -43,7 +43,7 @@ func newConsumer(t *testing.T, variant string, env []string, uses ...string) con
 	return c
 }
 
-// testKit reports whether a package is for tests only; then its use is a test.
+// testKit reports whether a package is for tests only. Its use is then a test.
 func testKit(pkg string) bool {
 	return strings.HasSuffix(pkg, "test")
 }
@@ -57,7 +57,7 @@ func copyFile(t *testing.T, to, from string) {
 	write(t, to, content)
 }
 
-// environment is what a user has, with the proxies to ask.
+// environment returns the environment of a user, with the given proxies.
 func environment(proxies ...string) []string {
 	return append(os.Environ(), "GOWORK=off", "GOPROXY="+strings.Join(proxies, ","), "GONOSUMDB="+sdkPath, "GOTOOLCHAIN=local")
 }
@@ -88,7 +88,7 @@ func (c consumer) get(t *testing.T, sdk proxy, packages ...string) {
 	c.run(t, "go", args...)
 }
 
-// requirements are the versions in the module's go.mod.
+// requirements returns the versions in the module's go.mod.
 func (c consumer) requirements(t *testing.T) map[string]string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(c.dir, "go.mod"))
@@ -109,7 +109,7 @@ func (c consumer) requirements(t *testing.T) map[string]string {
 	return versions
 }
 
-// sums are the lines of the module's go.sum.
+// sums returns the lines of the module's go.sum.
 func (c consumer) sums(t *testing.T) map[string]bool {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(c.dir, "go.sum"))
@@ -123,7 +123,7 @@ func (c consumer) sums(t *testing.T) map[string]bool {
 	return lines
 }
 
-// changes says what happened to requirements: "add PATH", "raise PATH" and "drop PATH", sorted.
+// changes returns the changes of requirements, sorted: "add PATH", "raise PATH" and "drop PATH".
 func changes(before, after map[string]string) []string {
 	var all []string
 	for _, path := range slices.Sorted(maps.Keys(after)) {

@@ -26,8 +26,9 @@ import (
 
 const (
 	sdkPath = "github.com/spokewire/sdk-go"
-	// release is what the tree is published as, with a checksum of it behind: the module cache takes the content of a
-	// version for unchangeable, and the build cache knows packages by the folder that it is in there.
+	// release is the version of the published tree, followed by a checksum of the tree. The module
+	// cache never updates the content of a version, and the build cache identifies packages by
+	// their folder in the module cache.
 	release = "v0.1.0-test."
 )
 
@@ -48,7 +49,8 @@ func (f treeFile) Path() string                 { return filepath.ToSlash(f.path
 func (f treeFile) Lstat() (fs.FileInfo, error)  { return os.Lstat(filepath.Join(root, f.path)) }
 func (f treeFile) Open() (io.ReadCloser, error) { return os.Open(filepath.Join(root, f.path)) }
 
-// treeFiles are the files that git has or would take: what a tag would have, and not what tools left behind.
+// treeFiles returns the files that git has or would add. A tag contains the same files, without the
+// output of tools.
 func treeFiles(t *testing.T) []modzip.File {
 	t.Helper()
 	out, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
@@ -57,7 +59,7 @@ func treeFiles(t *testing.T) []modzip.File {
 	}
 	var files []modzip.File
 	for path := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
-		if _, err := os.Lstat(filepath.Join(root, path)); err == nil { // not one that was just removed
+		if _, err := os.Lstat(filepath.Join(root, path)); err == nil { // skips files that were just removed
 			files = append(files, treeFile{path})
 		}
 	}
@@ -70,7 +72,7 @@ func publish(t *testing.T) proxy {
 	dir := t.TempDir()
 	content := &bytes.Buffer{}
 	files := treeFiles(t)
-	// The version is in the zip, so the checksum comes before it.
+	// The zip contains the version, so the checksum must be computed first.
 	sum := checksum(t, files)
 	p := proxy{version: release + sum, url: "file://" + filepath.ToSlash(dir)}
 	v := module.Version{Path: sdkPath, Version: p.version}
@@ -94,7 +96,7 @@ func publish(t *testing.T) proxy {
 	return p
 }
 
-// checksum is one of the files' names and contents, fit for a version.
+// checksum returns a checksum of the files' names and contents that fits into a version.
 func checksum(t *testing.T, files []modzip.File) string {
 	t.Helper()
 	checked, err := modzip.CheckFiles(files)
@@ -116,7 +118,8 @@ func checksum(t *testing.T, files []modzip.File) string {
 	return "h" + strings.ToLower(short.String())
 }
 
-// lease has the module cache for the test's version alone until the test ends, and leaves nothing of it there.
+// lease locks the test's version in the module cache until the test ends, and then removes it from
+// there.
 func lease(t *testing.T, p proxy) {
 	t.Helper()
 	lock := lockFile(t, filepath.Join(os.TempDir(), "spokewire-consumer-"+p.version+".lock"))
@@ -135,8 +138,9 @@ func lease(t *testing.T, p proxy) {
 	})
 }
 
-// lockFile has the lock of a file until it is closed. Who held it before may have removed the file since we opened it; then others lock
-// another one of that name, and so must we.
+// lockFile holds the lock of a file until the file is closed. The previous holder may have removed
+// the file after it was opened here. Then other processes lock a new file of that name, so lockFile
+// tries again.
 func lockFile(t *testing.T, path string) *os.File {
 	t.Helper()
 	for {
@@ -158,7 +162,7 @@ func lockFile(t *testing.T, path string) *os.File {
 	}
 }
 
-// TestLockFile has many hold the lock in turn, each of whom removes the file in the end.
+// TestLockFile: many goroutines hold the lock in turn, and each removes the file at the end.
 func TestLockFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	var holders atomic.Int32
@@ -180,7 +184,7 @@ func TestLockFile(t *testing.T) {
 	group.Wait()
 }
 
-// forget removes what the go command made read-only.
+// forget removes a path that the go command made read-only.
 func forget(t *testing.T, path string) {
 	t.Helper()
 	_ = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {

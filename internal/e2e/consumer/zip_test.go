@@ -16,18 +16,19 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// What a download of the module may cost, in bytes. Lower these when there is less; raise them on purpose.
+// Limits of a download of the module, in bytes. Lower them when the module gets smaller. Raise them
+// only on purpose.
 const (
-	maxZip      = 2944 << 10 // as it is downloaded
-	maxUnpacked = 9 << 20    // as it is in a module cache
+	maxZip      = 2944 << 10 // of the download
+	maxUnpacked = 9 << 20    // in a module cache
 	maxTestdata = 160 << 10  // one file of test data
 	maxFile     = 160 << 10  // any other file
 )
 
-// nested are the modules in the tree, none of which is released.
+// nested lists the modules in the tree that are not released.
 var nested = []string{"internal/e2e", "internal/kube", "internal/peers", "internal/tools"}
 
-// TestZip looks into what users download.
+// TestZip checks the zip that users download.
 func TestZip(t *testing.T) {
 	p := publish(t)
 	checked, err := modzip.CheckZip(module.Version{Path: sdkPath, Version: p.version}, p.zip)
@@ -62,7 +63,7 @@ func TestZip(t *testing.T) {
 	}
 }
 
-// inspect checks one file: its place, its size and that people can read it.
+// inspect checks one file: its place, its size, and that it is text.
 func inspect(t *testing.T, name string, file *zip.File) {
 	t.Helper()
 	for _, folder := range nested {
@@ -94,7 +95,7 @@ func inspect(t *testing.T, name string, file *zip.File) {
 	}
 }
 
-// TestZipLeavesOut says what is in the tree and not in the zip: other modules, and nothing else.
+// TestZipLeavesOut: the zip leaves out only the other modules of the tree.
 func TestZipLeavesOut(t *testing.T) {
 	checked, err := modzip.CheckFiles(treeFiles(t))
 	if err != nil {

@@ -13,18 +13,19 @@ import (
 	"testing"
 )
 
-// folderVariable names a folder that the tests of all packages share, so that a program is linked once. The Makefile sets it.
+// folderVariable names a folder that the tests of all packages share, so each program is linked
+// only once. The Makefile sets it.
 const folderVariable = "SPOKEWIRE_E2E_PROGRAMS"
 
-// programs are those that were built for this package.
+// programs are the programs that were built for this package.
 var programs struct {
 	sync.Mutex
-	built  map[string]func() (string, error) // by the path
-	folder string                            // ours, if there is none to share
+	built  map[string]func() (string, error) // by path
+	folder string                            // our own folder, if none is shared
 }
 
-// Program returns the path of an example, "agent", with the race detector or without. It is built when it is first asked for,
-// and removed by [Main].
+// Program returns the path of the program of an example, such as "agent", built with or without the
+// race detector. The first call builds it, and [Main] removes it.
 func Program(t testing.TB, name string, race bool) string {
 	t.Helper()
 	path, err := build(name, race)()
@@ -34,10 +35,10 @@ func Program(t testing.TB, name string, race bool) string {
 	return path
 }
 
-// Prepare begins to build an example, while the servers of a test start.
+// Prepare starts to build an example, while the servers of a test start.
 func Prepare(name string, race bool) {
 	built := build(name, race)
-	go func() { _, _ = built() }() // who asks for it is told what is wrong
+	go func() { _, _ = built() }() // a call of Program reports the error
 }
 
 // Main runs the tests of a package, removes the programs that were built for it, and returns the exit status.
@@ -47,7 +48,7 @@ func Main(m interface{ Run() int }) (status int) {
 	building := programs.built
 	programs.Unlock()
 	for _, built := range building {
-		_, _ = built() // a test has said what was wrong
+		_, _ = built() // a test has reported the error
 	}
 	if err := os.RemoveAll(programs.folder); err != nil {
 		fmt.Fprintf(os.Stderr, "e2etest: remove the programs: %v\n", err)
@@ -69,7 +70,7 @@ func build(name string, race bool) func() (string, error) {
 	return programs.built[key]
 }
 
-// folder is where the programs are put.
+// folder returns the folder of the programs.
 func folder() (string, error) {
 	if shared := os.Getenv(folderVariable); shared != "" {
 		return shared, nil
@@ -85,7 +86,8 @@ func folder() (string, error) {
 	return programs.folder, nil
 }
 
-// link builds an example. One that another package has built already is taken as it is: the go command sees that it is up to date.
+// link builds an example. If another package has built it already, the go command finds it up to
+// date.
 func link(name string, race bool) (string, error) {
 	to, err := folder()
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2etest has what the end-to-end tests of all packages do alike: wait for what a system does by itself, run
-// something beside a test, and build the programs that they start.
+// Package e2etest has helpers for the end-to-end tests of all packages. They wait for a condition,
+// run a function in the background of a test, and build the example programs.
 package e2etest
 
 import (
@@ -14,11 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Patience bounds each wait. It is long because other packages' tests run at the same time.
+// Patience limits each wait. It is long because other packages' tests run at the same time.
 const Patience = 90 * time.Second
 
-// Eventually waits until check returns nil. It asks often at first, as most things happen soon, and then ever less: each
-// question takes time from those that are to do something.
+// Eventually waits until check returns nil. It checks often at first, because most conditions hold
+// soon, and then less often: each check takes processor time from the tested programs.
 func Eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	pause := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 1.3, Steps: 20, Cap: 200 * time.Millisecond}
@@ -37,7 +37,8 @@ func Eventually(t testing.TB, what string, check func() error) {
 	}
 }
 
-// Background runs f until the end of the test, or until stop, which waits for it to return. Its error fails the test.
+// Background runs f until the end of the test, or until stop. stop waits until f returns. An error
+// of f fails the test.
 func Background(t testing.TB, f func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
-// tb is a test that fails.
+// tb is a testing.TB that records a failure.
 type tb struct {
 	testing.TB
 	failed string
@@ -29,7 +29,8 @@ func (t *tb) Fatalf(format string, args ...any) {
 
 func (t *tb) Error(args ...any) { t.failed = fmt.Sprint(args...) }
 
-// TestEventually: what happens soon is seen at once, what takes long is not asked for all the time.
+// TestEventually: a condition that holds soon is noticed immediately, and a slow condition is not
+// checked all the time.
 func TestEventually(t *testing.T) {
 	for _, tt := range []struct {
 		after, late time.Duration
@@ -69,7 +70,7 @@ func TestEventuallyGivesUp(t *testing.T) {
 	})
 }
 
-// TestBackground: stop waits for the end, and what went wrong fails the test.
+// TestBackground: stop waits for the end of the function, and its error fails the test.
 func TestBackground(t *testing.T) {
 	it, ended := &tb{TB: t}, false
 	stop := e2etest.Background(it, func(ctx context.Context) error {

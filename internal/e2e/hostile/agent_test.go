@@ -45,14 +45,14 @@ func TestMain(m *testing.M) {
 	os.Exit(kube.Main(m))
 }
 
-// manifest is a ConfigMap in the tests' namespace.
+// manifest returns a ConfigMap in the tests' namespace.
 func manifest(name, value string) workv1.Manifest {
 	var m workv1.Manifest
 	m.Raw = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"hostile"},"data":{"v":%q}}`, name, value)
 	return m
 }
 
-// configured is a work with a large ConfigMap and a configuration of it.
+// configured returns a work with a large ConfigMap and a configuration for it.
 func configured(change func(*workv1.ManifestConfigOption)) *workv1.ManifestWork {
 	config := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "hostile", Name: "evil"}}
 	change(&config)
@@ -62,7 +62,7 @@ func configured(change func(*workv1.ManifestConfigOption)) *workv1.ManifestWork 
 	return w
 }
 
-// jqExpressions are fields to ignore.
+// jqExpressions are paths of fields to ignore.
 var jqExpressions = []string{
 	"", " ", ".", "..", "empty", "[]", "{}", ".data.v?", `.data["v"]`, ".[1e9]", ".a[1000000000:]", "-", "-.", "-(1)", "..|..|..|..|..", "recurse(.)|recurse(.)",
 	`.data.v | test("((a{100}){100}){100}")`, `.data.v | test("(a*)*(a*)*b")`, `.data | select(.v | test("a{1000}a{1000}a{1000}b"))`,
@@ -74,7 +74,7 @@ var jqExpressions = []string{
 	`.data | select(@base32d)`, strings.Repeat("(", 2000) + "." + strings.Repeat(")", 2000), ".data" + strings.Repeat("|.", 2000), "\x00", "\xff\xfe", `."\ud800"`,
 }
 
-// celExpressions are of condition rules.
+// celExpressions are expressions of condition rules.
 var celExpressions = []string{
 	"", "true", "object.data.v.matches('((a{100}){100}){100}')", "object.data.v.matches('(a*)*(a*)*b')", "object.data.v.matches('a{1000}a{1000}a{1000}b')",
 	"object.data.v.replace('', object.data.v) == ''", "object.data.v.split('').map(c, object.data.v).size() == 0",
@@ -90,13 +90,13 @@ var celExpressions = []string{
 	"{" + strings.Repeat("1: {}, ", 2000) + "1: {}} == {}", strings.Repeat("dyn(1) == dyn('') || ", 700) + "true",
 }
 
-// jsonPaths are of feedback rules.
+// jsonPaths are paths of feedback rules.
 var jsonPaths = []string{
 	"", ".", "..", "{..}", ".data.v", "..*..*..*", ".data[?(@.v==", ".data[?(@.v=='x')]", ".items[1000000000000000000000]", ".items[-1:-1000000000:-1]",
 	".metadata" + strings.Repeat("['name','namespace']", 200), strings.Repeat("[", 1000), "{range .items[*]}{.x}{end}", "\xff", ".data['v','v','v','v','v','v','v','v']",
 }
 
-// strange are works that are no use for other reasons.
+// strange are works that are invalid or harmful in other ways.
 var strange = map[string]func(w *workv1.ManifestWork){
 	"no manifest": func(w *workv1.ManifestWork) { w.Spec.Workload.Manifests = nil },
 	"1,000 manifests": func(w *workv1.ManifestWork) {
@@ -144,7 +144,7 @@ var strange = map[string]func(w *workv1.ManifestWork){
 	},
 }
 
-// agentAttacks are works that a hostile source writes.
+// agentAttacks returns attacks with the works of a hostile source.
 func agentAttacks(source *work.Source) []attack {
 	works := source.Clientset().WorkV1().ManifestWorks("cluster1")
 	var out []attack
@@ -222,7 +222,7 @@ func reported(w *workv1.ManifestWork, generation int64) bool {
 	return applied != nil && applied.ObservedGeneration == generation || degraded != nil && degraded.Reason == "StatusRefused"
 }
 
-// TestAgent: no work of a hostile source ends an agent or keeps it from the works of another.
+// TestAgent: no work of a hostile source ends an agent, or delays the works of another source.
 func TestAgent(t *testing.T) {
 	broker, cluster := mosquitto.Start(t, mosquitto.Options{}), kube.Shared(t)
 	cluster.StartControllerManager() // deletions wait for the garbage collector

@@ -19,12 +19,13 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// elements is a list of 14 MiB.
+// elements returns a list of 14 MiB.
 func elements(element string) string {
 	return "[" + strings.Repeat(element+",", 14<<20/(len(element)+1)) + element + "]"
 }
 
-// crowded publishes events of a message's kind with other data, each three times.
+// crowded returns attacks that publish events of a message's kind with other data, each three
+// times.
 func crowded(t *testing.T, broker *mosquitto.Broker, message codec.Message, all map[string]string) (attacks []attack) {
 	t.Helper()
 	transport, err := mqtt.New(mqtt.Options{BrokerURL: broker.URL()})
@@ -68,7 +69,7 @@ func crowded(t *testing.T, broker *mosquitto.Broker, message codec.Message, all 
 	return attacks
 }
 
-// specEvents are events of a hostile source.
+// specEvents returns attacks with the events of a hostile source.
 func specEvents(t *testing.T, broker *mosquitto.Broker) []attack {
 	message := &codec.Spec{
 		Header: codec.Header{ID: "evil", Source: "evil", Cluster: "cluster1"},
@@ -87,7 +88,7 @@ func specEvents(t *testing.T, broker *mosquitto.Broker) []attack {
 	})
 }
 
-// agentEvents are events of a hostile agent.
+// agentEvents returns attacks with the events of a hostile agent.
 func agentEvents(t *testing.T, broker *mosquitto.Broker) (attacks []attack) {
 	header := codec.Header{ID: "evil", Source: "hub", Cluster: "c1", Agent: "c1-agent"}
 	status := &codec.Status{

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// crowd opens connections from a number of addresses, sends a request on each for as long as the server reads, and closes them
-// after a while without reading.
+// crowd opens connections from a number of addresses, and sends a request on each while the server
+// reads. It does not read, and closes the connections after a while.
 func crowd(address, request string, addresses, count int, during time.Duration) {
 	var clients sync.WaitGroup
 	begin := time.Now()
@@ -39,7 +39,7 @@ func crowd(address, request string, addresses, count int, during time.Duration) 
 	clients.Wait()
 }
 
-// crowds are attacks of many clients, each of which takes little.
+// crowds returns attacks of many clients that each use few resources.
 func crowds(api caller) (attacks []attack) {
 	address := strings.TrimPrefix(api.url, "http://")
 	put := func(body string, length int) string {
@@ -80,8 +80,8 @@ func crowds(api caller) (attacks []attack) {
 	}})
 }
 
-// churn places 20 applications of nearly 1 MiB on all clusters, changes them for a while, all at a
-// time, and deletes them.
+// churn places 20 applications of nearly 1 MiB on all clusters. It changes all of them at the same
+// time for a while, and then deletes them.
 func churn(t *testing.T, api caller) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()

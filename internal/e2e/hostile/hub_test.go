@@ -20,13 +20,13 @@ import (
 
 const documentHeader = "apiVersion: hub.spokewire.io/v1alpha1\n"
 
-// application is a document with one template.
+// application returns a document with one template.
 func application(name, template string) string {
 	return documentHeader + "kind: Application\nmetadata: {name: " + name + "}\nspec:\n  parts:\n  - name: main\n    manifests:\n    - template: |\n        " +
 		strings.ReplaceAll(template, "\n", "\n        ") + "\n"
 }
 
-// aliases is YAML whose last value expands to width^depth values.
+// aliases returns YAML with a last value that expands to width^depth values.
 func aliases(depth, width int) string {
 	out := "a0: &a0 [lol]\n"
 	for i := 1; i <= depth; i++ {
@@ -35,7 +35,7 @@ func aliases(depth, width int) string {
 	return out
 }
 
-// hubDocuments are what a hostile author of documents writes.
+// hubDocuments returns the documents of a hostile author.
 func hubDocuments() map[string]string {
 	indented := strings.ReplaceAll("\n"+strings.TrimSuffix(aliases(9, 10), "\n"), "\n", "\n  ")
 	configMap := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: x}\ndata:\n  v: "
@@ -79,7 +79,8 @@ func (c caller) call(ctx context.Context, method, path, body string) (int, error
 	return response.StatusCode, err
 }
 
-// TestHub: no document and no client of a hub's API ends it or keeps it from other clients.
+// TestHub: no document and no client of a hub's API ends the hub, or keeps other clients from its
+// API.
 func TestHub(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	v := start(t, "hub", "--broker", broker.URL(), "--listen", "127.0.0.1:0", "--store", t.TempDir())
@@ -147,7 +148,7 @@ func TestHub(t *testing.T) {
 	}
 	attacks = append(attacks, agentEvents(t, broker)...)
 	attacks = append(attacks, crowds(api)...)
-	// The last: from here on the hub has 20 clusters.
+	// The last attack: from here on the hub has 20 clusters.
 	attacks = append(attacks, attack{"templates that count on many clusters", func(*testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
@@ -164,7 +165,7 @@ func TestHub(t *testing.T) {
 	v.withstand(attacks, serve)
 }
 
-// lines returns lines of a header that take much more memory than they have bytes.
+// lines returns header lines that need much more memory than their size in bytes.
 func lines(n int) string {
 	var out strings.Builder
 	for i := range n {

@@ -83,8 +83,8 @@ func pairs() map[string]pair {
 	}
 }
 
-// pairAttacks sends each pair in HTTP/1.1, and in HTTP/2. The server of a webhook negotiates
-// HTTP/1.1 alone, and receives frames of HTTP/2 all the same.
+// pairAttacks sends each pair in HTTP/1.1, and in HTTP/2. The server of a webhook negotiates only
+// HTTP/1.1, but clients can still send it HTTP/2 frames.
 func pairAttacks() map[string]tlsAttack {
 	all := map[string]tlsAttack{}
 	for name, p := range pairs() {
@@ -127,8 +127,8 @@ func send(addr string, config *tls.Config, request string) error {
 	return nil
 }
 
-// TestInterpreter: no client of a webhook ends it or keeps it from other clients, in HTTP/1.1, in
-// HTTP/2, and before either.
+// TestInterpreter: no client of a webhook ends the webhook or blocks other clients, in HTTP/1.1, in
+// HTTP/2, or before either.
 func TestInterpreter(t *testing.T) {
 	folder := certificates(t)
 	v := start(t, "interpreter-webhook", "serve", "--certs", folder, "--addr", "127.0.0.1:0")
@@ -156,7 +156,7 @@ func TestInterpreter(t *testing.T) {
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: config, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return elsewhere(ctx, addr) },
 	}}
-	var variables strings.Builder // so many that the request needs a turn
+	var variables strings.Builder // so many that the request must wait for its turn
 	for i := range 1500 {
 		fmt.Fprintf(&variables, `{"name":"VARIABLE_%d","value":"a"},`, i)
 	}

@@ -32,7 +32,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// contexts are what a hostile client creates, applies and deletes.
+// contexts returns the app contexts that a hostile client creates, applies and deletes.
 func contexts() map[string]func() *rsyncv1.AppContext {
 	type appContext = *rsyncv1.AppContext
 	one := func(manifest string) *rsyncv1.AppContext { return rsyncContext("evil", 1, 1, 1, manifest) }
@@ -89,7 +89,7 @@ func contexts() map[string]func() *rsyncv1.AppContext {
 	}
 }
 
-// rsyncContext has objects for each cluster of each app.
+// rsyncContext returns a context with objects for each cluster of each app.
 func rsyncContext(id string, apps, clusters, objects int, manifest string) *rsyncv1.AppContext {
 	out := &rsyncv1.AppContext{Id: id}
 	for a := range apps {
@@ -109,18 +109,19 @@ func rsyncContext(id string, apps, clusters, objects int, manifest string) *rsyn
 	return out
 }
 
-// largeContext is almost as large as a context may be.
+// largeContext returns a context that is almost as large as the limit.
 func largeContext() *rsyncv1.AppContext {
 	return rsyncContext("large", 1, 2, 1, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil-0","namespace":"x"},"data":{"a":"`+
 		strings.Repeat("x", 15<<20)+`"}}`)
 }
 
-// rsyncCalls are calls of a hostile client, each made many times without waiting for the answers.
+// rsyncCalls returns calls of a hostile client. Each is made many times without waiting for the
+// responses.
 func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) error {
 	watch := func(ctx context.Context, revision int64) error {
 		stream, err := engine.Watch(ctx, &rsyncv1.WatchRequest{Id: "honest", FromRevision: revision})
 		if err == nil {
-			<-ctx.Done() // what it sends is not read
+			<-ctx.Done() // the stream is not read
 			err = stream.CloseSend()
 		}
 		return err
@@ -179,7 +180,7 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 	}
 }
 
-// TestRsync: no context and no client of an engine ends it or keeps it from other clients.
+// TestRsync: no context and no client of an engine ends the engine, or blocks other clients.
 func TestRsync(t *testing.T) {
 	v := start(t, "rsync", "serve", "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "rsync.db"), "--fake", "3")
 	addr := v.after("serving at ")
@@ -221,10 +222,12 @@ func TestRsync(t *testing.T) {
 	v.withstand(attacks, serve)
 }
 
-// attackVariable makes a process of this test an attacker: it is the address of a server, a space, and the name of an attack.
+// attackVariable makes a process of this test an attacker. Its value is the address of a server, a
+// space, and the name of an attack.
 const attackVariable = "SPOKEWIRE_HOSTILE_ATTACK"
 
-// apart runs an attack in a process of its own on one processor: clients on other machines take no processor from others.
+// apart runs an attack in a separate process on one processor: clients on other machines would not
+// use the server's processors.
 func apart(t *testing.T, addr, name string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -248,7 +251,7 @@ func apart(t *testing.T, addr, name string) {
 	}
 }
 
-// runAttack is what the process of an attacker does.
+// runAttack runs the attack of an attacker's process.
 func runAttack(spec string) error {
 	addr, name, _ := strings.Cut(spec, " ")
 	if run := tlsAttacks()[name]; run != nil {
@@ -298,7 +301,7 @@ func rsyncAttacks(addr string) ([]attack, error) {
 			defer cancel()
 			parallel := 100
 			if strings.Contains(name, "large") {
-				parallel = 8 // for the memory of the client
+				parallel = 8 // limits the memory of the client
 				_, _ = evil.Create(ctx, &rsyncv1.CreateRequest{AppContext: largeContext()})
 			}
 			for range parallel {
@@ -333,7 +336,7 @@ func rsyncAttacks(addr string) ([]attack, error) {
 	} {
 		attacks = append(attacks, attack{name, func(*testing.T) { reconnect(addr, h2test.Preface+header, 100, 3*time.Second) }})
 	}
-	// These have more connections than the server allows.
+	// These attacks open more connections than the server allows.
 	large := h2test.Frame(h2test.Data, 0, h2test.Stream(0), "\x00\x02\x00\x00\x00") + strings.Repeat(h2test.Frame(h2test.Data, 0, h2test.Stream(0), strings.Repeat("x", 10_000)), 6)
 	for name, request := range map[string]string{
 		"more silent connections than there may be": "",
@@ -370,7 +373,7 @@ func reconnect(addr, request string, count int, during time.Duration) {
 	clients.Wait()
 }
 
-// resets begins HTTP/2 streams and resets each.
+// resets returns HTTP/2 frames that open n streams, and reset each.
 func resets(n int) string {
 	var out strings.Builder
 	for i := range n {

@@ -32,17 +32,17 @@ import (
 )
 
 const (
-	// certsVariable is the folder of the certificates of an attacker.
+	// certsVariable names the folder of the certificates of an attacker.
 	certsVariable = "SPOKEWIRE_HOSTILE_CERTS"
-	// flooding is more connections than a server has places, before and after the end of
+	// flooding is larger than the server's limits of connections, both before and after the end of
 	// handshakes.
 	flooding = 1700
-	// handshakePlaces is how many connections may be before the end of their handshake.
+	// handshakePlaces is the limit of connections before the end of their handshake.
 	handshakePlaces = 500
 )
 
-// certificates writes a CA, a server's certificate and a client's into a folder that attackers use,
-// too.
+// certificates writes a CA, a server's certificate and a client's certificate into a folder that
+// attackers use too.
 func certificates(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -77,14 +77,15 @@ func clientConfig(folder string, protocols ...string) (*tls.Config, error) {
 // tlsAttack attacks a TLS server.
 type tlsAttack func(addr string, config *tls.Config) error
 
-// tlsAttacks are all that a process of an attacker runs, by name.
+// tlsAttacks returns all attacks that an attacker's process can run, by name.
 func tlsAttacks() map[string]tlsAttack {
 	all := handshakeAttacks()
 	maps.Copy(all, pairAttacks())
 	return all
 }
 
-// handshakeAttacks open connections that do not send a request. The server must close them.
+// handshakeAttacks returns attacks that open connections and send no request. The server must close
+// the connections.
 func handshakeAttacks() map[string]tlsAttack {
 	return map[string]tlsAttack{
 		"connections without a hello": func(addr string, _ *tls.Config) error {
@@ -111,7 +112,7 @@ func handshakeAttacks() map[string]tlsAttack {
 			text := hello(config)
 			return again(addr, func(conn net.Conn) {
 				_ = write(conn, text)
-				_, _ = conn.Read(make([]byte, 1)) // the server has done its work
+				_, _ = conn.Read(make([]byte, 1)) // the server has completed its handshake
 			})
 		},
 	}
@@ -122,7 +123,7 @@ func write(w io.Writer, text string) error {
 	return err
 }
 
-// hello returns what a client sends first.
+// hello returns the first message of a client.
 func hello(config *tls.Config) string {
 	near, far := net.Pipe()
 	defer far.Close()
@@ -135,8 +136,8 @@ func hello(config *tls.Config) string {
 	return string(text[:n])
 }
 
-// hold opens many connections, begins each, and returns an error unless the server closes all of
-// them soon after the time for a handshake.
+// hold opens many connections, and begins each. It returns an error unless the server closes all of
+// them soon after the time limit of a handshake.
 func hold(addr string, begin func(net.Conn) error) error {
 	var clients sync.WaitGroup
 	var began, open atomic.Int32
@@ -173,7 +174,7 @@ func hold(addr string, begin func(net.Conn) error) error {
 	return nil
 }
 
-// again makes connections one after the other for a while.
+// again opens connections one after the other for a while.
 func again(addr string, each func(net.Conn)) error {
 	end := time.Now().Add(3 * time.Second)
 	var clients sync.WaitGroup
@@ -194,7 +195,7 @@ func again(addr string, each func(net.Conn)) error {
 	return nil
 }
 
-// sockets returns how many sockets the program has.
+// sockets returns the number of the program's sockets.
 func (v *victim) sockets() (n int) {
 	folder := fmt.Sprintf("/proc/%d/fd", v.cmd.Process.Pid)
 	files, _ := os.ReadDir(folder)
@@ -207,8 +208,8 @@ func (v *victim) sockets() (n int) {
 	return n
 }
 
-// flooded returns attacks that are run by processes of their own. During the attacks the server may
-// have this many more sockets.
+// flooded returns attacks that run in separate processes. During the attacks the server may have
+// this number of additional sockets.
 func (v *victim) flooded(addr string, attacks map[string]tlsAttack, sockets int) (all []attack) {
 	calm := v.sockets()
 	for name := range attacks {
@@ -235,13 +236,13 @@ func (v *victim) flooded(addr string, attacks map[string]tlsAttack, sockets int)
 	return all
 }
 
-// elsewhere connects from another address than attackers do.
+// elsewhere connects from another address than the attackers.
 func elsewhere(ctx context.Context, addr string) (net.Conn, error) {
 	return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext(ctx, "tcp", addr)
 }
 
-// TestRsyncHandshakes: connections to an engine that do not end their handshake, or send nothing
-// after it, are closed, and keep no client out.
+// TestRsyncHandshakes: an engine closes connections that do not end their handshake, or send
+// nothing after it, and they block no client.
 func TestRsyncHandshakes(t *testing.T) {
 	folder := certificates(t)
 	file := func(name string) string { return filepath.Join(folder, name) }

@@ -22,9 +22,11 @@ import (
 )
 
 const (
-	// headroom is the address space that a program may allocate above what it has at its start.
+	// headroom is the address space that a program may allocate in addition to its size at the
+	// start.
 	headroom = 512 << 20
-	// longestWait is how long an attack may keep others waiting, beyond the longest time without an attack.
+	// longestWait is the time that an attack may delay others, in addition to the longest time
+	// without an attack.
 	longestWait = time.Second
 )
 
@@ -78,7 +80,7 @@ func (v *victim) tail(n int) string {
 	return text[max(0, len(text)-n):]
 }
 
-// death returns what the Go runtime printed when it ended the program, or the end of the output.
+// death returns the message of the Go runtime that ended the program, or the end of the output.
 func (v *victim) death() string {
 	text := v.tail(64 << 20)
 	for _, word := range []string{"fatal error: ", "panic: ", "runtime/cgo: "} {
@@ -107,7 +109,7 @@ func (v *victim) after(text string) string {
 	return word
 }
 
-// limit bounds the address space of the program.
+// limit limits the address space of the program.
 func (v *victim) limit() {
 	v.t.Helper()
 	most := v.status("VmSize")<<10 + headroom
@@ -140,14 +142,14 @@ func (v *victim) alive() bool {
 	}
 }
 
-// attack is one hostile input, and what to do when it is over.
+// attack is one hostile input.
 type attack struct {
 	name string
 	run  func(t *testing.T)
 }
 
-// withstand runs attacks one by one while serve is called again and again on behalf of others. An attack that kept others waiting
-// runs once more: the attackers need the same processors.
+// withstand runs attacks one by one, and calls serve again and again for other clients. An attack
+// that delayed others runs once more, because the attackers use the same processors.
 func (v *victim) withstand(attacks []attack, serve func() error) {
 	v.t.Helper()
 	calm := v.longest(serve, 2*time.Second)
@@ -182,7 +184,7 @@ func (v *victim) under(t *testing.T, a attack, serve func() error) (most time.Du
 	for over := false; !over; {
 		select {
 		case <-done:
-			over = true // once more, for what the attack has left
+			over = true // one more call for the leftovers of the attack
 		default:
 		}
 		took, err := timed(serve)
@@ -196,7 +198,7 @@ func (v *victim) under(t *testing.T, a attack, serve func() error) (most time.Du
 	return most
 }
 
-// longest returns the longest of the calls in a time.
+// longest returns the duration of the longest call in a period.
 func (v *victim) longest(serve func() error, during time.Duration) (most time.Duration) {
 	v.t.Helper()
 	for end := time.Now().Add(during); time.Now().Before(end); {

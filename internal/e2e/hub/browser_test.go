@@ -10,7 +10,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/chromium"
 )
 
-// page looks at the hub's page in Chromium while the Deployment of the first cluster comes to run: what its agent says of that shows without a reload.
+// page shows the hub's page in Chromium while the Deployment of the first cluster becomes ready.
+// The agent's report appears without a reload.
 func (l *life) page(t *testing.T) {
 	p := l.spokes[0]
 	tab := chromium.Start(t).Open(t, l.hub.url)

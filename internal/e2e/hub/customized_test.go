@@ -10,8 +10,8 @@ import (
 )
 
 // TestCustomization: a part waits for a custom resource of another part, until a customization of
-// the hub finds it healthy. No webhook is configured. The generation of the object, which no
-// manifest has, comes from the agent.
+// the hub finds the resource healthy. No webhook is configured. The agent reports the generation of
+// the object, which no manifest has.
 func TestCustomization(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pools.yaml")
 	err := os.WriteFile(file, []byte(`apiVersion: config.karmada.io/v1alpha1

@@ -20,10 +20,10 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// fleetSize is how many clusters there are, in the process of the test.
+// fleetSize is the number of clusters in the process of the test.
 const fleetSize = 200
 
-// fleet are clusters in memory, each with an agent on the broker.
+// fleet holds clusters in memory, each with an agent on the broker.
 type fleet struct {
 	t        *testing.T
 	clusters map[string]*agenttest.Cluster
@@ -62,7 +62,8 @@ func newFleet(t *testing.T, broker string) *fleet {
 	return f
 }
 
-// have waits until each cluster has exactly the ConfigMaps that want returns for it: names to data.
+// have waits until each cluster has exactly the ConfigMaps that want returns for it, as a map of
+// names to data.
 func (f *fleet) have(what string, want func(cluster string) map[string]string) {
 	f.t.Helper()
 	began := time.Now()
@@ -81,7 +82,7 @@ func (f *fleet) have(what string, want func(cluster string) map[string]string) {
 	f.t.Logf("%s: %v", what, time.Since(began).Round(time.Millisecond))
 }
 
-// fleetShop has two parts, of which the second one waits for the first.
+// fleetShop returns an application of two parts. The second part waits for the first.
 func fleetShop(version string) string {
 	text := documentHead + "kind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n"
 	for _, part := range []string{"base", "front"} {
@@ -106,7 +107,8 @@ func fleetObjects(version string) func(string) map[string]string {
 	}
 }
 
-// TestFleet is the story with 200 clusters: deployed, updated, rolled back and taken away, while hub and broker are killed in the midst of each.
+// TestFleet deploys, updates, rolls back and removes an application on 200 clusters. The hub and
+// the broker are killed during each step.
 func TestFleet(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	h := newHub(t, false, "--broker", broker.URL())
@@ -144,7 +146,7 @@ func TestFleet(t *testing.T) {
 	f.have("tear down", func(string) map[string]string { return map[string]string{} })
 	h.nothing()
 
-	// Each object was made and changed as often as the story says, and no more.
+	// Each object was created and changed exactly as often as the steps require.
 	want := []string{
 		"create base", "create base-v1", "create base-v1", "create base-v2", "create front", "create front-v1", "create front-v1", "create front-v2",
 		"delete base", "delete base-v1", "delete base-v1", "delete base-v2", "delete front", "delete front-v1", "delete front-v1", "delete front-v2",

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// hub is the hub as a process, with the folder that its documents are in.
+// hub is the hub as a process, with the folder of its documents.
 type hub struct {
 	*process
 	dir string
@@ -30,14 +30,14 @@ func newHub(t testing.TB, race bool, flags ...string) *hub {
 	return &hub{process: newProcess(t, race, "hub", args...), dir: dir}
 }
 
-// start starts it, and returns when it serves.
+// start starts the hub, and returns when it serves.
 func (h *hub) start() {
 	h.t.Helper()
 	h.process.start()
 	h.url = h.awaitLog(0, "serving at ")
 }
 
-// write replaces a file of the folder at once; empty content removes it.
+// write replaces a file of the folder atomically. Empty content removes it.
 func (h *hub) write(name, content string) {
 	h.t.Helper()
 	file := filepath.Join(h.dir, name)
@@ -67,13 +67,13 @@ func (h *hub) call(method, path string) (int, string, error) {
 	return answer.StatusCode, string(data), err
 }
 
-// application is what the API says of one.
+// application is the API's status of an application.
 type application struct {
 	Status, Revision, Reason string
 	Clusters                 []struct{ Name, Revision, Health, Reason string }
 }
 
-// status returns what the API says of an application.
+// status returns the API's status of an application.
 func (h *hub) status(name string) (a application, err error) {
 	code, text, err := h.call(http.MethodGet, "/api/v1/applications/"+name+"/status")
 	if err == nil && code != http.StatusOK {
@@ -125,7 +125,7 @@ func (h *hub) works() (int, error) {
 	return sum, nil
 }
 
-// nothing waits until the hub has neither works nor applications.
+// nothing waits until the hub has no works and no applications.
 func (h *hub) nothing() {
 	h.t.Helper()
 	eventually(h.t, "the hub has nothing left", func() error {

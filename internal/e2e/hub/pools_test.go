@@ -21,10 +21,10 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// pools is a kind that only a webhook can tell the health of.
+// pools is a kind with a health that only a webhook can determine.
 var pools = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "pools"}
 
-// poolCRD writes its definition into a file.
+// poolCRD writes the CRD of pools into a file.
 func poolCRD(t testing.TB) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pools.yaml")
@@ -88,7 +88,7 @@ webhooks:
 `, server.Addr(), base64.StdEncoding.EncodeToString([]byte(ca.PEM)))
 }
 
-// fill has the controller of pools, of which there is none, say that one has a size.
+// fill reports the size of a pool in its status, in place of a controller.
 func (p *spoke) fill(name string, size int64) {
 	p.t.Helper()
 	eventually(p.t, "the Pool of "+p.name+" is filled", func() error {

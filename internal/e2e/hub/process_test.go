@@ -26,7 +26,8 @@ type process struct {
 	before  []string // the logs of earlier runs
 }
 
-// newProcess does not start it. The race detector makes a program some ten times slower.
+// newProcess returns a process that is not started. The race detector makes a program about ten
+// times slower.
 func newProcess(t testing.TB, race bool, program string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, program: e2etest.Program(t, program, race), args: args}
@@ -42,14 +43,14 @@ func (p *process) start() {
 	}
 }
 
-// kill is SIGKILL; the process is gone when it returns.
+// kill sends SIGKILL, and returns when the process has ended.
 func (p *process) kill() {
 	p.run.Kill()
 	p.before = append(p.before, p.run.Log())
 	p.run = nil
 }
 
-// end ends the process in good order, and looks at what it had to say.
+// end ends the process gracefully, and checks its log.
 func (p *process) end() {
 	if p.run == nil {
 		return
@@ -65,7 +66,8 @@ func (p *process) end() {
 	}
 }
 
-// awaitLog waits until the process has written a line with a text since it began, or since some number of bytes, and returns the rest of that line.
+// awaitLog waits until the process has logged a line with a text after the first since bytes of its
+// log. It returns the rest of that line.
 func (p *process) awaitLog(since int, text string) string {
 	p.t.Helper()
 	var rest string

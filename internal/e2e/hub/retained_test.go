@@ -13,7 +13,8 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 )
 
-// nothingRetained looks at all topics that a hub and the clusters may read: the broker has no message for who comes later.
+// nothingRetained checks all topics that a hub and the clusters may read: the broker has no
+// retained message.
 func (s *site) nothingRetained(t *testing.T) {
 	t.Helper()
 	s.retained(t, "hub", "/sources/hub/clusters/+/manifestsstatus", "/sources/hub/clusters/+/specresync", "/sources/resync/+/manifests")
@@ -35,7 +36,7 @@ func (s *site) retained(t *testing.T, user string, topics ...string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// It writes a packet in several parts, and acknowledges what arrives while it subscribes.
+	// The client writes a packet in several parts, and acknowledges messages while it subscribes.
 	client := paho.NewClient(paho.ClientConfig{Conn: packets.NewThreadSafeConn(conn), OnPublishReceived: []func(paho.PublishReceived) (bool, error){
 		func(m paho.PublishReceived) (bool, error) {
 			if m.Packet.Retain {
@@ -52,7 +53,7 @@ func (s *site) retained(t *testing.T, user string, topics ...string) {
 		if _, err := client.Subscribe(ctx, &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: topic, QoS: 1}}}); err != nil {
 			t.Fatalf("%s: %v", topic, err)
 		}
-		// What is retained comes before the answer to this.
+		// Retained messages arrive before the response to this request.
 		if _, err := client.Unsubscribe(ctx, &paho.Unsubscribe{Topics: []string{topic}}); err != nil {
 			t.Fatalf("%s: %v", topic, err)
 		}

@@ -25,10 +25,10 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// namespace has the objects of the application, on all clusters.
+// namespace is the namespace of the application's objects, on all clusters.
 const namespace = "shop"
 
-// site is all there is: a broker, clusters with agents, and a hub.
+// site holds a broker, clusters with agents, and a hub.
 type site struct {
 	t      *testing.T
 	broker *mosquitto.Broker
@@ -47,7 +47,7 @@ type spoke struct {
 	dynamic  dynamic.Interface
 }
 
-// newSite has the flags of its hub, besides those with which it reaches the broker and the first
+// newSite starts a site. The flags are added to the hub's flags for the broker and the first
 // cluster.
 func newSite(t *testing.T, clusters []string, flags ...string) *site {
 	t.Helper()
@@ -62,7 +62,7 @@ func newSite(t *testing.T, clusters []string, flags ...string) *site {
 	return s
 }
 
-// startBroker starts one with the files of examples/hub/mosquitto.
+// startBroker starts a broker with the files of examples/hub/mosquitto.
 func (s *site) startBroker() {
 	s.t.Helper()
 	s.ca.Write(s.t, s.certs, "clients-ca")
@@ -84,7 +84,7 @@ func (s *site) startBroker() {
 	}})
 }
 
-// reach returns the flags with which a program reaches the broker by a name.
+// reach returns the flags that connect a program to the broker with a name.
 func (s *site) reach(name string) []string {
 	s.t.Helper()
 	certFile, keyFile := s.ca.Issue(s.t, name).Write(s.t, s.certs, name)
@@ -108,7 +108,8 @@ func (s *site) newSpoke(name string) *spoke {
 	return p
 }
 
-// objects returns the ConfigMaps, Deployments and Pools of the application: kind/name to data, replicas or size, and their UIDs.
+// objects returns the ConfigMaps, Deployments and Pools of the application and their UIDs. The
+// content maps kind/name to data, replicas or size.
 func (p *spoke) objects() (content, uids map[string]string, err error) {
 	content, uids = map[string]string{}, map[string]string{}
 	maps, err := p.core.CoreV1().ConfigMaps(namespace).List(p.t.Context(), metav1.ListOptions{})
@@ -138,7 +139,7 @@ func (p *spoke) objects() (content, uids map[string]string, err error) {
 	return content, uids, nil
 }
 
-// has waits until a cluster has exactly some objects.
+// has waits until a cluster has exactly the given objects.
 func (p *spoke) has(want map[string]string) (uids map[string]string) {
 	p.t.Helper()
 	eventually(p.t, "the objects of "+p.name, func() error {
@@ -152,7 +153,7 @@ func (p *spoke) has(want map[string]string) (uids map[string]string) {
 	return uids
 }
 
-// clean waits until nothing of the hub is left on a cluster.
+// clean waits until a cluster has no object of the hub.
 func (p *spoke) clean() {
 	p.t.Helper()
 	p.has(map[string]string{})
@@ -165,7 +166,7 @@ func (p *spoke) clean() {
 	})
 }
 
-// pretend has the cluster's controllers, of which there are none, say that the Deployment runs.
+// pretend reports the Deployment as running, in place of the cluster's controllers.
 func (p *spoke) pretend(name string) {
 	p.t.Helper()
 	eventually(p.t, "the Deployment of "+p.name+" runs", func() error {
@@ -180,7 +181,7 @@ func (p *spoke) pretend(name string) {
 	})
 }
 
-// secret writes the Secret of the hub's own cluster that the templates read.
+// secret writes the Secret that the templates read, on the hub's own cluster.
 func (s *site) secret(value string) {
 	s.t.Helper()
 	secrets := s.spokes[0].core.CoreV1().Secrets(metav1.NamespaceDefault)
@@ -194,7 +195,7 @@ func (s *site) secret(value string) {
 	}
 }
 
-// report shows what the hub knows where a test has failed.
+// report logs the hub's state if a test has failed.
 func (s *site) report() {
 	if !s.t.Failed() || s.hub.run == nil {
 		return

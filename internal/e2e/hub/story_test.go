@@ -22,7 +22,7 @@ func clusters(names ...string) string {
 	return strings.Join(out, "---\n")
 }
 
-// shop is the application in a version, and its placement on all clusters.
+// shop returns the application in a version, and its placement on all clusters.
 func shop(version string) string {
 	return strings.ReplaceAll(documentHead+`kind: Application
 metadata: {name: shop}
@@ -69,7 +69,7 @@ spec: {applications: [shop], clusters: {selector: {}}}
 `, "VERSION", version)
 }
 
-// objectsOf are what the application is on a cluster.
+// objectsOf returns the objects of the application on a cluster.
 func objectsOf(cluster, version, password string) map[string]string {
 	return map[string]string{
 		"ConfigMap/settings":        fmt.Sprintf("map[password:%s version:%s]", password, version),
@@ -80,15 +80,17 @@ func objectsOf(cluster, version, password string) map[string]string {
 	}
 }
 
-// victim is what is killed at every stage, and how it comes back.
+// victim is a program that is killed at every stage, and restarted.
 type victim struct {
 	name  string
 	kill  func()
 	start func()
 }
 
-// TestStory goes through the life of an application once for each victim: it is deployed, a Secret changes, it is updated, rolled back, a cluster goes, and
-// it is taken away. At each stage the victim is killed, in the midst of it or as soon as it was asked for, and started again.
+// TestStory repeats the life of an application for each victim. The application is deployed, a
+// Secret changes, and the application is updated and rolled back. Then a cluster is removed, and
+// the application is deleted. At each stage the victim is killed, during the stage or directly
+// after the request, and started again.
 func TestStory(t *testing.T) {
 	s := newSite(t, []string{"cluster1", "cluster2"})
 	s.secret("first")
@@ -113,15 +115,15 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// life is one of the application's.
+// life is one life of the application.
 type life struct {
 	*site
 	victim  victim
 	midst   bool
-	browsed bool // whether a browser looks at it
+	browsed bool // whether a browser shows its page
 }
 
-// stage does something, kills the victim, and starts it again.
+// stage runs a step, kills the victim, and starts it again.
 func (l *life) stage(t *testing.T, name string, do func()) {
 	t.Helper()
 	said := len(l.hub.run.Log())
@@ -148,7 +150,7 @@ func (l *life) run(t *testing.T) {
 	l.stage(t, "deploy", func() { l.hub.write("shop.yaml", shop("v1")) })
 	for _, p := range l.spokes {
 		base := objectsOf(p.name, "v1", "first")
-		delete(base, "ConfigMap/front") // it waits until the Deployment is ready, and until the webhook says that the Pool is healthy
+		delete(base, "ConfigMap/front") // front waits until the Deployment is ready, and until the webhook finds the Pool healthy
 		p.has(base)
 		if l.browsed && p == one {
 			t.Run("page", l.page)
@@ -205,7 +207,7 @@ func (l *life) run(t *testing.T) {
 	l.hub.write("clusters.yaml", clusters("cluster1", "cluster2"))
 }
 
-// loseSecret has the Secret gone for a while, which changes nothing on clusters.
+// loseSecret removes the Secret for a while, which changes nothing on clusters.
 func (l *life) loseSecret() {
 	l.t.Helper()
 	secrets := l.spokes[0].core.CoreV1().Secrets(metav1.NamespaceDefault)

@@ -16,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// checkNotes: what agents of either SDK note on a work that came.
+// checkNotes checks the labels and annotations that agents of both SDKs set on a received work.
 func checkNotes(t *testing.T, w *workv1.ManifestWork) {
 	t.Helper()
 	if got := w.Labels[codec.LabelOriginalSource]; got != sourceID {
@@ -33,7 +33,8 @@ func TestInteropTheirSource(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			broker := mosquitto.Start(t, mosquitto.Options{})
 			p := &pair{source: theirSource(t, broker, m), agent: ourAgent(t, broker, m)}
-			// The user of their source counts; without the annotation a work has no version.
+			// The user of the OCM source counts the versions. Without the annotation a work has no
+			// version.
 			count := 0
 			version := func() string {
 				count++
@@ -116,11 +117,11 @@ func TestInteropTheirSource(t *testing.T) {
 func TestInteropTheirAgent(t *testing.T) {
 	for _, m := range modes {
 		t.Run(m.name, func(t *testing.T) {
-			root := t // what runs beyond a step ends with this
+			root := t // processes that outlive a step end with this test
 			broker := mosquitto.Start(t, mosquitto.Options{})
 			source, stop := ourSource(t, broker, m)
 			p := &pair{source: source, agent: theirAgent(t, broker, m)}
-			version := "" // the source counts, unless its user wants no versions
+			version := "" // the source counts, unless its user disables versions
 			if !m.versioned {
 				version = "0"
 			}

@@ -35,7 +35,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// They reconnect after 5 s to a minute otherwise.
+	// Otherwise the OCM clients reconnect after 5 s to a minute.
 	ocmclients.DelayFn = func() time.Duration { return time.Second }
 	os.Exit(m.Run())
 }
@@ -46,7 +46,7 @@ const (
 	name     = "app"
 )
 
-// peer is a source or an agent, of either SDK, behind a link of its own.
+// peer is a source or an agent of either SDK, behind its own link.
 type peer struct {
 	link  *tcpproxy.Proxy
 	works worktyped.ManifestWorkInterface
@@ -56,14 +56,15 @@ type peer struct {
 // pair is a source and an agent.
 type pair struct{ source, agent *peer }
 
-// mode says what else differs between two runs of the same steps.
+// mode holds the other differences between two runs of the same steps.
 type mode struct {
 	name string
 	// versioned is whether works have versions.
 	versioned bool
-	// broadcast is whether an agent asks all sources at once, or the one it is configured for.
+	// broadcast is whether an agent sends requests to all sources, or only to its configured
+	// source.
 	broadcast bool
-	// clusters is the word for them in topics, group that of our subscriptions.
+	// clusters is the topic level of clusters, and group is the shared group of our subscriptions.
 	clusters, group string
 }
 
@@ -85,7 +86,7 @@ func (m mode) topics() ocmtypes.Topics {
 	return t
 }
 
-// profile is the one that our side has.
+// profile returns the profile of our side.
 func (m mode) profile(t *testing.T) codec.Profile {
 	p, err := codec.NewManifestBundle(codec.ManifestBundleOptions{ClustersLevel: m.clusters, SharedGroup: m.group})
 	if err != nil {
@@ -101,14 +102,15 @@ func (m mode) theirOptions(addr string) *ocmmqtt.MQTTOptions {
 	}
 }
 
-// their ends with the test.
+// their returns the context of the OCM side, which ends with the test.
 func their(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// sourceStore is their store, which is asked whether it has an informer while it is given one.
+// sourceStore is the store of an OCM source. The source checks whether the store has an informer
+// while the informer is set.
 type sourceStore struct {
 	*ocmstore.SourceInformerWatcherStore
 	set atomic.Bool
@@ -148,7 +150,8 @@ func theirAgent(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
 	return newPeer(t, link, holder.WorkInterface(), nil)
 }
 
-// newPeer starts an informer on a clientset; set tells the OCM SDK's source of it, which has its store there.
+// newPeer starts an informer on a clientset. set passes the informer to the OCM SDK's source, which
+// stores its works there.
 func newPeer(t *testing.T, link *tcpproxy.Proxy, clientset workclientset.Interface, set func(cache.SharedIndexInformer)) *peer {
 	factory := workinformers.NewSharedInformerFactory(clientset, 0)
 	informer := factory.Work().V1().ManifestWorks().Informer()
@@ -171,7 +174,7 @@ type starter interface {
 	Clientset() workclientset.Interface
 }
 
-// run starts one and returns it with what ends it.
+// run starts a source or an agent, and returns it with a function that ends it.
 func run(t *testing.T, s starter, link *tcpproxy.Proxy) (_ *peer, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -231,7 +234,7 @@ func (p *peer) away(t *testing.T) (back func()) {
 	return p.link.Unblock
 }
 
-// shown is the work as the peer's informer has it, nil for none.
+// shown returns the work in the peer's informer, or nil.
 func (p *peer) shown(work string) *workv1.ManifestWork {
 	obj, ok, err := p.store.GetByKey(cluster + "/" + work)
 	if err != nil || !ok {

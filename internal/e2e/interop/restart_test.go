@@ -19,9 +19,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
-// TestInteropRestartedSourceShowsStatus: a source of this SDK restarts without a store. Its owner creates a work again only
-// after the OCM agent has answered the source's first request. The agent has nothing new to report, but the source shows
-// the work's status within 90 s.
+// TestInteropRestartedSourceShowsStatus: a source of this SDK restarts without a store. Its owner
+// creates a work again only after the OCM agent has answered the source's first request. The agent
+// has no new status to report, but the source shows the work's status within 90 s.
 func TestInteropRestartedSourceShowsStatus(t *testing.T) {
 	for _, m := range modes[:1] {
 		t.Run(m.name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestInteropRestartedSourceShowsStatus(t *testing.T) {
 			eventually(t, "the agent answers the new source", func() error {
 				return when(answers.Load() >= before+2, "it does not")
 			})
-			time.Sleep(2 * time.Second) // until the source has read the answers, which nothing shows
+			time.Sleep(2 * time.Second) // until the source has read the answers: no signal reports that
 			began := time.Now()
 			source.create(t, name, "1", "")
 			source.create(t, "second", "changed", "")
@@ -52,8 +52,9 @@ func TestInteropRestartedSourceShowsStatus(t *testing.T) {
 	}
 }
 
-// TestInteropUnreportedWork: a source of this SDK restarts without a store and creates a work with another spec, while the link of an
-// OCM agent that has the work and has reported nothing is cut. The agent gets the new spec, and the source its confirmation.
+// TestInteropUnreportedWork: a source of this SDK restarts without a store, and creates a work with
+// another spec. Meanwhile the link of an OCM agent is cut. This agent has the work and has reported
+// nothing. The agent receives the new spec, and the source receives its confirmation.
 func TestInteropUnreportedWork(t *testing.T) {
 	for _, m := range modes[:1] {
 		t.Run(m.name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestInteropUnreportedWork(t *testing.T) {
 	}
 }
 
-// countAnswers counts what agents publish.
+// countAnswers counts the messages that agents publish.
 func countAnswers(t *testing.T, broker *mosquitto.Broker) *atomic.Int64 {
 	t.Helper()
 	answers := &atomic.Int64{}

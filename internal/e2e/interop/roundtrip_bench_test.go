@@ -36,19 +36,20 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// As in BenchmarkRoundTrip of package cloudevents/work.
+// The same values as in BenchmarkRoundTrip of package cloudevents/work.
 const (
 	benchAgents     = 4
 	benchPublishers = 16
-	benchAhead      = 512 // round trips under way
+	benchAhead      = 512 // round trips in progress
 )
 
-// unlimited takes the place of their 50 events a second.
+// unlimited replaces the OCM SDK's limit of 50 events per second.
 var unlimited = ocmutils.EventRateLimit{QPS: 1e9, Burst: 1e9}
 
-// BenchmarkTheirRoundTrip is BenchmarkRoundTrip of package cloudevents/work with the OCM SDK on both sides, its rate limit lifted: Create
-// on the source, informer add on the agent, status patch, informer update on the source, for works of 1 KiB over Mosquitto. Run both
-// with -benchtime=10000x.
+// BenchmarkTheirRoundTrip is BenchmarkRoundTrip of package cloudevents/work with the OCM SDK on
+// both sides, without its rate limit. A round trip is a Create on the source, an informer add on
+// the agent, a status patch, and an informer update on the source. The works have 1 KiB and are
+// sent over Mosquitto. Run both with -benchtime=10000x.
 func BenchmarkTheirRoundTrip(b *testing.B) {
 	broker := mosquitto.Start(b, mosquitto.Options{})
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{})) // discards
@@ -58,7 +59,7 @@ func BenchmarkTheirRoundTrip(b *testing.B) {
 	for i := range benchAgents {
 		benchTheirAgent(ctx, b, broker, fmt.Sprintf("cluster%d", i))
 	}
-	for i := range works { // nothing tells when all have subscribed and resynced
+	for i := range works { // no signal reports that all have subscribed and resynced
 		for n, returned := 0, false; !returned; n++ {
 			ahead <- struct{}{}
 			probe := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("probe-%d-%d", i, n)}}
@@ -103,7 +104,8 @@ func BenchmarkTheirRoundTrip(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "trips/s")
 }
 
-// benchTheirSource returns what creates works in each cluster. It calls returned for each work that has a status.
+// benchTheirSource returns the clients that create works in each cluster. It calls returned for
+// each work that has a status.
 func benchTheirSource(ctx context.Context, b *testing.B, broker *mosquitto.Broker, returned func()) []worktyped.ManifestWorkInterface {
 	watched := &sourceStore{SourceInformerWatcherStore: ocmstore.NewSourceInformerWatcherStore(ctx)}
 	options := ocmmqtt.NewSourceOptions(modes[0].theirOptions(broker.Addr()), sourceID+"-client", sourceID)
@@ -112,7 +114,7 @@ func benchTheirSource(ctx context.Context, b *testing.B, broker *mosquitto.Broke
 	if err != nil {
 		b.Fatal(err)
 	}
-	// One for each namespace: to set it is not safe for several goroutines.
+	// One client for each namespace: setting the namespace is not safe for concurrent use.
 	in := func(namespace string) *ocmsource.ManifestWorkSourceClient {
 		c := ocmsource.NewManifestWorkSourceClient(sourceID, watched, client)
 		c.SetNamespace(namespace)
@@ -167,12 +169,12 @@ func benchInformer(ctx context.Context, b *testing.B, works worktyped.ManifestWo
 	return informer
 }
 
-// resync does what their client holders do when a client has subscribed.
+// resync does the same as the OCM client holders after a client has subscribed.
 func resync(ctx context.Context, subscribed <-chan struct{}, ask func() error) {
 	for {
 		select {
 		case <-subscribed:
-			_ = ask() // logged there
+			_ = ask() // the error is logged there
 		case <-ctx.Done():
 			return
 		}

@@ -34,13 +34,13 @@ func when(ok bool, otherwise string) error {
 	return errors.New(otherwise)
 }
 
-// manifests of a work: one ConfigMap that holds value.
+// manifests returns the manifests of a work: one ConfigMap that holds value.
 func manifests(value string) []workv1.Manifest {
 	raw := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"app","namespace":"default"},"data":{"value":%q}}`, value)
 	return []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(raw)}}}
 }
 
-// valueOf is what the ConfigMap of a work holds; "" of none.
+// valueOf returns the value in the ConfigMap of a work, or "" for no work.
 func valueOf(w *workv1.ManifestWork) string {
 	var cm struct{ Data map[string]string }
 	if w == nil || len(w.Spec.Workload.Manifests) == 0 || json.Unmarshal(w.Spec.Workload.Manifests[0].Raw, &cm) != nil {
@@ -49,7 +49,7 @@ func valueOf(w *workv1.ManifestWork) string {
 	return cm.Data["value"]
 }
 
-// reported is the message of the condition Applied.
+// reported returns the message of the condition Applied.
 func reported(w *workv1.ManifestWork) string {
 	if w == nil {
 		return ""
@@ -60,7 +60,7 @@ func reported(w *workv1.ManifestWork) string {
 	return ""
 }
 
-// create makes a work. annotation, if not empty, is the version that its user gives it.
+// create creates a work. If annotation is not empty, it is the user's version of the work.
 func (p *peer) create(t *testing.T, work, value, annotation string) *workv1.ManifestWork {
 	t.Helper()
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: work}}
@@ -76,7 +76,7 @@ func (p *peer) create(t *testing.T, work, value, annotation string) *workv1.Mani
 	return out
 }
 
-// update gives a work another value, by the verb that the sources of both SDKs have.
+// update changes the value of a work, with the verb that the sources of both SDKs support.
 func (p *peer) update(t *testing.T, work, value, annotation string) {
 	t.Helper()
 	patch := map[string]any{"spec": map[string]any{"workload": map[string]any{"manifests": manifests(value)}}}
@@ -96,7 +96,7 @@ func (p *peer) delete(t *testing.T, work string) {
 	}
 }
 
-// patch tries again on a conflict with what comes over the wire meanwhile.
+// patch retries conflicts with messages that arrive meanwhile.
 func (p *peer) patch(t *testing.T, work string, patch any, subresources ...string) {
 	t.Helper()
 	data, err := json.Marshal(patch)
@@ -112,7 +112,7 @@ func (p *peer) patch(t *testing.T, work string, patch any, subresources ...strin
 	})
 }
 
-// report does what a work controller does with a new work: hold it by the finalizer, and say how it is.
+// report acts as a work controller for a new work: it adds the finalizer, and reports a status.
 func (p *peer) report(t *testing.T, work, message string) {
 	t.Helper()
 	p.finalizers(t, work, workv1.ManifestWorkFinalizer)
@@ -164,7 +164,8 @@ func (p *peer) eventuallyReported(t *testing.T, work, message string) *workv1.Ma
 	return w
 }
 
-// cleanUp waits until the agent shows the deletion, and then does what a work controller does: let go of the work.
+// cleanUp waits until the agent shows the deletion, and then removes the finalizer, as a work
+// controller does.
 func (p *pair) cleanUp(t *testing.T, work string) {
 	t.Helper()
 	eventually(t, "the agent shows the deletion", func() error {
@@ -195,7 +196,8 @@ func runSteps(t *testing.T, steps []step) {
 	}
 }
 
-// generation is what an agent shows of a work: the version, or where there are none, its own count.
+// generation checks the version that an agent shows of a work, or the agent's own count without
+// versions.
 func (m mode) generation(t *testing.T, w *workv1.ManifestWork, want int64) {
 	t.Helper()
 	if m.versioned && (w.Generation != want || w.Annotations[codec.AnnotationResourceVersion] != strconv.FormatInt(want, 10)) {

@@ -14,14 +14,14 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
-// assets returns the folder that holds all of the named programs: KUBEBUILDER_ASSETS
-// if that is set, else the one `make kube` builds into. Where one is missing it
-// skips the test, or fails it when the environment variable CI is "true".
+// assets returns the folder that holds all of the named programs. It is KUBEBUILDER_ASSETS if that
+// is set, otherwise the folder that `make kube` builds into. If a program is missing, assets skips
+// the test, or fails it when the environment variable CI is "true".
 func assets(t testing.TB, programs ...string) string {
 	t.Helper()
 	folder := os.Getenv("KUBEBUILDER_ASSETS")
 	if folder == "" {
-		// The script alone knows the versions, and with them the folder's name.
+		// Only the script has the versions, which are part of the folder's name.
 		script := filepath.Join(repository(t), "internal", "kube", "build.sh")
 		out, err := exec.Command("bash", script, "--dir").Output()
 		if err != nil {
@@ -66,7 +66,8 @@ func ManifestWorkCRDs(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Program returns the path of a program that comes with the servers, such as kubectl. The test is skipped where it is missing.
+// Program returns the path of a program that belongs to the servers, such as kubectl. The test is
+// skipped if the program is missing.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	return filepath.Join(assets(t, name), name)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube runs a real Kubernetes control plane beside a test: etcd and
+// Package kube runs a real Kubernetes control plane for a test: etcd and
 // kube-apiserver through controller-runtime's envtest, and on demand
 // kube-controller-manager with the two controllers that make deletion work.
 //
@@ -9,8 +9,8 @@
 //	cluster.StartControllerManager()
 //	client, err := kubernetes.NewForConfig(cluster.Config())
 //
-// A test that leaves the servers alone takes the one cluster that all such tests of
-// a package share, see [Shared], and works in a namespace of its own.
+// A test that does not stop or restart the servers uses the cluster that all such tests of
+// a package share, see [Shared], with its own namespace.
 //
 // There are no nodes: pods are accepted and never run.
 package kube
@@ -31,25 +31,24 @@ import (
 )
 
 const (
-	// startLimit is generous because other packages' tests run at the same time: a start that takes 3 s on an idle machine
-	// has taken more than a minute.
+	// startLimit is generous because other packages' tests run at the same time. A start that takes
+	// 3 s on an idle machine has taken more than a minute.
 	startLimit = 5 * time.Minute
-	// logShown is how many bytes of the API server's log a failed test prints.
+	// logShown is the number of bytes of the API server's log that a failed test prints.
 	logShown = 16 << 10
 )
 
-// Options says what a cluster starts with. The zero value is an empty cluster.
+// Options configures a cluster. The zero value is an empty cluster.
 type Options struct {
-	// CRDs are files or folders with CustomResourceDefinitions in YAML that are
-	// installed, and established, when Start returns.
+	// CRDs are files or folders with CustomResourceDefinitions in YAML. They are established when
+	// Start returns.
 	CRDs []string
-	// APIServerFlags are added to the API server's command line; the names have no
-	// leading dashes.
+	// APIServerFlags are added to the API server's command line. The names have no leading dashes.
 	APIServerFlags map[string][]string
 }
 
-// Cluster is a running control plane, as one test has it. Its methods must be called
-// from the test's own goroutine, except Config, which any may call.
+// Cluster is a running control plane for one test. Its methods must be called from the test's own
+// goroutine, except Config, which is safe for concurrent use.
 type Cluster struct {
 	*plane
 	t      testing.TB
@@ -58,7 +57,7 @@ type Cluster struct {
 	kubeconfig string // the file
 }
 
-// plane is the servers.
+// plane holds the servers.
 type plane struct {
 	assets string // the folder of the binaries
 	folder string // the folder of certificates
@@ -66,13 +65,13 @@ type plane struct {
 	config *rest.Config
 	log    daemon.Log
 
-	lock    sync.Mutex // held while a user is added, or a server
+	lock    sync.Mutex // held while a user or a server is added
 	manager *daemon.Daemon
 }
 
-// Start runs a cluster until the end of the test. It takes some three seconds, see
-// [Shared]. The test is skipped where the binaries are missing. When it fails, the
-// end of the API server's log is part of its output.
+// Start runs a cluster until the end of the test. It takes about three seconds, see [Shared]. The
+// test is skipped if the binaries are missing. If the test fails, the end of the API server's log
+// is part of its output.
 func Start(t testing.TB, opts Options) *Cluster {
 	t.Helper()
 	c := &Cluster{plane: newPlane(assets(t, "etcd", "kube-apiserver"), t.TempDir(), opts), t: t}
@@ -83,8 +82,8 @@ func Start(t testing.TB, opts Options) *Cluster {
 	return c
 }
 
-// newPlane is one that is not started. The folder is for certificates: with one of
-// ours, envtest keeps them and the users over a restart.
+// newPlane returns a plane that is not started. The folder is for certificates. With our own
+// folder, envtest keeps the certificates and the users after a restart.
 func newPlane(assets, folder string, opts Options) *plane {
 	p := &plane{assets: assets, folder: folder}
 	p.env = &envtest.Environment{
@@ -93,7 +92,7 @@ func newPlane(assets, folder string, opts Options) *plane {
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: startLimit,
 		ControlPlaneStopTimeout:  startLimit,
-		UseExistingCluster:       new(bool), // whatever the environment says
+		UseExistingCluster:       new(bool), // whatever the environment sets
 	}
 	server := p.env.ControlPlane.GetAPIServer()
 	server.CertDir = folder
@@ -110,12 +109,12 @@ func (p *plane) start() (err error) {
 	return err
 }
 
-// Config returns a copy of the configuration of a client that may do everything,
-// with limits (1,000 requests per second) that no test reaches.
+// Config returns a copy of the configuration of a client with all rights. Its rate limit (1,000
+// requests per second) is higher than any test needs.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// User returns the configuration of a client with the rights that RBAC gives to
-// name and groups: none, at first.
+// User returns the configuration of a client with the rights that RBAC gives to name and groups. At
+// first it has no rights.
 func (c *Cluster) User(name string, groups ...string) *rest.Config {
 	c.t.Helper()
 	c.lock.Lock()
@@ -150,7 +149,7 @@ func (c *Cluster) InstallCRDs(paths ...string) {
 	}
 }
 
-// StopAPIServer ends the API server in good order. etcd and its data stay.
+// StopAPIServer ends the API server gracefully. etcd and its data stay.
 func (c *Cluster) StopAPIServer() {
 	c.t.Helper()
 	c.mustOwn()
@@ -159,7 +158,8 @@ func (c *Cluster) StopAPIServer() {
 	}
 }
 
-// KillAPIServer ends the API server at once, with all connections: StopAPIServer waits for those that watch.
+// KillAPIServer ends the API server immediately, with all its connections. StopAPIServer would wait
+// for open watches.
 func (c *Cluster) KillAPIServer() {
 	c.t.Helper()
 	c.mustOwn()
@@ -168,10 +168,11 @@ func (c *Cluster) KillAPIServer() {
 			_ = process.Kill() // it may have ended
 		}
 	}
-	c.StopAPIServer() // sees that it is gone
+	c.StopAPIServer() // returns when it has ended
 }
 
-// apiServers returns the process of the API server: the one that has its certificates in the cluster's folder.
+// apiServers returns the process of the API server, which is the one with certificates in the
+// cluster's folder.
 func (c *Cluster) apiServers() (pids []int) {
 	c.t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -194,8 +195,8 @@ func (c *Cluster) apiServers() (pids []int) {
 	return pids
 }
 
-// StartAPIServer starts the API server again after StopAPIServer, on the same
-// address and with the same users.
+// StartAPIServer starts the API server again after StopAPIServer, with the same address and the
+// same users.
 func (c *Cluster) StartAPIServer() {
 	c.t.Helper()
 	c.mustOwn()
@@ -204,7 +205,7 @@ func (c *Cluster) StartAPIServer() {
 	}
 }
 
-// RestartAPIServer is StopAPIServer and StartAPIServer.
+// RestartAPIServer calls StopAPIServer and StartAPIServer.
 func (c *Cluster) RestartAPIServer() {
 	c.t.Helper()
 	c.StopAPIServer()
@@ -219,7 +220,7 @@ func (c *Cluster) cleanup() {
 	c.showLogs()
 }
 
-// showLogs is for a test that failed.
+// showLogs logs the end of the servers' logs if the test failed.
 func (c *Cluster) showLogs() {
 	if !c.t.Failed() {
 		return

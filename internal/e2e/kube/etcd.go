@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Forget makes etcd and the API server forget all that was before now: etcd compacts its history, and the API
-// server, which is restarted for it, its cache of watches.
+// Forget makes etcd and the API server forget all earlier history. etcd compacts its history, and
+// the API server is restarted, which clears its watch cache.
 func (c *Cluster) Forget() {
 	c.t.Helper()
 	c.mustOwn()
@@ -23,7 +23,7 @@ func (c *Cluster) Forget() {
 		c.t.Fatalf("kube: the revision of etcd: %v", err)
 	}
 	c.etcd("compaction", fmt.Sprintf(`{"revision":%q,"physical":true}`, now.Header.Revision))
-	c.KillAPIServer() // who watches would keep it from ending
+	c.KillAPIServer() // open watches would delay a graceful end
 	c.StartAPIServer()
 }
 

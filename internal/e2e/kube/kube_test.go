@@ -23,8 +23,8 @@ import (
 
 const patience = time.Minute
 
-// eventually waits until check holds. The condition is what the test is about, so
-// how long it takes is not measured.
+// eventually waits until check returns true. The duration is not measured, because only the
+// condition matters to the tests.
 func eventually(t *testing.T, what string, check func(context.Context) (bool, error)) {
 	t.Helper()
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, check); err != nil {
@@ -49,8 +49,8 @@ func work(namespace, name string) *workv1.ManifestWork {
 	}
 }
 
-// TestCluster is one scenario, because a control plane is worth starting once: the
-// real types are served, deletion works, and a restart loses nothing.
+// TestCluster is one scenario, because a control plane is slow to start. The real types are served,
+// deletion works, and a restart loses nothing.
 func TestCluster(t *testing.T) {
 	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
 	ctx := t.Context()

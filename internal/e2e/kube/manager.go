@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
-// managerFlags keep everything off that needs nodes, and make the two controllers
-// as quick as a test wants them.
+// managerFlags disable all controllers that need nodes, and make the two remaining controllers fast
+// enough for tests.
 var managerFlags = []string{
 	"--controllers=garbage-collector-controller,namespace-controller",
 	"--leader-elect=false",
@@ -30,11 +30,12 @@ var managerFlags = []string{
 	"--v=2",
 }
 
-// StartControllerManager starts kube-controller-manager with the garbage collector
-// and the namespace controller, and returns when both work: objects whose owner is
-// gone are deleted, and namespaces can be. It looks for new types only every 30
-// seconds, so install the CRDs of the test first. It may be called again after
-// StopControllerManager. Flags are added to its command line, where the last one of a name counts.
+// StartControllerManager starts kube-controller-manager with the garbage collector and the
+// namespace controller. It returns when both work: objects with a deleted owner are deleted, and
+// namespaces can be deleted. The garbage collector looks for new types only every 30 seconds, so
+// install the CRDs of the test first. StartControllerManager may be called again after
+// StopControllerManager. The flags are added to the command line, where the last flag of a name
+// counts.
 //
 // On a [Shared] cluster the first call starts it for all tests, without flags.
 func (c *Cluster) StartControllerManager(flags ...string) {
@@ -55,7 +56,8 @@ func (c *Cluster) StartControllerManager(flags ...string) {
 	}
 }
 
-// startManager returns when the manager works, or with an error. It has its files beside those of the API server.
+// startManager returns when the manager works, or with an error. Its files are next to those of the
+// API server.
 func (p *plane) startManager(path string, flags []string) error {
 	folder := filepath.Join(p.folder, "manager")
 	kubeconfig := filepath.Join(folder, "kubeconfig")
@@ -75,7 +77,7 @@ func (p *plane) startManager(path string, flags []string) error {
 	}
 	p.manager = manager
 	transport := &http.Transport{
-		// Its certificate is one it made for itself a moment ago.
+		// The manager has just created its own certificate.
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec
 		DisableKeepAlives: true,
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
-// StartReplica starts a second API server on the etcd of the first, and returns its Config. It ends with the test.
+// StartReplica starts a second API server on the etcd of the first, and returns its configuration.
+// The replica ends with the test.
 func (c *Cluster) StartReplica() *rest.Config {
 	c.t.Helper()
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.apiServers()[0]))

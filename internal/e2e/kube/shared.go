@@ -13,19 +13,19 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
-// shared is the one cluster of a package's tests, from when the first asks for it.
+// shared is the one cluster of a package's tests, which the first call of Shared starts.
 var shared struct {
 	sync.Mutex
-	folder string // for its certificates; Main has made it, and removes it
+	folder string // for its certificates; Main creates and removes it
 	plane  *plane
-	err    error // that of the start: all who ask get it
+	err    error // the error of the start, which all callers get
 }
 
 // Shared returns the cluster that the tests of a package share, with the CRDs of
-// [ManifestWorkCRDs]; the first that asks starts it. Tests may use it at the same
-// time, so each works in namespaces, with users and with kinds of its own, and none
-// may stop or restart what all use: those methods fail the test. Once a test has
-// called StartControllerManager, all have it. The package's TestMain must call [Main].
+// [ManifestWorkCRDs]. The first call starts it. Tests may use it at the same time, so each uses its
+// own namespaces, users and kinds. A test must not stop or restart shared servers: those methods
+// fail the test. After a test has called StartControllerManager, the controller manager runs for
+// all tests. The package's TestMain must call [Main].
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
 	programs := assets(t, "etcd", "kube-apiserver")
@@ -67,7 +67,7 @@ func Main(m *testing.M) (status int) {
 	return status
 }
 
-// mustOwn ends a test that would do to others what they do not expect.
+// mustOwn fails a test that would disturb the other tests of a shared cluster.
 func (c *Cluster) mustOwn() {
 	c.t.Helper()
 	if c.shared {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(kube.Main(m)) }
 
-// tb is a test that is asked to do what it may not.
+// tb is a testing.TB that records a fatal failure.
 type tb struct {
 	testing.TB
 	fatal string
@@ -58,5 +58,5 @@ func TestShared(t *testing.T) {
 		t.Errorf("after all that: %v", err)
 	}
 	first.StartControllerManager()
-	second.StartControllerManager() // it is there
+	second.StartControllerManager() // it runs already
 }

@@ -25,11 +25,11 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// attackEnv is the environment variable that makes of this program a hostile client, in a process of its own so that its
-// memory does not count.
+// attackEnv is the environment variable that makes this program a hostile client. The client is a
+// separate process, so its memory does not count.
 const attackEnv = "SPOKEWIRE_LOAD_ATTACK"
 
-// attackBegins is the first line that the client prints, when it has been sent its work.
+// attackBegins is the first line that the client prints, after it has received its work.
 const attackBegins = "attacking"
 
 // attackOrder is the content of attackEnv.
@@ -46,7 +46,7 @@ type attacker struct {
 	number atomic.Int64
 }
 
-// attack sends at full rate and prints how much of each kind it has sent.
+// attack sends at full rate, and prints the number of sent messages of each kind.
 func attack(order string) error {
 	a := &attacker{sent: map[string]*atomic.Int64{}, spec: make(chan *codec.Spec, 1)}
 	if err := json.Unmarshal([]byte(order), &a.attackOrder); err != nil {
@@ -77,7 +77,8 @@ func attack(order string) error {
 	return nil
 }
 
-// listed asks for the cluster's works, as an agent does, until one is sent: the broker drops requests that exceed its queue.
+// listed requests the cluster's works, as an agent does, until it receives one. It repeats the
+// request, because the broker drops requests that exceed its queue.
 func (a *attacker) listed(ctx context.Context, client *paho.Client) (*codec.Spec, error) {
 	for {
 		if err := publish(ctx, client, a.list("", codec.Chunk{}, nil)); err != nil {
@@ -125,7 +126,7 @@ func decode(p *paho.Publish) (codec.Message, error) {
 	return codec.ManifestWork.Decode(p.Topic, event)
 }
 
-// run sends each kind of attack on a connection of its own.
+// run sends each kind of attack on a separate connection.
 func (a *attacker) run(ctx context.Context, spec *codec.Spec) error {
 	ctx, cancel := context.WithTimeout(ctx, a.For)
 	defer cancel()

@@ -26,11 +26,13 @@ import (
 
 var burstWorks = flag.Int("load.works", 3000, "how many works and statuses TestBurstBeyondBrokerQueueIsRepaired has; the promise is for 20000")
 
-// burstRepair is how long the repair of ten thousand messages that were lost at once may take.
+// burstRepair is the time limit for the repair of ten thousand messages that were lost at the same
+// time.
 const burstRepair = 5 * time.Minute
 
-// TestBurstBeyondBrokerQueueIsRepaired: works are created, or reported on, while the store of one side stands still. Mosquitto
-// drops what exceeds its queue and tells neither side. In the end nothing is missing, and no connection broke for it.
+// TestBurstBeyondBrokerQueueIsRepaired: works are created, or reported on, while the store of one
+// side stands still. Mosquitto drops messages that exceed its queue, and reports this to neither
+// side. In the end nothing is missing, and no connection breaks because of it.
 func TestBurstBeyondBrokerQueueIsRepaired(t *testing.T) {
 	for _, slow := range []string{"agent", "source"} {
 		t.Run("slow "+slow, func(t *testing.T) {
@@ -50,7 +52,7 @@ func TestBurstBeyondBrokerQueueIsRepaired(t *testing.T) {
 			}
 			b.create(*burstWorks)
 			eventually(t, "works are at the agent", &b.arrived, int64(*burstWorks))
-			before := b.agentWire.statuses.Load() // which confirm that the works have arrived
+			before := b.agentWire.statuses.Load() // they confirm that the works have arrived
 			b.run(*burstWorks, stalled, dropped, func() {
 				close(b.reporting)
 				eventually(t, "statuses are sent", &b.agentWire.statuses, before+int64(*burstWorks))
@@ -59,10 +61,10 @@ func TestBurstBeyondBrokerQueueIsRepaired(t *testing.T) {
 	}
 }
 
-// stallingStore is a store that can stand still.
+// stallingStore is a store that can be stalled.
 type stallingStore struct {
 	work.Store
-	stall sync.RWMutex // held while it does
+	stall sync.RWMutex // locked while stalled
 }
 
 func (s *stallingStore) Apply(ctx context.Context, changes []work.Change) error {
@@ -71,7 +73,7 @@ func (s *stallingStore) Apply(ctx context.Context, changes []work.Change) error 
 	return s.Store.Apply(ctx, changes)
 }
 
-// eventually waits until a counter has a value.
+// eventually waits until a counter reaches a value.
 func eventually(t *testing.T, what string, counter *atomic.Int64, least int64) {
 	t.Helper()
 	e2etest.Eventually(t, what, func() error {
@@ -110,7 +112,7 @@ func watchDropped(t *testing.T, broker *mosquitto.Broker) *atomic.Int64 {
 	return dropped
 }
 
-// burst is a source, an agent and a work controller that reports on each work at once.
+// burst holds a source, an agent, and a work controller that reports on each work immediately.
 type burst struct {
 	t                     *testing.T
 	source                *work.Source
@@ -180,7 +182,8 @@ func (b *burst) create(works int) {
 	})
 }
 
-// run has a burst while a store stands still, and waits until the source shows the status of each work.
+// run makes a burst while a store stands still, and waits until the source shows the status of each
+// work.
 func (b *burst) run(works int, store *stallingStore, dropped *atomic.Int64, burst func()) {
 	t, began := b.t, time.Now()
 	store.stall.Lock()

@@ -37,16 +37,18 @@ const (
 	costReclaimed = 3 * time.Second
 )
 
-// BenchmarkController is what a controller of works costs: 16 creators, 4 clusters, and in each a work controller that
-// copies the work of its informer, sets conditions of the work and its manifest, and patches the status. "floor" builds the
-// same works and patches, and moves as many bytes with paho.Client. The difference of B/op is the SDK's. Run it with
-// -benchtime=10000x. heap-B/work is the live heap of source, agents and all informers.
+// BenchmarkController measures the cost of a controller of works: 16 creators, 4 clusters, and one
+// work controller in each cluster. A work controller copies the work of its informer, sets
+// conditions of the work and its manifest, and patches the status. "floor" builds the same works
+// and patches, and sends the same number of bytes with paho.Client. The difference of B/op is the
+// SDK's. Run it with -benchtime=10000x. heap-B/work is the live heap of source, agents and all
+// informers.
 func BenchmarkController(b *testing.B) {
 	b.Run("floor", benchFloor)
 	b.Run("works", benchWorks)
 }
 
-// creators runs begin(i) for each operation in some goroutines, with a bounded number under way.
+// creators runs begin(i) for each operation in some goroutines, with a limited number in progress.
 func creators(b *testing.B, underWay chan struct{}, begin func(i int) error) {
 	jobs := make(chan int)
 	var group sync.WaitGroup
@@ -74,7 +76,7 @@ func creators(b *testing.B, underWay chan struct{}, begin func(i int) error) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "trips/s")
 }
 
-// costWork is a work as a controller builds it: from typed values.
+// costWork returns a work as a controller builds it, from typed values.
 func costWork(i int) *workv1.ManifestWork {
 	w := newWork(fmt.Sprintf("work-%d", i), strings.Repeat("v", 900))
 	w.Namespace = fmt.Sprintf("cluster%d", i%costClusters)
@@ -83,7 +85,8 @@ func costWork(i int) *workv1.ManifestWork {
 	return w
 }
 
-// statusPatch is what a work controller sends: the difference between the work it has and the one it wants.
+// statusPatch returns the patch that a work controller sends: the difference between the current
+// and the desired status.
 func statusPatch(w *workv1.ManifestWork) ([]byte, error) {
 	next := w.DeepCopy()
 	now := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))

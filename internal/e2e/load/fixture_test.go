@@ -34,7 +34,8 @@ type process interface {
 	Clientset() workclientset.Interface
 }
 
-// start runs a process, without a log, until the end of the test, and returns when it is connected.
+// start runs a process, without a log, until the end of the test. It returns when the process is
+// connected.
 func start(t testing.TB, p process) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
@@ -53,7 +54,7 @@ func start(t testing.TB, p process) {
 	}
 }
 
-// wire is an MQTT transport that counts.
+// wire is an MQTT transport that counts sent messages.
 type wire struct {
 	cloudevents.Transport
 	connects, specs, statuses, others, bytes atomic.Int64 // sent
@@ -102,7 +103,7 @@ func (c *wireConn) Publish(ctx context.Context, m cloudevents.Message, done func
 	return c.Conn.Publish(ctx, m, done)
 }
 
-// newWork is a work with one ConfigMap that holds value.
+// newWork returns a work with one ConfigMap that holds value.
 func newWork(name, value string) *workv1.ManifestWork {
 	raw := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"default"},"data":{"value":%q}}`, name, value)
 	return &workv1.ManifestWork{
@@ -152,7 +153,7 @@ func informer(t testing.TB, c workclientset.Interface, handler cache.ResourceEve
 	factory.WaitForCacheSync(stop)
 }
 
-// parallel runs do(i) for each i below n in so many goroutines.
+// parallel runs do(i) for each i below n in the given number of goroutines.
 func parallel(t testing.TB, goroutines, n int, do func(i int) error) {
 	t.Helper()
 	var next atomic.Int64

@@ -38,18 +38,21 @@ var attackFor = flag.Duration("load.hostile", 10*time.Second, "how long the host
 const (
 	honestClusters = 4
 	honestRate     = 200 // round trips a second, of all honest clusters
-	// hostileHeap is what a hostile cluster may make of live heap in its source.
+	// hostileHeap is the limit of live heap in the source that a hostile cluster may cause.
 	hostileHeap = 64 << 20
-	// hostileRest is what may stay: deletions of works that the source does not know, within MaxClusterBytes.
+	// hostileRest is the limit of live heap that may stay: deletions of unknown works, within
+	// MaxClusterBytes.
 	hostileRest = 32 << 20
-	// hostileReturn is how long it may take until what the attack has left is given back, incomplete lists for one.
+	// hostileReturn is the time limit for the release of the attack's leftovers, such as incomplete
+	// lists.
 	hostileReturn = time.Minute
 )
 
-// TestHostileClusterIsContained: a client with valid credentials of one cluster sends at full rate what it likes. The live
-// heap of its source stays bounded and shrinks again, and other clusters are served meanwhile. How much slower is logged, with how
-// slow they are if the source reads none of it: client, broker and source share the machine, and one connection to the broker
-// carries what all clusters send.
+// TestHostileClusterIsContained: a client with valid credentials of one cluster sends arbitrary
+// messages at full rate. The live heap of its source stays limited and shrinks again, and the
+// source serves other clusters meanwhile. The test logs their slowdown, and for comparison the
+// slowdown if the source reads none of the messages: client, broker and source share the machine,
+// and one connection to the broker carries the messages of all clusters.
 func TestHostileClusterIsContained(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{Users: hostileUsers(), ACL: hostileACL()})
 	h := startHonest(t, broker)
@@ -88,7 +91,7 @@ func TestHostileClusterIsContained(t *testing.T) {
 	}
 }
 
-// hostileUsers have their names for passwords.
+// hostileUsers maps users to passwords, which equal their names.
 func hostileUsers() map[string]string {
 	users := map[string]string{"hub": "hub", "rogue": "rogue"}
 	for i := range honestClusters {
@@ -99,7 +102,7 @@ func hostileUsers() map[string]string {
 
 func honest(i int) string { return fmt.Sprintf("honest%d", i) }
 
-// hostileACL gives everybody the topics of ACCESS.md and no others.
+// hostileACL gives each user only the topics of ACCESS.md.
 func hostileACL() string {
 	acl := `user hub
 topic write /sources/hub/clusters/+/manifests
@@ -134,7 +137,7 @@ type attackProcess struct {
 	output bytes.Buffer // stderr, and the rest of stdout when it has ended
 }
 
-// startAttack returns when the client attacks.
+// startAttack starts a hostile client, and returns when it attacks.
 func startAttack(t *testing.T, order attackOrder) *attackProcess {
 	t.Helper()
 	data, err := json.Marshal(order)
@@ -170,17 +173,18 @@ func (p *attackProcess) wait(t *testing.T) {
 	}
 }
 
-// liveHeap collects garbage and returns the bytes that stay.
+// liveHeap collects garbage and returns the size of the live heap in bytes.
 func liveHeap() int64 {
 	var m runtime.MemStats
-	for range 2 { // what has a finalizer goes with the second
+	for range 2 { // the second run frees objects with finalizers
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// watchHeap returns what ends it and returns the highest live heap of all garbage collections meanwhile.
+// watchHeap returns a function that ends the watch and returns the highest live heap of all garbage
+// collections meanwhile.
 func watchHeap(t *testing.T) func() int64 {
 	ctx, cancel := context.WithCancel(t.Context())
 	highest := make(chan int64, 1)
@@ -207,7 +211,7 @@ type honestHub struct {
 	wire   *wire // of the source
 
 	mu    sync.Mutex
-	began map[string]map[int64]time.Time // updates under way, by cluster and revision
+	began map[string]map[int64]time.Time // updates in progress, by cluster and revision
 	took  []time.Duration
 	count atomic.Int64
 }
@@ -255,7 +259,7 @@ func startHonest(t *testing.T, broker *mosquitto.Broker) *honestHub {
 	return h
 }
 
-// message is that of the first condition.
+// message returns the message of the first condition.
 func message(w *workv1.ManifestWork) string {
 	if len(w.Status.Conditions) == 0 {
 		return ""
@@ -263,7 +267,8 @@ func message(w *workv1.ManifestWork) string {
 	return w.Status.Conditions[0].Message
 }
 
-// ended notes that the source shows a report. It is about all earlier revisions as well: some may be one report.
+// ended records that the source shows a report. The report covers all earlier revisions too:
+// several revisions may have one report.
 func (h *honestHub) ended(w *workv1.ManifestWork) {
 	revision, err := strconv.ParseInt(message(w), 10, 64)
 	if err != nil {
@@ -279,8 +284,8 @@ func (h *honestHub) ended(w *workv1.ManifestWork) {
 	}
 }
 
-// trips makes round trips at a steady rate and returns how long each took. Those that have not ended 30 s later count as
-// 30 s.
+// trips makes round trips at a steady rate and returns the duration of each. A round trip that has
+// not ended 30 s later counts as 30 s.
 func (h *honestHub) trips(d time.Duration) []time.Duration {
 	h.mu.Lock()
 	h.took, h.began = nil, map[string]map[int64]time.Time{}

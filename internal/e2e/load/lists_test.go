@@ -23,11 +23,11 @@ import (
 
 var listedWorks = flag.Int("load.listed", 5000, "how many small works TestListsAreWhole lists; the promise is for 25000")
 
-// slowLink is the rate of a slow link in bytes a second.
+// slowLink is the rate of a slow link in bytes per second.
 const slowLink = 1 << 20
 
-// TestListsAreWhole: the answer of a source takes longer than InitialSyncTimeout, over a slow link. The agent's first list has
-// all works.
+// TestListsAreWhole: over a slow link, the answer of a source takes longer than InitialSyncTimeout.
+// The agent's first list has all works.
 func TestListsAreWhole(t *testing.T) {
 	large := strings.Repeat("v", 100<<10)
 	for _, test := range []struct {
@@ -60,8 +60,8 @@ func TestListsAreWhole(t *testing.T) {
 	}
 }
 
-// TestListsNameMissingSources: a list, and the Get of an unknown work, wait for a named source only while their context
-// lasts, and their errors name it.
+// TestListsNameMissingSources: a list, and the Get of an unknown work, wait for a named source only
+// until their context ends. Their errors name the source.
 func TestListsNameMissingSources(t *testing.T) {
 	broker, _ := startListed(t, 60, strings.Repeat("v", 100<<10))
 	works := slowAgent(t, broker, work.AgentOptions{Sources: []string{"hub", "absent"}}).Clientset().WorkV1().ManifestWorks(cluster)

@@ -18,9 +18,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// TestEtcdNeedsAutoCompaction: an engine works through the same events on two etcds with the same quota. Without
-// auto-compaction, which is etcd's default, each past value of a key stays: etcd has no space in the end, and Healthy
-// fails. With it etcd stays below its quota for three times as many events.
+// TestEtcdNeedsAutoCompaction: an engine processes the same events on two etcds with the same
+// quota. Without auto-compaction, which is etcd's default, each past value of a key stays. Then
+// etcd has no space in the end, and Healthy fails. With auto-compaction etcd stays below its quota
+// for three times as many events.
 func TestEtcdNeedsAutoCompaction(t *testing.T) {
 	const quota, atMost = 8 << 20, 3000
 	filled := 0
@@ -82,7 +83,8 @@ func startFleetReader(t *testing.T, etcd *cluster) *rsync.Engine {
 	return engine
 }
 
-// readOnce queues a Read, whose status has the state of each object, and waits until it is done or Healthy fails.
+// readOnce queues a Read and waits until it is done or Healthy fails. The status of a Read has the
+// state of each object.
 func readOnce(t *testing.T, engine *rsync.Engine) error {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -94,8 +94,7 @@ func (s *emcoSite) put(key string, value any) {
 	}
 }
 
-// orchestrate writes a context with the app web on a cluster, key by key, as EMCO's orchestrator
-// does.
+// orchestrate writes a context with the app web on a cluster, key by key, like EMCO's orchestrator.
 func (s *emcoSite) orchestrate(id string, resources ...string) {
 	s.t.Helper()
 	root := "/context/" + id + "/"
@@ -114,7 +113,7 @@ func (s *emcoSite) orchestrate(id string, resources ...string) {
 	s.put(cluster+"resource/instruction/order/", `{"resorder":[`+strings.Join(order, ",")+`]}`)
 }
 
-// reads waits until a key of EMCO's has a value.
+// reads waits until a key of EMCO has a value.
 func (s *emcoSite) reads(key, want string) {
 	s.t.Helper()
 	eventually(s.t, func() string {
@@ -143,8 +142,8 @@ func (s *emcoSite) install(id string) (bool, string) {
 }
 
 // TestEMCOEtcd: contexts that EMCO's orchestrator wrote into etcd are installed, updated and
-// uninstalled over EMCO's services, and EMCO finds the statuses in its keys, also those that came
-// to be while no bridge ran.
+// uninstalled through EMCO's services. EMCO finds the statuses in its keys, even the statuses that
+// changed while no bridge ran.
 func TestEMCOEtcd(t *testing.T) {
 	t.Parallel()
 	s := newEMCOSite(t)
@@ -198,9 +197,9 @@ func TestEMCOEtcd(t *testing.T) {
 	}
 }
 
-// TestEMCOStopFlag: EMCO's orchestrator stops a context with its flag in etcd, and terminates it
-// later: it sets the flag to false and calls UninstallApp at once. One stop is set while no bridge
-// runs.
+// TestEMCOStopFlag: EMCO's orchestrator stops a context with its flag in etcd, and terminates the
+// context later: it sets the flag to false and calls UninstallApp immediately. One stop is set
+// while no bridge runs.
 func TestEMCOStopFlag(t *testing.T) {
 	t.Parallel()
 	s := newEMCOSite(t)

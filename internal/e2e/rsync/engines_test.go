@@ -19,7 +19,7 @@ import (
 
 var manyClusters = flag.Int("rsync.clusters", 1000, "how many clusters TestLargeContext has in one app context")
 
-// crew is some engines on one etcd, each with a client of its own that counts its calls.
+// crew holds engines on one etcd. Each has its own client, which counts its calls.
 type crew struct {
 	t        *testing.T
 	etcd     *cluster
@@ -56,7 +56,7 @@ func (c *crew) join() {
 	<-engine.Ready()
 }
 
-// start starts an engine and returns what ends it, which the end of the test does too.
+// start starts an engine, and returns a function that ends it. The end of the test ends it too.
 func start(t *testing.T, engine *rsync.Engine) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -79,7 +79,7 @@ func (c *crew) counts() (sum storetest.Counts) {
 	return sum
 }
 
-// settled waits until the engines ask nothing of etcd for a second.
+// settled waits until the engines have sent no request to etcd for a second.
 func (c *crew) settled() {
 	c.t.Helper()
 	last, since := c.counts(), time.Now()
@@ -117,7 +117,8 @@ func (c *crew) done(ref rsync.EventRef, err error) {
 	}
 }
 
-// TestEventCostsEtcdTheSameWithManyEngines counts what 1 to 16 engines ask of a real etcd for the same events.
+// TestEventCostsEtcdTheSameWithManyEngines counts the requests of 1 to 16 engines to a real etcd
+// for the same events.
 func TestEventCostsEtcdTheSameWithManyEngines(t *testing.T) {
 	const contexts = 40
 	etcd := startEtcd(t, 1)
@@ -150,8 +151,9 @@ func TestEventCostsEtcdTheSameWithManyEngines(t *testing.T) {
 	}
 }
 
-// TestJoinAmongWaitingContextsOnEtcd: an engine joins seven that have 300 contexts under way. It reads the list of active
-// contexts and one key of each of its share; the others read nothing.
+// TestJoinAmongWaitingContextsOnEtcd: an engine joins seven engines with 300 contexts in progress.
+// It reads the list of active contexts, and one key of each context of its share. The other engines
+// read nothing.
 func TestJoinAmongWaitingContextsOnEtcd(t *testing.T) {
 	const waiting = 300
 	c := newCrew(t, startEtcd(t, 1), 7)
@@ -202,7 +204,8 @@ func TestLargeContext(t *testing.T) {
 				now := c.counts()
 				t.Logf("%d engines, %d clusters: %s in %s, the engines asked %+v",
 					engines, len(names), what, time.Since(began).Round(time.Millisecond), now.Minus(before))
-				// One read of the inventory for each cluster. More would be repeated: the store did not answer in time.
+				// One read of the inventory for each cluster. More reads would be repeats, because
+				// the store did not answer in time.
 				if n := now.Ranges + now.Gets - before.Ranges - before.Gets; n > len(names)+20 {
 					t.Errorf("%s took %d reads for %d clusters", what, n, len(names))
 				}

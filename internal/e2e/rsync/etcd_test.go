@@ -23,7 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
 )
 
-// cluster is some etcd servers.
+// cluster holds etcd servers.
 type cluster struct {
 	t       *testing.T
 	members []*embed.Etcd
@@ -41,7 +41,8 @@ func freeURL(t *testing.T) url.URL {
 	return url.URL{Scheme: "http", Host: l.Addr().String()}
 }
 
-// startEtcd starts a cluster of n members that ends with the test. Options change the configuration of each.
+// startEtcd starts a cluster of n members that ends with the test. The options change the
+// configuration of each member.
 func startEtcd(t *testing.T, n int, options ...func(*embed.Config)) *cluster {
 	t.Helper()
 	c := &cluster{t: t, stopped: make([]bool, n)}
@@ -93,7 +94,7 @@ func (c *cluster) stop(i int) {
 	}
 }
 
-// leader is the member that leads.
+// leader returns the index of the leading member.
 func (c *cluster) leader() int {
 	for i, m := range c.members {
 		if m.Server.MemberID() == m.Server.Leader() {
@@ -115,7 +116,7 @@ func (c *cluster) client(t *testing.T) *clientv3.Client {
 	return client
 }
 
-// store returns a store with a client of its own, with all keys below a prefix.
+// store returns a store with its own client, with all keys below a prefix.
 func (c *cluster) store(t *testing.T, prefix string) store.Store {
 	t.Helper()
 	s, err := etcdstore.New(c.client(t), etcdstore.Options{Prefix: prefix, Timeout: 10 * time.Second})
@@ -125,7 +126,7 @@ func (c *cluster) store(t *testing.T, prefix string) store.Store {
 	return s
 }
 
-// TestConformance holds the store in etcd against the same demands as that in memory.
+// TestConformance: the store in etcd meets the same requirements as the store in memory.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	etcd := startEtcd(t, 1)

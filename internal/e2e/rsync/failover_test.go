@@ -26,7 +26,8 @@ const (
 	contexts = 24
 )
 
-// fleet is three engines, each a process, on three members of etcd, with a proxy between each two of them.
+// fleet holds three engines in separate processes, and three members of etcd. A proxy is between
+// each engine and each member.
 type fleet struct {
 	t        *testing.T
 	etcd     *cluster
@@ -36,7 +37,7 @@ type fleet struct {
 	engines  []*process
 	proxies  [][]*tcpproxy.Proxy
 	names    []string
-	events   []atomic.Uint64 // that each context was given
+	events   []atomic.Uint64 // for each context, the number of queued events
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -59,7 +60,7 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-// start starts an engine, under a name that tells its runs apart.
+// start starts an engine. Its name identifies the run.
 func (f *fleet) start(i, run int) {
 	f.t.Helper()
 	f.proxies[i] = nil
@@ -73,7 +74,7 @@ func (f *fleet) start(i, run int) {
 	f.engines[i] = startProcess(f.t, f.names[i], f.clusters, endpoints)
 }
 
-// load instantiates all contexts, each again as soon as it is done, until stop is called.
+// load instantiates all contexts, each again after it is done, until stop is called.
 func (f *fleet) load() (stop func()) {
 	f.t.Helper()
 	for i := range contexts {
@@ -115,7 +116,8 @@ func (f *fleet) load() (stop func()) {
 	})
 }
 
-// once queues one event and waits for it. When etcd does not answer it asks again, with the same key.
+// once queues one event and waits for it. If etcd does not answer, it tries again with the same
+// key.
 func (f *fleet) once(ctx context.Context, i, n int) error {
 	for {
 		ref, err := f.user.Instantiate(ctx, fmt.Sprint("id", i), rsync.IdempotencyKey(fmt.Sprint(n)))
@@ -132,9 +134,10 @@ func manifest(name string) []byte {
 	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %q\n  namespace: default\n", name)
 }
 
-// TestFailover: of three engines under load one after the other is killed, frozen beyond its lease, and cut off from etcd. What it
-// had is taken over within its lease and a second (three times that here, where other things run beside), no write of a
-// stale owner is accepted, and no event is lost or worked on twice.
+// TestFailover: of three engines under load, one after the other is killed, frozen beyond its
+// lease, and disconnected from etcd. Other engines take over its contexts within its lease and a
+// second (three times that here, because other tests use the machine). No write of a stale owner is
+// accepted, and no event is lost or processed twice.
 func TestFailover(t *testing.T) {
 	f := newFleet(t)
 	stop := f.load()
@@ -171,7 +174,7 @@ func TestFailover(t *testing.T) {
 		if took > 3*(ttl+time.Second) {
 			t.Errorf("%s: a context was taken over after %s", fault.how, took)
 		}
-		time.Sleep(time.Until(began.Add(2 * ttl))) // well beyond its lease, and while others work
+		time.Sleep(time.Until(began.Add(2 * ttl))) // well beyond its lease, while the others work
 		fenced, moreUnknown := f.engines[fault.engine].late()
 		fault.mend(fault.engine)
 		f.owns(fault.engine) // it has its share again
@@ -181,7 +184,8 @@ func TestFailover(t *testing.T) {
 		t.Logf("%s: %d contexts taken over, the last after %s (lease %s); then %d writes refused for the lease that was over, %d without an answer",
 			fault.how, len(owned), took.Round(time.Millisecond), ttl, fenced-before, moreUnknown-unknown)
 	}
-	// All of these notice in time that their lease is over. One that does not goes on writing, as if nothing were.
+	// All of these engines notice in time that their lease has expired. An engine that does not
+	// notice it continues to write.
 	unaware := startProcess(t, "unaware", f.clusters, f.etcd.urls, engineUnaware+"=1")
 	waitFor(t, "writes of an engine that does not know that its lease is over", func() bool {
 		fenced, _ := unaware.late()
@@ -236,7 +240,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestLeaderLost: when etcd's leader goes, all is done nevertheless, and nothing twice.
+// TestLeaderLost: when etcd's leader is lost, all events are still done, and none twice.
 func TestLeaderLost(t *testing.T) {
 	f := newFleet(t)
 	stop := f.load()

@@ -26,7 +26,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 )
 
-// serveReplica starts an engine on etcd and its server, and returns the address and what ends both.
+// serveReplica starts an engine on etcd and its server. It returns the address and a function that
+// ends both.
 func serveReplica(t *testing.T, etcd *cluster, clusters *fake.Clusters) (string, func()) {
 	t.Helper()
 	engine, err := rsync.New(etcd.store(t, "/grpc"), clusters, rsync.Options{LeaseTTL: 2 * time.Second})
@@ -59,8 +60,9 @@ func serveReplica(t *testing.T, etcd *cluster, clusters *fake.Clusters) (string,
 	return server.Addr().String(), stop
 }
 
-// TestGRPCReplicas: two engines with a server each on one etcd end and come back in turn, while a client queues events, waits
-// for them and watches. Each event is queued once and done, and the watch has each change once.
+// TestGRPCReplicas: two engines on one etcd, each with a server, end and restart in turn, while a
+// client queues events, waits for them and watches. Each event is queued once and done, and the
+// watch has each change once.
 func TestGRPCReplicas(t *testing.T) {
 	t.Parallel()
 	etcd := startEtcd(t, 1)
@@ -144,7 +146,7 @@ func TestGRPCReplicas(t *testing.T) {
 	}
 }
 
-// linesOf collects a watch until the context is deleted.
+// linesOf collects the changes of a watch until the context is deleted.
 func linesOf(ctx context.Context, e rsyncgrpc.Engine, from int64) []string {
 	var out []string
 	for change, err := range e.Watch(ctx, "shop", from) {
@@ -160,7 +162,8 @@ func linesOf(ctx context.Context, e rsyncgrpc.Engine, from int64) []string {
 	return out
 }
 
-// TestExampleOnEtcd: the program of examples/rsync keeps everything in etcd, and finds it there again.
+// TestExampleOnEtcd: the program of examples/rsync stores everything in etcd, and reads it from
+// there after a restart.
 func TestExampleOnEtcd(t *testing.T) {
 	t.Parallel()
 	etcd := startEtcd(t, 1)

@@ -25,26 +25,26 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// byProvider are the clusters of several connectors.
+// byProvider maps providers to the clusters of different connectors.
 type byProvider map[string]connector.Connectors
 
 func (m byProvider) Connector(ctx context.Context, provider, cluster string) (connector.Connector, error) {
 	return m[provider].Connector(ctx, provider, cluster)
 }
 
-// badInput is an app on a cluster, of which one of them is wrong.
+// badInput is an app on a cluster, where the app or the cluster is invalid.
 type badInput struct {
 	reason   string
 	cluster  string // provider+name
 	manifest string
 	phase    rsync.Phase
 	why      rsync.Reason
-	parts    []string // of what the status says
+	parts    []string // of the status message
 }
 
 const (
 	inputSecret = "s3cr3t"
-	// inputLimit is how large a manifest, or a work, may be.
+	// inputLimit is the maximum size of a manifest and of a work.
 	inputLimit = 4000
 )
 
@@ -73,8 +73,8 @@ func inputs(namespace string) []badInput {
 	}
 }
 
-// TestBadInput: what is wrong with one app on one cluster is said in its status, of the right class and without what is secret, and is
-// nobody else's trouble.
+// TestBadInput: an error of one app on one cluster is reported in its status, with the right class
+// and without secrets. It does not affect other apps and clusters.
 func TestBadInput(t *testing.T) {
 	shared := kube.Shared(t)
 	s := newKubeSite(t, nil, kubeconnector.Options{})
@@ -87,7 +87,7 @@ func TestBadInput(t *testing.T) {
 			provider, cluster, _ := strings.Cut(c.cluster, "+")
 			app := fmt.Sprint("app", i)
 			b.App(app).Resource(provider, cluster, []byte(c.manifest))
-			// So that somebody waits for it; and a neighbor, on its cluster.
+			// An app that waits for it, and a neighbor on the same cluster.
 			b.App(fmt.Sprint("after", i)).DependsOn(app, appcontext.Ready, 0).Cluster(provider, cluster)
 		}
 		b.App("fine").Resource("kube", "good", []byte(strings.ReplaceAll(manifestOf("fine", "1"), "NS", s.namespace))).
@@ -107,13 +107,13 @@ func TestBadInput(t *testing.T) {
 			return inputStatus(t, engine, "fine", badInput{cluster: id.String(), phase: rsync.PhaseDone})
 		})
 	}
-	if err := engine.Stop(t.Context(), "input"); err != nil { // who is retried would be for ever
+	if err := engine.Stop(t.Context(), "input"); err != nil { // otherwise the retries would never end
 		t.Fatal(err)
 	}
 	if _, err := await(t, engine, ref, nil); !errors.As(err, new(*rsync.EventError)) || strings.Contains(err.Error(), inputSecret) {
 		t.Errorf("the event: %v", err)
 	}
-	// What is no object at all does not get that far.
+	// An invalid object is refused earlier.
 	b := appcontext.NewBuilder("none")
 	b.App("web").Resource("kube", "good", []byte("{"+inputSecret))
 	_, err = b.Build()
@@ -144,7 +144,8 @@ func inputStatus(t *testing.T, engine *rsync.Engine, app string, want badInput) 
 	return ""
 }
 
-// inputConnectors are clusters with an API server and with an agent, good and bad ones.
+// inputConnectors returns valid and invalid clusters, some with an API server and some with an
+// agent.
 func inputConnectors(t *testing.T, s *kubeSite, shared *kube.Cluster) connector.Connectors {
 	t.Helper()
 	garbage := filepath.Join(t.TempDir(), "kubeconfig")

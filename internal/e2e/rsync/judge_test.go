@@ -15,15 +15,15 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// judge reads every revision of the store, and holds each write of an engine against the record and the engines' keys of the
-// revision before.
+// judge reads every revision of the store. It checks each write of an engine against the record and
+// the engines' keys of the revision before.
 type judge struct {
 	mu       sync.Mutex
 	engines  map[string]bool
 	records  map[string]recordValue
 	writes   int // of records
 	statuses int
-	claims   int // from owners that were gone
+	claims   int // claims of contexts with an ended owner
 	faults   []string
 	history  map[string][]written // of each context
 }
@@ -61,12 +61,13 @@ func newJudge(t *testing.T, s store.Store) *judge {
 	return j
 }
 
-// fault notes what is wrong. Like all methods without a lock of their own it is called with j.mu held.
+// fault records a violation. Like all methods without a lock of their own, it is called with j.mu
+// held.
 func (j *judge) fault(format string, args ...any) {
 	j.faults = append(j.faults, fmt.Sprintf(format, args...))
 }
 
-// read takes a message of the watch: the events of one or more transactions.
+// read processes a message of the watch: the events of one or more transactions.
 func (j *judge) read(message store.Watched) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -98,7 +99,7 @@ func (j *judge) revision(events []store.Event) {
 			}
 		}
 	}
-	for _, e := range events { // after what depends on them: a transaction is judged by the revision before
+	for _, e := range events { // after the other events: a transaction is judged by the revision before
 		if name, ok := strings.CutPrefix(e.KV.Key, "/rsync/engine/"); ok {
 			j.engines[strings.TrimSuffix(name, "/")] = !e.Deleted
 		}
@@ -132,7 +133,7 @@ func (j *judge) record(id string, e store.Event) {
 	}
 }
 
-// ownedBy returns the contexts whose owner is a session of an engine.
+// ownedBy returns the contexts that a session of an engine owns.
 func (j *judge) ownedBy(engine string) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -145,7 +146,8 @@ func (j *judge) ownedBy(engine string) []string {
 	return out
 }
 
-// takenOver returns when a context was first written by another engine than one, after a time; it reports whether it was.
+// takenOver returns the time of the first write to a context by another engine, after a given time.
+// It reports whether such a write exists.
 func (j *judge) takenOver(id, engine string, after time.Time) (time.Time, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -157,7 +159,7 @@ func (j *judge) takenOver(id, engine string, after time.Time) (time.Time, bool) 
 	return time.Time{}, false
 }
 
-// verdict ends the test with all that was wrong.
+// verdict fails the test with all violations.
 func (j *judge) verdict(t *testing.T) {
 	t.Helper()
 	j.mu.Lock()

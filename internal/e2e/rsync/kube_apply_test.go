@@ -40,7 +40,8 @@ func TestKubeConformance(t *testing.T) {
 	})
 }
 
-// TestKubeConflict: fields of others are named and left alone, or taken by force; what is no longer in a manifest goes.
+// TestKubeConflict: fields of other managers are named and left unchanged, or taken by force. A
+// field that is no longer in a manifest is removed.
 func TestKubeConflict(t *testing.T) {
 	s := newKubeSite(t, nil, kubeconnector.Options{})
 	maps := s.client.CoreV1().ConfigMaps(s.namespace)
@@ -48,7 +49,7 @@ func TestKubeConflict(t *testing.T) {
 	if _, err := maps.Patch(t.Context(), "a", types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: "people"}); err != nil {
 		t.Fatal(err)
 	}
-	last := "{apiVersion: v1, kind: ServiceAccount, metadata: {name: last, namespace: NS}}" // in a step of its own
+	last := "{apiVersion: v1, kind: ServiceAccount, metadata: {name: last, namespace: NS}}" // in a separate step
 	err := s.connector.Apply(t.Context(), s.batch(manifestOf("first", "1"), manifestOf("a", "s3cr3t"), last))
 	s.refused(err, connector.ErrTerminal, "ConfigMap "+s.namespace+"/a", ".data.key", `"people"`, "Options.Force")
 	for manifest, exists := range map[string]bool{manifestOf("first", "1"): true, last: false} {
@@ -69,8 +70,8 @@ func TestKubeConflict(t *testing.T) {
 	}
 }
 
-// TestKubeDefinitions: definitions, namespaces and their objects come in one batch, again and again; what is left of a kind that is
-// gone counts as gone.
+// TestKubeDefinitions: CRDs, namespaces and their objects are applied in one batch, repeatedly.
+// Objects of a deleted kind count as deleted.
 func TestKubeDefinitions(t *testing.T) {
 	s := newKubeSite(t, nil, kubeconnector.Options{})
 	group, other := s.namespace+".example.com", s.namespace+".example.org"
@@ -95,7 +96,8 @@ func TestKubeDefinitions(t *testing.T) {
 	if got := s.state(strings.Replace(thing(group, "one", 1), "/v1", "/v0", 1)); !got.Exists {
 		t.Error("what was applied in a version that is gone is not found")
 	}
-	// The other order than they came in; the definition takes its objects with it, and the kind is soon gone.
+	// The reverse order of their creation. The CRD is deleted with its objects, and the kind
+	// disappears soon.
 	gone := []string{thing(group, "one", 1), crd(group)}
 	if err := s.connector.Delete(t.Context(), s.batch(gone...)); err != nil {
 		t.Fatal(err)
@@ -147,7 +149,7 @@ func TestKubeRefusals(t *testing.T) {
 				s.refused(s.connector.Delete(t.Context(), s.batch(tt.manifest)), tt.class, tt.object, tt.parts...)
 				return
 			}
-			// What could not be applied does not keep a context from being terminated.
+			// An object that could not be applied does not block the termination of a context.
 			if err := s.connector.Delete(t.Context(), s.batch(tt.manifest)); err != nil {
 				t.Errorf("Delete: %v", err)
 			}
@@ -162,11 +164,11 @@ func TestKubeRefusals(t *testing.T) {
 	if s.state(manifestOf("before", "1")).Exists {
 		t.Error("of a batch with a broken manifest a part was applied")
 	}
-	// What was read from a server can be given back to one.
+	// An object that was read from a server can be applied to a server.
 	s.apply(strings.Replace(manifestOf("read", "1"), "namespace: NS", `namespace: NS, uid: x, resourceVersion: "1", managedFields: [], creationTimestamp: null`, 1))
 }
 
-// TestKubeDenied: each verb may be denied; the server has answered all the same.
+// TestKubeDenied: each verb may be denied. The server still counts as reachable.
 func TestKubeDenied(t *testing.T) {
 	cluster := kube.Shared(t)
 	s := newKubeSite(t, cluster.User("jane-"+fmt.Sprint(t.Name())), kubeconnector.Options{})
@@ -185,7 +187,7 @@ func TestKubeDenied(t *testing.T) {
 	if err := stranger.Probe(t.Context()); err != nil {
 		t.Errorf("Probe: %v", err)
 	}
-	// With the right to get, and none to list, many are asked for one by one.
+	// With the right to get but not to list, many objects are read one by one.
 	user := "many-" + s.namespace
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "get"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}}
 	binding := &rbacv1.RoleBinding{

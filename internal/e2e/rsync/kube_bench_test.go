@@ -34,7 +34,7 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// kubeBatch has n ConfigMaps in a namespace of its own.
+// kubeBatch returns a batch of n ConfigMaps in a new namespace.
 func kubeBatch(b *testing.B, client *kubernetes.Clientset, n int) connector.Batch {
 	b.Helper()
 	ns, err := client.CoreV1().Namespaces().Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}, metav1.CreateOptions{})
@@ -53,8 +53,9 @@ func kubeBatch(b *testing.B, client *kubernetes.Clientset, n int) connector.Batc
 	return batch
 }
 
-// BenchmarkKube does to a real API server what an event does: the first apply of objects, the second, which changes nothing, a look at
-// them all, and their deletion. Requests are without a limit, as many at a time as the connector makes.
+// BenchmarkKube measures the calls of an event on a real API server: the first apply of objects, a
+// second apply without changes, a read of all objects, and their deletion. Requests have no rate
+// limit, and as many run concurrently as the connector makes.
 func BenchmarkKube(b *testing.B) {
 	var requests atomic.Int64
 	config := kube.Shared(b).Config()
@@ -76,7 +77,7 @@ func BenchmarkKube(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		for _, verb := range []struct {
 			name  string
-			first bool // objects are not there before
+			first bool // the objects do not exist before
 			do    func(context.Context, connector.Batch) error
 		}{{"apply", true, c.Apply}, {"again", false, c.Apply}, {"get", false, get}, {"delete", false, c.Delete}} {
 			b.Run(fmt.Sprintf("%s/%d", verb.name, n), func(b *testing.B) {
@@ -105,7 +106,8 @@ func BenchmarkKube(b *testing.B) {
 	}
 }
 
-// BenchmarkKubeMemory opens connectors to many clusters, each used once, and says what each takes on the heap.
+// BenchmarkKubeMemory opens connectors to many clusters, uses each once, and reports the heap that
+// each takes.
 func BenchmarkKubeMemory(b *testing.B) {
 	const clusters = 100
 	config := kube.Shared(b).Config()
@@ -138,7 +140,7 @@ func BenchmarkKubeMemory(b *testing.B) {
 	b.ReportMetric(float64(routines)/float64(b.N)/clusters, "goroutines/cluster")
 }
 
-// heap is what is live on it, in bytes.
+// heap returns the size of the live heap in bytes.
 func heap() int {
 	runtime.GC()
 	runtime.GC()

@@ -19,7 +19,7 @@ import (
 	kubeconnector "github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// configMaps writes the ConfigMaps of the namespace as "name=value name=value".
+// configMaps returns the ConfigMaps of the namespace as "name=value name=value".
 func (s *kubeSite) configMaps() string {
 	s.t.Helper()
 	list, err := s.client.CoreV1().ConfigMaps(s.namespace).List(s.t.Context(), metav1.ListOptions{})
@@ -36,9 +36,9 @@ func (s *kubeSite) configMaps() string {
 	return strings.Join(out, " ")
 }
 
-// TestKubeDetach: an API server does not answer any more. The context is detached from it,
-// terminated and deleted. When the server comes back, the objects of the context go, but for those
-// of another context.
+// TestKubeDetach: an API server no longer answers. The context is detached from it, terminated and
+// deleted. When the server answers again, the objects of the context are deleted, except those of
+// another context.
 func TestKubeDetach(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})

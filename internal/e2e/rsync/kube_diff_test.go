@@ -26,8 +26,9 @@ import (
 	kubeconnector "github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// leaves are the fields of an object that are no objects or lists, by path, without the metadata that each write changes. It does not use the
-// code under test. Items of lists go by their names, or else by their index.
+// leaves collects the fields of an object that are neither objects nor lists, by path. It skips the
+// metadata that each write changes. It does not use the code under test. Items of lists are
+// identified by their names, or by their index if they have no name.
 func leaves(path string, value any, out map[string]any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -49,14 +50,14 @@ func leaves(path string, value any, out map[string]any) {
 			}
 			leaves(at, v, out)
 		}
-	case float64: // of encoding/json; the numbers here are whole
+	case float64: // from encoding/json; the numbers here are whole
 		out[path] = int64(value)
 	default:
 		out[path] = value
 	}
 }
 
-// changedFields returns the fields in which two objects differ, as leaves.
+// changedFields returns the fields that differ between two objects, as leaves.
 func changedFields(before, after *unstructured.Unstructured) map[string][2]any {
 	old, now := map[string]any{}, map[string]any{}
 	leaves("", before.Object, old)
@@ -101,7 +102,7 @@ func foretold(t *testing.T, change *connector.Change) map[string][2]any {
 	return out
 }
 
-// diffSite is a site with an engine, whose objects can be read.
+// diffSite is a site with an engine, and a client that reads its objects.
 type diffSite struct {
 	*kubeSite
 
@@ -127,7 +128,7 @@ func (s *diffSite) create(id string, manifests ...string) {
 	})
 }
 
-// get reads an object; nil if there is none.
+// get returns the live object, or nil if it does not exist.
 func (s *diffSite) get(o appcontext.Object) *unstructured.Unstructured {
 	s.t.Helper()
 	versions := map[string]string{"rbac.authorization.k8s.io": "rbac.authorization.k8s.io/v1"}
@@ -164,8 +165,9 @@ func deploymentOf(labels, replicas, image, ports string) string {
 	return strings.NewReplacer("LABELS", labels, "REPLICAS", replicas, "IMAGE", image, "PORTS", ports).Replace(deploymentManifest)
 }
 
-// TestKubeDiff: what Diff returns is, field by field, what a dry run does and what the event then does, with defaults, changes of others, and
-// removed fields. Nothing is changed before.
+// TestKubeDiff: the result of Diff equals, field by field, the result of a dry run and the effect
+// of the event that follows. This includes defaults, changes of others, and removed fields. Diff
+// changes nothing.
 func TestKubeDiff(t *testing.T) {
 	t.Parallel()
 	s := newDiffSite(t)
@@ -220,7 +222,7 @@ func TestKubeDiff(t *testing.T) {
 	}
 }
 
-// compare holds a change against an object before and after the event.
+// compare checks a change against an object before and after the event.
 func (s *diffSite) compare(c *connector.Change, before, after *unstructured.Unstructured) {
 	s.t.Helper()
 	switch c.Kind {
@@ -254,7 +256,8 @@ func (s *diffSite) compare(c *connector.Change, before, after *unstructured.Unst
 	}
 }
 
-// TestKubeDiffRefused: objects that the cluster would refuse, and those that depend on what the event itself brings, are reported one by one.
+// TestKubeDiffRefused: objects that the cluster would refuse, and objects that depend on others of
+// the same event, are reported one by one.
 func TestKubeDiffRefused(t *testing.T) {
 	t.Parallel()
 	s := newDiffSite(t)
@@ -301,7 +304,8 @@ func TestKubeDiffRefused(t *testing.T) {
 	}
 }
 
-// TestKubeDiffUnreachable: a cluster that does not answer is reported so, and the others all the same.
+// TestKubeDiffUnreachable: a cluster that does not answer is reported, and the other clusters still
+// have their diff.
 func TestKubeDiffUnreachable(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})

@@ -24,7 +24,7 @@ import (
 	kubeconnector "github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// deletions records what is deleted, in order.
+// deletions records the deleted objects, in order.
 type deletions struct {
 	mu   sync.Mutex
 	next http.RoundTripper
@@ -47,7 +47,8 @@ func (d *deletions) take() string {
 	return strings.Join(d.done, " ")
 }
 
-// TestKubeEngine: a context goes through its life on two API servers, one of which is killed on the way and comes back.
+// TestKubeEngine: a context goes through its life on two API servers. One of them is killed
+// meanwhile, and restarted.
 func TestKubeEngine(t *testing.T) {
 	t.Parallel()
 	own := kube.Start(t, kube.Options{})
@@ -133,12 +134,13 @@ func TestKubeEngine(t *testing.T) {
 	}
 }
 
-// TestKubeReady: an app waits for a Deployment of another, and hooks for their jobs; the watch tells the engine at once.
+// TestKubeReady: an app waits for a Deployment of another app, and hooks wait for their Jobs. The
+// watch notifies the engine immediately.
 func TestKubeReady(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
 	engine := startEngine(t, newKubeConnectors(t, map[string]kubeconnector.Cluster{"edge+*": {Config: s.config}}, kubeconnector.Options{}), rsync.Options{
-		PollInterval: 10 * time.Minute, // so all that goes on does so because of a watch
+		PollInterval: 10 * time.Minute, // so every step depends on a watch
 	})
 	const template = "template: {metadata: {labels: {a: b}}, spec: {restartPolicy: RESTART, containers: [{name: a, image: a}]}}"
 	deployment := "{apiVersion: apps/v1, kind: Deployment, metadata: {name: db, namespace: NS}, spec: {replicas: 1, selector: {matchLabels: {a: b}}, " +

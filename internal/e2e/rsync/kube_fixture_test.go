@@ -37,7 +37,7 @@ type kubeSite struct {
 	connector connector.Connector
 }
 
-// newKubeSite makes a namespace of the test's own. Where config is nil the connector may do everything.
+// newKubeSite creates a namespace for the test. If config is nil, the connector has all rights.
 func newKubeSite(t *testing.T, config *rest.Config, options kubeconnector.Options) *kubeSite {
 	t.Helper()
 	s := &kubeSite{t: t, config: kube.Shared(t).Config()}
@@ -81,7 +81,7 @@ func newKubeConnectors(t *testing.T, clusters map[string]kubeconnector.Cluster, 
 	return connectors
 }
 
-// proxied returns a configuration that goes through a proxy, and the proxy.
+// proxied returns a configuration that uses a proxy, and the proxy.
 func proxied(t *testing.T, config *rest.Config) (*rest.Config, *tcpproxy.Proxy) {
 	t.Helper()
 	proxy := tcpproxy.Start(t, strings.TrimSuffix(strings.TrimPrefix(config.Host, "https://"), "/"))
@@ -90,7 +90,7 @@ func proxied(t *testing.T, config *rest.Config) (*rest.Config, *tcpproxy.Proxy) 
 	return config, proxy
 }
 
-// resource makes one of a manifest.
+// resource returns the resource of a manifest.
 func resource(t *testing.T, manifest string) appcontext.Resource {
 	t.Helper()
 	object, err := appcontext.ParseObject([]byte(manifest))
@@ -100,7 +100,7 @@ func resource(t *testing.T, manifest string) appcontext.Resource {
 	return appcontext.Resource{Object: object, Manifest: []byte(manifest)}
 }
 
-// batch makes one of manifests in which NS is the namespace.
+// batch returns a batch of manifests. It replaces NS with the namespace.
 func (s *kubeSite) batch(manifests ...string) connector.Batch {
 	s.t.Helper()
 	b := connector.Batch{AppContextID: "ctx", App: "app", Cluster: kube1}
@@ -117,7 +117,7 @@ func (s *kubeSite) apply(manifests ...string) {
 	}
 }
 
-// refused expects an error with a class and parts of a text, about the object of the last manifest.
+// refused checks that an error has a class, parts of a text, and the object of the last manifest.
 func (s *kubeSite) refused(err, class error, object string, parts ...string) {
 	s.t.Helper()
 	var e *connector.Error
@@ -191,7 +191,7 @@ func manifestOf(name, value string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: NS}, data: {key: %q}}", name, value)
 }
 
-// crd is a definition, and thing an object of it.
+// crd returns the manifest of a CRD, and thing returns an object of its kind.
 func crd(group string) string {
 	return strings.ReplaceAll(`
 apiVersion: apiextensions.k8s.io/v1

@@ -42,8 +42,8 @@ var (
 	_ kubeconnector.Interpreter = &lua.Interpreter{}
 )
 
-// fullThings finds a Thing healthy when it has its size. Its status has no conditions, so nothing
-// else shows that.
+// fullThings finds a Thing healthy when it has its size. Its status has no conditions, so only the
+// interpreter can show its health.
 var fullThings = interpreter.HandlerFor[*unstructured.Unstructured]{
 	Health: func(_ context.Context, u *unstructured.Unstructured) (bool, error) {
 		want, _, err := unstructured.NestedInt64(u.Object, "spec", "size")
@@ -78,7 +78,7 @@ spec:
         end
 `
 
-// onlyThings asks an interpreter about the Things of a group.
+// onlyThings calls an interpreter only for the Things of a group.
 type onlyThings struct {
 	group string
 	interpreter.Interpreter
@@ -91,8 +91,8 @@ func (o onlyThings) Interpret(ctx context.Context, q interpreter.Query) (interpr
 	return o.Interpreter.Interpret(ctx, q)
 }
 
-// thingWebhook serves fullThings while it is not down, and returns a caller that is configured for
-// a group.
+// thingWebhook serves fullThings unless down is set, and returns a caller that is configured for a
+// group.
 func thingWebhook(t *testing.T, group string) (webhooks *caller.Caller, down *atomic.Bool) {
 	t.Helper()
 	down = &atomic.Bool{}
@@ -136,7 +136,7 @@ func thingWebhook(t *testing.T, group string) (webhooks *caller.Caller, down *at
 }
 
 // TestKubeInterpreter: an app waits for a custom resource of another app, which is ready when the
-// interpreter finds it healthy. A webhook that fails makes nothing ready.
+// interpreter finds it healthy. A failing webhook makes nothing ready.
 func TestKubeInterpreter(t *testing.T) {
 	t.Parallel()
 	t.Run("in the process", func(t *testing.T) {
@@ -211,7 +211,7 @@ func testKubeInterpreter(
 			t.Fatal(err)
 		}
 	}
-	// shows waits until the status of the app has a text, and expects that the other app waits.
+	// shows waits until the status of the app has a text, and requires that the other app waits.
 	shows := func(want string) {
 		t.Helper()
 		eventually(t, func() string {
@@ -254,8 +254,8 @@ func testKubeInterpreter(
 	}
 }
 
-// TestKubeSlowInterpreter: an interpreter that does not answer holds up the apps with its objects,
-// and no other app of the cluster.
+// TestKubeSlowInterpreter: an interpreter that does not answer delays only the apps with its
+// objects, and no other app of the cluster.
 func TestKubeSlowInterpreter(t *testing.T) {
 	t.Parallel()
 	group := "slow.example.com"
@@ -268,7 +268,7 @@ func TestKubeSlowInterpreter(t *testing.T) {
 		rsync.Options{Workers: 20, ClusterConcurrency: 4},
 	)
 	text := func(m string) []byte { return []byte(strings.ReplaceAll(m, "NS", s.namespace)) }
-	const stuck = 12 // more than the calls that the engine makes to a cluster at a time
+	const stuck = 12 // more than the concurrent calls of the engine to a cluster
 	for i := range stuck {
 		id := fmt.Sprint("stuck", i)
 		createContext(t, engine, id, func(b *appcontext.Builder) {
@@ -299,7 +299,7 @@ func TestKubeSlowInterpreter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // less than a question may take
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // less than the time limit of a call
 	defer cancel()
 	if _, err := engine.Wait(ctx, ref); err != nil {
 		t.Fatalf("it waits for the interpreter: %v", err)
@@ -312,7 +312,7 @@ func TestKubeSlowInterpreter(t *testing.T) {
 	}
 }
 
-// slow answers nothing about Things.
+// slow never answers calls for Things.
 type slow struct{}
 
 func (slow) Health(ctx context.Context, u *unstructured.Unstructured) (bool, error) {

@@ -19,14 +19,14 @@ import (
 )
 
 // TestKubeDriftIsReportedAndHealed: others edit and delete objects, and a Deployment becomes ready.
-// Watches report all of it within seconds, and the objects are as in their manifests again.
+// Watches report all changes within seconds, and the objects match their manifests again.
 func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
 	engine := startEngine(t,
 		newKubeConnectors(t, map[string]kubeconnector.Cluster{"*": {Config: s.config}},
 			kubeconnector.Options{Force: true}),
-		rsync.Options{Observe: rsync.ObserveHeal, ObserveInterval: time.Hour}) // so all that is seen is seen because of a watch
+		rsync.Options{Observe: rsync.ObserveHeal, ObserveInterval: time.Hour}) // so every observation is due to a watch
 	manifests := []string{
 		manifestOf("settings", "1"), manifestOf("other", "1"),
 		"{apiVersion: v1, kind: Secret, metadata: {name: token, namespace: NS}, stringData: {token: s3cr3t}}",
@@ -67,7 +67,7 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 	}
 	next("the Deployment is ready", func(o *rsync.Observation) bool { return o.Ready == 4 && o.Drifted == 0 })
 
-	// A person edits a ConfigMap and a Secret. A field that no manifest has is no drift.
+	// A user edits a ConfigMap and a Secret. A field that no manifest has is no drift.
 	edit := func(resource func(context.Context, string) error, name string) {
 		t.Helper()
 		if err := resource(t.Context(), name); err != nil {
@@ -89,8 +89,8 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 		m.Data["more"] != "x" {
 		t.Errorf("%+v, %v", m, err)
 	}
-	// The next heal waits 30 s. Another app context is healed at once, and what it deletes and
-	// edits is its own.
+	// The next heal waits 30 s. Another app context is healed immediately. Its deletions and edits
+	// affect only its own objects.
 	s.healsAnother(engine, func() {
 		edit(func(ctx context.Context, name string) error {
 			return configMaps.Delete(ctx, name, metav1.DeleteOptions{})
@@ -144,8 +144,8 @@ func TestKubeDriftOfOwnedField(t *testing.T) {
 	}
 }
 
-// healsAnother has edit change the objects of another context, and waits until they are as in their
-// manifests.
+// healsAnother calls edit to change the objects of another context, and waits until they match
+// their manifests.
 func (s *kubeSite) healsAnother(engine *rsync.Engine, edit func()) {
 	t := s.t
 	t.Helper()

@@ -22,7 +22,7 @@ import (
 
 var manyObjects = flag.Int("rsync.objects", 2500, "how many objects TestKubeProgress applies to one cluster")
 
-// slowKube is an engine with all defaults, and an API server behind a proxy.
+// slowKube is an engine with default options, and an API server behind a proxy.
 type slowKube struct {
 	t         *testing.T
 	engine    *rsync.Engine
@@ -54,7 +54,7 @@ func (s *slowKube) create(id string, n int) {
 	})
 }
 
-// finish waits for an event, and returns how long that took.
+// finish waits for an event, and returns the duration of the wait.
 func (s *slowKube) finish(limit time.Duration, ref rsync.EventRef, err error) time.Duration {
 	s.t.Helper()
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *slowKube) finish(limit time.Duration, ref rsync.EventRef, err error) ti
 	return time.Since(began)
 }
 
-// has demands a number of the context's ConfigMaps on the cluster.
+// has checks the number of the context's ConfigMaps on the cluster.
 func (s *slowKube) has(id string, want int) {
 	s.t.Helper()
 	list, err := s.site.client.CoreV1().ConfigMaps(s.namespace).List(s.t.Context(), metav1.ListOptions{})
@@ -87,8 +87,8 @@ func (s *slowKube) has(id string, want int) {
 	}
 }
 
-// TestKubeProgress: batches of any size finish, on clusters of any latency, with default options. Before time was limited for each
-// request none of these did.
+// TestKubeProgress: batches of any size finish, on clusters of any latency, with default options.
+// Each request has its own time limit. Without that, none of these batches finished.
 func TestKubeProgress(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -130,7 +130,8 @@ func TestKubeProgressSpeed(t *testing.T) {
 	}
 }
 
-// TestKubeWaitNamesTheReason: of a cluster that cannot be reached, Wait says what was tried and why it failed.
+// TestKubeWaitNamesTheReason: if a cluster is unreachable, Wait reports the attempt and the reason
+// of its failure.
 func TestKubeWaitNamesTheReason(t *testing.T) {
 	t.Parallel()
 	s := newSlowKube(t, 0)
@@ -149,7 +150,8 @@ func TestKubeWaitNamesTheReason(t *testing.T) {
 	}
 }
 
-// TestKubeStoppedNetwork: a network that drops all packets for some time delays a large batch, and repeats nothing of it.
+// TestKubeStoppedNetwork: a network that drops all packets for some time delays a large batch, and
+// no part of the batch is repeated.
 func TestKubeStoppedNetwork(t *testing.T) {
 	t.Parallel()
 	s := newSlowKube(t, 20*time.Millisecond)

@@ -25,12 +25,13 @@ import (
 	kubeconnector "github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// frozen is an object with a field that cannot be changed. In its manifest META is for more of the metadata, and VALUE for the field.
+// frozen is an object with an immutable field. Its manifest has the placeholders META for more
+// metadata, and VALUE for the field.
 type frozen struct {
 	resource      schema.GroupVersionResource
 	manifest      string
 	before, after string
-	path          []string // of the field that has the value, or of a list that has it at index 0
+	path          []string // of the field with the value, or of a list with the value at index 0
 	named         string   // the field in the error
 }
 
@@ -92,7 +93,7 @@ func newFrozenSite(t *testing.T, name string, config func(*rest.Config) *rest.Co
 	return &frozenSite{s, f, dynamic.NewForConfigOrDie(s.config).Resource(f.resource).Namespace(s.namespace)}
 }
 
-// freeService returns two IP addresses of the range for services that are free.
+// freeService returns two free IP addresses of the service range.
 func freeService(t *testing.T, s *kubeSite) (one, two string) {
 	t.Helper()
 	var ips []string
@@ -111,12 +112,12 @@ func freeService(t *testing.T, s *kubeSite) (one, two string) {
 	return ips[0], ips[1]
 }
 
-// nodePort is a port of the range for node ports, another one for each call.
+// nodePort returns a port of the node port range. Each call returns a different port.
 func (s *kubeSite) nodePort() int32 { return 30500 + nodePorts.Add(1) }
 
 var nodePorts atomic.Int32
 
-// with returns the manifest with a value, and with more metadata.
+// with returns the manifest with a value and additional metadata.
 func (s *frozenSite) with(value, meta string) string {
 	return strings.NewReplacer("VALUE", value, "META", meta).Replace(s.manifest)
 }
@@ -130,7 +131,7 @@ func (s *frozenSite) live() *unstructured.Unstructured {
 	return got
 }
 
-// value returns that of the object, which must exist.
+// value returns the value of the object, which must exist.
 func (s *frozenSite) value() string {
 	s.t.Helper()
 	field, _, err := unstructured.NestedFieldNoCopy(s.live().Object, s.path...)
@@ -147,8 +148,8 @@ func (s *frozenSite) tryApply(value, meta string) error {
 	return s.connector.Apply(s.t.Context(), s.batch(s.with(value, meta)))
 }
 
-// TestKubeReplace: a change of an immutable field is an error that names the field and the annotation. With the annotation the object is
-// created again, and only then.
+// TestKubeReplace: a change of an immutable field is an error that names the field and the
+// annotation. Only with the annotation is the object created again.
 func TestKubeReplace(t *testing.T) {
 	t.Parallel()
 	for name := range immutables {
@@ -171,7 +172,8 @@ func TestKubeReplace(t *testing.T) {
 	}
 }
 
-// TestKubeReplaceSpares: objects that belong to others too, that cannot be created again, or that hold other objects, are not deleted.
+// TestKubeReplaceSpares: objects that also belong to others, that cannot be created again, or that
+// contain other objects, are not deleted.
 func TestKubeReplaceSpares(t *testing.T) {
 	t.Parallel()
 	apply := func(s *frozenSite, manager, patch string) {
@@ -228,8 +230,9 @@ func TestKubeReplaceSpares(t *testing.T) {
 	}
 }
 
-// TestKubeReplaceWaitsForFinalizers: Apply ends with a retryable error until the old object is gone, whatever is applied meanwhile, and then
-// creates the object. What is applied to an object that is being deleted would go with it.
+// TestKubeReplaceWaitsForFinalizers: Apply returns a retryable error until the old object is gone,
+// whatever is applied meanwhile, and then creates the object. Fields that are applied to a
+// terminating object would be deleted with it.
 func TestKubeReplaceWaitsForFinalizers(t *testing.T) {
 	t.Parallel()
 	s := newFrozenSite(t, "Job", nil)
@@ -263,7 +266,7 @@ func TestKubeReplaceWaitsForFinalizers(t *testing.T) {
 	}
 }
 
-// cutter makes requests of a method fail, before they are sent or after.
+// cutter makes requests of a method fail, before or after they are sent.
 type cutter struct {
 	next   http.RoundTripper
 	method atomic.Value
@@ -284,8 +287,9 @@ func (c *cutter) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestKubeReplaceSurvivesCrash: a call that ends after the deletion, before the object is created again, leaves nothing that the next call
-// does not finish. One that ends before the deletion leaves the object.
+// TestKubeReplaceSurvivesCrash: if a call ends after the deletion and before the object is created
+// again, the next call finishes the replacement. If a call ends before the deletion, the object
+// stays.
 func TestKubeReplaceSurvivesCrash(t *testing.T) {
 	t.Parallel()
 	for _, sent := range []bool{false, true} {
@@ -305,7 +309,7 @@ func TestKubeReplaceSurvivesCrash(t *testing.T) {
 				t.Errorf("the object exists: %t", got)
 			}
 			cut.method.Store("")
-			s.apply(s.with(s.after, force)) // of the next process
+			s.apply(s.with(s.after, force)) // the call of the next process
 			if got := s.live().GetUID(); got == first || s.value() != s.after {
 				t.Errorf("the value is %q, want %q", s.value(), s.after)
 			}
@@ -314,7 +318,8 @@ func TestKubeReplaceSurvivesCrash(t *testing.T) {
 	}
 }
 
-// TestEngineReplaces: an update replaces an object that only the old context holds, and fails while a third one holds it.
+// TestEngineReplaces: an update replaces an object that only the old context holds, and fails while
+// a third context holds it.
 func TestEngineReplaces(t *testing.T) {
 	t.Parallel()
 	s := newFrozenSite(t, "Job", nil)

@@ -16,7 +16,7 @@ import (
 	kubeconnector "github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// eventually waits until there is nothing to say.
+// eventually waits until problem returns no text.
 func eventually(t *testing.T, problem func() string) {
 	t.Helper()
 	var said string
@@ -28,7 +28,7 @@ func eventually(t *testing.T, problem func() string) {
 	t.Fatalf("after 30 s: %s", said)
 }
 
-// TestKubeWebhookDown: a webhook that is down is for another time.
+// TestKubeWebhookDown: an unavailable webhook is a retryable error.
 func TestKubeWebhookDown(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
@@ -50,7 +50,7 @@ func TestKubeWebhookDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hooks.Delete(t.Context(), s.namespace, metav1.DeleteOptions{}) })
-	for i := 0; ; i++ { // the server takes a moment to know of it
+	for i := 0; ; i++ { // the server needs a moment to use the webhook
 		err := s.connector.Apply(t.Context(), s.batch(manifestOf("a", "s3cr3t")))
 		if err != nil {
 			s.refused(err, connector.ErrRetryable, "ConfigMap", "HTTP 500", `webhook "policy.example.com"`)
@@ -72,8 +72,8 @@ func TestKubeWebhookDown(t *testing.T) {
 	})
 }
 
-// TestKubePropagation: the server is told what to do with dependents. In the foreground an object is there until they are gone, which is when
-// the garbage collector takes its finalizer away.
+// TestKubePropagation: the deletion has the propagation policy. With foreground, an object exists
+// until its dependents are gone, and then the garbage collector removes the finalizer.
 func TestKubePropagation(t *testing.T) {
 	t.Parallel()
 	for policy, finalizer := range map[metav1.DeletionPropagation]string{
@@ -83,7 +83,7 @@ func TestKubePropagation(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			s := newKubeSite(t, nil, kubeconnector.Options{Propagation: policy})
 			s.apply(manifestOf("a", "1"))
-			for range 2 { // the second finds it going, or gone
+			for range 2 { // the second deletion finds the object terminating or gone
 				if err := s.connector.Delete(t.Context(), s.batch(manifestOf("a", "1"))); err != nil {
 					t.Fatal(err)
 				}

@@ -17,13 +17,13 @@ import (
 	kubeconnector "github.com/spokewire/sdk-go/rsync/connector/kube"
 )
 
-// waveJob is a Job of a container that no node runs: the test writes its status.
+// waveJob returns the manifest of a Job. No node runs its container: the test writes its status.
 func waveJob(name, image string) string {
 	return fmt.Sprintf("{apiVersion: batch/v1, kind: Job, metadata: {name: %s, namespace: NS}, spec: {template: "+
 		"{metadata: {labels: {a: b}}, spec: {restartPolicy: Never, containers: [{name: a, image: %s}]}}}}", name, image)
 }
 
-// endJob writes the status of a Job that is complete, or has failed.
+// endJob writes the status of a Job that is complete or has failed.
 func (s *kubeSite) endJob(name string, failed bool) {
 	s.t.Helper()
 	const now = "2026-01-01T00:00:00Z"
@@ -53,9 +53,9 @@ func (s *kubeSite) awaitState(manifest string, exists bool) {
 	})
 }
 
-// TestKubeWaves: on an API server, a hook is deleted when it has succeeded, a wave waits for a Job
-// and a definition of the wave before, the Job of an earlier run is replaced by a changed hook, and
-// a hook that fails is deleted and fails the app.
+// TestKubeWaves: on an API server, a hook is deleted when it has succeeded. A wave waits for a Job
+// and a CRD of the wave before. A changed hook replaces the Job of an earlier run. A failed hook is
+// deleted, and the app fails.
 func TestKubeWaves(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})

@@ -36,7 +36,8 @@ import (
 
 const workPatience = time.Minute
 
-// workHub is an API server with ManifestWorks, which the connector reaches through a proxy and agents directly.
+// workHub is an API server with ManifestWorks. The connector reaches it through a proxy, and agents
+// reach it directly.
 type workHub struct {
 	cluster *kube.Cluster
 	proxy   *tcpproxy.Proxy
@@ -49,7 +50,7 @@ func newWorkHub(t *testing.T) *workHub {
 	return h
 }
 
-// namespace makes one.
+// namespace creates a namespace.
 func (h *workHub) namespace(t *testing.T, name string) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(h.cluster.Config())
@@ -62,7 +63,7 @@ func (h *workHub) namespace(t *testing.T, name string) {
 	}
 }
 
-// clientset returns one through the proxy.
+// clientset returns a clientset that uses the proxy.
 func (h *workHub) clientset(t *testing.T, config *rest.Config) workclientset.Interface {
 	t.Helper()
 	config.Host = "https://" + h.proxy.Addr()
@@ -74,7 +75,7 @@ func (h *workHub) clientset(t *testing.T, config *rest.Config) workclientset.Int
 	return out
 }
 
-// runAgent runs a work agent for a namespace, and returns what ends it.
+// runAgent runs a work agent for a namespace, and returns a function that ends it.
 func (h *workHub) runAgent(t *testing.T, namespace string, cluster *agenttest.Cluster) (stop func()) {
 	t.Helper()
 	works, err := workclientset.NewForConfig(h.cluster.Config())
@@ -138,7 +139,7 @@ func testWorkConformance(t *testing.T, h *workHub) {
 	})
 }
 
-// testWorkErrors: what a real API server refuses, in its class.
+// testWorkErrors: a refusal of a real API server has the right error class.
 func testWorkErrors(t *testing.T, h *workHub) {
 	h.namespace(t, "errors")
 	batch := connector.Batch{AppContextID: "v1", App: "x", Resources: []appcontext.Resource{{
@@ -180,7 +181,8 @@ func testWorkErrors(t *testing.T, h *workHub) {
 	}
 }
 
-// testWorkInvalid: an update strategy that there is not is Invalid, and named without its value.
+// testWorkInvalid: an unknown update strategy is Invalid, and the error names the field without its
+// value.
 func testWorkInvalid(t *testing.T, h *workHub) {
 	h.namespace(t, "invalid")
 	c := openWork(t, h.clientset(t, h.cluster.Config()), "invalid", manifestwork.Options{Config: func(o appcontext.Object) *workv1.ManifestConfigOption {
@@ -197,7 +199,8 @@ func testWorkInvalid(t *testing.T, h *workHub) {
 	}
 }
 
-// testWorkLife goes through the life of two contexts, while the agent restarts and the hub is away.
+// testWorkLife goes through the life of two contexts, while the agent restarts and the hub is
+// unreachable.
 func testWorkLife(t *testing.T, h *workHub) {
 	h.namespace(t, "life")
 	cluster := agenttest.NewCluster()
@@ -226,7 +229,7 @@ func testWorkLife(t *testing.T, h *workHub) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		got := workObjects(cluster)
-		for ; got != want && ctx.Err() == nil; got = workObjects(cluster) { // the last apply is not waited for
+		for ; got != want && ctx.Err() == nil; got = workObjects(cluster) { // the engine does not wait for the last apply
 			time.Sleep(10 * time.Millisecond)
 		}
 		if got != want {
@@ -296,7 +299,7 @@ func createWorkContext(t *testing.T, engine *rsync.Engine, id string, apps map[s
 	}
 }
 
-// workObjects returns what is on a cluster: "a=1 b=1".
+// workObjects returns the objects on a cluster: "a=1 b=1".
 func workObjects(cluster *agenttest.Cluster) string {
 	var all []string
 	for object, data := range cluster.Objects() {

@@ -25,9 +25,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 )
 
-// TestHealthyFailsWhileEtcdHasNoSpace: an etcd over its quota accepts reads and lease renewals, and refuses
-// writes. After the operator has compacted, defragmented and disarmed the alarm, the engine recovers by itself, and
-// the event that was under way ends well.
+// TestHealthyFailsWhileEtcdHasNoSpace: an etcd over its quota accepts reads and lease renewals, and
+// refuses writes. After the operator has compacted, defragmented and disarmed the alarm, the engine
+// recovers by itself, and the event in progress succeeds.
 func TestHealthyFailsWhileEtcdHasNoSpace(t *testing.T) {
 	t.Parallel()
 	etcd := startEtcd(t, 1, func(c *embed.Config) { c.QuotaBackendBytes = 8 << 20 })

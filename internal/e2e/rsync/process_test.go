@@ -32,12 +32,12 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/etcdstore"
 )
 
-// The environment of an engine that is a process of its own: this test binary, started again.
+// The environment of an engine in a separate process: this test binary, started again.
 const (
 	engineName      = "SPOKEWIRE_RSYNC_ENGINE"
 	engineEndpoints = "SPOKEWIRE_RSYNC_ENDPOINTS"
 	engineClusters  = "SPOKEWIRE_RSYNC_CLUSTERS"
-	engineUnaware   = "SPOKEWIRE_RSYNC_UNAWARE" // it does not learn that its lease is over, except by its writes
+	engineUnaware   = "SPOKEWIRE_RSYNC_UNAWARE" // the engine notices the end of its lease only by its writes
 )
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(kube.Main(m))
 }
 
-// engineProcess runs an engine until it is told to end.
+// engineProcess runs an engine until it is interrupted.
 func engineProcess(name string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
@@ -81,13 +81,15 @@ func engineProcess(name string) error {
 	return engine.Start(ctx)
 }
 
-// told is a store that says on standard output what it refused, and of what it does not know whether it was done.
+// told is a store that prints its refused writes, and the writes with an unknown result, on
+// standard output.
 type told struct {
 	store.Store
 	unaware bool
 }
 
-// Watch does not tell an engine that is unaware of engines that end, of which it may be one.
+// Watch hides the keys of engines from an unaware engine, so it does not see the end of its own
+// key.
 func (s *told) Watch(ctx context.Context, prefix string, from int64) <-chan store.Watched {
 	if s.unaware && prefix == "/rsync/engine/" {
 		prefix = "/nothing/"
@@ -95,7 +97,7 @@ func (s *told) Watch(ctx context.Context, prefix string, from int64) <-chan stor
 	return s.Store.Watch(ctx, prefix, from)
 }
 
-// lateClock is a clock by which a lease is renewed too late.
+// lateClock is a clock that renews a lease too late.
 type lateClock struct{ clock.RealClock }
 
 func (c lateClock) NewTimer(d time.Duration) clock.Timer {
@@ -116,7 +118,7 @@ func (s *told) Txn(ctx context.Context, compares []store.Compare, ops []store.Op
 	return result, err
 }
 
-// folder is a cluster that keeps each object in a file, so that several processes reach it.
+// folder is a cluster that keeps each object in a file, so several processes can reach it.
 type folder string
 
 const folderDelay = 40 * time.Millisecond
@@ -158,7 +160,7 @@ func (f folder) Get(_ context.Context, batch connector.Batch) ([]connector.State
 func (folder) Probe(ctx context.Context) error { return ctx.Err() }
 func (folder) Close() error                    { return nil }
 
-// process is an engine in a process of its own.
+// process is an engine in a separate process.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -203,7 +205,7 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// kill ends the process with SIGKILL, which a frozen one gets too. It can be called twice.
+// kill ends the process with SIGKILL, which also ends a frozen process. It can be called twice.
 func (p *process) kill() {
 	if p.cmd.ProcessState == nil {
 		_ = p.cmd.Process.Signal(syscall.SIGKILL)
@@ -212,7 +214,8 @@ func (p *process) kill() {
 	}
 }
 
-// late returns how many writes were refused because the lease was over, and of how many the engine did not learn.
+// late returns the number of writes that were refused after the end of the lease, and the number of
+// writes with an unknown result.
 func (p *process) late() (fenced, unknown int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,5 +5,5 @@
 
 package rsync_test
 
-// raceEnabled is whether the race detector is on, with which what takes long takes ten times as long.
+// raceEnabled is whether the race detector is on. It makes slow code about ten times slower.
 const raceEnabled = true

@@ -31,8 +31,9 @@ func sdk() (string, error) {
 	return strings.TrimSpace(string(root)), err
 }
 
-// documented returns the arguments of the commands by which the documentation of examples/rsync brings an app to real clusters, with some words
-// replaced: first those of the engine and of the agent, then the others.
+// documented returns the arguments of the commands in the documentation of examples/rsync that
+// bring an app to real clusters, with some words replaced. The commands of the engine and of the
+// agent are first, then the others.
 func documented(t *testing.T, replace map[string]string) (engine, agent []string, others [][]string) {
 	t.Helper()
 	root, err := sdk()
@@ -69,10 +70,10 @@ func documented(t *testing.T, replace map[string]string) (engine, agent []string
 	return engine, agent, others
 }
 
-// program is one that is killed and started again. Its methods may be called from any goroutine.
+// program is a program that is killed and started again. Its methods are safe for concurrent use.
 type program struct {
 	t      *testing.T
-	folder string // in which it runs
+	folder string // its working directory
 	binary string
 	args   []string
 
@@ -95,15 +96,15 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// String returns what there is.
+// String returns the current content.
 func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
 }
 
-// startProgram starts one, which says in its first line where it serves. That must end in good order, and without a data race.
-// It runs in a folder.
+// startProgram starts a program in a folder. The first line of its output has its address. The
+// program must end gracefully, without a data race or a panic.
 func startProgram(t *testing.T, folder, binary string, args ...string) (p *program, first string) {
 	t.Helper()
 	p = &program{t: t, folder: folder, binary: binary, args: args}
@@ -121,7 +122,7 @@ func startProgram(t *testing.T, folder, binary string, args ...string) (p *progr
 	return p, first
 }
 
-// start is called with mu held, or before anybody else knows of the program.
+// start is called with mu held, or before other goroutines can use the program.
 func (p *program) start() (first string) {
 	cmd := exec.Command(p.binary, p.args...)
 	cmd.Dir, cmd.Stderr = p.folder, &p.output
@@ -143,7 +144,7 @@ func (p *program) start() (first string) {
 	return strings.TrimSpace(first)
 }
 
-// restart kills the program and starts it again: what an orchestrator does when a machine is lost.
+// restart kills the program and starts it again, like an orchestrator after the loss of a machine.
 func (p *program) restart() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +153,7 @@ func (p *program) restart() {
 	p.start()
 }
 
-// interrupt ends the program in good order. It can be called twice.
+// interrupt ends the program gracefully. It can be called twice.
 func (p *program) interrupt() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,7 +168,8 @@ func (p *program) interrupt() {
 	}
 }
 
-// gate is what requests to a server pass through, where one of them can be the last of the process that sent it.
+// gate is a proxy for requests to a server. A trap can make a request the last one of the process
+// that sent it.
 type gate struct {
 	next http.Handler
 
@@ -175,7 +177,7 @@ type gate struct {
 	traps []*trap
 }
 
-// trap is a request at which something happens, once.
+// trap runs a function once, at a matching request.
 type trap struct {
 	name  string
 	match func(*http.Request) bool
@@ -184,13 +186,13 @@ type trap struct {
 	fired bool
 }
 
-// when says what becomes of the request at which a process is killed.
+// when defines what happens to the request at which a process is killed.
 type when int
 
 const (
-	unsent     when = iota // it does not get to the server
-	unanswered             // it is done, and its answer is lost
-	beside                 // it is of another process, and is done and answered
+	unsent     when = iota // the request does not reach the server
+	unanswered             // the request is executed, and its response is lost
+	beside                 // another process sent the request, which is executed and answered
 )
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -229,7 +231,7 @@ func (g *gate) set(name string, when when, match func(*http.Request) bool, do fu
 	g.traps = append(g.traps, &trap{name: name, when: when, match: match, do: do})
 }
 
-// sprung fails the test where something did not happen.
+// sprung fails the test if a trap was not used.
 func (g *gate) sprung(t *testing.T) {
 	t.Helper()
 	g.mu.Lock()
@@ -242,7 +244,7 @@ func (g *gate) sprung(t *testing.T) {
 	g.traps = nil
 }
 
-// creation matches the n-th that makes an object from now on.
+// creation matches the n-th creation of an object from now on.
 func creation(n int) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/configmaps") {
@@ -253,7 +255,7 @@ func creation(n int) func(*http.Request) bool {
 	}
 }
 
-// request matches one that changes or deletes an object.
+// request matches a request that changes or deletes an object.
 func request(method, name string) func(*http.Request) bool {
 	return func(r *http.Request) bool {
 		return r.Method == method && strings.HasSuffix(r.URL.Path, "/configmaps/"+name)
@@ -271,7 +273,8 @@ func push(n int) func(*http.Request) bool {
 	}
 }
 
-// apiGate is the way to an API server for those who have no credentials: it returns its address, host:port.
+// apiGate serves an API server for clients without credentials. It returns the gate and its
+// address, host:port.
 func apiGate(t *testing.T, config *rest.Config) (*gate, string) {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -294,7 +297,7 @@ func apiGate(t *testing.T, config *rest.Config) (*gate, string) {
 	return g, server.Listener.Addr().String()
 }
 
-// writeKubeconfig makes one for a server that asks for nothing.
+// writeKubeconfig writes a kubeconfig for a server without authentication.
 func writeKubeconfig(t *testing.T, file, addr string) {
 	t.Helper()
 	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "http://%s"}}], contexts: [{name: c, context: {cluster: c}}]}`, addr)

@@ -46,20 +46,21 @@ var (
 	storyOn = []appcontext.ClusterID{onKube, onGit, onWork}
 )
 
-// storySource is who writes the works, and storyWorks the file that has them, where nobody says otherwise.
+// storySource is the default source ID of the works, and storyWorks is the default file of the
+// works.
 const (
 	storySource = "rsync"
 	storyWorks  = "rsync-works.db"
 )
 
-// storyNamespace is that of all objects, on each cluster.
+// storyNamespace is the namespace of all objects, on each cluster.
 const storyNamespace = "rsync-story"
 
-// apiSite is an API server as somebody else sees it.
+// apiSite is an API server with the client of another user.
 type apiSite struct {
 	gate   *gate
 	client *kubernetes.Clientset
-	uids   map[string]string // of objects, as they were last seen
+	uids   map[string]string // of objects, when they were last read
 }
 
 // story is an engine with a cluster of each kind: examples/rsync and examples/agent are its processes.
@@ -82,8 +83,8 @@ type story struct {
 	broker   *mosquitto.Broker
 	workName func(id, app string) string
 
-	folder   string     // of what the programs keep
-	commands [][]string // those for a newcomer
+	folder   string     // the folder of the programs' files
+	commands [][]string // the commands of newcomer
 }
 
 func newStory(t *testing.T) *story {
@@ -139,7 +140,7 @@ func newAPISite(t *testing.T, cluster *kube.Cluster) (*apiSite, string) {
 	return site, addr
 }
 
-// objects returns those in the story's namespace with their values, and notes who they are.
+// objects returns the objects in the story's namespace with their values, and records their UIDs.
 func (a *apiSite) objects(t *testing.T) map[string]string {
 	t.Helper()
 	list, err := a.client.CoreV1().ConfigMaps(storyNamespace).List(t.Context(), metav1.ListOptions{})
@@ -156,12 +157,12 @@ func (a *apiSite) objects(t *testing.T) map[string]string {
 	return out
 }
 
-// works returns what each work has brought, by the names of works.
+// works returns the objects of each work, by the names of works.
 func (s *story) works() map[string]string {
 	s.t.Helper()
 	list, err := s.admin.Resource(v1alpha1.GroupVersionResource).List(s.t.Context(), metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
-		return map[string]string{} // the agent brings the definition with the first
+		return map[string]string{} // the agent creates the CRD with the first work
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -182,14 +183,15 @@ func (s *story) works() map[string]string {
 	return out
 }
 
-// want is what there is to be after a step: values "a=1 b=2", and which work has what.
+// want is the expected state after a step: values "a=1 b=2", and the objects of each work.
 type want struct {
 	objects string
 	works   map[string]string // "v1/db": "a b"
-	commits int               // of ours, so far
+	commits int               // the number of our commits so far
 }
 
-// expect holds the three clusters against what is wanted of them. What the agent does after the last that was waited for is awaited.
+// expect compares the three clusters with the expected state. It waits for the agent's changes
+// after the last awaited event.
 func (s *story) expect(step string, w want) {
 	s.t.Helper()
 	s.expectOn(step, w, storyOn...)
@@ -243,7 +245,7 @@ func storyManifest(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\ndata:\n  key: %q # as it is\n", name, storyNamespace, value)
 }
 
-// commits returns ours with what each did to which object, the oldest first.
+// commits returns our commits with their changes of objects, the oldest first.
 func (s *story) commits() []string {
 	s.t.Helper()
 	var out []string
@@ -263,7 +265,7 @@ func (s *story) commits() []string {
 	return out
 }
 
-// statuses returns what became of each app on each cluster.
+// statuses returns the status of each app on each cluster.
 func (s *story) statuses(id string) map[string]string {
 	s.t.Helper()
 	status, err := s.client.Status(s.t.Context(), id)
@@ -278,7 +280,7 @@ func (s *story) statuses(id string) map[string]string {
 	return out
 }
 
-// everywhere is a status of apps on all clusters; others may follow.
+// everywhere returns a status for apps on all clusters. The caller may add others.
 func everywhere(status string, apps ...string) map[string]string {
 	out := map[string]string{}
 	for _, app := range apps {
@@ -289,7 +291,7 @@ func everywhere(status string, apps ...string) map[string]string {
 	return out
 }
 
-// but replaces some statuses; an empty one is none.
+// but returns the statuses with some replaced. An empty status removes an entry.
 func but(all map[string]string, pairs ...string) map[string]string {
 	out := maps.Clone(all)
 	for i := 0; i < len(pairs); i += 2 {
@@ -300,13 +302,14 @@ func but(all map[string]string, pairs ...string) map[string]string {
 	return out
 }
 
-// reaches waits until the statuses of a context are some.
+// reaches waits until a context has the expected statuses.
 func (s *story) reaches(step, id string, want map[string]string) {
 	s.t.Helper()
 	s.eventually(step+": the statuses of "+id, func() string { return cmp.Diff(want, s.statuses(id)) })
 }
 
-// done waits for an event, whose engine may be killed any number of times meanwhile, and springs all traps.
+// done waits for an event, although its engine may be killed any number of times meanwhile, and
+// checks all traps.
 func (s *story) done(step string, ref rsync.EventRef, err error) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -335,7 +338,8 @@ func (s *story) eventually(what string, problem func() string) {
 	}
 }
 
-// kept holds that objects are the same ones as before: they were changed, and never deleted and made anew.
+// kept checks that objects still have their UIDs: they were changed, and never deleted and created
+// again.
 func (s *story) kept(step string, before map[*apiSite]map[string]string, names ...string) {
 	s.t.Helper()
 	for site, uids := range before {
@@ -351,7 +355,7 @@ func (s *story) uids() map[*apiSite]map[string]string {
 	return map[*apiSite]map[string]string{s.kube: maps.Clone(s.kube.uids), s.work: maps.Clone(s.work.uids)}
 }
 
-// worksLeft returns the works that the engine's file has, when the engine has ended.
+// worksLeft returns the works in the engine's file, after the engine has ended.
 func (s *story) worksLeft() []string {
 	s.t.Helper()
 	file, err := boltstore.Open(filepath.Join(s.folder, storyWorks), boltstore.Options{})

@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// create stores the two contexts of the story. The update changes a hook and an object, moves one to another app, has one more,
-// one less, and one more app.
+// create stores the two contexts of the story. The update changes a hook and an object, moves an
+// object to another app, adds and removes an object, and adds an app.
 func (s *story) create() {
 	s.t.Helper()
 	for id, build := range map[string]func(b *appcontext.Builder, on appcontext.ClusterID){
@@ -50,7 +50,7 @@ func (s *story) create() {
 	}
 }
 
-// storyApp adds objects, each a name and a value.
+// storyApp adds objects, each as a name and a value.
 func storyApp(app *appcontext.AppBuilder, on appcontext.ClusterID, hooks map[appcontext.Hook][]string, objects ...string) {
 	for i := 0; i < len(objects); i += 2 {
 		app.Resource(on.Provider, on.Name, []byte(storyManifest(objects[i], objects[i+1])))
@@ -60,9 +60,11 @@ func storyApp(app *appcontext.AppBuilder, on appcontext.ClusterID, hooks map[app
 	}
 }
 
-// TestStory is the life of a context on an API server, in a git repository, and with an agent behind a broker that applies works to another
-// API server. In each step the engine is killed several times, in the middle of something, and one of the three cannot be reached
-// for a while. Each step ends with just what it is for; nothing is done twice that can be seen, and nothing is left.
+// TestStory is the life of a context on three clusters: an API server, a git repository, and an
+// agent behind a broker that applies works to another API server. In each step the engine is killed
+// several times during a request, and one of the three clusters is unreachable for a while. Each
+// step ends with exactly the expected objects. No visible change is made twice, and nothing is left
+// at the end.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -89,7 +91,7 @@ func (s *story) instantiate() {
 	s.reaches("instantiate", "v1", everywhere("Instantiate Done", "db", "web"))
 }
 
-// atV1 is what there is of the first context, after a number of commits.
+// atV1 returns the expected state of the first context, after a number of commits.
 func atV1(commits int) want {
 	return want{
 		objects: "migrate=1 db=1 shared=1 web=1 old=1 check=1", commits: commits,
@@ -97,7 +99,8 @@ func atV1(commits int) want {
 	}
 }
 
-// update goes on while the API server cannot be reached: the others have all that is new, and nothing is deleted before it has too.
+// update continues while the API server is unreachable. The other clusters have all new objects,
+// and nothing is deleted before the API server has them too.
 func (s *story) update() {
 	const step = "update"
 	before := s.uids()
@@ -134,7 +137,7 @@ func (s *story) update() {
 	s.kept(step, before, "migrate", "db", "shared", "web", "check")
 }
 
-// all is a map as pairs.
+// all returns the entries of a map as pairs.
 func all(m map[string]string) (pairs []string) {
 	for key, value := range m {
 		pairs = append(pairs, key, value)
@@ -142,7 +145,7 @@ func all(m map[string]string) (pairs []string) {
 	return pairs
 }
 
-// rollback goes on while the broker is away.
+// rollback continues while the broker is down.
 func (s *story) rollback() {
 	const step = "rollback"
 	before := s.uids()
@@ -169,7 +172,7 @@ func (s *story) rollback() {
 	s.kept(step, before, "migrate", "db", "shared", "web", "check")
 }
 
-// terminate goes on while git cannot be reached.
+// terminate continues while git is unreachable.
 func (s *story) terminate() {
 	const step = "terminate"
 	s.gitProxy.Block()
@@ -191,7 +194,7 @@ func (s *story) terminate() {
 	s.reaches(step, "v1", everywhere("Terminate Done", "db", "web"))
 }
 
-// end holds what was done, of all, against what was to be done.
+// end compares all changes with the expected changes.
 func (s *story) end() {
 	t := s.t
 	s.git.Check()
@@ -254,7 +257,7 @@ func (s *story) end() {
 	}
 }
 
-// newcomer types what the documentation says, on the same clusters.
+// newcomer runs the commands of the documentation, on the same clusters.
 func (s *story) newcomer() {
 	root, err := sdk()
 	if err != nil {
@@ -288,7 +291,7 @@ func (s *story) newcomer() {
 	s.expect("what the newcomer leaves", want{commits: len(s.commits())})
 }
 
-// stop ends the engine, and looks into its files.
+// stop ends the engine, and checks its files.
 func (s *story) stop() {
 	t := s.t
 	s.engine.interrupt()

@@ -19,7 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// TestTrouble10AgentRestartsWithStore: it shows its works before it has heard of anybody, and then only what has changed.
+// TestTrouble10AgentRestartsWithStore: the agent shows its works before it receives any message,
+// and after that it reports only changes.
 func TestTrouble10AgentRestartsWithStore(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
@@ -59,8 +60,8 @@ func TestTrouble10AgentRestartsWithStore(t *testing.T) {
 	}
 }
 
-// TestTrouble10AgentRestartsWithoutStore: its objects come back from the source, which keeps the statuses meanwhile; what
-// is to go comes with something to clean up.
+// TestTrouble10AgentRestartsWithoutStore: the source sends the works again, and keeps their
+// statuses meanwhile. A deleted work arrives with a finalizer, so it can be cleaned up.
 func TestTrouble10AgentRestartsWithoutStore(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
@@ -96,7 +97,7 @@ func TestTrouble10AgentRestartsWithoutStore(t *testing.T) {
 	})
 }
 
-// listAndWatch is what an informer of today asks for.
+// listAndWatch returns the options of a current client-go informer.
 func listAndWatch() metav1.ListOptions {
 	return metav1.ListOptions{
 		SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true,
@@ -104,7 +105,8 @@ func listAndWatch() metav1.ListOptions {
 	}
 }
 
-// initial returns what came before the end of the initial events, and whether that has come.
+// initial returns the events before the end of the initial events, and whether that end has
+// arrived.
 func (s *spy) initial() (names []string, ended bool) {
 	for _, e := range s.of("") {
 		if e.initialEventsEnd {
@@ -115,8 +117,8 @@ func (s *spy) initial() (names []string, ended bool) {
 	return names, false
 }
 
-// TestTrouble10InformersWaitForTheirSources: the initial events end when each named source has answered in full, and not
-// before.
+// TestTrouble10InformersWaitForTheirSources: the initial events end only after each named source
+// has sent its complete list.
 func TestTrouble10InformersWaitForTheirSources(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
@@ -160,8 +162,8 @@ func TestTrouble10InformersWaitForTheirSources(t *testing.T) {
 	}
 }
 
-// TestTrouble10InformersWaitForAnybody: an agent that serves every source cannot know when all have answered, and waits
-// the whole time.
+// TestTrouble10InformersWaitForAnybody: an agent that serves every source cannot determine when all
+// have answered, and waits for the whole timeout.
 func TestTrouble10InformersWaitForAnybody(t *testing.T) {
 	t.Parallel()
 	const timeout = 1500 * time.Millisecond

@@ -10,8 +10,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// TestTrouble03DeletionReachesAgentThatWasOffline: whatever the agent was away for, and whoever else restarted meanwhile.
-// The work is the cluster's only one in each case.
+// TestTrouble03DeletionReachesAgentThatWasOffline: the reason for the agent's absence does not
+// matter, nor do restarts of other processes meanwhile. In each case the deleted work is the only
+// work of the cluster.
 func TestTrouble03DeletionReachesAgentThatWasOffline(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []absence{
@@ -30,7 +31,7 @@ func TestTrouble03DeletionReachesAgentThatWasOffline(t *testing.T) {
 	}
 }
 
-// absence is what happens while a work is deleted.
+// absence lists the events while a work is deleted.
 type absence struct {
 	name, reason            string
 	agentStops, agentForgot bool
@@ -74,7 +75,7 @@ func (tc absence) run(t *testing.T) {
 	}
 	if tc.agentStops {
 		a = s.newAgent(agentOptions())
-		a.apply() // sees the deletion, and does the clean-up
+		a.apply() // receives the deletion, and cleans up
 		spy := spyOn(t, a.works())
 		a.start(a.Agent)
 		shows(t, "the source after the agent's return", h.works("cluster1"), "")

@@ -20,13 +20,13 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// TestTrouble12End: whatever the link is like when its context ends, a source and an agent leave no connection and no
-// goroutine. It runs alone, so that it can count goroutines.
+// TestTrouble12End: in every state of the link when its context ends, a source and an agent leave
+// no connection and no goroutine. It runs alone, because it counts goroutines.
 func TestTrouble12End(t *testing.T) {
 	tests := []struct {
 		name string
 		link func(s *scene, c *client)
-		bye  bool // the broker is told
+		bye  bool // the broker receives a DISCONNECT
 	}{
 		{name: "connected", link: func(*scene, *client) {}, bye: true},
 		{name: "broker away", link: func(s *scene, _ *client) { s.broker.Kill() }},
@@ -52,12 +52,12 @@ func TestTrouble12End(t *testing.T) {
 				return unless(len(informer.GetStore().ListKeys()) == 1, "not there")
 			})
 			tc.link(s, h.client)
-			h.set("cluster1", "app", "2") // something waits
+			h.set("cluster1", "app", "2") // a message is queued
 			h.stop()
 			a.stop()
 			close(stop)
 			factory.Shutdown()
-			readToEnd(t, unread) // it ends, though nobody has stopped it
+			readToEnd(t, unread) // it ends, although it was not stopped
 			for _, c := range []*client{h.client, a.client} {
 				c.proxy.Resume()
 				eventually(t, "the end of the connection", func() string {
@@ -80,13 +80,13 @@ func TestTrouble12End(t *testing.T) {
 	}
 }
 
-// TestTrouble12SlowWatcher: who does not read its watch gets an error and is closed. Meanwhile other watchers, writers
-// and agents go on as if it were not there.
+// TestTrouble12SlowWatcher: a watch that is not read gets an error and is closed. Meanwhile other
+// watchers, writers and agents are not affected.
 func TestTrouble12SlowWatcher(t *testing.T) {
 	t.Parallel()
 	const most = 16_384
 	s := newScene(t, mosquitto.Options{})
-	h := s.source(work.SourceOptions{WatchCacheBytes: 3 << 20}) // so much may wait for one watcher
+	h := s.source(work.SourceOptions{WatchCacheBytes: 3 << 20}) // the limit of one watcher's queued events
 	a := s.agent(work.AgentOptions{})
 	a.apply()
 	slow, err := h.works("").Watch(t.Context(), metav1.ListOptions{})
@@ -96,14 +96,14 @@ func TestTrouble12SlowWatcher(t *testing.T) {
 	defer slow.Stop()
 	quick := spyOn(t, h.works(""))
 	obj := h.create("cluster1", "app", "0")
-	for i := range most + 2000 { // some are under way
+	for i := range most + 2000 { // some events are in transit
 		if i%1000 == 999 {
 			eventually(t, "the other watcher keeps up", func() string {
 				got := len(quick.of("app"))
 				return unless(got >= i-10, fmt.Sprint(got))
 			})
 		}
-		// Finalizers are news for watchers only: nothing is published.
+		// A change of finalizers notifies only watchers: no message is published.
 		obj.Finalizers = []string{fmt.Sprintf("example.com/%d", i)}
 		if obj, err = h.works("cluster1").Update(t.Context(), obj, metav1.UpdateOptions{}); apierrors.IsConflict(err) {
 			obj, err = h.get("cluster1", "app"), nil // the agent has reported
@@ -124,14 +124,14 @@ func TestTrouble12SlowWatcher(t *testing.T) {
 	if !ok || last.Type != watch.Error || status.Code != http.StatusGone || count > 2000 {
 		t.Errorf("after %d events the slow watch ended with %s %+v", count, last.Type, last.Object)
 	}
-	again := spyOn(t, h.works("")) // as an informer does then
+	again := spyOn(t, h.works("")) // like an informer after an error
 	eventually(t, "a new watch", func() string { return unless(len(again.of("app")) == 1, "nothing") })
 	if got := again.of("app")[0]; got.kind != watch.Added || got.value != "1" {
 		t.Errorf("a new watch begins with %v", got)
 	}
 }
 
-// readToEnd returns the last event of a watch and how many there were.
+// readToEnd returns the last event of a watch and the number of events.
 func readToEnd(t *testing.T, w watch.Interface) (last watch.Event, count int) {
 	t.Helper()
 	late := time.After(patience)

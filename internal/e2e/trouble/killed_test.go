@@ -29,7 +29,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// These make of this test binary a source or an agent that runs until it is killed.
+// These variables make this test binary a source or an agent that runs until it is killed.
 const (
 	killedRole   = "SPOKEWIRE_KILLED_ROLE"
 	killedBroker = "SPOKEWIRE_KILLED_BROKER"
@@ -39,13 +39,14 @@ const (
 const (
 	killedWriters = 3
 	kills         = 30
-	// killedLife bounds a victim that nobody kills.
+	// killedLife limits the life of a victim that is not killed.
 	killedLife = 2 * time.Minute
 )
 
-// TestTrouble10Killed: a source and an agent with stores in files are killed again and again, while works change. What a
-// clientset has returned, what the broker was told to be taken, and what was published is in the store of the dead; in the
-// end both sides are equal.
+// TestTrouble10Killed: a source and an agent with stores in files are killed again and again, while
+// works change. After each kill the store contains all results that the clientset has returned, all
+// messages that were acknowledged to the broker, and all published messages. In the end both sides
+// are equal.
 func TestTrouble10Killed(t *testing.T) {
 	switch os.Getenv(killedRole) {
 	case "source":
@@ -63,7 +64,7 @@ func TestTrouble10Killed(t *testing.T) {
 	h, a := newVictim(s, "source"), newVictim(s, "agent")
 	h.start()
 	a.start()
-	// Before an agent has first heard of all, it does not show what it has stored.
+	// An agent does not show its stored works before its initial sync.
 	eventually(t, "the first status", func() string { return unless(a.relay.reported(), "none") })
 	for range kills {
 		v := h
@@ -86,7 +87,7 @@ func TestTrouble10Killed(t *testing.T) {
 
 	hub := s.source(work.SourceOptions{Store: h.file.store()})
 	for _, obj := range hub.list() {
-		if !strings.HasPrefix(obj.Name, "w") && obj.DeletionTimestamp == nil { // the last step was made in part
+		if !strings.HasPrefix(obj.Name, "w") && obj.DeletionTimestamp == nil { // the last step was completed in part
 			hub.delete("cluster1", obj.Name)
 		}
 	}
@@ -105,7 +106,7 @@ func TestTrouble10Killed(t *testing.T) {
 
 func killedName(writer int) string { return fmt.Sprintf("w%d", writer) }
 
-// victim is a process of which one run after another is killed.
+// victim is a process that is killed and restarted again and again.
 type victim struct {
 	*scene
 	role    string
@@ -115,12 +116,12 @@ type victim struct {
 	read    sync.WaitGroup
 
 	mu       sync.Mutex
-	values   map[string]int      // of the works that were written, by name
-	deleted  map[string]struct{} // works whose deletion has returned
-	returned int                 // writes of the clientset
+	values   map[string]int      // written works, by name
+	deleted  map[string]struct{} // works with a completed deletion
+	returned int                 // completed writes of the clientset
 
 	acked, published int
-	held             map[string]bool // works that the store once had, or that were reported
+	held             map[string]bool // works that the store had at some time, or that were reported
 }
 
 func newVictim(s *scene, role string) *victim {
@@ -150,7 +151,7 @@ func (v *victim) start() {
 	})
 }
 
-// note reads a line of the program: a write that has returned.
+// note processes a line of the program: a completed write.
 func (v *victim) note(line string) {
 	var name string
 	var step int
@@ -165,14 +166,14 @@ func (v *victim) note(line string) {
 	}
 }
 
-// progress is how much the program has done.
+// progress returns the number of the program's completed steps.
 func (v *victim) progress() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.returned + v.relay.seen()
 }
 
-// killAfter kills the program after some steps.
+// killAfter kills the program after the given number of steps.
 func (v *victim) killAfter(steps int) {
 	v.t.Helper()
 	begin := v.progress()
@@ -184,13 +185,13 @@ func (v *victim) killAfter(steps int) {
 
 func (v *victim) kill() {
 	_ = v.program.Process.Kill()
-	v.read.Wait() // what it wrote before counts
+	v.read.Wait() // its output before the kill counts
 	if err := v.program.Wait(); v.program.ProcessState.Exited() {
 		v.t.Errorf("the %s ended by itself: %v\n%s", v.role, err, v.program.Stderr)
 	}
 }
 
-// judge holds the store of the dead against what it had let out.
+// judge compares the store of the killed program with its earlier output and messages.
 func (v *victim) judge() {
 	v.t.Helper()
 	acked, published := v.relay.ended()
@@ -221,7 +222,7 @@ func (v *victim) judge() {
 	}
 }
 
-// works opens the store of the dead.
+// works opens the store of the killed program.
 func (v *victim) works() worktyped.ManifestWorkInterface {
 	v.t.Helper()
 	store, transport := v.file.store(), memory.New().Transport()
@@ -239,14 +240,15 @@ func (v *victim) works() worktyped.ManifestWorkInterface {
 	return agent.Clientset().WorkV1().ManifestWorks("cluster1")
 }
 
-// knows expects what a message said, or something newer.
+// knows checks that the works contain the content of a message, or something newer.
 func (v *victim) knows(works map[string]*workv1.ManifestWork, m codec.Message, why string) {
 	switch m := m.(type) {
 	case *codec.Spec:
 		if m.DeletionTimestamp != nil {
 			v.gone(works[m.Name], why)
 		} else if strings.HasPrefix(m.Name, "w") && v.held[m.Name] {
-			// The others are deleted, which may be known already. For a work that it does not hold, an agent may ask instead.
+			// All other works are deleted, and the store may record that already. For a work that
+			// it does not have, an agent may send a request instead.
 			step, _ := strconv.Atoi(valueOf(m.Work))
 			v.has(works[m.Name], "value", m.Name, step, why)
 		}
@@ -281,7 +283,7 @@ func (v *victim) gone(obj *workv1.ManifestWork, why string) {
 	}
 }
 
-// openKilled opens what a victim works with.
+// openKilled returns the transport and the store of a victim.
 func openKilled(t *testing.T) (*mqtt.Transport, work.Store) {
 	t.Helper()
 	transport, err := mqtt.New(mqtt.Options{BrokerURL: "mqtt://" + os.Getenv(killedBroker)})
@@ -292,11 +294,11 @@ func openKilled(t *testing.T) (*mqtt.Transport, work.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return transport, store // which the kill closes
+	return transport, store // the kill closes the store
 }
 
-// runSource is the source. Each of its writers counts a work's value up, and makes and deletes another at every fifth
-// step.
+// runSource runs the source. Each of its writers increments a work's value. At every fifth step, it
+// also creates and deletes another work.
 func runSource(t *testing.T) {
 	transport, store := openKilled(t)
 	source, err := work.NewSource(transport, work.SourceOptions{SourceID: "hub", Store: store})
@@ -315,7 +317,7 @@ func runSource(t *testing.T) {
 			if obj, err := h.works("cluster1").Get(ctx, name, metav1.GetOptions{}); err == nil {
 				step, _ = strconv.Atoi(valueOf(obj))
 			}
-			for ; ctx.Err() == nil; time.Sleep(time.Millisecond) { // the agent is to come along
+			for ; ctx.Err() == nil; time.Sleep(time.Millisecond) { // waits so the agent can keep up
 				step++
 				if err := h.writeKilled(ctx, name, step); err != nil {
 					t.Errorf("step %d of %s: %v", step, name, err)
@@ -332,7 +334,7 @@ func (h *hub) writeKilled(ctx context.Context, name string, step int) error {
 	if step%5 == 0 {
 		doomed := fmt.Sprintf("d-%s-%d", name, step)
 		if _, err := works.Create(ctx, newWork(doomed, value), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return err // it may exist: this step was made in part
+			return err // it may exist: this step was completed in part
 		}
 		if err := works.Delete(ctx, doomed, metav1.DeleteOptions{}); err != nil {
 			return err
@@ -351,13 +353,13 @@ func (h *hub) writeKilled(ctx context.Context, name string, step int) error {
 		if err == nil {
 			fmt.Printf("wrote %s %d\n", name, step)
 		}
-		if !apierrors.IsConflict(err) { // a status came
+		if !apierrors.IsConflict(err) { // a status arrived meanwhile
 			return err
 		}
 	}
 }
 
-// runAgent is the agent, with a work controller.
+// runAgent runs the agent, with a work controller.
 func runAgent(t *testing.T) {
 	transport, store := openKilled(t)
 	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"}, Store: store})

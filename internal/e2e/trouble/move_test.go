@@ -13,8 +13,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// TestMoveToAnotherBroker: a cluster moves from one pair of source and broker to another. The sources have one ID and
-// know nothing of each other. Nothing is applied again, and the old one can forget the cluster.
+// TestMoveToAnotherBroker: a cluster moves from one pair of source and broker to another pair. The
+// sources have the same ID and no connection to each other. No work is applied again, and the old
+// source can remove the cluster.
 func TestMoveToAnotherBroker(t *testing.T) {
 	for name, kept := range map[string]bool{"with a store": true, "without a store": false} {
 		t.Run(name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// TestTrouble11NameConflict: the source that came first keeps the name through every restart, the other one is told, and
-// is served when the name is free.
+// TestTrouble11NameConflict: the first source keeps the name of a work through every restart. The
+// second source receives an error, and is served when the name is free.
 func TestTrouble11NameConflict(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
@@ -53,7 +53,7 @@ func TestTrouble11NameConflict(t *testing.T) {
 	one.delete("cluster1", "app")
 	shows(t, "the second source, served", two.works("cluster1"), "app=of two, later/of two, later")
 	shows(t, "the first source in the end", one.works("cluster1"), "")
-	// Whether the agent had heard the later spec before the name was free, nobody can tell.
+	// The agent may or may not have received the later spec before the name was free.
 	got := slices.DeleteFunc(spy.now().values("app"), func(value string) bool { return value == "of two" })
 	if !slices.Equal(got, []string{"of one", "of two, later"}) {
 		t.Errorf("values at the agent in the end: %v", got)

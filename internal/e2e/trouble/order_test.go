@@ -21,10 +21,10 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// aboutWorks takes specs and statuses.
+// aboutWorks selects specs and statuses.
 func aboutWorks(h heard) bool { return h.spec() != nil || h.status() != nil }
 
-// replay sends messages again: in the opposite order, as they were, and shuffled.
+// replay sends messages again: in reverse order, in their own order, and shuffled.
 func (r *raw) replay(messages []heard) {
 	r.t.Helper()
 	backwards := slices.Clone(messages)
@@ -38,8 +38,8 @@ func (r *raw) replay(messages []heard) {
 	}
 }
 
-// TestTrouble05TwiceAndLate: what was on the wire comes again, late, in other orders, also from processes that are no
-// more. Works and statuses move forward only, and each state shows once.
+// TestTrouble05TwiceAndLate: earlier messages arrive again, late and in other orders, even from
+// processes that have ended. Works and statuses only move forward, and each state is shown once.
 func TestTrouble05TwiceAndLate(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
@@ -51,7 +51,7 @@ func TestTrouble05TwiceAndLate(t *testing.T) {
 	r.deadAgent()
 }
 
-// replayed is a source and an agent of whom all is said again.
+// replayed holds a source and an agent with messages that are all sent again.
 type replayed struct {
 	*scene
 	wire              *tap
@@ -73,7 +73,7 @@ func (r *replayed) sameIncarnation() {
 	}
 	r.replay()
 	r.sayAgain()
-	h.set("cluster1", "app", "5") // comes after what was replayed
+	h.set("cluster1", "app", "5") // follows the replayed messages
 	shows(t, "the agent after the first replay", a.works(), "app=5/4")
 	a.report("app", "5")
 	shows(t, "the source after the first replay", h.works("cluster1"), "app=5/5")
@@ -84,13 +84,14 @@ func (r *replayed) sameIncarnation() {
 	if diff := cmp.Diff(append([]string{""}, want...), r.atSource.now().statuses("app")); diff != "" {
 		t.Errorf("statuses at the source (-want +got):\n%s", diff)
 	}
-	// Each of ten writes is one event on either side, but for the one that changed nothing.
+	// Each of ten writes is one event on either side, except for the write that changed nothing.
 	if at, source := len(r.atAgent.of("app")), len(r.atSource.of("app")); at != 10 || source != 10 {
 		t.Errorf("%d events at the agent and %d at the source, want 10 each", at, source)
 	}
 }
 
-// sayAgain sends the last status as a newer one: it is news, but the same.
+// sayAgain sends the last status again with a newer sequence ID. It is accepted, but changes
+// nothing.
 func (r *replayed) sayAgain() {
 	statuses := r.wire.that(func(h heard) bool { return h.status() != nil })
 	last := statuses[len(statuses)-1]
@@ -100,7 +101,7 @@ func (r *replayed) sayAgain() {
 	}
 }
 
-// nextIncarnation: what was said of a work that is gone does not touch the one that has its name now.
+// nextIncarnation: messages about a deleted work do not affect the next work with the same name.
 func (r *replayed) nextIncarnation() {
 	t, h, a := r.t, r.h, r.a
 	h.delete("cluster1", "app")
@@ -123,7 +124,7 @@ func (r *replayed) nextIncarnation() {
 	}
 }
 
-// deadSource: the word of a process that is no more counts less than that of the one in its place.
+// deadSource: messages of an ended process have lower priority than those of its successor.
 func (r *replayed) deadSource() {
 	t, a := r.t, r.a
 	r.h.crash()
@@ -141,8 +142,8 @@ func (r *replayed) deadSource() {
 	}
 }
 
-// deadAgent: what was said to and by a process that is no more is not news for the one in its place, which cannot know what
-// was deleted before its time.
+// deadAgent: messages to and from an ended process do not change the state of its successor. The
+// successor cannot know which works were deleted before its start.
 func (r *replayed) deadAgent() {
 	t, h := r.t, r.h
 	h.delete("cluster1", "marker")
@@ -167,7 +168,7 @@ func (r *replayed) deadAgent() {
 	}
 }
 
-// echo sends all that is said of works again, once or twice and up to a fifth of a second late.
+// echo sends all messages about works again, once or twice, with a delay of up to 200 ms.
 type echo struct {
 	raw     *raw
 	random  *rand.Rand // used by the tap's goroutine only
@@ -183,14 +184,15 @@ func (e *echo) hear(h heard) {
 		delay := time.Duration(e.random.IntN(200)) * time.Millisecond
 		e.late.Add(1)
 		e.pending.Go(func() {
-			time.Sleep(delay) // this is the trouble
+			time.Sleep(delay) // the delay is the failure under test
 			e.raw.publish(h.topic, h.payload)
 			e.late.Add(-1)
 		})
 	}
 }
 
-// TestTrouble05Echo: while everything is said again and late, sources and agents write, restart and lose their links.
+// TestTrouble05Echo: while every message is sent again late, sources and agents write, restart and
+// lose their links.
 func TestTrouble05Echo(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
@@ -212,7 +214,7 @@ func TestTrouble05Echo(t *testing.T) {
 	shows(t, "the source", h.works("cluster1"), join(want))
 	shows(t, "the agent", a.works(), join(want))
 	eventually(t, "the last echo", func() string { return unless(e.late.Load() == 0, "more to come") })
-	h.create("cluster1", "zz", "end") // comes after all echoes but its own
+	h.create("cluster1", "zz", "end") // follows all echoes except its own
 	want = append(want, "zz=end/end")
 	shows(t, "the source after the last echo", h.works("cluster1"), join(want))
 	shows(t, "the agent after the last echo", a.works(), join(want))
@@ -224,7 +226,8 @@ func TestTrouble05Echo(t *testing.T) {
 	}
 }
 
-// writeAtRandom creates, changes and deletes works and breaks links. It returns what must come of it.
+// writeAtRandom creates, changes and deletes works, and breaks links. It returns the expected
+// result.
 func writeAtRandom(h *hub, a *spoke) (want []string) {
 	t := h.t
 	random := rand.New(rand.NewPCG(9, 10))
@@ -242,7 +245,7 @@ func writeAtRandom(h *hub, a *spoke) (want []string) {
 			_, err := h.works("cluster1").Create(t.Context(), newWork(name, value), metav1.CreateOptions{})
 			if err == nil {
 				live[name] = value
-			} else if !apierrors.IsAlreadyExists(err) { // its deletion goes on
+			} else if !apierrors.IsAlreadyExists(err) { // its deletion is in progress
 				t.Fatal(err)
 			}
 		}
@@ -264,8 +267,8 @@ func writeAtRandom(h *hub, a *spoke) (want []string) {
 	return want
 }
 
-// checkForward expects that values and statuses of one work only grow, and that no incarnation shows a status of an
-// earlier one.
+// checkForward checks that values and statuses of one work only grow, and that no incarnation shows
+// a status of an earlier one.
 func checkForward(t *testing.T, where string, events []seen) {
 	t.Helper()
 	value, status, created := "", "", ""
@@ -274,7 +277,7 @@ func checkForward(t *testing.T, where string, events []seen) {
 			created, status = e.value, ""
 		}
 		switch {
-		case e.deleting && e.value == "": // first heard of when it was to go
+		case e.deleting && e.value == "": // first received when it was being deleted
 			continue
 		case e.value < value:
 			t.Errorf("%s: %v after the value %s", where, e, value)

@@ -20,7 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// TestTrouble04BrokerAway: what waits is bounded and goes out once for each work; nothing that was accepted is lost.
+// TestTrouble04BrokerAway: the number of queued messages is limited, and one message is sent for
+// each work. No accepted write is lost.
 func TestTrouble04BrokerAway(t *testing.T) {
 	t.Parallel()
 	const limit = 5
@@ -29,7 +30,7 @@ func TestTrouble04BrokerAway(t *testing.T) {
 	a := s.agent(work.AgentOptions{Outbox: limit})
 	h.create("cluster1", "reported", "1")
 	shows(t, "the agent before", a.works(), "reported=1/")
-	// Both stay away until the tap is there to count.
+	// Both stay disconnected until the tap counts.
 	a.leave()
 	h.leave()
 	s.broker.Kill()
@@ -70,7 +71,7 @@ func TestTrouble04BrokerAway(t *testing.T) {
 	status := func(m heard) bool {
 		return m.status() != nil && m.status().Name == "reported" && m.status().ResyncID == ""
 	}
-	wire.hears("the status", status) // the source may have it before the tap does
+	wire.hears("the status", status) // the source may have it before the tap
 	if statuses := wire.that(status); len(statuses) != 1 {
 		t.Errorf("twenty statuses went out as %d events", len(statuses))
 	}
@@ -110,7 +111,7 @@ func TestTrouble04OutboxDisabled(t *testing.T) {
 	shows(t, "the source", h.works("cluster1"), "app=1/1")
 }
 
-// hurried is a clock whose timers run a hundred times as fast, and are noted.
+// hurried is a clock with timers that run a hundred times as fast. It records their durations.
 type hurried struct {
 	clock.RealClock
 	mu    sync.Mutex
@@ -130,8 +131,8 @@ func (c *hurried) noted() []time.Duration {
 	return slices.Clone(c.waits)
 }
 
-// TestTrouble04Backoff: against something that refuses every connection, each client waits from 100 ms to 10 s between
-// attempts, with a jitter of its own.
+// TestTrouble04Backoff: if every connection is refused, each client waits between 100 ms and 10 s
+// between attempts, with its own jitter.
 func TestTrouble04Backoff(t *testing.T) {
 	t.Parallel()
 	const attempts = 16

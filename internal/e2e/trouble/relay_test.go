@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// relay stands between one client after another and the broker, and knows which messages the client has acknowledged
-// and which it has published.
+// relay forwards the connections of a client to the broker, one after the other. It records the
+// messages that the client has acknowledged and published.
 type relay struct {
 	t        *testing.T
 	broker   string
@@ -24,7 +24,7 @@ type relay struct {
 
 	mu        sync.Mutex
 	conns     map[net.Conn]struct{}
-	delivered map[uint16]*packets.Publish // to the client of now, by packet ID
+	delivered map[uint16]*packets.Publish // to the current client, by packet ID
 	acked     []codec.Message
 	published []codec.Message
 }
@@ -71,7 +71,8 @@ func (r *relay) accept() {
 	}
 }
 
-// forward passes packets on until either side ends. What the sender has sent before its end is looked at all the same.
+// forward forwards packets until either side ends. It also processes the last packets of a sender
+// that has ended.
 func (r *relay) forward(to, from net.Conn, look func(*packets.ControlPacket), owned net.Conn) {
 	defer func() {
 		_ = to.Close()
@@ -131,14 +132,14 @@ func (r *relay) note(list *[]codec.Message, p *packets.Publish) {
 	*list = append(*list, m)
 }
 
-// seen is how many messages of works the client has dealt with.
+// seen returns the number of messages about works that the client has acknowledged or published.
 func (r *relay) seen() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.acked) + len(r.published)
 }
 
-// reported is whether the client has published a status that somebody set.
+// reported reports whether the client has published a status with conditions.
 func (r *relay) reported() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,7 +149,8 @@ func (r *relay) reported() bool {
 	})
 }
 
-// ended waits until a client that was killed has no connection, and returns what it had acknowledged and published.
+// ended waits until a killed client has no connection. It returns the messages that the client had
+// acknowledged and published.
 func (r *relay) ended() (acked, published []codec.Message) {
 	r.t.Helper()
 	eventually(r.t, "the end of a killed client's connection", func() string {

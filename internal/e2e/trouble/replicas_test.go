@@ -13,17 +13,17 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// replica starts one of the processes that are the source "hub".
+// replica starts one of the replicas of the source "hub".
 func (s *scene) replica(store work.SharedStore) *hub {
 	s.t.Helper()
 	return s.source(work.SourceOptions{SharedGroup: "hubs", Store: store})
 }
 
-// replicated is a source of two processes and its clusters, with ten works each.
+// replicated is a source of two replicas, and its clusters with ten works each.
 type replicated struct {
 	*scene
 	store    work.SharedStore
-	one, two *hub // who shall show the same; the first one writes to begin with
+	one, two *hub // both must show the same works; one is the first leader
 	spokes   []*spoke
 }
 
@@ -43,7 +43,7 @@ func newReplicated(t *testing.T) *replicated {
 	return r
 }
 
-// ten is the state of a cluster whose works all have the same value and status.
+// ten returns the state of a cluster with ten works that all have the same value and status.
 func ten(value, status string) string {
 	var out []string
 	for w := range 10 {
@@ -69,15 +69,15 @@ func (r *replicated) bothShow(what, want string) {
 	}
 }
 
-// TestTrouble08ReplicasLoseLinks: two replicas share a source, and the broker deals the events out between them. Their
-// links break while events are on the way; both show every one.
+// TestTrouble08ReplicasLoseLinks: two replicas share a source, and the broker distributes the
+// events between them. Their links break while events are in transit. Both show every event.
 func TestTrouble08ReplicasLoseLinks(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
 	r.reportAll("first")
 	r.bothShow("to begin with", ten("1", "first"))
 	for name, h := range map[string]*hub{"the standby": r.two, "the writer": r.one} {
-		h.proxy.Stall() // what the broker gives it stays on the way
+		h.proxy.Stall() // messages from the broker stay in transit
 		r.reportAll("on its way to " + name)
 		h.proxy.Cut()
 		h.proxy.Resume()
@@ -97,8 +97,8 @@ func TestTrouble08ReplicasLoseLinks(t *testing.T) {
 	r.bothShow("after broken links", ten("1", "11"))
 }
 
-// TestTrouble08ReplicaTakesOver: the one that writes dies, another takes over and misses nothing, and a third one takes
-// over from that.
+// TestTrouble08ReplicaTakesOver: the leader dies, and another replica takes over and misses
+// nothing. Then a third replica takes over from the second.
 func TestTrouble08ReplicaTakesOver(t *testing.T) {
 	t.Parallel()
 	r := newReplicated(t)
@@ -115,7 +115,7 @@ func TestTrouble08ReplicaTakesOver(t *testing.T) {
 	r.bothShow("while the second writes", ten("1", "while the second writes"))
 	for _, a := range r.spokes {
 		for w := range 10 {
-			r.one.set(a.cluster, fmt.Sprintf("w%d", w), "2") // which takes the writing over
+			r.one.set(a.cluster, fmt.Sprintf("w%d", w), "2") // becomes leader with this write
 		}
 		shows(t, a.cluster, a.works(), ten("2", "while the second writes"))
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// file is a store that one process after another opens.
+// file is a store that successive processes open.
 type file struct {
 	t    *testing.T
 	path string
@@ -30,7 +30,7 @@ func newFile(t *testing.T) *file {
 	return f
 }
 
-// store opens the file anew, as the next process does.
+// store opens the file again, like the next process.
 func (f *file) store() work.Store {
 	f.t.Helper()
 	f.close()
@@ -52,8 +52,9 @@ func (f *file) close() {
 	f.open = nil
 }
 
-// TestTrouble02SourceRestartsWithoutStore: the source asks for everything, deletes nothing that it does not know until
-// its inventory is complete, and what it creates anew has its status at once, without being applied again.
+// TestTrouble02SourceRestartsWithoutStore: the source requests everything, and deletes no unknown
+// work until its inventory is complete. A work that it creates again has its status immediately,
+// and is not applied again.
 func TestTrouble02SourceRestartsWithoutStore(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
@@ -77,7 +78,7 @@ func TestTrouble02SourceRestartsWithoutStore(t *testing.T) {
 		return l != nil && m.topic == "/sources/hub/resync/clusters/manifestsstatus" && l.Scope == codec.ScopeAll && len(l.Entries) == 0
 	})
 	wire.hears("the agent's list in answer", func(m heard) bool { return m.list() != nil && len(m.list().Entries) == 4 })
-	h.create("cluster1", "marker", "1") // what its status comes after has been worked off
+	h.create("cluster1", "marker", "1") // when its status arrives, all earlier messages are processed
 	shows(t, "the source without its works", h.works("cluster1"), "marker=1/1")
 	shows(t, "the agent of a source without its works", a.works(), before[:len("changed=1/1 equal=2/2 forgotten=1/1 ")]+"marker=1/1 other=1/1")
 
@@ -101,7 +102,8 @@ func TestTrouble02SourceRestartsWithoutStore(t *testing.T) {
 	shows(t, "the agent after the inventory", a.works(), "changed=3/3 equal=2/2 marker=1/1 other=1/1")
 }
 
-// TestTrouble02SourceRestartsWithStore: everything is there before anybody is heard, and the agent notices nothing.
+// TestTrouble02SourceRestartsWithStore: all works exist before the first message arrives, and the
+// agent sees no change.
 func TestTrouble02SourceRestartsWithStore(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
@@ -116,7 +118,7 @@ func TestTrouble02SourceRestartsWithStore(t *testing.T) {
 	all := "w0=1/1 w1=1/1 w2=1/1 w3=1/1 w4=1/1"
 	shows(t, "the source before its restart", h.works("cluster1"), all)
 	h.leave()
-	h.set("cluster1", "w1", "2") // while nobody hears it
+	h.set("cluster1", "w1", "2") // while no agent receives it
 	h.delete("cluster1", "w2")
 	spy := spyOn(t, a.works())
 	h.crash()
@@ -138,7 +140,7 @@ func TestTrouble02SourceRestartsWithStore(t *testing.T) {
 
 	h.crash()
 	works.close()
-	h = s.source(work.SourceOptions{}) // knows nothing, and leaves a work that the file's owner does not have
+	h = s.source(work.SourceOptions{}) // starts without works, and leaves a work that the file lacks
 	h.create("cluster1", "stray", "1")
 	shows(t, "the source beside the store", h.works("cluster1"), "stray=1/1")
 	h.crash()
@@ -150,7 +152,7 @@ func TestTrouble02SourceRestartsWithStore(t *testing.T) {
 		}
 		return ""
 	})
-	h.inventoryComplete() // as nothing unknown is deleted before
+	h.inventoryComplete() // because unknown works are not deleted earlier
 	shows(t, "the agent after the inventory", a.works(), "w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
 	shows(t, "the source in the end", h.works("cluster1"), "w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// rooms runs a broker where each source and cluster has the rights that ACCESS.md lists, and no others.
+// rooms runs a broker that gives each source and cluster exactly the rights that ACCESS.md lists.
 func rooms(t *testing.T, sources, clusters []string) *scene {
 	t.Helper()
 	page, err := os.ReadFile("../../../cloudevents/work/ACCESS.md")
@@ -54,8 +54,8 @@ func rooms(t *testing.T, sources, clusters []string) *scene {
 
 func as(user string) mqtt.Options { return mqtt.Options{Username: user, Password: user} }
 
-// TestTrouble09Rooms: everything works with the rights of ACCESS.md, and who has those of one cluster can neither
-// speak for another nor hear what it is sent.
+// TestTrouble09Rooms: everything works with the rights of ACCESS.md. A client with the rights of
+// one cluster can neither publish for another cluster nor receive its messages.
 func TestTrouble09Rooms(t *testing.T) {
 	t.Parallel()
 	s := rooms(t, []string{"hub", "team"}, []string{"cluster1", "cluster2"})
@@ -114,7 +114,7 @@ func TestTrouble09Rooms(t *testing.T) {
 	shows(t, "the agent after its restart", spokes[0].works(), "hub-a=3/ team-a=3/")
 	for _, c := range []*client{hubs[0].client, hubs[1].client, second.client, spokes[0].client, spokes[1].client} {
 		for line := range strings.Lines(c.log.String()) {
-			early := strings.Contains(line, `reason="over_budget"`) // a list within a second of others, as the restarts were
+			early := strings.Contains(line, `reason="over_budget"`) // a list within a second of others, because of the restarts
 			if strings.Contains(line, "An event was not published") || strings.Contains(line, "Refused an event") && !early {
 				t.Errorf("not everything was allowed:\n%s", c.log)
 			}
@@ -123,7 +123,7 @@ func TestTrouble09Rooms(t *testing.T) {
 	curious.check("cluster2", wire.that(func(h heard) bool { return strings.Contains(h.topic, "/cluster1/") }))
 }
 
-// listener notes the topics of what one user gets, whatever it asks for.
+// listener records the topics of the messages that one user receives, with any subscription.
 type listener struct {
 	raw    *raw
 	mu     sync.Mutex
@@ -146,7 +146,7 @@ func (s *scene) overhear(user string) *listener {
 	return l
 }
 
-// check expects that a cluster can write nothing of what others said, and heard nothing of it.
+// check checks that a cluster can publish no message of others, and has received none.
 func (l *listener) check(cluster string, others []heard) {
 	t := l.raw.t
 	t.Helper()
@@ -167,17 +167,17 @@ func (l *listener) check(cluster string, others []heard) {
 	}
 }
 
-// forgery is an event that somebody may write, and that is about what is not his.
+// forgery is an event that a user may publish, about another user's works.
 type forgery struct {
 	name, user string
-	topic      string // where the event goes, if not where it belongs
+	topic      string // the topic of the event, if it is not the right one
 	message    codec.Message
 	victim     *client
 	edit       map[string]any
 }
 
-// TestTrouble09Contradictions: with the rights of one room, somebody writes events that are about another. They are
-// refused and logged, and change nothing.
+// TestTrouble09Contradictions: with the rights of one cluster or source, a client publishes events
+// about another. The events are refused and logged, and change nothing.
 func TestTrouble09Contradictions(t *testing.T) {
 	t.Parallel()
 	s := rooms(t, []string{"hub", "evil"}, []string{"cluster1", "cluster2"})
@@ -219,7 +219,7 @@ func TestTrouble09Contradictions(t *testing.T) {
 	}
 }
 
-// forgeries are about the work that a status is about.
+// forgeries returns forged events about the work of a status.
 func forgeries(said *codec.Status, source, agent *client) []forgery {
 	header := codec.Header{ID: "forged", Source: "hub", Cluster: "cluster1", Agent: "cluster1-work-agent"}
 	ref := codec.WorkRef{ResourceID: said.ResourceID, Version: said.Version + 5, UID: said.UID, Name: "app"}
@@ -227,7 +227,7 @@ func forgeries(said *codec.Status, source, agent *client) []forgery {
 		h.Source, h.Cluster = source, cluster
 		return h
 	}
-	own := func(source, cluster string) codec.WorkRef { // the codec would not make a wrong one
+	own := func(source, cluster string) codec.WorkRef { // the codec would not make an invalid reference
 		return codec.WorkRef{ResourceID: codec.ResourceID(source, cluster, "app"), Version: ref.Version, UID: ref.UID, Name: "app"}
 	}
 	bare := ref

@@ -20,10 +20,11 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
-// patience bounds every wait for what must happen. It is long, as the machine may be busy with other tests.
+// patience limits every wait for an expected event. It is long, because other tests may use the
+// machine.
 const patience = 45 * time.Second
 
-// eventually waits until wrong has nothing to say.
+// eventually waits until wrong returns no text.
 func eventually(t *testing.T, what string, wrong func() string) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -39,7 +40,7 @@ func eventually(t *testing.T, what string, wrong func() string) {
 	}
 }
 
-// unless makes a condition of a bool.
+// unless returns wrong if ok is false.
 func unless(ok bool, wrong string) string {
 	if ok {
 		return ""
@@ -57,11 +58,11 @@ func closed(t *testing.T, what string, c <-chan struct{}) {
 	}
 }
 
-// scene is a broker and those who meet there.
+// scene is a broker and its clients.
 type scene struct {
 	t       *testing.T
 	broker  *mosquitto.Broker
-	tapUser string // who may read everything; empty where anybody may
+	tapUser string // the user that may read everything; empty if every user may
 }
 
 func newScene(t *testing.T, options mosquitto.Options) *scene {
@@ -69,7 +70,8 @@ func newScene(t *testing.T, options mosquitto.Options) *scene {
 	return &scene{t: t, broker: mosquitto.Start(t, options)}
 }
 
-// client is what a source and an agent have in common: a link of their own to the broker, a log, and a life.
+// client is the common part of a source and an agent: its own link to the broker, its log, and its
+// context.
 type client struct {
 	t       *testing.T
 	proxy   *tcpproxy.Proxy
@@ -86,7 +88,7 @@ type process interface {
 	Healthy() error
 }
 
-// newClient makes the link. Its transport is for one process.
+// newClient creates a link with a transport for one process.
 func (s *scene) newClient(o mqtt.Options) (*client, *mqtt.Transport) {
 	s.t.Helper()
 	c := &client{t: s.t, proxy: tcpproxy.Start(s.t, s.broker.Addr()), log: &logbook{}}
@@ -115,14 +117,14 @@ func (c *client) start(p process) {
 	c.t.Cleanup(c.stop)
 }
 
-// stop ends the process in good order.
+// stop ends the process gracefully.
 func (c *client) stop() {
 	c.t.Helper()
 	c.cancel()
 	closed(c.t, "the end of Start", c.done)
 }
 
-// crash ends the process so that nothing more leaves it.
+// crash ends the process. It sends no further messages.
 func (c *client) crash() {
 	c.t.Helper()
 	c.proxy.Block()
@@ -130,7 +132,7 @@ func (c *client) crash() {
 	c.stop()
 }
 
-// leave cuts the link and returns when the process knows.
+// leave cuts the link, and returns when the process has noticed it.
 func (c *client) leave() {
 	c.t.Helper()
 	c.proxy.Block()
@@ -138,7 +140,7 @@ func (c *client) leave() {
 	eventually(c.t, "the loss of the connection", func() string { return unless(c.healthy() != nil, "still connected") })
 }
 
-// comeBack mends the link and returns when the process is connected.
+// comeBack restores the link, and returns when the process is connected.
 func (c *client) comeBack() {
 	c.t.Helper()
 	c.proxy.Unblock()
@@ -162,7 +164,7 @@ type hub struct {
 	id string
 }
 
-// newSource makes a source that is not started.
+// newSource creates a source that is not started.
 func (s *scene) newSource(o work.SourceOptions, transport ...mqtt.Options) *hub {
 	s.t.Helper()
 	if o.SourceID == "" {
@@ -185,21 +187,21 @@ func (s *scene) source(o work.SourceOptions, transport ...mqtt.Options) *hub {
 	return h
 }
 
-// spoke is an agent and, if somebody works there, its work controller.
+// spoke is an agent and, after apply, its work controller.
 type spoke struct {
 	*client
 	*work.Agent
 	cluster string
 }
 
-// newAgent makes an agent that is not started.
+// newAgent creates an agent that is not started.
 func (s *scene) newAgent(o work.AgentOptions, transport ...mqtt.Options) *spoke {
 	s.t.Helper()
 	if o.ClusterName == "" {
 		o.ClusterName = "cluster1"
 	}
 	if o.InitialSyncTimeout == 0 && o.Sources == nil {
-		o.InitialSyncTimeout = 200 * time.Millisecond // tests of it set it
+		o.InitialSyncTimeout = 200 * time.Millisecond // tests of this timeout set it
 	}
 	c, t := s.newClient(first(transport))
 	agent, err := work.NewAgent(t, o)
@@ -233,7 +235,7 @@ func (a *spoke) works() worktyped.ManifestWorkInterface {
 	return a.Clientset().WorkV1().ManifestWorks(a.cluster)
 }
 
-// logbook is what one process has logged.
+// logbook is the log of one process.
 type logbook struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -17,15 +17,16 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// TestTrouble06PacketLimit: what the broker would not take is refused by every write, and what was accepted before the
-// limit was learnt says so. Everything else goes on.
+// TestTrouble06PacketLimit: every write refuses works that exceed the broker's packet limit. Works
+// that were accepted before the limit was known report the refusal. All other works are not
+// affected.
 func TestTrouble06PacketLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 8192
 	large := rand.String(limit)
 	s := newScene(t, mosquitto.Options{MaxPacketSize: limit})
 	h := s.newSource(work.SourceOptions{})
-	h.create("cluster1", "large", large) // nothing is known of the broker yet
+	h.create("cluster1", "large", large) // the broker's limit is not known yet
 	h.create("cluster1", "small", "1")
 	h.start(h.Source)
 	a := s.agent(work.AgentOptions{})
@@ -65,15 +66,16 @@ func TestTrouble06PacketLimit(t *testing.T) {
 		obj, err := a.works().Get(t.Context(), "large", metav1.GetOptions{})
 		return unless(err == nil && obj.DeletionTimestamp != nil, "it is not deleting")
 	})
-	// It was created before the source had heard of the agent, which an earlier process may have been: it is cleaned up.
+	// The work was created before the source had received a message from the agent. An earlier
+	// agent process may have it, so it is cleaned up.
 	if err := a.patch("large", `{"metadata":{"finalizers":null}}`); err != nil {
 		t.Fatal(err)
 	}
 	shows(t, "the source after a deletion", works, "small=1/fits")
 }
 
-// TestTrouble06UnreadableSpec: an agent answers a spec that it cannot decode, keeps the last good one, and the source
-// shows the answer until it sends a better one.
+// TestTrouble06UnreadableSpec: an agent answers a spec that it cannot decode, and keeps the last
+// valid spec. The source shows the answer until it sends a valid spec.
 func TestTrouble06UnreadableSpec(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
@@ -86,7 +88,8 @@ func TestTrouble06UnreadableSpec(t *testing.T) {
 	a.report("held", "good")
 	shows(t, "the source before", h.works("cluster1"), "held=good/good")
 
-	// The agent hears the source's word from somebody who has spoilt it, and the source hears the answer.
+	// The agent receives a corrupted copy of the source's message, and the source receives the
+	// answer.
 	a.leave()
 	h.set("cluster1", "held", "spoilt")
 	h.create("cluster1", "new", "spoilt")
@@ -120,10 +123,10 @@ func TestTrouble06UnreadableSpec(t *testing.T) {
 	shows(t, "the source, healed", h.works("cluster1"), "held=better/good new=better/better")
 }
 
-// spoil gives an event data that is no work.
+// spoil replaces the data of an event with data that is not a work.
 func spoil(t *testing.T, payload []byte, session string) []byte {
 	return edited(t, payload, map[string]any{
 		"data":         map[string]any{"manifests": 7},
-		"agentsession": session, // else it would be taken for one of before the agent's time
+		"agentsession": session, // otherwise the agent ignores it as an event from before its start
 	})
 }

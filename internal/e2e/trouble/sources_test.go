@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// storm kills the broker a number of times and brings it back on its port; meanwhile is called while it is away, and
-// links are cut at random once it is back.
+// storm kills the broker a number of times and restarts it on the same port. meanwhile is called
+// while the broker is down. After the restart, links are cut at random.
 func (s *scene) storm(rounds int, links []*client, meanwhile func(round int)) {
 	s.t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -36,9 +36,9 @@ func (s *scene) storm(rounds int, links []*client, meanwhile func(round int)) {
 	}
 }
 
-// TestTrouble01ManySources: five sources share an agent through reconnect storms, a restart without a store and what is
-// deleted after it. Whatever the agent sees of a work is what its own source has written, in that order, and works that
-// nobody touches are not touched.
+// TestTrouble01ManySources: five sources share an agent through reconnect storms, a restart without
+// a store, and later deletions. The agent receives exactly the writes of a work's own source, in
+// order. Works that no source changes are not touched.
 func TestTrouble01ManySources(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, mosquitto.Options{})
@@ -100,11 +100,12 @@ func TestTrouble01ManySources(t *testing.T) {
 	}
 }
 
-// ownTopic expects that what is on the topic of one source, or for one, is about that source's works.
+// ownTopic checks that a message on the topic of one source, or for one source, is about that
+// source's works.
 func ownTopic(t *testing.T, h heard) {
 	m, ok := strings.CutPrefix(h.topic, "/sources/")
 	if strings.HasSuffix(h.topic, "/presence") {
-		return // of the processes of one ID
+		return // about the processes of one ID
 	}
 	if !ok {
 		t.Errorf("on the wire: topic %s", h.topic)
@@ -125,17 +126,19 @@ func ownTopic(t *testing.T, h heard) {
 	}
 }
 
-// ownID reports whether the resource ID is that of the source's work; the name of a tombstone is not known.
+// ownID reports whether the resource ID is that of the source's work. The name of a tombstone is
+// unknown.
 func ownID(source, cluster string, w codec.WorkRef) bool {
 	return w.Name == w.ResourceID || codec.ResourceID(source, cluster, w.Name) == w.ResourceID
 }
 
-// allOf returns what was seen of works whose name ends in suffix.
+// allOf returns the events of works with a name that ends in suffix.
 func allOf(s *spy, suffix string) []seen {
 	return slices.DeleteFunc(s.now().of(""), func(e seen) bool { return !strings.HasSuffix(e.name, suffix) })
 }
 
-// checkCourse expects that the agent saw a source's works come, change and go as the source said it, each state once.
+// checkCourse checks that the agent saw the additions, changes and deletions of a source's works in
+// the source's order, each state once.
 func checkCourse(t *testing.T, s *spy, source string) {
 	t.Helper()
 	last := map[string]string{}
@@ -156,8 +159,8 @@ func checkCourse(t *testing.T, s *spy, source string) {
 	}
 }
 
-// TestTrouble01ManyAgents: thirty agents share a source through reconnect storms. Each has its own works, and deletes
-// that were made while everybody was away reach it.
+// TestTrouble01ManyAgents: thirty agents share a source through reconnect storms. Each agent has
+// its own works, and receives deletions that were made while all were disconnected.
 func TestTrouble01ManyAgents(t *testing.T) {
 	t.Parallel()
 	const agents = 30

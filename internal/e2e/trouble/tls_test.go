@@ -14,8 +14,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// TestTrouble07CertificatesReplaced: certificates are replaced on the disk while everything runs. The next handshake
-// uses the new ones, and works go on. The matrix of what TLS refuses is in package mqtt.
+// TestTrouble07CertificatesReplaced: certificates are replaced on disk while all processes run. The
+// next handshake uses the new certificates, and works are not affected. Package mqtt tests which
+// certificates TLS refuses.
 func TestTrouble07CertificatesReplaced(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -27,7 +28,7 @@ func TestTrouble07CertificatesReplaced(t *testing.T) {
 	in := func(name string) string { return filepath.Join(folder, name) }
 	s := newScene(t, mosquitto.Options{
 		CertFile: in("broker.crt"), KeyFile: in("broker.key"), ClientCAFile: in("ca.crt"),
-		Lines: []string{"use_identity_as_username true"}, // so that the log tells who came
+		Lines: []string{"use_identity_as_username true"}, // so the log has the name of each client
 	})
 	link := func(name string) mqtt.Options {
 		return mqtt.Options{BrokerURL: "mqtts", CAFile: in("ca.crt"), CertFile: in(name + ".crt"), KeyFile: in(name + ".key")}
@@ -44,7 +45,8 @@ func TestTrouble07CertificatesReplaced(t *testing.T) {
 	h.comeBack()
 	shows(t, "the source with a new certificate", h.works("cluster1"), "app=2/2")
 
-	// Everything is new: authority, broker and clients. Who is connected stays so until the broker restarts.
+	// All certificates are new: CA, broker and clients. Existing connections stay until the broker
+	// restarts.
 	next := certtest.New(t)
 	next.Write(t, folder, "ca")
 	next.Issue(t, "broker").Write(t, folder, "broker")

@@ -17,13 +17,14 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// raw is a plain MQTT client, which knows nothing of works.
+// raw is a plain MQTT client, independent of package work.
 type raw struct {
 	t      *testing.T
 	client *paho.Client
 }
 
-// dialRaw connects; user may be empty. What comes on filters goes to receive.
+// dialRaw connects a client. user may be empty. receive is called with the messages that match
+// filters.
 func dialRaw(t *testing.T, addr, user string, receive func(*paho.Publish), filters ...string) (*raw, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -67,11 +68,11 @@ func (r *raw) close() {
 	<-r.client.Done()
 }
 
-// again marks a message that this package has sent.
+// again marks messages that this package has sent again.
 const again = "sent-again"
 
-// publish sends a payload and waits until the broker has it, so that what anybody sends afterwards comes after it. It
-// returns the broker's reason code. It may be called from any goroutine.
+// publish sends a payload and waits until the broker has it. Messages that any client sends
+// afterwards follow it. It returns the broker's reason code. It is safe for concurrent use.
 func (r *raw) publish(topic string, payload []byte) byte {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
@@ -106,7 +107,7 @@ func encode(t *testing.T, m codec.Message) (topic string, payload []byte) {
 	return topic, payload
 }
 
-// edited sets members of an event.
+// edited returns an event with changed members.
 func edited(t *testing.T, payload []byte, set map[string]any) []byte {
 	t.Helper()
 	var event map[string]any
@@ -121,7 +122,7 @@ func edited(t *testing.T, payload []byte, set map[string]any) []byte {
 	return out
 }
 
-// tap reads everything on the broker, and comes back when that does.
+// tap reads all messages on the broker, and reconnects after a restart of the broker.
 type tap struct {
 	t       *testing.T
 	addr    string
@@ -139,13 +140,13 @@ type heard struct {
 	message codec.Message
 }
 
-// spec, status, list and hashes return the message if it is one.
+// spec, status, list and hashes return the message if it has that type, otherwise nil.
 func (h heard) spec() *codec.Spec           { m, _ := h.message.(*codec.Spec); return m }
 func (h heard) status() *codec.Status       { m, _ := h.message.(*codec.Status); return m }
 func (h heard) list() *codec.SpecResync     { m, _ := h.message.(*codec.SpecResync); return m }
 func (h heard) hashes() *codec.StatusResync { m, _ := h.message.(*codec.StatusResync); return m }
 
-// newTap returns when the tap reads.
+// newTap starts a tap, and returns when it reads.
 func newTap(s *scene, onHeard func(heard)) *tap {
 	s.t.Helper()
 	p := &tap{t: s.t, addr: s.broker.Addr(), user: s.tapUser, onHeard: onHeard}
@@ -195,7 +196,7 @@ func (p *tap) run(ctx context.Context, client *raw) {
 	}
 }
 
-// raw is the tap's own connection.
+// raw returns the tap's own connection.
 func (p *tap) raw() *raw {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,7 +224,7 @@ func (p *tap) receive(m *paho.Publish) {
 	}
 }
 
-// that returns the messages that f takes.
+// that returns the messages that f accepts.
 func (p *tap) that(f func(heard) bool) []heard {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +237,7 @@ func (p *tap) that(f func(heard) bool) []heard {
 	return out
 }
 
-// hears waits for a message.
+// hears waits until a message that f accepts has arrived.
 func (p *tap) hears(what string, f func(heard) bool) heard {
 	p.t.Helper()
 	var found []heard

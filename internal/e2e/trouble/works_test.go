@@ -22,7 +22,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// newWork is a work with one ConfigMap that holds value.
+// newWork returns a work with one ConfigMap that holds value.
 func newWork(name, value string) *workv1.ManifestWork {
 	raw := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"default"},"data":{"value":%q}}`, name, value)
 	return &workv1.ManifestWork{
@@ -33,7 +33,8 @@ func newWork(name, value string) *workv1.ManifestWork {
 	}
 }
 
-// valueOf is the value in the work's ConfigMap; a work first heard of when it is to go has none.
+// valueOf returns the value in the work's ConfigMap. A work that was first received during its
+// deletion has no value.
 func valueOf(obj *workv1.ManifestWork) string {
 	var cm struct{ Data map[string]string }
 	if len(obj.Spec.Workload.Manifests) == 0 {
@@ -45,7 +46,7 @@ func valueOf(obj *workv1.ManifestWork) string {
 	return cm.Data["value"]
 }
 
-// applied is the message of the condition Applied, empty for none.
+// applied returns the message of the condition Applied, or "".
 func applied(obj *workv1.ManifestWork) string {
 	for _, c := range obj.Status.Conditions {
 		if c.Type == workv1.WorkApplied {
@@ -55,7 +56,7 @@ func applied(obj *workv1.ManifestWork) string {
 	return ""
 }
 
-// degraded is the reason of the condition Degraded, if it is true.
+// degraded returns the reason of the condition Degraded, if it is true.
 func degraded(obj *workv1.ManifestWork) string {
 	for _, c := range obj.Status.Conditions {
 		if c.Type == workv1.WorkDegraded && c.Status == metav1.ConditionTrue {
@@ -119,7 +120,8 @@ func (h *hub) inventoryComplete() {
 	}
 }
 
-// state is what a clientset shows, in short: "name=value/status", with a "-" before a work that is being deleted.
+// state returns a short form of the works in a clientset: "name=value/status", with a "-" before a
+// work that is being deleted.
 func state(t *testing.T, works worktyped.ManifestWorkInterface) string {
 	t.Helper()
 	list, err := works.List(t.Context(), metav1.ListOptions{})
@@ -173,8 +175,8 @@ func (a *spoke) patch(name, data string, subresources ...string) error {
 	return err
 }
 
-// apply runs a work controller on the agent until the agent ends: it sets the clean-up finalizer, reports each work's
-// value as its status, and lets go of works that are deleted.
+// apply runs a work controller on the agent until the agent ends. It sets the cleanup finalizer,
+// reports each work's value as its status, and removes the finalizer of deleted works.
 func (a *spoke) apply() {
 	a.t.Helper()
 	w, err := a.works().Watch(a.t.Context(), metav1.ListOptions{})
@@ -207,13 +209,13 @@ func (a *spoke) applyOne(obj *workv1.ManifestWork) error {
 		return a.patch(obj.Name, `{"metadata":{"finalizers":null}}`)
 	case !slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer):
 		return a.patch(obj.Name, `{"metadata":{"finalizers":["`+workv1.ManifestWorkFinalizer+`"]}}`)
-	case !strings.HasPrefix(applied(obj), valueOf(obj)): // tests add to it
+	case !strings.HasPrefix(applied(obj), valueOf(obj)): // tests add to the status
 		return report(a, obj.Name, valueOf(obj))
 	}
 	return nil
 }
 
-// spy follows a watch that began with what there was.
+// spy records the events of a watch that starts with the existing works.
 type spy struct {
 	t      *testing.T
 	works  worktyped.ManifestWorkInterface
@@ -275,7 +277,7 @@ func (s *spy) take(e watch.Event) {
 	})
 }
 
-// now waits until the watch has told what the clientset shows.
+// now waits until the watch has sent the current state of the clientset.
 func (s *spy) now() *spy {
 	s.t.Helper()
 	eventually(s.t, "the watch", func() string {
@@ -297,7 +299,7 @@ func (s *spy) now() *spy {
 	return s
 }
 
-// of returns the events of works whose name begins with prefix.
+// of returns the events of works with a name that begins with prefix.
 func (s *spy) of(prefix string) []seen {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,17 +312,17 @@ func (s *spy) of(prefix string) []seen {
 	return out
 }
 
-// values are the values of a work in the order in which they were first shown since it was last added.
+// values returns the values of a work since its last addition, in the order of their first event.
 func (s *spy) values(name string) []string {
 	return s.course(name, func(e seen) string { return e.value })
 }
 
-// statuses is the same for its statuses.
+// statuses returns the statuses of a work in the same way.
 func (s *spy) statuses(name string) []string {
 	return s.course(name, func(e seen) string { return e.status })
 }
 
-// course lists the states of one aspect of a work, without repetitions in a row.
+// course returns the states of one aspect of a work, without consecutive duplicates.
 func (s *spy) course(name string, aspect func(seen) string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
