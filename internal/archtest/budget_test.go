@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestBudgets counts what a public package brings into the build of its user.
+// TestBudgets limits the packages of other modules that each public package adds to a user's build.
 func TestBudgets(t *testing.T) {
 	for _, pkg := range slices.Sorted(maps.Keys(budgets)) {
 		t.Run(pkg, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestTotals counts everything, for packages whose users build small programs.
+// TestTotals limits all packages of a build, for packages that small programs use.
 func TestTotals(t *testing.T) {
 	for _, pkg := range slices.Sorted(maps.Keys(totals)) {
 		t.Run(pkg, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// TestSourceBinary counts a whole program.
+// TestSourceBinary limits all packages of one whole program.
 func TestSourceBinary(t *testing.T) {
 	all := goList(t, "-deps", "./internal/archtest/sourcebinary")
 	compare(t, len(all), sourceBinaryBudget, "packages, the standard library included,")

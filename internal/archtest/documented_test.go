@@ -26,7 +26,7 @@ type documented struct {
 	generated map[string]bool // files, by their paths
 }
 
-// publicDocs reads the packages that a user can import.
+// publicDocs returns the packages that a user can import.
 func publicDocs(t *testing.T) []documented {
 	t.Helper()
 	var all []documented
@@ -57,20 +57,20 @@ func readDoc(t *testing.T, p listed) documented {
 	d.files = parse(p.GoFiles)
 	var err error
 	all := slices.Concat(d.files, parse(p.TestGoFiles), parse(p.XTestGoFiles))
-	// What is left out of the documentation stays in d.files.
+	// With PreserveAST, d.files keeps the declarations that the documentation omits.
 	if d.doc, err = doc.NewFromFiles(d.fset, all, p.ImportPath, doc.PreserveAST); err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-// isGenerated reports whether a place is in a generated file.
+// isGenerated reports whether a node is in a generated file.
 func (d documented) isGenerated(at ast.Node) bool {
 	return d.generated[d.fset.Position(at.Pos()).Filename]
 }
 
-// TestDocComments wants words on everything that a user can name: packages, types, functions, methods, constants and
-// variables, the methods of interfaces and the fields of options.
+// TestDocComments checks that every name that a user can use has a comment: packages, types,
+// functions, methods, constants and variables, the methods of interfaces and the fields of options.
 func TestDocComments(t *testing.T) {
 	for _, d := range publicDocs(t) {
 		t.Run(d.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestDocComments(t *testing.T) {
 	}
 }
 
-// undocumented names what has no comment.
+// undocumented returns the names without a comment.
 func undocumented(d documented) []string {
 	var missing []string
 	note := func(name string, at ast.Node, comments ...*ast.CommentGroup) {
@@ -107,7 +107,7 @@ func undocumented(d documented) []string {
 	return missing
 }
 
-// exportedFunc reports whether a function, or a method and its type, are exported.
+// exportedFunc reports whether a function is exported, or a method and its type are.
 func exportedFunc(f *ast.FuncDecl) bool {
 	if !f.Name.IsExported() || f.Recv == nil {
 		return f.Name.IsExported()
@@ -129,13 +129,13 @@ func exportedFunc(f *ast.FuncDecl) bool {
 	}
 }
 
-// undocumentedSpecs notes the names of a declaration of types, constants or variables.
+// undocumentedSpecs notes the undocumented names in a declaration of types, constants or variables.
 func undocumentedSpecs(decl *ast.GenDecl, note func(string, ast.Node, ...*ast.CommentGroup)) {
 	for _, spec := range decl.Specs {
 		switch spec := spec.(type) {
 		case *ast.TypeSpec:
 			if spec.Name.IsExported() {
-				if decl.Lparen.IsValid() { // what is said of several types says nothing of each
+				if decl.Lparen.IsValid() { // a comment on several types does not describe each type
 					note(spec.Name.Name, spec, spec.Doc)
 				} else {
 					note(spec.Name.Name, spec, spec.Doc, decl.Doc)
@@ -152,8 +152,9 @@ func undocumentedSpecs(decl *ast.GenDecl, note func(string, ast.Node, ...*ast.Co
 	}
 }
 
-// undocumentedMembers notes methods of interfaces and fields of options. The comment on the type or on another member may
-// speak of one by its name. Other fields are often what their names and types say.
+// undocumentedMembers notes undocumented methods of interfaces and fields of options. A comment on
+// the type or on another member may name a member instead. Other structs are skipped, because names
+// and types often describe their fields.
 func undocumentedMembers(spec *ast.TypeSpec, about string, note func(string, ast.Node, ...*ast.CommentGroup)) {
 	var members *ast.FieldList
 	switch typ := spec.Type.(type) {
@@ -179,8 +180,9 @@ func undocumentedMembers(spec *ast.TypeSpec, about string, note func(string, ast
 	}
 }
 
-// TestConstructorExamples wants an Example with output for each way to make something: functions and methods called New, and functions that
-// return a type of their package.
+// TestConstructorExamples checks that each constructor has an Example with output. Constructors are
+// functions and methods with names that begin with New, and functions that return a type of their
+// package.
 func TestConstructorExamples(t *testing.T) {
 	for _, d := range publicDocs(t) {
 		t.Run(d.name, func(t *testing.T) {
@@ -191,7 +193,7 @@ func TestConstructorExamples(t *testing.T) {
 	}
 }
 
-// withoutExample names the constructors that have none.
+// withoutExample returns the names of the constructors without an Example with output.
 func withoutExample(d documented) []string {
 	var missing []string
 	note := func(name string, f *doc.Func) {
@@ -205,7 +207,7 @@ func withoutExample(d documented) []string {
 		}
 	}
 	for _, typ := range d.doc.Types {
-		for _, f := range typ.Funcs { // godoc lists them below the type that they return
+		for _, f := range typ.Funcs { // godoc lists them under the type that they return
 			note(f.Name, f)
 		}
 		for _, m := range typ.Methods {
@@ -217,8 +219,9 @@ func withoutExample(d documented) []string {
 	return missing
 }
 
-// makesOwn reports whether a function returns a pointer to a type of its package, which godoc does not tell of one that is not exported, nor
-// of several.
+// makesOwn reports whether a function returns a pointer to a type of its package. godoc does not
+// list the function under that type if the type is not exported, or if the function returns several
+// types.
 func (d documented) makesOwn(f *ast.FuncDecl) bool {
 	if f.Type.Results == nil {
 		return false
@@ -242,7 +245,7 @@ func (d documented) makesOwn(f *ast.FuncDecl) bool {
 	})
 }
 
-// TestDocumentationIsRead holds the two tests above against a package that has one of each mistake.
+// TestDocumentationIsRead runs the two checks above on a package with each kind of mistake.
 func TestDocumentationIsRead(t *testing.T) {
 	folder := filepath.Join("testdata", "documented")
 	d := readDoc(t, listed{ImportPath: modulePath + "/zz", Dir: folder, GoFiles: []string{"zz.go"}, XTestGoFiles: []string{"zz_test.go"}})

@@ -16,10 +16,10 @@ import (
 
 const modulePath = "github.com/spokewire/sdk-go"
 
-// root is the top of the tree: go test runs in the folder of the package.
+// root is the root of the tree. go test runs in the folder of the package.
 var root = filepath.Join("..", "..")
 
-// listed is a package as `go list -json` describes it.
+// listed is a package in the output of `go list -json`.
 type listed struct {
 	ImportPath   string
 	Dir          string
@@ -32,8 +32,8 @@ type listed struct {
 	XTestImports []string
 }
 
-// name is the path inside the module, "." for the root package, or the full path
-// of a package of another module.
+// name returns the path inside the module, "." for the root package, or the full path of a package
+// of another module.
 func name(importPath string) string {
 	if importPath == modulePath {
 		return "."
@@ -41,12 +41,12 @@ func name(importPath string) string {
 	return strings.TrimPrefix(importPath, modulePath+"/")
 }
 
-// own reports whether a package is of this module.
+// own reports whether a package belongs to this module.
 func own(importPath string) bool {
 	return importPath == modulePath || strings.HasPrefix(importPath, modulePath+"/")
 }
 
-// matches reports whether a pattern of the tables means the package called name.
+// matches reports whether a pattern of the tables matches the package called name.
 func matches(pattern, name string) bool {
 	if below, ok := strings.CutSuffix(pattern, "/..."); ok {
 		return name == below || strings.HasPrefix(name, below+"/")
@@ -54,9 +54,9 @@ func matches(pattern, name string) bool {
 	return pattern == anything || pattern == name
 }
 
-// goList runs `go list` in the root of the module. It reads import clauses only, so
-// it needs no code that compiles. The platform is fixed, because the numbers that
-// the tables hold differ a little from one to another.
+// goList runs `go list` in the root of the module. It reads only import clauses, so the code need
+// not compile. The platform is fixed, because the numbers in the tables differ slightly between
+// platforms.
 func goList(t *testing.T, args ...string) []listed {
 	t.Helper()
 	fields := "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Standard,Imports,TestImports,XTestImports"

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// ruleFor returns the row that counts for a package, or nil.
+// ruleFor returns the row that applies to a package, or nil.
 func ruleFor(name string) *rule {
 	var found *rule
 	for i := range rules {
@@ -21,7 +21,8 @@ func ruleFor(name string) *rule {
 	return found
 }
 
-// longer compares patterns; at equal length the one without dots is more precise.
+// longer reports whether pattern a is more specific than b: it is longer, or it has the same length
+// without dots.
 func longer(a, b string) bool {
 	pathA, pathB := strings.TrimSuffix(a, "/..."), strings.TrimSuffix(b, "/...")
 	if len(pathA) != len(pathB) {
@@ -30,7 +31,7 @@ func longer(a, b string) bool {
 	return len(a) < len(b)
 }
 
-// allowed says why a package may not import another; it is empty when it may.
+// allowed returns the reason why a package may not import another, or "" if it may.
 func allowed(r *rule, from, to string) string {
 	if matchesAny(testHelpers, to) && !matchesAny(testHelpers, from) {
 		return "it is for tests only"
@@ -39,7 +40,7 @@ func allowed(r *rule, from, to string) string {
 		!(showsOff(from) && strings.HasPrefix(to, "examples/internal/")) {
 		return "it is a leaf, which nothing imports"
 	}
-	// Who sees an internal package below the top level is the compiler's to say.
+	// The compiler checks the imports of internal packages below the top level.
 	internal := strings.Contains(to, "/internal/")
 	if internal && !strings.Contains(strings.SplitN(to, "/", 2)[0], ".") {
 		return ""
@@ -50,11 +51,12 @@ func allowed(r *rule, from, to string) string {
 	return "its row in rules_test.go does not list it"
 }
 
-// showsOff reports whether a package is part of an example, which may use every package that is none.
+// showsOff reports whether a package is part of an example. Examples may use all packages outside
+// of the examples.
 func showsOff(pkg string) bool { return strings.HasPrefix(pkg, "examples/") }
 
-// exampleOf returns the folder of the one example that from is part of: its
-// packages may import each other. It is "-", which is no path, for all others.
+// exampleOf returns the folder of the example that from belongs to. The packages of one example may
+// import each other. For other packages it returns "-", which is not a path.
 func exampleOf(from string) string {
 	if parts := strings.Split(from, "/"); parts[0] == "examples" && len(parts) > 1 {
 		return parts[0] + "/" + parts[1]
@@ -106,7 +108,7 @@ func belowEach(folders []string) []string {
 	return patterns
 }
 
-// TestRules proves that the tables catch what they are there for.
+// TestRules checks that the tables reject the imports that they must reject.
 func TestRules(t *testing.T) {
 	tests := []struct {
 		reason   string
@@ -150,7 +152,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestYAMLParsers: documents of people and peers are read by a decoder that bounds them.
+// TestYAMLParsers checks that documents of users and peers are read by a decoder with limits.
 func TestYAMLParsers(t *testing.T) {
 	parses := map[string]bool{}
 	for _, p := range goList(t, "./...") {

@@ -3,8 +3,8 @@
 
 package archtest_test
 
-// A pattern is an import path, or one that ends in /... and then also means all
-// paths below it. Paths without a dot in their first element are of this module.
+// A pattern is an import path. If it ends in /..., it also matches all paths below it. Paths
+// without a dot in their first element belong to this module.
 const (
 	apimachinery = "k8s.io/apimachinery/..."
 	celGo        = "github.com/google/cel-go/..."
@@ -17,8 +17,8 @@ const (
 	anything     = "*"
 )
 
-// everywhere is what each package may import, beside the standard library and the
-// internal packages that the compiler lets it see.
+// everywhere are the packages that each package may import, in addition to the standard library and
+// the internal packages that the compiler allows.
 var everywhere = []string{
 	"k8s.io/utils/...",
 	"k8s.io/klog/v2",
@@ -26,16 +26,16 @@ var everywhere = []string{
 	"internal/...",
 }
 
-// rule says what the packages of one pattern may import in code that is no test.
-// The row with the longest pattern that fits a package is the one that counts.
+// rule lists the imports that packages of one pattern may have in code outside of tests. The row
+// with the longest matching pattern applies.
 type rule struct {
 	packages string
 	may      []string
-	leaf     bool // brings a heavy dependency, so nothing may import it
+	leaf     bool // has a heavy dependency, so no package may import it
 }
 
-// rules reads down: nothing imports upward or sideways. A package without a row
-// fails the test. Rows for planned packages bind them from their first line.
+// rules are in order: no package imports upward or sideways. A package without a row fails the
+// test. Rows for planned packages apply from their first line.
 var rules = []rule{
 	{packages: "."}, // the tour
 
@@ -56,7 +56,7 @@ var rules = []rule{
 	{packages: "cloudevents/work/...", may: []string{
 		"cloudevents", "codec", ocmClient, ocmWork, apimachinery, ceEvent, uuid,
 		clientGo + "discovery/...", clientGo + "rest", clientGo + "util/flowcontrol", clientGo + "openapi/...",
-		clientGo + "util/workqueue", // when a cluster is looked at; client-go links it anyway
+		clientGo + "util/workqueue", // for the timers of a source's clusters; client-go links it anyway
 		"sigs.k8s.io/json", "github.com/cespare/xxhash/v2", "golang.org/x/time/rate",
 		"k8s.io/kube-openapi/...", "sigs.k8s.io/structured-merge-diff/v6/...", "sigs.k8s.io/yaml",
 	}},
@@ -156,11 +156,11 @@ var rules = []rule{
 	{packages: "internal/archtest/sourcebinary", leaf: true, may: []string{anything}},
 }
 
-// yamlParsers are the packages that parse YAML. They bound no memory.
+// yamlParsers are the packages that parse YAML without limits on memory.
 var yamlParsers = []string{"sigs.k8s.io/yaml/...", "go.yaml.in/yaml/...", "gopkg.in/yaml/...", "k8s.io/apimachinery/pkg/util/yaml"}
 
-// mayParseYAML lists the packages that import a YAML parser, with the reason. All others read documents with
-// internal/yamldoc, which bounds what a document becomes.
+// mayParseYAML lists the packages that import a YAML parser, with the reason. All others read
+// documents with internal/yamldoc, which limits the size of a parsed document.
 var mayParseYAML = map[string]string{
 	"internal/yamldoc":                        "it bounds them",
 	"appliedwork/v1alpha1":                    "the CRD is embedded",
@@ -172,8 +172,8 @@ var mayParseYAML = map[string]string{
 	"rsync/connector/git":                     "a repeated key as Kustomize sees it, after yamldoc accepted the manifest",
 }
 
-// testHelpers are made for tests: only they may import package testing, and no
-// production code may import them.
+// testHelpers are packages for tests. Only they may import package testing, and no production code
+// may import them.
 var testHelpers = []string{
 	"cloudevents/transporttest",
 	"cloudevents/work/storetest",
@@ -186,30 +186,30 @@ var testHelpers = []string{
 	"internal/testing/...",
 }
 
-// budgets is how many packages of other modules each public package may link,
-// directly or not. Lower a number when the test says that less is used; raise one
-// only when a new dependency is worth its weight to every user.
+// budgets are the numbers of packages of other modules that each public package may link, directly
+// or not. Lower a number when the test reports fewer. Raise a number only if a new dependency is
+// worth its weight for every user.
 var budgets = map[string]int{
 	"codec":                 70,
-	"cloudevents":           65, // 41 of them come with the Prometheus client; most programs link it anyway
+	"cloudevents":           65, // 41 of them are from the Prometheus client; most programs link it anyway
 	"cloudevents/memory":    115,
 	"cloudevents/mqtt":      126,
 	"cloudevents/work":      288, // 5 of them are the API server's schema validator
 	"appliedwork":           123, // client-go's dynamic client links 122
 	"appliedwork/health":    114, // 2 more than appliedwork: kstatus and k8s.io/api/core/v1
 	"appliedwork/v1alpha1":  100,
-	"dynamicwatcher":        534, // the source document wants controller-runtime's Result, whose package links 514
-	"dynamicwatcher/source": 548, // the managers, caches and typed clients of controller-runtime, which its users link anyway
+	"dynamicwatcher":        534, // the source document needs controller-runtime's Result; its package links 514
+	"dynamicwatcher/source": 548, // controller-runtime's managers, caches and typed clients, which users link anyway
 
 	"interpreter/v1alpha1":            66,
 	"interpreter":                     110,
 	"interpreter/native":              120,
 	"interpreter/customization":       170, // 53 more than package native: CEL with its parser and protobuf
-	"interpreter/customization/kinds": 171, // the package that it is in
+	"interpreter/customization/kinds": 171, // the dependencies of package customization
 	"interpreter/lua":                 124, // 4 more than interpreter/native: gopher-lua
 	"interpreter/caller":              166, // 44 more than the server: client-go's dynamic client and informers
 
-	"rsync":                        53, // 41 of them come with the Prometheus client
+	"rsync":                        53, // 41 of them are from the Prometheus client
 	"rsync/appcontext":             3,  // YAML, and its syntax tree to bound aliases
 	"rsync/appcontext/override":    39, // JSON patches, which read API machinery's quantities
 	"rsync/store":                  0,
@@ -217,34 +217,34 @@ var budgets = map[string]int{
 	"rsync/store/etcdstore":        153, // etcd's client, with gRPC
 	"rsync/connector":              3,
 	"rsync/connector/fake":         3,
-	"rsync/connector/git":          127, // go-git, which brings SSH and OpenPGP; YAML as Kustomize reads it
+	"rsync/connector/git":          127, // go-git with SSH and OpenPGP; YAML as Kustomize reads it
 	"rsync/connector/kube":         118, // client-go's REST and metadata clients, and kubeconfig
 	"rsync/connector/manifestwork": 192, // OCM's clientset, with client-go's REST client
 	"rsync/emco":                   53,
-	"rsync/rsyncgrpc":              145, // what rsync links, and gRPC with health, reflection and error details
+	"rsync/rsyncgrpc":              145, // the packages of rsync, and gRPC with health, reflection and error details
 }
 
-// totals is how many packages, the standard library and Prometheus included, a program links that uses one package only.
-// A webhook is a small program, and is to stay one.
+// totals are the numbers of packages that a program with only this package links, including the
+// standard library and Prometheus. A webhook is a small program, and must stay small.
 var totals = map[string]int{
 	"interpreter":        330,
 	"interpreter/caller": 390,
 }
 
-// sourceBinaryBudget is for a whole program, the standard library included, that
-// uses the source with MQTT and informers, and nothing else of the SDK.
+// sourceBinaryBudget is for a whole program, including the standard library, that uses only the
+// source with MQTT and informers from the SDK.
 const sourceBinaryBudget = 580 // 542 measured
 
-// folders are the top-level ones. Those that start with a dot do not count.
+// folders are the top-level folders. Folders that start with a dot do not count.
 var folders = []string{
 	"codec", "cloudevents", "dynamicwatcher", "appliedwork", "interpreter", "rsync", "examples", "internal",
 }
 
-// forbiddenFolders say nothing about what is in them, or split types from their
-// owner; they are refused at every depth.
+// forbiddenFolders are names that do not describe their content, or that separate types from their
+// owner. They are rejected at every depth.
 var forbiddenFolders = []string{"pkg", "util", "utils", "common", "hack", "test", "tests", "api", "docs"}
 
-// nestedModules are the only folders, beside the root, with a go.mod.
+// nestedModules are the only folders, besides the root, with a go.mod.
 var nestedModules = []string{
 	"internal/e2e",
 	"internal/e2e/consumer/testdata/controller", "internal/e2e/consumer/testdata/newer", "internal/e2e/consumer/testdata/older",

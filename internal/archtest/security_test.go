@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// testFiles are the texts of the test files of a folder, by folder.
+// testFiles maps each folder to the text of its test files.
 type testFiles map[string]string
 
 func readTests(t *testing.T) testFiles {
@@ -37,7 +37,7 @@ func readTests(t *testing.T) testFiles {
 }
 
 // missing returns the fault of a reference to a test: the test does not exist, or several folders
-// have it and none is named.
+// have it and the reference names no folder.
 func (f testFiles) missing(name, folder string) string {
 	parts := strings.Split(name, "/")
 	var folders []string
@@ -68,9 +68,9 @@ var (
 	partRow       = regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \| [^|]+ \|$`)
 )
 
-// unproven returns the faults of a text like SECURITY.md: names of tests that do not exist,
-// parts of the table "Who trusts whom" that have no list of what they cannot do, and items of such
-// a list that neither name a test nor are advice.
+// unproven returns the faults of a text like SECURITY.md: names of tests that do not exist, and
+// parts of the table "Who trusts whom" without a list of forbidden actions. An item of such a list
+// is a fault if it neither names a test nor is advice.
 func unproven(text string, tests testFiles) (wrong []string) {
 	for _, reference := range testReference.FindAllStringSubmatch(text, -1) {
 		if problem := tests.missing(reference[1], reference[2]); problem != "" {
@@ -90,7 +90,7 @@ func unproven(text string, tests testFiles) (wrong []string) {
 	for _, heading := range partHeading.FindAllStringSubmatch(lists, -1) {
 		headings = append(headings, heading[1])
 	}
-	for _, part := range parts[min(1, len(parts)):] { // the first is the head of the table
+	for _, part := range parts[min(1, len(parts)):] { // the first part is the table header
 		if !slices.Contains(headings, part) {
 			wrong = append(wrong, "no list has what this part cannot do: "+part)
 		}
@@ -103,8 +103,8 @@ func unproven(text string, tests testFiles) (wrong []string) {
 	return wrong
 }
 
-// TestSecurityNamesTests: SECURITY.md names a test for everything that a part cannot do, and every
-// test that it names exists.
+// TestSecurityNamesTests checks that SECURITY.md names a test for each forbidden action of a part,
+// and that every named test exists.
 func TestSecurityNamesTests(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "SECURITY.md"))
 	if err != nil {
@@ -118,7 +118,7 @@ func TestSecurityNamesTests(t *testing.T) {
 	}
 }
 
-// TestUnproven holds the test above against a text that has one of each mistake.
+// TestUnproven runs the check above on a text with each kind of mistake.
 func TestUnproven(t *testing.T) {
 	const text = `
 ## Who trusts whom

@@ -18,11 +18,11 @@ const (
 	licenseLine   = "// SPDX-License-Identifier: Apache-2.0"
 )
 
-// ignored is what .gitignore leaves out, or may be large.
+// ignored are the extensions of files that .gitignore excludes, or that may be large.
 var ignored = []string{".test", ".prof", ".html", ".out"}
 
-// walk calls visit with each file and folder of the tree, by its slash path from the
-// root. Folders that start with a dot are left out: they belong to tools.
+// walk calls visit for each file and folder of the tree, with its slash path from the root. It
+// skips folders that start with a dot, because they belong to tools.
 func walk(t *testing.T, visit func(path string, entry fs.DirEntry)) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -57,7 +57,7 @@ func TestFolders(t *testing.T) {
 	})
 }
 
-// TestLargeFiles finds what a go build in the root leaves there, before it is committed.
+// TestLargeFiles finds the output of a go build in the root before it is committed.
 func TestLargeFiles(t *testing.T) {
 	const largest = 256 << 10
 	walk(t, func(path string, entry fs.DirEntry) {
@@ -90,14 +90,15 @@ func TestNestedModules(t *testing.T) {
 	if strings.Contains(string(gomod), modulePath+"/") {
 		t.Error("go.mod requires a nested module: they are never released, so users could not resolve it")
 	}
-	// A replace counts only in the main module: users would build something else.
+	// A replace applies only in the main module, so users would build other code.
 	if strings.Contains(string(gomod), "\nreplace ") {
 		t.Error("go.mod has a replace line, which users of the module do not get")
 	}
 }
 
-// TestVersions holds what is built beside the SDK to the versions that the SDK is built with. One module of another version has all that
-// import it compiled once more, which are a thousand packages when it is one that logs.
+// TestVersions checks that nested modules use the same versions of dependencies as the SDK. One
+// module of another version makes all its importers compile again: a thousand packages for a
+// logging module.
 func TestVersions(t *testing.T) {
 	ours := versions(t, ".")
 	for _, module := range []string{"internal/e2e", "internal/peers", "internal/tools"} {
@@ -118,13 +119,13 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// required and replaced are lines of a go.mod.
+// required and replaced match lines of a go.mod.
 var (
 	required = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`)
 	replaced = regexp.MustCompile(`(?m)^(?:replace |\t)(\S+) => \S+ (v\S+)`)
 )
 
-// versions are those of the modules that a module is built with.
+// versions returns the versions of the modules that a module is built with.
 func versions(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	gomod, err := os.ReadFile(filepath.Join(root, folder, "go.mod"))
@@ -150,7 +151,7 @@ func TestLicenseHeaders(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		// Generated code has the header after the line that says so.
+		// Generated code has the header after its first line.
 		head := strings.SplitN(string(content), "\n", 10)
 		i := slices.Index(head, copyrightLine)
 		if i < 0 || i+1 >= len(head) || head[i+1] != licenseLine {

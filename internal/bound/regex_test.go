@@ -17,7 +17,8 @@ var patterns = []string{
 	strings.Repeat("[\\pL\\pN]", 200), strings.Repeat("(", 400) + strings.Repeat("a*)*", 400), "(" + strings.Repeat("abc", 300) + "){1000}", "[[:alpha:]]{2,5}|\\b\\d+\\B",
 }
 
-// TestInstructionsAreUpperBound: what a match takes is known before the expression is compiled.
+// TestInstructionsAreUpperBound checks that the cost of a match is known before the expression is
+// compiled.
 func TestInstructionsAreUpperBound(t *testing.T) {
 	for _, p := range patterns {
 		check(t, p)
@@ -38,7 +39,7 @@ func check(t *testing.T, pattern string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(prog.Inst) > n+2 { // and fail and match
+	if len(prog.Inst) > n+2 { // plus the fail and match instructions
 		t.Errorf("%.100q has %d instructions, more than %d", pattern, len(prog.Inst), n+2)
 	}
 }
@@ -60,7 +61,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// FuzzMatch matches an expression with a long text.
+// FuzzMatch checks the time and memory of a match with a long text.
 func FuzzMatch(f *testing.F) {
 	for _, p := range patterns {
 		f.Add(p, "aab")

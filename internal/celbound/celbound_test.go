@@ -44,11 +44,11 @@ func evalWith(ctx context.Context, env *celbound.Env, text string, x map[string]
 	return p.Eval(ctx, &bound.Steps{}, map[string]any{"x": x})
 }
 
-// TestEveryFunctionIsBounded: functions of a new version of cel-go are looked at before they are
-// used.
+// TestEveryFunctionIsBounded fails for new functions in a version of cel-go, so they are reviewed
+// before use.
 func TestEveryFunctionIsBounded(t *testing.T) {
-	// These take constant time, or read a text once, which takes steps too. CEL counts their cost
-	// and bounds their results.
+	// These functions take constant time, or read a text once, which takes steps too. CEL counts
+	// their cost and limits their results.
 	const known = `!_ -_ @not_strictly_false _%_ _&&_ _*_ _-_ _/_ _<=_ _<_ _>=_ _>_ _?._ _?_:_ _[?_] _[_] __not_strictly_false__ _in_ _||_
 		bool bytes contains double duration dyn endsWith first getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds
 		getMinutes getMonth getSeconds hasValue in int last math.abs math.bitAnd math.bitNot math.bitOr math.bitShiftLeft
@@ -63,7 +63,7 @@ func TestBind(t *testing.T) {
 	env := environment(t)
 	for _, text := range []string{
 		"cel.bind(a, 2, a * a) == 4",
-		"cel.bind(a, [], (a + [1]).size() == 1 && a.size() == 0)", // a list that is bound does not change
+		"cel.bind(a, [], (a + [1]).size() == 1 && a.size() == 0)", // a bound list does not change
 		"cel.bind(a, {}, {'b': 1}.transformMap(k, v, v + 1) == {'b': 2} && a.size() == 0)",
 		"cel.bind(a, cel.bind(b, 3, b + 1), cel.bind(c, a, c + a)) == 8",
 		"[1, 2].map(i, cel.bind(j, i * 10, j + i)) == [11, 22]",
@@ -84,7 +84,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// TestPlaces: errors name the line and the column in the expression.
+// TestPlaces checks that errors have the line and the column in the expression.
 func TestPlaces(t *testing.T) {
 	many := "[" + strings.Repeat("1,", 2_000) + "1]"
 	own := celbound.Function{
@@ -117,7 +117,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestContext: an evaluation ends with its context.
+// TestContext checks that an evaluation ends with its context.
 func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -126,7 +126,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestMapsTakeSteps: entries that a macro adds to a map count.
+// TestMapsTakeSteps checks that the entries that a macro adds to a map take steps.
 func TestMapsTakeSteps(t *testing.T) {
 	const text = "lists.range(30).transformList(i, v, [1].transformMapEntry(j, w, x.many)).size() == 30"
 	if _, err := eval(t.Context(), environment(t), text); err == nil ||
@@ -135,7 +135,7 @@ func TestMapsTakeSteps(t *testing.T) {
 	}
 }
 
-// TestMessages: errors are in plain words, and quote no values of variables.
+// TestMessages checks that errors are readable and quote no values of variables.
 func TestMessages(t *testing.T) {
 	own := celbound.Function{
 		Name: "both", Overloads: []cel.FunctionOpt{
@@ -212,8 +212,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMacrosThatRepeatTheirTarget: a macro writes its target once, so that parts are counted before
-// they are too many.
+// TestMacrosThatRepeatTheirTarget checks that a macro expands its target only once. Parts are then
+// counted before they are too many.
 func TestMacrosThatRepeatTheirTarget(t *testing.T) {
 	env := environment(t)
 	for _, link := range []string{

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Unbounded returns the functions that take no steps.
+// Unbounded returns the functions without an entry in work, which take no steps.
 func (e *Env) Unbounded() []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(e.Functions())) {

@@ -37,7 +37,7 @@ func (q queue) Close() error { return nil }
 // Addr implements [net.Listener].
 func (q queue) Addr() net.Addr { return &net.TCPAddr{} }
 
-// peer is one end of a connection from an address.
+// peer is one end of a connection, with the address of the client.
 type peer struct {
 	net.Conn
 	addr string
@@ -61,7 +61,7 @@ func newFixture(t *testing.T, places int) *fixture {
 	return f
 }
 
-// client is both ends of a connection.
+// client has both ends of a connection.
 type client struct {
 	*connlimit.Conn
 	far net.Conn
@@ -99,7 +99,8 @@ func (f *fixture) want(what string, c client, open bool) {
 	}
 }
 
-// TestSilentClients: silent connections are closed after a time. They keep out neither other addresses nor their own.
+// TestSilentClients checks that silent connections are closed after a time. They block neither
+// other addresses nor their own.
 func TestSilentClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 20)
@@ -125,7 +126,7 @@ func TestSilentClients(t *testing.T) {
 	})
 }
 
-// TestShares: a client gets a place of the client that has most.
+// TestShares checks that a new client gets a place from the client with the most connections.
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 6)
@@ -148,7 +149,7 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// TestEstablishLate: the end of a handshake does not open a connection that was closed.
+// TestEstablishLate checks that the end of a handshake does not reopen a closed connection.
 func TestEstablishLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 1)
@@ -165,7 +166,7 @@ func TestEstablishLate(t *testing.T) {
 	})
 }
 
-// TestAddress: a client of IPv6 has a network of addresses.
+// TestAddress checks that an IPv6 client counts as its network.
 func TestAddress(t *testing.T) {
 	for addr, want := range map[string]string{
 		"10.0.0.1:1": "10.0.0.1/32", "[::ffff:10.0.0.1]:2": "10.0.0.1/32",

@@ -32,7 +32,7 @@ const (
 	patient = 30 * time.Second
 )
 
-// start serves until the end of the test.
+// start runs a server until the end of the test.
 func start(t *testing.T, o httpserve.Options) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,7 +63,7 @@ func dial(t *testing.T, address, from string) net.Conn {
 
 var limits = httpserve.Options{HeaderTimeout: short, BodyTimeout: short, WriteTimeout: short, IdleTimeout: short}
 
-// TestSlowClients: 150 slow clients of each kind are disconnected.
+// TestSlowClients checks that 150 slow clients of each kind are disconnected.
 func TestSlowClients(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
@@ -126,7 +126,8 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestLongAnswers: a stream and a long wait last longer than all timeouts while the client reads.
+// TestLongAnswers checks that a stream and a long wait may exceed all timeouts while the client
+// reads.
 func TestLongAnswers(t *testing.T) {
 	o := limits
 	o.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -163,7 +164,8 @@ func TestLongAnswers(t *testing.T) {
 	}
 }
 
-// request makes a request on a connection that it leaves open, and reports whether the handler answered.
+// request sends a request on a connection that stays open, and reports whether the handler
+// answered.
 func request(t *testing.T, address, from, text string) (net.Conn, bool) {
 	conn := dial(t, address, from)
 	_ = conn.SetDeadline(time.Now().Add(patient))
@@ -177,7 +179,8 @@ func request(t *testing.T, address, from, text string) (net.Conn, bool) {
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// TestMaxConns: one client cannot keep others out, and all clients together cannot take more than the limit.
+// TestMaxConns checks that one client cannot block others, and that all clients together cannot
+// exceed the limit.
 func TestMaxConns(t *testing.T) {
 	address := start(t, httpserve.Options{MaxConns: 3, Handler: http.NotFoundHandler()})
 	var first net.Conn
@@ -207,7 +210,8 @@ func TestMaxConns(t *testing.T) {
 	}
 }
 
-// TestSilentClients: silent connections, of TLS too, keep no client out, not even one of their own address.
+// TestSilentClients checks that silent connections, also with TLS, block no client, not even from
+// the same address.
 func TestSilentClients(t *testing.T) {
 	ca := certtest.New(t)
 	certificate, err := tls.LoadX509KeyPair(ca.Issue(t, "server").Write(t, t.TempDir(), "server"))
@@ -236,7 +240,8 @@ func TestSilentClients(t *testing.T) {
 	}
 }
 
-// TestHeaders: headers of many lines are refused, also while they arrive, and take little memory.
+// TestHeaders checks that headers with many lines are rejected, also while they arrive, and use
+// little memory.
 func TestHeaders(t *testing.T) {
 	var waiting atomic.Int32
 	end := make(chan struct{})
@@ -283,7 +288,7 @@ func TestHeaders(t *testing.T) {
 	const count = 500
 	for i := range count {
 		header := "GET /wait HTTP/1.1\r\nHost: a\r\n" + lines(3000)
-		if i%2 == 0 { // as few lines as are answered, and as many bytes
+		if i%2 == 0 { // few enough lines to be answered, with as many bytes
 			header = "GET /wait HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("x: "+strings.Repeat("x", 150)+"\r\n", 98) + "\r\n"
 		}
 		_, _ = io.WriteString(dial(t, address, "127.0.0.1"), header)
@@ -302,7 +307,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestAnswerBeforeBody: an answer ends soon where the client has stopped sending the body, and is not lost where it goes on.
+// TestAnswerBeforeBody checks that an answer ends soon if the client has stopped sending the body.
+// It is not lost if the client continues.
 func TestAnswerBeforeBody(t *testing.T) {
 	address := start(t, httpserve.Options{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "too large", http.StatusRequestEntityTooLarge)

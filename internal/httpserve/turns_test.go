@@ -17,8 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
-// TestTurns: a limited number of requests is handled at a time, and less of one client. A client that does not send its body or read
-// its answer, or a handler that waits, keeps no others out.
+// TestTurns checks that a limited number of requests is handled at a time, and fewer of one client.
+// Other requests are not blocked by a client that does not send its body or read its answer, or by
+// a handler that waits.
 func TestTurns(t *testing.T) {
 	var handling, most atomic.Int32
 	release := make(chan struct{})
@@ -86,8 +87,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestLargeBodiesTakeTurns: requests with large bodies are handled one at a time, and keep no small
-// ones out.
+// TestLargeBodiesTakeTurns checks that requests with large bodies are handled one at a time, and do
+// not block small requests.
 func TestLargeBodiesTakeTurns(t *testing.T) {
 	begun, release := make(chan struct{}, 20), make(chan struct{})
 	mux := http.NewServeMux()

@@ -20,7 +20,7 @@ import (
 
 const maxCopied = 64 << 10
 
-// TestApplyStrict: without Lenient, patches follow RFC 6902.
+// TestApplyStrict checks that patches follow RFC 6902 without Lenient.
 func TestApplyStrict(t *testing.T) {
 	for patch, want := range map[string]string{
 		`[{"op":"replace","path":"/b","value":1}]`:        "replace operation does not apply: doc is missing key: /b: missing value",
@@ -48,9 +48,9 @@ func TestApplyStrict(t *testing.T) {
 	}
 }
 
-// TestMemory: small texts of many parts take little memory.
+// TestMemory checks that small texts with many parts use little memory.
 func TestMemory(t *testing.T) {
-	const parts = 600_000 // more than may be opened
+	const parts = 600_000 // more than the limit of opened parts
 	list := func(part string) string { return "[" + strings.Repeat(part+",", parts-1) + part + "]" }
 	long := `{"a":` + list("1") + `,"b":{"x":0` + strings.Repeat(`,"y":0`, parts) + "}}"
 	tooExpensive := jsonpatch.ErrTooExpensive.Error()
@@ -83,7 +83,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMergeOfDeepValues: a merge reads ordinary documents, however large, and refuses large values that are nested deeply.
+// TestMergeOfDeepValues checks that a merge reads ordinary documents of any size, and rejects large
+// values that are deeply nested.
 func TestMergeOfDeepValues(t *testing.T) {
 	deep := func(depth, size int) []byte {
 		return []byte(strings.Repeat(`{"a":`, depth) + `"` + strings.Repeat("x", size) + `"` + strings.Repeat("}", depth))
@@ -97,14 +98,15 @@ func TestMergeOfDeepValues(t *testing.T) {
 		if !errors.Is(err, test.want) || err == nil && len(out) != len(patch)+len(`"b":1,`) {
 			t.Errorf("depth %d, %d bytes: got %d bytes, %v", test.depth, test.size, len(out), err)
 		}
-		// The document alone costs what the patch opens of it.
+		// The document alone costs only the parts that the patch opens.
 		if _, err := jsonpatch.Merge(patch, []byte(`{"b":1}`)); err != nil {
 			t.Errorf("a shallow patch of a document of depth %d: %v", test.depth, err)
 		}
 	}
 }
 
-// FuzzApply: results and errors are those of the API server's library, within bounds of memory and time.
+// FuzzApply checks that results and errors equal those of the API server's library, within limits
+// of memory and time.
 func FuzzApply(f *testing.F) {
 	const doc = `{"a":{"b":[1,{"c":null},"x"],"n":null},"l":[1,2,3],"s":"t"}`
 	for _, patch := range []string{
@@ -133,7 +135,7 @@ func FuzzApply(f *testing.F) {
 		got, err := p.Apply(doc, jsonpatch.Options{MaxCopied: maxCopied, Lenient: true})
 		took := time.Since(began)
 		runtime.ReadMemStats(&after)
-		// Other goroutines of the fuzzer allocate too, hence the constant.
+		// The constant is for other goroutines of the fuzzer, which allocate too.
 		if n := after.TotalAlloc - before.TotalAlloc; n > uint64(64*(len(doc)+len(patch)+maxCopied))+32<<20 {
 			t.Fatalf("%d bytes allocated for %d bytes of input", n, len(doc)+len(patch))
 		}
@@ -145,7 +147,7 @@ func FuzzApply(f *testing.F) {
 		}
 		if errors.As(err, new(*jsonpatch.CopySizeError)) || errors.Is(err, jsonpatch.ErrTooExpensive) || bytes.ContainsAny(append(doc, patch...), "<>&\u2028\u2029") ||
 			bytes.Contains(append(doc, patch...), []byte("null")) {
-			return // bounded, or one of the reference's own rules about escapes and nulls
+			return // limited, or a special rule of the reference for escapes and nulls
 		}
 		if want, ok, theirErr := apply(theirs, doc); ok {
 			if (err == nil) != (theirErr == nil) || err != nil && err.Error() != theirErr.Error() {
@@ -158,7 +160,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// apply returns the reference's result. It is not ok where the reference panics or copies too much.
+// apply returns the reference's result. ok is false if the reference panics or copies too much.
 func apply(p reference.Patch, doc []byte) (out []byte, ok bool, err error) {
 	defer func() {
 		if recover() != nil {
@@ -186,7 +188,7 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	return reflect.DeepEqual(decode(a), decode(b))
 }
 
-// FuzzMerge: a merge ends within seconds and does not panic.
+// FuzzMerge checks that a merge ends within seconds and does not panic.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":1},"c":[1]}`), []byte(`{"a":{"b":null,"d":{"e":null}},"c":{}}`))
 	f.Fuzz(func(t *testing.T, doc, patch []byte) {

@@ -72,7 +72,7 @@ func TestRegister(t *testing.T) {
 	if _, err := register("source", "hub"); err != nil {
 		t.Errorf("after the first: %v", err)
 	}
-	// A registerer that itself adds one of our labels.
+	// This registerer adds a label that the meter also has.
 	clash := prometheus.WrapRegistererWith(prometheus.Labels{"client": "x"}, prometheus.NewPedanticRegistry())
 	s := meter.New("source", "hub")
 	s.Counter("a_total", "A.")
@@ -81,7 +81,8 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestByType: the label has the end of the type, and not as many values as a peer likes.
+// TestByType checks that the label has the end of the type, and that a peer cannot create an
+// unlimited number of values.
 func TestByType(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	s := meter.New("source", "hub")

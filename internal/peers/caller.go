@@ -5,5 +5,5 @@
 
 package peers
 
-// Counted, and not built: the tag is only there for go.mod.
+// This import is counted and never built. The tag makes go.mod require the module.
 import _ "github.com/karmada-io/karmada/pkg/resourceinterpreter/customized/webhook"

@@ -41,7 +41,8 @@ import (
 
 var updateVectors = flag.Bool("update", false, "write the answers of Karmada's server into the testdata of package interpreter")
 
-// foo is an object of a kind that both sides leave to webhooks. bad has a name that handlers refuse.
+// foo returns an object of a kind that both sides leave to webhooks. The name bad makes handlers
+// reject it.
 func foo(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Foo",
@@ -53,13 +54,13 @@ func foo(name string) *unstructured.Unstructured {
 
 const cannot = "bad cannot be interpreted"
 
-// asked are the answers to all operations, in words.
+// asked has the answers to all operations.
 type asked struct {
 	Replicas, Components, Dependencies, Status, Health string
 	Revised, Retained, Aggregated, Pruned              *unstructured.Unstructured
 }
 
-// wanted are the answers of both servers about foo.
+// wanted returns the answers of both servers about foo.
 func wanted(t *testing.T) asked {
 	t.Helper()
 	changed := func(value any, path ...string) *unstructured.Unstructured {
@@ -84,7 +85,7 @@ func observedFoo() *unstructured.Unstructured {
 	return out
 }
 
-// change does what the operations that change an object do, for the handlers of both servers.
+// change applies the operations that change an object, for the handlers of both servers.
 func change(operation string, object, observed *unstructured.Unstructured, replicas int32, statuses int) error {
 	switch operation {
 	case "ReviseReplica":
@@ -102,7 +103,7 @@ func change(operation string, object, observed *unstructured.Unstructured, repli
 	return nil
 }
 
-// foos is a webhook of Karmada's package for all operations.
+// foos is a webhook for all operations, made with Karmada's package.
 type foos struct{ decoder *theirserver.Decoder }
 
 func (f *foos) InjectDecoder(decoder *theirserver.Decoder) { f.decoder = decoder }
@@ -153,7 +154,7 @@ func (f *foos) Handle(_ context.Context, r theirserver.Request) theirserver.Resp
 	return response
 }
 
-// TestKarmadaServer asks Karmada's own webhook server over TLS, every operation.
+// TestKarmadaServer sends every operation to Karmada's own webhook server over TLS.
 func TestKarmadaServer(t *testing.T) {
 	server := httptest.NewTLSServer(theirserver.NewWebhook(&foos{}, theirserver.NewDecoder(runtime.NewScheme())))
 	t.Cleanup(server.Close)
@@ -242,7 +243,7 @@ func ourConfiguration(url string, ca []byte) v1alpha1.ResourceInterpreterWebhook
 	return c
 }
 
-// ourFoos answers as foos does.
+// ourFoos returns the same answers as foos.
 var ourFoos = interpreter.HandlerFor[*unstructured.Unstructured]{
 	Replica: func(context.Context, *unstructured.Unstructured) (int32, *interpreter.ReplicaRequirements, error) {
 		return 3, &interpreter.ReplicaRequirements{ResourceRequest: corev1.ResourceList{"cpu": resource.MustParse("500m")}}, nil
@@ -278,7 +279,7 @@ var ourFoos = interpreter.HandlerFor[*unstructured.Unstructured]{
 	},
 }
 
-// TestKarmadaCaller has Karmada's own caller ask our server over TLS, every operation.
+// TestKarmadaCaller makes Karmada's own caller send every operation to this SDK's server over TLS.
 func TestKarmadaCaller(t *testing.T) {
 	certDir, caBundle := interpretertest.Certificate(t)
 	server, err := interpreter.NewServer(interpreter.ServerOptions{Addr: "127.0.0.1:0", CertDir: certDir})
@@ -387,7 +388,8 @@ func askTheirs(ctx context.Context, c *theircaller.CustomizedInterpreter) (got a
 	return got, errors.Join(errs...)
 }
 
-// TestKarmadaVectors compares the answers in the testdata of package interpreter with those that Karmada's server sends.
+// TestKarmadaVectors compares the answers in the testdata of package interpreter with those of
+// Karmada's server.
 //
 //	go test -C internal/peers -run TestKarmadaVectors -update .
 func TestKarmadaVectors(t *testing.T) {
@@ -438,7 +440,7 @@ func decoded(t *testing.T, text []byte) (out any) {
 	return out
 }
 
-// fixedResponse is a handler of Karmada's package with one response.
+// fixedResponse is a handler of Karmada's package that always returns one response.
 type fixedResponse struct {
 	response configv1alpha1.ResourceInterpreterResponse
 }

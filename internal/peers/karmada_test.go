@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// deployments is a webhook for Deployments, written as Karmada's example of one is.
+// deployments is a webhook for Deployments, written like Karmada's example webhook.
 type deployments struct{ decoder *interpreter.Decoder }
 
 func (d *deployments) InjectDecoder(decoder *interpreter.Decoder) { d.decoder = decoder }
@@ -47,7 +47,7 @@ func (d *deployments) Handle(_ context.Context, request interpreter.Request) int
 	return interpreter.Errored(http.StatusBadRequest, fmt.Errorf("unexpected operation %s", request.Operation))
 }
 
-// recorder keeps an answer, and allocates no more than it must.
+// recorder keeps an answer, with as few allocations as possible.
 type recorder struct {
 	header http.Header
 	body   bytes.Buffer
@@ -57,7 +57,8 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) WriteHeader(int)             {}
 func (r *recorder) Write(p []byte) (int, error) { return r.body.Write(p) }
 
-// TestKarmadaAllocations is TestAllocations of package interpreter, with Karmada's server and the same requests.
+// TestKarmadaAllocations is TestAllocations of package interpreter with Karmada's server and the
+// same requests.
 func TestKarmadaAllocations(t *testing.T) {
 	object, err := os.ReadFile("../../interpreter/testdata/deployment-18k.json")
 	if err != nil {
@@ -86,7 +87,7 @@ func TestKarmadaAllocations(t *testing.T) {
 	}
 }
 
-// TestKarmadaPackages counts what a program with Karmada's caller of webhooks links.
+// TestKarmadaPackages counts the packages that a program with Karmada's caller of webhooks links.
 func TestKarmadaPackages(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/karmada-io/karmada/pkg/resourceinterpreter/customized/webhook")
 	command.Stderr = os.Stderr

@@ -27,14 +27,14 @@ import (
 // kindsRun compares package kinds with Karmada.
 type kindsRun struct {
 	ours         *kinds.Interpreter
-	theirs       *declarative.ConfigurableInterpreter // of the kind
+	theirs       *declarative.ConfigurableInterpreter // for the current kind
 	kinds, cases int
-	differs      map[string]bool // the cases of kindsDifferences
+	differs      map[string]bool // the cases in kindsDifferences, and whether each case differed
 }
 
-// TestKarmadaKinds asks package kinds the questions of Karmada's tests of third-party kinds. Each
-// answer must be the one that Karmada expects. kindsDifferences has the other answers, with
-// reasons.
+// TestKarmadaKinds sends the requests of Karmada's tests of third-party kinds to package kinds.
+// Each answer must be the answer that Karmada expects. kindsDifferences lists the other answers,
+// with reasons.
 func TestKarmadaKinds(t *testing.T) {
 	klog.LogToStderr(false) // Karmada logs each error
 	klog.SetOutput(io.Discard)
@@ -68,7 +68,7 @@ func TestKarmadaKinds(t *testing.T) {
 	}
 }
 
-// differ reports whether a difference is known, and remembers that it exists.
+// differ reports whether a difference is known, and records that it occurred.
 func (k *kindsRun) differ(name string) bool {
 	_, known := k.differs[name]
 	if known {
@@ -77,7 +77,7 @@ func (k *kindsRun) differ(name string) bool {
 	return known
 }
 
-// kind asks the questions about the kind of a customization of Karmada.
+// kind runs the cases for the kind of one of Karmada's customizations.
 func (k *kindsRun) kind(t *testing.T, path string) {
 	t.Helper()
 	k.kinds++
@@ -160,7 +160,7 @@ func (k *kindsRun) differing(t *testing.T, c *luaCase) []string {
 	return found
 }
 
-// same compares an answer with the expected one, except for the form.
+// same compares an answer with the expected answer, except for its form.
 func (k *kindsRun) same(t *testing.T, c *luaCase, name string, expected, answer any) bool {
 	t.Helper()
 	object := c.DesiredObj
@@ -216,7 +216,7 @@ func (k *kindsRun) same(t *testing.T, c *luaCase, name string, expected, answer 
 	return sameAnswer(t, expected, answer)
 }
 
-// inMebibytes reads the memory of Flink in JSON as Flink does.
+// inMebibytes converts the memory of Flink in JSON to mebibytes, as Flink reads it.
 func inMebibytes(requirements string) string {
 	return regexp.MustCompile(`"memory":"(\d+)m"`).ReplaceAllString(requirements, `"memory":"${1}Mi"`)
 }
@@ -230,8 +230,8 @@ func (k *kindsRun) sameStatus(expected, answer any) bool {
 	return equal(reported(want), reported(got)) && k.differ(formOfStatuses)
 }
 
-// reported returns a value without empty texts, lists and objects in its objects, and nil for an
-// empty value.
+// reported removes empty texts, lists and objects from the objects in a value. It returns nil for
+// an empty value.
 func reported(value any) any {
 	switch value := value.(type) {
 	case string:

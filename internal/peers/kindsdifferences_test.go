@@ -14,10 +14,10 @@ import (
 // kindsDifference is a row of interpreter/customization/kinds/KARMADA.md.
 type kindsDifference struct {
 	difference
-	cases []string // that show it: kind, operation and name
+	cases []string // cases that show it: kind, operation and name
 }
 
-// The differences in the form of answers. The comparison accepts them in all cases.
+// These are the differences in the form of answers. The comparison accepts them in all cases.
 const (
 	formOfRequirements = "requirements"
 	formOfStatuses     = "empty values"
@@ -143,7 +143,7 @@ var kindsDifferences = []kindsDifference{
 	},
 }
 
-// TestKarmadaKindsPage holds the page for users against the differences.
+// TestKarmadaKindsPage compares the page for users with kindsDifferences.
 func TestKarmadaKindsPage(t *testing.T) {
 	content, err := os.ReadFile("../../interpreter/customization/kinds/KARMADA.md")
 	if err != nil {

@@ -31,8 +31,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// luaKinds and luaCases are how many kinds Karmada interprets with Lua, and how many cases its
-// tests have for them.
+// luaKinds is the number of kinds that Karmada interprets with Lua. luaCases is the number of cases
+// in its tests of those kinds.
 const luaKinds, luaCases = 27, 564
 
 // luaCase is a case of Karmada's tests of customizations.
@@ -47,8 +47,8 @@ type luaCase struct {
 }
 
 // TestKarmadaLua runs Karmada's customizations of third-party kinds, unchanged, with the cases of
-// Karmada's own tests. Each answer is compared with the expected one as Karmada does, and with the
-// answer of Karmada's interpreter. There is no difference.
+// Karmada's own tests. It compares each answer with the expected answer, as Karmada does, and with
+// the answer of Karmada's interpreter. No answer differs.
 func TestKarmadaLua(t *testing.T) {
 	root := filepath.Join(
 		moduleDir(t, "github.com/karmada-io/karmada"),
@@ -71,7 +71,7 @@ func TestKarmadaLua(t *testing.T) {
 	}
 }
 
-// moduleDir returns the folder of a module, which it downloads if necessary.
+// moduleDir returns the folder of a module, and downloads the module if necessary.
 func moduleDir(t *testing.T, module string) string {
 	t.Helper()
 	for _, arguments := range [][]string{{"list", "-m", "-f", "{{.Dir}}", module}, {"mod", "download", module}, {"list", "-m", "-f", "{{.Dir}}", module}} {
@@ -156,7 +156,7 @@ func runLuaCase(t *testing.T, c *luaCase, ours *lua.Interpreter, theirs *declara
 	if rule == nil {
 		t.Fatalf("unknown operation %s", c.Operation)
 	}
-	// Some scripts write the time in seconds.
+	// Some scripts write the time in seconds, so an answer may change between two calls.
 	const attempts = 3
 	var different []string
 	for range attempts {
@@ -197,7 +197,7 @@ func runLuaCase(t *testing.T, c *luaCase, ours *lua.Interpreter, theirs *declara
 	t.Errorf("answers differ: %s", strings.Join(different, "\n"))
 }
 
-// askKarmadaCase returns the answer by the names of Karmada's cases.
+// askKarmadaCase returns the answer with the names of Karmada's cases.
 func askKarmadaCase(
 	t *testing.T,
 	ours interpreter.Interpreter,
@@ -212,7 +212,7 @@ func askKarmadaCase(
 		q.Object = c.ObservedObj
 	}
 	if c.StatusItems != nil {
-		q.Statuses = []interpreter.AggregatedStatusItem{} // scripts see the difference between no list and an empty one
+		q.Statuses = []interpreter.AggregatedStatusItem{} // scripts distinguish no list from an empty list
 	}
 	for _, item := range c.StatusItems {
 		q.Statuses = append(q.Statuses, interpreter.AggregatedStatusItem{
@@ -228,8 +228,8 @@ func askKarmadaCase(
 	}, err
 }
 
-// sameAnswer compares an answer with the expected one, as Karmada does: by the type of the answer,
-// lists in any order, quantities by their value, and without the members that are excluded.
+// sameAnswer compares an answer with the expected answer, as Karmada does: by the type of the
+// answer, lists in any order, quantities by value, and without excluded members.
 func sameAnswer(t *testing.T, expected, answer any) bool {
 	t.Helper()
 	switch answer := answer.(type) {
@@ -271,8 +271,8 @@ func converted[T any](t *testing.T, value any) T {
 	return out
 }
 
-// without returns a value without the excluded members. When collecting, they are those with the
-// placeholder.
+// without returns a value without the excluded members. If collecting is true, it also excludes and
+// records the members with the placeholder.
 func without(value any, path string, excluded map[string]bool, collecting bool) any {
 	switch value := value.(type) {
 	case map[string]any:

@@ -22,15 +22,15 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/lua"
 )
 
-// luaDifference is a row of interpreter/lua/KARMADA.md, with a script that shows it.
+// luaDifference is a row of interpreter/lua/KARMADA.md, with a script that shows the difference.
 type luaDifference struct {
 	difference
 	operation, script string
-	object            string // more members
+	object            string // additional members
 	there, here       string // the answers, or parts of them; "error", or "varies"
 }
 
-// luaFunctions are the names of the functions and fields by their operations.
+// luaFunctions maps each operation to the names of its field and its function.
 var luaFunctions = map[string][2]string{
 	"ReviseReplica":       {"replicaRevision", "ReviseReplica"},
 	"AggregateStatus":     {"statusAggregation", "AggregateStatus"},
@@ -157,7 +157,8 @@ var luaDifferences = []luaDifference{
 	},
 }
 
-// TestKarmadaLuaDifferences shows each difference that the page names, with the answers of both.
+// TestKarmadaLuaDifferences checks each difference of the page, with the answers of both
+// interpreters.
 func TestKarmadaLuaDifferences(t *testing.T) {
 	klog.LogToStderr(false) // Karmada logs each error
 	klog.SetOutput(io.Discard)
@@ -194,7 +195,8 @@ func TestKarmadaLuaDifferences(t *testing.T) {
 	}
 }
 
-// askers returns a function that asks both, and returns JSON or "error".
+// askers returns a function that asks both interpreters. It returns each answer as JSON, or
+// "error".
 func (d luaDifference) askers(t *testing.T) func() (there, here string) {
 	t.Helper()
 	names := luaFunctions[d.operation]
@@ -253,7 +255,7 @@ func (d luaDifference) askers(t *testing.T) func() (there, here string) {
 	}
 }
 
-// TestKarmadaLuaPage holds the page for users against the differences.
+// TestKarmadaLuaPage compares the page for users with luaDifferences.
 func TestKarmadaLuaPage(t *testing.T) {
 	content, err := os.ReadFile("../../interpreter/lua/KARMADA.md")
 	if err != nil {

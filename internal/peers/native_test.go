@@ -31,27 +31,30 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// nativeCase is one question for Karmada and for package native.
+// nativeCase is one request to Karmada and to package native.
 type nativeCase struct {
 	Name      string
 	Operation interpreter.Operation
-	// Kinds are asked one by one with the same object. Defaults to the kind of the object.
+	// Kinds are the kinds that are requested one by one with the same object. Defaults to the kind
+	// of the object.
 	Kinds    []string
 	Object   map[string]any
 	Observed map[string]any
 	Statuses []interpreter.AggregatedStatusItem
 	Replicas int32
-	// Exact compares objects with the fields that their Go types do not know. Otherwise only the known fields count.
+	// Exact compares objects with the fields that their Go types do not have. Otherwise only fields
+	// of the Go types are compared.
 	Exact bool
-	// Fails expects an error of both.
+	// Fails expects an error from both.
 	Fails bool
-	// Differs names the difference, as in differences, for each path at which the answers differ.
+	// Differs maps each path at which the answers differ to the name of the difference, as in
+	// differences.
 	Differs map[string]string
 }
 
-// TestKarmadaNative asks Karmada's interpreter of built-in kinds and package native the same
-// questions. It fails when an answer differs in a way that its case does not name, and when a
-// difference that a case names, or that is in differences, is gone.
+// TestKarmadaNative sends the same requests to Karmada's interpreter of built-in kinds and to
+// package native. It fails if an answer differs in a way that its case does not name. It also fails
+// if a difference in a case or in differences no longer occurs.
 func TestKarmadaNative(t *testing.T) {
 	klog.LogToStderr(false) // Karmada logs each object that it refuses
 	klog.SetOutput(io.Discard)
@@ -85,7 +88,7 @@ func TestKarmadaNative(t *testing.T) {
 	}
 }
 
-// nativeCases reads the cases of testdata.
+// nativeCases reads the cases in testdata.
 func nativeCases(t *testing.T) []nativeCase {
 	t.Helper()
 	files, err := filepath.Glob("testdata/native-*.yaml")
@@ -112,7 +115,7 @@ func nativeCases(t *testing.T) []nativeCase {
 	return cases
 }
 
-// query returns the question about one kind.
+// query returns the request for one kind.
 func (c *nativeCase) query(t *testing.T, kind string) interpreter.Query {
 	t.Helper()
 	q := interpreter.Query{Operation: c.Operation, Statuses: c.Statuses, Replicas: c.Replicas}
@@ -123,7 +126,7 @@ func (c *nativeCase) query(t *testing.T, kind string) interpreter.Query {
 	return q
 }
 
-// nativeObject returns an object of a kind, with the name o unless it has another.
+// nativeObject returns an object of a kind. Its name is o unless content has a name.
 func nativeObject(t *testing.T, content map[string]any, kind string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := json.Marshal(content)
@@ -144,7 +147,7 @@ func nativeObject(t *testing.T, content map[string]any, kind string) *unstructur
 	if raw, err = json.Marshal(u.Object); err != nil {
 		t.Fatal(err)
 	}
-	if err := u.UnmarshalJSON(raw); err != nil { // numbers become integers
+	if err := u.UnmarshalJSON(raw); err != nil { // converts numbers to integers
 		t.Fatal(err)
 	}
 	return u
@@ -161,7 +164,7 @@ func kindOf(t *testing.T, kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{}
 }
 
-// askKarmada returns Karmada's answer. Its functions change their arguments.
+// askKarmada returns Karmada's answer. Karmada's functions change their arguments.
 func askKarmada(q interpreter.Query) (answer any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -193,7 +196,7 @@ func askKarmada(q interpreter.Query) (answer any, err error) {
 		healthy, err := karmada.InterpretHealth(object)
 		return map[string]any{"healthy": healthy}, err
 	case v1alpha1.Prune:
-		// As Karmada prunes what it sends to clusters.
+		// As Karmada prunes the objects that it sends to clusters.
 		return object, prune.RemoveIrrelevantFields(object, prune.RemoveJobTTLSeconds)
 	}
 	return nil, fmt.Errorf("unknown operation %s", q.Operation)
@@ -219,11 +222,12 @@ func askNative(t *testing.T, q interpreter.Query) (any, error) {
 	return answer.Object, err
 }
 
-// failure is the answer that stands for all errors.
+// failure is the answer that represents all errors.
 var failure any = map[string]any{"error": "error"}
 
-// normalized returns an answer as decoded JSON, without empty values: null, {} and [] mean the same
-// to the API server as a missing field. Dependencies are sorted: Karmada's are in random order.
+// normalized returns an answer as decoded JSON without empty values. For the API server, null, {}
+// and [] mean the same as a missing field. Dependencies are sorted, because Karmada returns them in
+// random order.
 func normalized(t *testing.T, c *nativeCase, kind string, ask func() (any, error)) any {
 	t.Helper()
 	answer, err := ask()
@@ -279,7 +283,8 @@ func withoutEmpty(value any) any {
 	return value
 }
 
-// differing returns the sorted paths at which two answers differ. A list is one value, and an error another answer.
+// differing returns the sorted paths at which two answers differ. A list counts as one value, and
+// an error as another answer.
 func differing(there, here any, path string) []string {
 	if reflect.DeepEqual(there, here) {
 		return nil
@@ -302,7 +307,7 @@ func differing(there, here any, path string) []string {
 	return slices.Sorted(slices.Values(paths))
 }
 
-// text returns JSON. What the answers are made of can be encoded.
+// text returns JSON. All values in answers can be encoded.
 func text(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -311,7 +316,7 @@ func text(value any) string {
 	return string(raw)
 }
 
-// TestKarmadaNativeKinds compares the kinds and operations that are answered.
+// TestKarmadaNativeKinds compares the supported kinds and operations.
 func TestKarmadaNativeKinds(t *testing.T) {
 	karmada, native := theirs.NewDefaultInterpreter(), ours.New()
 	kinds := []schema.GroupVersionKind{{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Kind: "ServiceImport"}}
@@ -321,7 +326,7 @@ func TestKarmadaNativeKinds(t *testing.T) {
 	here, there := map[string][]string{}, map[string][]string{}
 	for _, operation := range v1alpha1.InterpreterOperations() {
 		if operation == v1alpha1.InterpretStatus || operation == v1alpha1.Prune {
-			continue // Karmada's take any kind
+			continue // Karmada accepts any kind for these operations
 		}
 		for _, gvk := range kinds {
 			theirs := karmada.HookEnabled(gvk, configv1alpha1.InterpreterOperation(operation))
@@ -342,7 +347,7 @@ func TestKarmadaNativeKinds(t *testing.T) {
 	}
 }
 
-// TestKarmadaPage holds the page for users against the differences.
+// TestKarmadaPage compares the page for users with differences.
 func TestKarmadaPage(t *testing.T) {
 	content, err := os.ReadFile("../../interpreter/native/KARMADA.md")
 	if err != nil {

@@ -5,15 +5,15 @@ package peers_test
 
 import "slices"
 
-// difference is a row of interpreter/native/KARMADA.md: what Karmada answers, what package native answers, and who is
-// right and why.
+// difference is a row of interpreter/native/KARMADA.md: the answer of Karmada, the answer of
+// package native, and which one is right and why.
 type difference struct{ name, karmada, here, right string }
 
 func listed(name string) bool {
 	return slices.ContainsFunc(differences, func(d difference) bool { return d.name == name })
 }
 
-// onlyHere and onlyKarmada have the kinds that only one of the two interprets, by operation.
+// onlyHere and onlyKarmada are the kinds that only one of the two interprets, by operation.
 var (
 	onlyHere = map[string][]string{
 		"Retain":              {"ReplicaSet", "StatefulSet"},
@@ -25,7 +25,7 @@ var (
 	}
 )
 
-// differences are sorted as in the page: by operation.
+// differences are sorted by operation, as in the page.
 var differences = []difference{
 	// All operations.
 	{

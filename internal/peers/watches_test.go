@@ -33,7 +33,7 @@ const (
 	largeEvents = 20
 )
 
-// reconciler says which watcher it was called for.
+// reconciler sends the name of each watcher that it is called for.
 type reconciler chan string
 
 func (r reconciler) Reconcile(ctx context.Context, watcher client.ObjectIdentifier) (reconcile.Result, error) {
@@ -44,9 +44,10 @@ func (r reconciler) Reconcile(ctx context.Context, watcher client.ObjectIdentifi
 	return reconcile.Result{}, nil
 }
 
-// TestDependencyWatches measures kubernetes-dependency-watches as examples/watch-bench measures package dynamicwatcher: ten objects
-// for each watcher, memory after collecting garbage, and the bytes of the responses' bodies. It obeys the limits of its client,
-// and package dynamicwatcher obeys none: hence with client-go's default limits, and with the limits lifted.
+// TestDependencyWatches measures kubernetes-dependency-watches as examples/watch-bench measures
+// package dynamicwatcher: ten objects for each watcher, memory after garbage collection, and bytes
+// of the response bodies. That project obeys the rate limits of its client, and package
+// dynamicwatcher does not. It therefore runs with client-go's default limits, and without limits.
 func TestDependencyWatches(t *testing.T) {
 	t.Run("default limits", func(t *testing.T) { dependencyWatches(t, 0) })
 	t.Run("no limits", func(t *testing.T) { dependencyWatches(t, -1) })
@@ -72,7 +73,7 @@ func dependencyWatches(t *testing.T, qps float32) {
 	}
 	var received atomic.Int64
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = qps, 0 // envtest sets its own
+	config.QPS, config.Burst = qps, 0 // envtest sets its own limits
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &counter{next, &received} })
 	reconciled := make(reconciler)
 	watcher, err := client.New(config, reconciled, nil)
@@ -82,7 +83,7 @@ func dependencyWatches(t *testing.T, qps float32) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- watcher.Start(ctx) }()
-	var drained atomic.Bool // until then the reconciles are those of the start
+	var drained atomic.Bool // until then, the start causes the reconciles
 	go func() {
 		for !drained.Load() {
 			select {
@@ -114,7 +115,7 @@ func dependencyWatches(t *testing.T, qps float32) {
 	if n := watcher.GetWatchCount(); int(n) != *watches {
 		t.Fatalf("%d watches", n)
 	}
-	time.Sleep(2 * time.Second) // for what the start has left
+	time.Sleep(2 * time.Second) // for the remaining work of the start
 	after, n := live(), float64(*watches)
 	t.Logf("%d watches in %.2f s; each %.1f KiB, %.2f goroutines", *watches, took.Seconds(),
 		float64(after.bytes-before.bytes)/n/1024, float64(after.goroutines-before.goroutines)/n)
@@ -156,7 +157,7 @@ func object(name string, size, generation int) *corev1.ConfigMap {
 	}
 }
 
-// counter counts the bytes of the bodies of responses.
+// counter counts the bytes of response bodies.
 type counter struct {
 	next     http.RoundTripper
 	received *atomic.Int64
@@ -181,10 +182,11 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// memory is what lives in the process.
+// memory is the memory in use and the number of goroutines of the process.
 type memory struct{ bytes, goroutines int64 }
 
-// live collects garbage, often enough for stacks to shrink and for what has finalizers to go.
+// live collects garbage repeatedly, so stacks shrink and objects with finalizers are freed. It then
+// returns the current values.
 func live() memory {
 	for range 5 {
 		runtime.GC()

@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/quietlog"
 )
 
-// script is a log whose lines can be read.
+// script is a log with readable lines and a fake clock.
 type script struct {
 	t      *testing.T
 	log    *quietlog.Log
@@ -42,10 +42,10 @@ func (s *script) fail(err, reason, subject string) {
 
 func (s *script) wait(d time.Duration) { s.clock.SetTime(s.clock.Now().Add(d)) }
 
-// head is what a line begins with, up to the message.
+// head matches the beginning of a line, up to the message.
 var head = regexp.MustCompile(`(?m)^E[^"]*`)
 
-// lines returns what was logged since the last call.
+// lines returns the lines since the last call.
 func (s *script) lines() []string {
 	text := strings.TrimSpace(head.ReplaceAllString(s.out.String(), ""))
 	s.out.Reset()
@@ -62,7 +62,8 @@ func (s *script) expect(want ...string) {
 	}
 }
 
-// TestFlood: 100 errors a second make a line at once and one a minute, which together tell of them all.
+// TestFlood checks that 100 errors per second give one line immediately and then one each minute.
+// Together the lines count all errors.
 func TestFlood(t *testing.T) {
 	s := newScript(t)
 	for i := range 15_000 { // two and a half minutes
@@ -80,7 +81,7 @@ func TestFlood(t *testing.T) {
 	s.expect()
 }
 
-// TestKinds: what fails for another reason, or elsewhere, does not go under.
+// TestKinds checks that a failure with another reason or topic is not suppressed.
 func TestKinds(t *testing.T) {
 	s := newScript(t)
 	for range 3 {
@@ -97,7 +98,8 @@ func TestKinds(t *testing.T) {
 	)
 }
 
-// TestManyTopics: who makes up topics gets lines for some of them, then one for each reason.
+// TestManyTopics checks that a peer with many topics gets lines for some of the topics, and then
+// one line for each reason.
 func TestManyTopics(t *testing.T) {
 	s := newScript(t)
 	for i := range 10_000 {
@@ -108,9 +110,9 @@ func TestManyTopics(t *testing.T) {
 		t.Errorf("%d lines, want %d", n, quietlog.MaxKinds+2)
 	}
 	s.wait(quietlog.Interval)
-	s.fail("c", "data", "/new") // all have been quiet, so this one is told by itself
+	s.fail("c", "data", "/new") // all topics have been quiet, so this error gets its own line
 	got := s.lines()
-	if len(got) != 3 { // and what the two reasons have counted is told at last
+	if len(got) != 3 { // plus one line for each of the two reasons, with its count
 		t.Errorf("after a quiet minute: %q", got)
 	}
 	if last := got[len(got)-1]; last != `"Refused" err="c" reason="data" topic="/new"` {
@@ -118,7 +120,7 @@ func TestManyTopics(t *testing.T) {
 	}
 }
 
-// TestCaller: the line is where Error was called.
+// TestCaller checks that the logged position is the caller of Error.
 func TestCaller(t *testing.T) {
 	s := newScript(t)
 	s.log.Error(s.logger, errors.New("a"), "data", "")

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// BenchmarkDecode compares with apimachinery on a Deployment of 18 KB.
+// BenchmarkDecode compares the package with apimachinery on a Deployment of 18 KB.
 func BenchmarkDecode(b *testing.B) {
 	data, err := os.ReadFile("../../interpreter/testdata/deployment-18k.json")
 	if err != nil {
@@ -35,7 +35,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkMerge changes a Deployment of 18 KB in places with unique keys.
+// BenchmarkMerge changes parts with unique keys in a Deployment of 18 KB.
 func BenchmarkMerge(b *testing.B) {
 	data, err := os.ReadFile("../../interpreter/testdata/deployment-18k.json")
 	if err != nil {

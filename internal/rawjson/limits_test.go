@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
 
-// TestQuantities: a quantity with which nobody can count is an error at once, wherever it stands; what only looks like one
-// is not.
+// TestQuantities checks that an extreme quantity is an error immediately, in any place. Values that
+// only look like a quantity are accepted.
 func TestQuantities(t *testing.T) {
 	requests := func(quantity string) string {
 		return `{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":` + quantity + `}}}]}}`
@@ -46,7 +46,8 @@ func TestQuantities(t *testing.T) {
 			}
 		})
 	}
-	// Decoding does not know the fields of a type that is left to encoding/json.
+	// rawjson leaves this type to encoding/json and has no list of its fields. The quantity is
+	// still an error.
 	var odd struct {
 		*child
 		Limits corev1.ResourceList
@@ -56,13 +57,13 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
-// node is a type that holds itself.
+// node is a recursive type.
 type node struct {
 	Child *node `json:"child,omitempty"`
 	List  []int `json:"list,omitempty"`
 }
 
-// TestDepth: depth costs no more than length.
+// TestDepth checks that depth costs no more than length.
 func TestDepth(t *testing.T) {
 	const depth = 9000
 	text := strings.Repeat(`{"child":`, depth) + `{"list":[0` + strings.Repeat(",0", 1<<20) + `]}` + strings.Repeat("}", depth)
@@ -80,7 +81,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestDecodeInto: an object that is not empty becomes what encoding/json makes of it.
+// TestDecodeInto checks that decoding into a non-empty object has the same result as encoding/json.
 func TestDecodeInto(t *testing.T) {
 	k := known{Name: "before", Labels: map[string]string{"a": "b"}, Count: 1}
 	if err := rawjson.Decode([]byte(`{"labels":{"c":"d"},"count":2}`), &k); err != nil {
@@ -91,8 +92,8 @@ func TestDecodeInto(t *testing.T) {
 	}
 }
 
-// TestMemory: what would take many times its text in memory is an error at once, whichever way it
-// is decoded.
+// TestMemory checks that a text that would take many times its size in memory is an error
+// immediately, for each way to decode it.
 func TestMemory(t *testing.T) {
 	many := func(element string) string {
 		return "[" + strings.Repeat(element+",", 8<<20/(len(element)+1)) + element + "]"
@@ -130,7 +131,7 @@ func TestMemory(t *testing.T) {
 			}
 		})
 	}
-	// A large object is none of these.
+	// An ordinary large object is accepted.
 	text := []byte(pod(`"containers":` + many(`{"name":"container","image":"registry.example.com/app:1.2.3","args":["--verbose","--port=8080"]}`)))
 	for _, object := range []any{&corev1.Pod{}, &unstructured.Unstructured{}} {
 		if err := rawjson.Decode(text, object); err != nil {

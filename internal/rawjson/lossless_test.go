@@ -17,7 +17,7 @@ import (
 
 var seeds = flag.Uint64("rawjson.seeds", 0, "seeds of TestUnknownFieldsStayWithTheirElement, 1000 by default")
 
-// shapes has lists of all shapes.
+// shapes has lists of all kinds.
 type shapes struct {
 	Named  []named          `json:"named,omitempty"`
 	Tagged []tagged         `json:"tagged,omitempty" patchMergeKey:"host"`
@@ -117,8 +117,8 @@ func fill(random *rand.Rand, v reflect.Value, depth int) {
 	}
 }
 
-// TestUnknownFieldsStayWithTheirElement edits random objects: no unknown field moves to another
-// element or is lost, or Merge returns an error. It returns none if the edit is certain.
+// TestUnknownFieldsStayWithTheirElement edits random objects. No unknown field moves to another
+// element or is lost, unless Merge returns an error. Merge returns no error if the edit is certain.
 func TestUnknownFieldsStayWithTheirElement(t *testing.T) {
 	n := *seeds
 	if n == 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// known is what the typed side of the tests knows of an object.
+// known is the Go type of the tests, with only some of the fields of an object.
 type known struct {
 	Name   string            `json:"name,omitempty"`
 	Count  int32             `json:"count,omitempty"`
@@ -98,7 +98,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestLongPatch: a change in more places than a patch may have operations.
+// TestLongPatch checks a change in more places than the limit of operations in a patch.
 func TestLongPatch(t *testing.T) {
 	from, to := make([]int, rawjson.MaxOperations+1), make([]int, rawjson.MaxOperations+1)
 	for i := range to {
@@ -121,7 +121,7 @@ func encode(t testing.TB, v any) []byte {
 	return out
 }
 
-// applies holds a patch against another implementation of RFC 6902.
+// applies checks a patch with another implementation of RFC 6902.
 func applies(t *testing.T, from, patch, want []byte) {
 	t.Helper()
 	operations, err := jsonpatch.DecodePatch(patch)
@@ -137,7 +137,7 @@ func applies(t *testing.T, from, patch, want []byte) {
 	}
 }
 
-// FuzzPatch: a patch makes the one text of the other.
+// FuzzPatch checks that a patch turns one text into the other.
 func FuzzPatch(f *testing.F) {
 	f.Add([]byte(`{"a":[1,2,{"b":null}],"c":"d"}`), []byte(`{"a":[2,{"b":[]}],"e/~":{}}`))
 	f.Add([]byte(`[1,2,3,4]`), []byte(`[1,4]`))
@@ -156,7 +156,8 @@ func FuzzPatch(f *testing.F) {
 	})
 }
 
-// normal leaves out what libraries disagree about: keys that are there twice, broken UTF-8, spelling of numbers.
+// normal removes differences between libraries: repeated keys, broken UTF-8, and the spelling of
+// numbers.
 func normal(data []byte) []byte {
 	var v any
 	if err := utiljson.Unmarshal(data, &v); err != nil {
@@ -169,7 +170,7 @@ func normal(data []byte) []byte {
 	return out
 }
 
-// FuzzDecode: an object is what apimachinery makes of the text, and so is an error.
+// FuzzDecode checks that objects and errors equal those of apimachinery for the same text.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"metadata":{"name":"a\u0062","labels":{"k":"v","k":"w"},"creationTimestamp":null},"spec":{"replicas":3}}`,
@@ -196,7 +197,7 @@ func same[T any](t *testing.T, data []byte) {
 	gotErr := rawjson.Decode(data, &got)
 	var quantity *rawjson.QuantityError
 	if errors.As(gotErr, &quantity) {
-		return // apimachinery would not come back
+		return // apimachinery would not return
 	}
 	wantErr := utiljson.Unmarshal(data, &want)
 	if (gotErr == nil) != (wantErr == nil) || gotErr != nil && gotErr.Error() != wantErr.Error() {
@@ -205,7 +206,7 @@ func same[T any](t *testing.T, data []byte) {
 	if wantErr != nil {
 		return
 	}
-	// Quantities remember how they were written in fields that are not exported.
+	// Quantities keep their original text in unexported fields.
 	if diff := cmp.Diff(string(encode(t, want)), string(encode(t, got))); diff != "" {
 		t.Fatalf("%T (-want +got):\n%s", got, diff)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// route is the typed side of lists without a key.
+// route is the Go type with lists that have no key.
 type route struct {
 	Rules []rule   `json:"rules,omitempty"`
 	Hosts []rule   `json:"hosts,omitempty" patchMergeKey:"host"`

@@ -12,7 +12,8 @@ import (
 	"testing/synctest"
 )
 
-// TestTurns: a client has at most three quarters of the memory, and who has least is next.
+// TestTurns checks that a client uses at most three quarters of the memory, and that the client
+// with the least memory is next.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := New(100)

@@ -3,10 +3,10 @@
 
 package yamldoc
 
-// MaxMemory is the limit of what [Memory] returns for a document that is parsed.
+// MaxMemory is the largest result of [Memory] for which a document is parsed.
 const MaxMemory = maxMemory
 
-// Memory returns about how much memory a document takes while it is parsed.
+// Memory returns an estimate of the memory, in bytes, that parsing a document takes.
 func Memory(text []byte) int {
 	if hasAliases(text) {
 		return maxMemory

@@ -30,7 +30,8 @@ indented: |1
   one
 `
 
-// TestPlaces: each value and each character of a text is found in the file where that is possible.
+// TestPlaces checks that each value and each character of a text has its place in the file, where
+// possible.
 func TestPlaces(t *testing.T) {
 	var d yamldoc.Document
 	for part, err := range yamldoc.Split([]byte(placed)) {
@@ -72,7 +73,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestPlacesOfJSON: JSON values in a file have places, too.
+// TestPlacesOfJSON checks that JSON values in a file have places too.
 func TestPlacesOfJSON(t *testing.T) {
 	for d, err := range yamldoc.Split([]byte("{\"a\": 1}\n{\n  \"a\": \"x == y\"}")) {
 		if err != nil {
@@ -87,7 +88,7 @@ func TestPlacesOfJSON(t *testing.T) {
 	}
 }
 
-// TestPlacesOfBadDocuments: values of invalid text have the place of the document.
+// TestPlacesOfBadDocuments checks that values of invalid text have the place of the document.
 func TestPlacesOfBadDocuments(t *testing.T) {
 	for _, text := range []string{"\na: [", "\n" + strings.Repeat("{", 700_000), "\n" +
 		strings.Repeat("a", yamldoc.MaxBytes)} {
@@ -103,7 +104,7 @@ func TestPlacesOfBadDocuments(t *testing.T) {
 	}
 }
 
-// FuzzPlaces: places are in the file.
+// FuzzPlaces checks that places are within the file.
 func FuzzPlaces(f *testing.F) {
 	f.Add(placed, "literal", 1)
 	f.Add("{\"a\": {\"b\": [1]}}", "a.b.0", 1)

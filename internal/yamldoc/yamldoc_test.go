@@ -19,12 +19,12 @@ import (
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
-// wide is a document of 2 * bytes that becomes bytes * bytes / 3.
+// wide returns a document of about 2 * bytes that expands to bytes * bytes / 3.
 func wide(bytes int) string {
 	return "a: &a " + strings.Repeat("x", bytes) + "\nb: [" + strings.Repeat("*a,", bytes/3) + "]\n"
 }
 
-// doubling is a document whose size doubles n times.
+// doubling returns a document with a size that doubles n times.
 func doubling(n int) string {
 	var out strings.Builder
 	fmt.Fprintln(&out, "a0: &a0 [xxxxxxxxxxxxxxxx]")
@@ -34,7 +34,7 @@ func doubling(n int) string {
 	return out.String()
 }
 
-// TestLimits: a hostile document is refused before it takes memory.
+// TestLimits checks that a hostile document is rejected before it uses memory.
 func TestLimits(t *testing.T) {
 	var deep strings.Builder
 	fmt.Fprintln(&deep, "a0: &a0 x")
@@ -66,14 +66,14 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// cost returns the bytes that a call allocates, and its time.
+// cost returns the bytes that a call allocates, its duration and its error.
 func cost(f func() error) (uint64, time.Duration, error) {
 	var err error
 	bytes, took := alloctest.Cost(func() { err = f() })
 	return bytes, took, err
 }
 
-// TestAliases: what people write is converted as kubectl converts it.
+// TestAliases checks that ordinary documents are converted as kubectl converts them.
 func TestAliases(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: &a {x: 1}\nb: *a\nc: {<<: *a, z: 2}":     `{"a":{"x":1},"b":{"x":1},"c":{"x":1,"z":2}}`,
@@ -92,8 +92,8 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// TestManyParts: a document of many small parts is refused at once, whichever way it has them. Documents as large as those that
-// people write are not.
+// TestManyParts checks that a document of many small parts is rejected immediately, for each kind
+// of part. Documents as large as real ones are accepted.
 func TestManyParts(t *testing.T) {
 	fill := func(part string, size int) string { return strings.Repeat(part, size/len(part)) }
 	const size = yamldoc.MaxBytes - 10
@@ -132,7 +132,8 @@ func TestManyParts(t *testing.T) {
 	}
 }
 
-// TestLargeDocumentsTakeTurns: documents that need much memory wait for each other, and small ones do not wait for them.
+// TestLargeDocumentsTakeTurns checks that documents that need much memory wait for each other.
+// Small documents do not wait for them.
 func TestLargeDocumentsTakeTurns(t *testing.T) {
 	large := yamldoc.Document{Text: []byte("a: '" + strings.Repeat(",", 400_000) + "'")} // counts as 61 MiB
 	small := yamldoc.Document{Text: []byte("a: x")}
@@ -163,7 +164,8 @@ func TestLargeDocumentsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestFileLimit: many documents that each become large are bounded together.
+// TestFileLimit checks that documents of one file have a common limit, in addition to the limit of
+// each document.
 func TestFileLimit(t *testing.T) {
 	total := 0
 	for d, err := range yamldoc.Split([]byte(strings.Repeat(wide(3000)+"---\n", 20))) {
@@ -183,7 +185,8 @@ func TestFileLimit(t *testing.T) {
 	}
 }
 
-// TestErrorsQuoteNoValue: an error about a document with a password does not show it.
+// TestErrorsQuoteNoValue checks that an error about a document with a password does not contain the
+// password.
 func TestErrorsQuoteNoValue(t *testing.T) {
 	for _, text := range []string{
 		"password: *s3cr3t", "a: &a 1\npassword: *s3cr3t", "password: !!int s3cr3t", "password: !!int s3`cr3t", "? {password: s3cr3t}\n: 1",
@@ -238,7 +241,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// FuzzDocuments: no file needs more memory or time than its size permits, and a document is read as kubectl reads it.
+// FuzzDocuments checks that no file needs more memory or time than its size permits, and that
+// documents are read as kubectl reads them.
 func FuzzDocuments(f *testing.F) {
 	for _, text := range []string{
 		wide(3000), doubling(8), "a: &a {x: 1}\nb: {<<: [*a, *a]}\n---\n? [*a]\n: 1\n--- !!map\n...\n", "a: |\n  &a\n  *a\n# &a *a\nb: >-\n &b\n \"*c\"",
@@ -265,7 +269,7 @@ func FuzzDocuments(f *testing.F) {
 				}
 			}
 			if out == nil {
-				continue // kubectl might need all memory
+				continue // kubectl might use all memory
 			}
 			if want, err := yaml.YAMLToJSONStrict(d.Text); err != nil || string(out) != string(want) {
 				t.Fatalf("%q: %s, want %s, %v", d.Text, out, want, err)

@@ -32,8 +32,8 @@ type agent struct {
 	queue   workqueue.TypedRateLimitingInterface[string]
 }
 
-// Run serves the works of a namespace until ctx ends, and returns when all of its goroutines have ended. Only one may run for a
-// cluster at a time.
+// Run serves the works of a namespace until ctx ends. It returns when all its goroutines have
+// ended. Only one Run at a time may serve a cluster.
 func Run(ctx context.Context, cluster *Cluster, works workclientset.Interface, namespace string) error {
 	factory := workinformers.NewSharedInformerFactoryWithOptions(works, 0, workinformers.WithNamespace(namespace))
 	informer := factory.Work().V1().ManifestWorks().Informer()
@@ -93,7 +93,7 @@ func (a *agent) reconcile(ctx context.Context, w *workv1.ManifestWork) error {
 		return a.finalize(ctx, w)
 	}
 	if !slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) {
-		// The change brings the work back here.
+		// The change queues the work again.
 		return a.patch(ctx, w, map[string]any{"metadata": map[string]any{
 			"resourceVersion": w.ResourceVersion, "finalizers": append(w.Finalizers, workv1.ManifestWorkFinalizer),
 		}})
@@ -137,7 +137,8 @@ func report(w *workv1.ManifestWork, ordinal int32, h header, err error) workv1.M
 	return m
 }
 
-// set sets a condition that is false for an error. Its time is that of the work: equal statuses are to be equal.
+// set sets a condition, with the status False for an error. Its time is the creation time of the
+// work, because equal statuses must be equal.
 func set(conditions *[]metav1.Condition, w *workv1.ManifestWork, kind string, err error) {
 	c := metav1.Condition{
 		Type: kind, Status: metav1.ConditionTrue, Reason: "Done", ObservedGeneration: w.Generation, LastTransitionTime: w.CreationTimestamp,
@@ -157,7 +158,7 @@ func equal(a, b workv1.ManifestWorkStatus) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// finalize deletes all that the work brought, and lets go of it.
+// finalize deletes all objects of the work and removes the finalizer.
 func (a *agent) finalize(ctx context.Context, w *workv1.ManifestWork) error {
 	a.cluster.prune(w.Name, nil)
 	if !slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) {

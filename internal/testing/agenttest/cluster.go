@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agenttest has a work agent for tests, with a cluster in memory that outlives it and notes what becomes of each
-// object. It takes any ManifestWork clientset, and knows nothing of who writes the works.
+// Package agenttest has a work agent for tests. The agent applies to a cluster in memory, which
+// outlives it and records the changes of each object. It accepts any ManifestWork clientset.
 //
 //	cluster := agenttest.NewCluster()
 //	go agenttest.Run(ctx, cluster, clientset, "cluster1") // again after a restart
 //	…
-//	cluster.Objects()  // what is there
-//	cluster.Calls()    // what was created, updated and deleted, in order
-//	cluster.Problems() // what no writer of works should make an agent do
+//	cluster.Objects()  // the objects that exist
+//	cluster.Calls()    // creates, updates and deletes, in order
+//	cluster.Problems() // mistakes of the author of the works
 package agenttest
 
 import (
@@ -23,37 +23,40 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// object is one on the cluster.
+// object is an object on the cluster.
 type object struct {
 	content any
-	work    string // the one that brought it
+	work    string // the work that applied it
 }
 
-// Cluster is a cluster in memory, and what an agent has to remember of it. Its methods may be called concurrently.
+// Cluster is a cluster in memory, with the state that an agent keeps of it. Its methods may be
+// called concurrently.
 type Cluster struct {
 	mu       sync.Mutex
 	objects  map[string]object
-	applied  map[string][]string // of each work
+	applied  map[string][]string // by work
 	calls    []string
 	problems []string
 	refuse   func(object string) string
 	report   func(object string, m *workv1.ManifestCondition)
-	agents   map[*agent]bool // that run
+	agents   map[*agent]bool // running agents
 }
 
-// NewCluster returns one without objects.
+// NewCluster returns a Cluster without objects.
 func NewCluster() *Cluster {
 	return &Cluster{objects: map[string]object{}, applied: map[string][]string{}, agents: map[*agent]bool{}}
 }
 
-// Refuse has the cluster refuse to apply some objects, "ConfigMap default/a", for a reason; empty for none.
+// Refuse makes the cluster refuse to apply some objects. reason receives a name, for example
+// "ConfigMap default/a", and returns the error, or "" to accept the object.
 func (c *Cluster) Refuse(reason func(object string) string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refuse = reason
 }
 
-// Report has the agent change what it reports of objects, "Job default/a", at once and from then on.
+// Report changes the conditions that the agent reports of objects, for example of "Job default/a",
+// now and later.
 func (c *Cluster) Report(change func(object string, m *workv1.ManifestCondition)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,7 +68,7 @@ func (c *Cluster) Report(change func(object string, m *workv1.ManifestCondition)
 	}
 }
 
-// reported returns what an agent reports of an object.
+// reported returns the condition that an agent reports of an object.
 func (c *Cluster) reported(object string, m workv1.ManifestCondition) workv1.ManifestCondition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,7 +78,7 @@ func (c *Cluster) reported(object string, m workv1.ManifestCondition) workv1.Man
 	return m
 }
 
-// serve notes an agent until what it returns is called.
+// serve registers an agent until end is called.
 func (c *Cluster) serve(a *agent) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +90,8 @@ func (c *Cluster) serve(a *agent) (end func()) {
 	}
 }
 
-// Objects returns the data of each object: those of its member data in the order of their keys, or all of it in JSON.
+// Objects returns the data of each object: the values of its data field in the order of their keys,
+// or otherwise the whole object in JSON.
 func (c *Cluster) Objects() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,21 +110,21 @@ func (c *Cluster) Objects() map[string]string {
 	return out
 }
 
-// Calls returns what was done: "create ConfigMap default/a", "update …", "delete …".
+// Calls returns the changes, in order: "create ConfigMap default/a", "update …", "delete …".
 func (c *Cluster) Calls() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.calls)
 }
 
-// Problems returns what was wrong with the works: an object in two of them, or one that was taken from one by another.
+// Problems returns the mistakes in the works: objects that are in more than one work.
 func (c *Cluster) Problems() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.problems)
 }
 
-// header is what names an object.
+// header is the part of an object that names it.
 type header struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -142,7 +146,7 @@ func (h *header) group() string {
 	return group
 }
 
-// apply brings an object of a work to the cluster.
+// apply creates or updates an object of a work on the cluster.
 func (c *Cluster) apply(work string, raw []byte) (header, error) {
 	var h header
 	var content any
@@ -179,7 +183,7 @@ func (c *Cluster) apply(work string, raw []byte) (header, error) {
 	return h, nil
 }
 
-// prune deletes what a work brought and does not keep.
+// prune deletes the objects of a work that are not in keep.
 func (c *Cluster) prune(work string, keep map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

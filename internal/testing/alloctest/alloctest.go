@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Cost calls a function and returns the bytes that the process allocated meanwhile, and the time.
+// Cost calls a function. It returns the bytes that the process allocated meanwhile, and the
+// duration.
 func Cost(f func()) (bytes uint64, took time.Duration) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

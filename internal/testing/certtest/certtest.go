@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// Authority is a CA, valid from an hour ago and for an hour.
+// Authority is a CA. It is valid from one hour before New to one hour after.
 type Authority struct {
 	Certificate *x509.Certificate
 	PEM         string
@@ -37,7 +37,7 @@ type Identity struct {
 	CertPEM, KeyPEM string
 }
 
-// New makes an authority with a key of its own.
+// New makes an authority with a new key.
 func New(t testing.TB) *Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -59,14 +59,14 @@ func New(t testing.TB) *Authority {
 	return &Authority{certificate, encode("CERTIFICATE", der), key}
 }
 
-// Issue makes a certificate for a name, for clients and for servers on 127.0.0.1 and other hosts, that is valid for an
-// hour.
+// Issue makes a certificate for clients, and for servers on 127.0.0.1 and other hosts. Its common
+// name is name, and it is valid for one hour.
 func (a *Authority) Issue(t testing.TB, name string, hosts ...string) *Identity {
 	t.Helper()
 	return a.IssueUntil(t, name, time.Now().Add(time.Hour), hosts...)
 }
 
-// IssueUntil makes one that is valid for the two hours before an end.
+// IssueUntil makes a certificate like Issue. It is valid for the two hours before end.
 func (a *Authority) IssueUntil(t testing.TB, name string, end time.Time, hosts ...string) *Identity {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -94,14 +94,14 @@ func (a *Authority) IssueUntil(t testing.TB, name string, end time.Time, hosts .
 	return id
 }
 
-// Pool returns a pool that trusts the authority, and no other.
+// Pool returns a pool that trusts only the authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.Certificate)
 	return pool
 }
 
-// Write puts the certificate into the file name.crt of a folder, and returns its path.
+// Write writes the certificate to the file name.crt in a folder, and returns its path.
 func (a *Authority) Write(t testing.TB, folder, name string) (file string) {
 	t.Helper()
 	file = filepath.Join(folder, name+".crt")
@@ -109,7 +109,8 @@ func (a *Authority) Write(t testing.TB, folder, name string) (file string) {
 	return file
 }
 
-// Revoke puts a list of revoked certificates, those that are named and no others, into the file name.crl of a folder.
+// Revoke writes a certificate revocation list to the file name.crl in a folder. The list has
+// exactly the revoked identities.
 func (a *Authority) Revoke(t testing.TB, folder, name string, revoked ...*Identity) {
 	t.Helper()
 	list := &x509.RevocationList{Number: big.NewInt(time.Now().UnixNano()), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(time.Hour)}
@@ -125,7 +126,8 @@ func (a *Authority) Revoke(t testing.TB, folder, name string, revoked ...*Identi
 	replace(t, filepath.Join(folder, name+".crl"), encode("X509 CRL", der))
 }
 
-// Write puts the certificate and its key into the files name.crt and name.key of a folder, and returns their paths.
+// Write writes the certificate and its key to the files name.crt and name.key in a folder, and
+// returns their paths.
 func (id *Identity) Write(t testing.TB, folder, name string) (certFile, keyFile string) {
 	t.Helper()
 	certFile, keyFile = filepath.Join(folder, name+".crt"), filepath.Join(folder, name+".key")
@@ -134,7 +136,7 @@ func (id *Identity) Write(t testing.TB, folder, name string) (certFile, keyFile 
 	return certFile, keyFile
 }
 
-// replace puts a new file in the place of an old one at once, as certificate managers do.
+// replace replaces a file atomically, as certificate managers do.
 func replace(t testing.TB, file, content string) {
 	t.Helper()
 	if err := os.WriteFile(file+".new", []byte(content), 0o600); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
-// TestHandshake: both ends accept what one authority has issued, and nothing else.
+// TestHandshake checks that both ends accept only certificates of the same authority.
 func TestHandshake(t *testing.T) {
 	ca, other := certtest.New(t), certtest.New(t)
 	server := ca.Issue(t, "server")
@@ -35,7 +35,7 @@ func TestHandshake(t *testing.T) {
 					RootCAs: ca.Pool(), ServerName: "127.0.0.1", Certificates: []tls.Certificate{tt.client.Certificate}, MinVersion: tls.VersionTLS12,
 				})
 				_ = conn.HandshakeContext(t.Context())
-				_, _ = conn.Read(make([]byte, 1)) // what the server thinks of the client comes after it
+				_, _ = conn.Read(make([]byte, 1)) // the server's verdict arrives after the handshake
 			}()
 			conn := tls.Server(far, &tls.Config{
 				ClientCAs: ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert, Certificates: []tls.Certificate{server.Certificate}, MinVersion: tls.VersionTLS12,
@@ -47,7 +47,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// TestWrite: files have what was made last.
+// TestWrite checks that files have the last written content.
 func TestWrite(t *testing.T) {
 	folder := t.TempDir()
 	for range 2 {

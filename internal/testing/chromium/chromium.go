@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chromium runs a real, headless Chromium beside a test and looks at pages through it.
+// Package chromium runs a real, headless Chromium next to a test and checks pages with it.
 //
 //	tab := chromium.Start(t).Open(t, server.URL)
 //	tab.Until(`document.querySelector("h1").textContent === "Hub"`)
 //	if problems := tab.Problems(); len(problems) > 0 { … }
 //
-// It speaks the DevTools protocol over a pipe, so that nothing listens on a port. The browser reaches 127.0.0.1 and no
-// other host. The test is skipped where the program is missing, and fails instead when the environment variable CI is
-// "true", so that no run there skips it unnoticed.
+// It uses the DevTools protocol over a pipe, so no port is open. The browser connects only to
+// 127.0.0.1. Without the program, the test is skipped. With the environment variable CI set to
+// "true", it fails instead, so no CI run skips it unnoticed.
 package chromium
 
 import (
@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// stepLimit bounds each single step: a command, or a condition that is waited for.
+	// stepLimit limits each step: a command, or the wait for a condition.
 	stepLimit = 30 * time.Second
 	stopGrace = 10 * time.Second
 )
 
-// Browser is a Chromium process. It is for the goroutine of its test alone.
+// Browser is a Chromium process. Only the goroutine of its test may use it.
 type Browser struct {
 	wire *wire
 }
@@ -38,10 +38,10 @@ func Start(t testing.TB) *Browser {
 	path := daemon.Require(t, "chromium", "chromium")
 	home := t.TempDir()
 	cmd := exec.Command(path, flags(home)...)
-	cmd.Env = append(os.Environ(), "HOME="+home) // for what the browser keeps outside of its profile
+	cmd.Env = append(os.Environ(), "HOME="+home) // for browser files outside of its profile
 	log := &daemon.Log{}
 	cmd.Stdout, cmd.Stderr = log, log
-	// Its children have these too, and write to the profile until they end.
+	// Child processes inherit the log, and write to the profile until they end.
 	cmd.WaitDelay = stopGrace
 	// The browser reads commands from descriptor 3 and writes to 4.
 	commands, toBrowser, err := os.Pipe()
@@ -80,7 +80,7 @@ func Start(t testing.TB) *Browser {
 	return b
 }
 
-// flags are those of a browser that does what it is told, and nothing on its own.
+// flags returns the flags of a browser without background activity.
 func flags(home string) []string {
 	all := []string{
 		"--headless", "--remote-debugging-pipe", "--user-data-dir=" + home + "/profile",
@@ -89,13 +89,13 @@ func flags(home string) []string {
 		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 	}
 	if os.Geteuid() == 0 {
-		all = append(all, "--no-sandbox") // Chromium refuses to run as root with one
+		all = append(all, "--no-sandbox") // Chromium refuses to run as root with a sandbox
 	}
 	return append(all, "about:blank")
 }
 
-// Open opens a page in a tab of its own, which shares nothing with others, and returns when the page has loaded. The
-// test may be a part of the browser's.
+// Open opens a page in a new tab that shares no state with other tabs. It returns when the page has
+// loaded. t may be a subtest of the browser's test.
 func (b *Browser) Open(t testing.TB, url string) *Tab {
 	t.Helper()
 	tab := b.Blank(t)
@@ -103,7 +103,7 @@ func (b *Browser) Open(t testing.TB, url string) *Tab {
 	return tab
 }
 
-// Blank opens a tab with an empty page, for what must be set before a page loads.
+// Blank opens a tab with an empty page, for settings that are needed before a page loads.
 func (b *Browser) Blank(t testing.TB) *Tab {
 	t.Helper()
 	tab := &Tab{t: t, wire: b.wire}

@@ -69,7 +69,7 @@ func TestTab(t *testing.T) {
 	}
 }
 
-// TestProblems: what must not be on a page is found.
+// TestProblems checks that each kind of problem of a page is found.
 func TestProblems(t *testing.T) {
 	browser := chromium.Start(t)
 	for name, test := range map[string]struct{ body, want string }{

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Tab is one page. Expressions are JavaScript. Every method fails the test when it cannot do what it says.
+// Tab is one page. Expressions are JavaScript. Every method fails the test if it cannot complete.
 type Tab struct {
 	t       testing.TB
 	wire    *wire
-	session string // empty is the browser's own
+	session string // empty for the browser's own session
 }
 
 func (tab *Tab) call(method string, p params, result any) {
@@ -27,7 +27,7 @@ func (tab *Tab) call(method string, p params, result any) {
 	}
 }
 
-// Go loads a page and waits until that, with its scripts and styles, is done.
+// Go loads a page and waits until the page, its scripts and its styles are loaded.
 func (tab *Tab) Go(url string) {
 	tab.t.Helper()
 	var answer struct {
@@ -40,7 +40,8 @@ func (tab *Tab) Go(url string) {
 	tab.Until(`document.readyState === "complete"`)
 }
 
-// Eval evaluates an expression, waits if it is a promise, and decodes its value into result, if that is not nil.
+// Eval evaluates an expression, and waits if it is a promise. If result is not nil, Eval decodes
+// the value into it.
 func (tab *Tab) Eval(expression string, result any) {
 	tab.t.Helper()
 	var answer struct {
@@ -66,10 +67,11 @@ func (tab *Tab) Eval(expression string, result any) {
 	}
 }
 
-// Until waits until an expression is true. On failure it shows the text of the page.
+// Until waits until an expression is true. On failure it logs the text of the page.
 func (tab *Tab) Until(expression string) {
 	tab.t.Helper()
-	// Looked at from here and not by a timer of the page, which pages without scripts do not have.
+	// Polled from here and not by a timer of the page, because a page without scripts has no
+	// timers.
 	for end := time.Now().Add(stepLimit); ; time.Sleep(20 * time.Millisecond) {
 		var holds bool
 		if tab.Eval("Boolean("+expression+")", &holds); holds {
@@ -83,7 +85,7 @@ func (tab *Tab) Until(expression string) {
 	}
 }
 
-// Type gives the focus to the element with an ID and types a text, key by key as far as the page can tell.
+// Type focuses the element with an ID and types a text, one character at a time.
 func (tab *Tab) Type(id, text string) {
 	tab.t.Helper()
 	tab.Eval(fmt.Sprintf("document.getElementById(%q).focus()", id), nil)
@@ -92,26 +94,27 @@ func (tab *Tab) Type(id, text string) {
 	}
 }
 
-// Resize gives the tab another size, in CSS pixels.
+// Resize changes the size of the tab, in CSS pixels.
 func (tab *Tab) Resize(width, height int) {
 	tab.t.Helper()
 	tab.call("Emulation.setDeviceMetricsOverride", params{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
 }
 
-// ColorScheme makes the user prefer "light" or "dark".
+// ColorScheme sets the user's color scheme preference to "light" or "dark".
 func (tab *Tab) ColorScheme(scheme string) {
 	tab.t.Helper()
 	feature := map[string]string{"name": "prefers-color-scheme", "value": scheme}
 	tab.call("Emulation.setEmulatedMedia", params{"features": []any{feature}}, nil)
 }
 
-// NoScripts switches JavaScript of pages off. Eval works still.
+// NoScripts disables the JavaScript of pages. Eval still works.
 func (tab *Tab) NoScripts() {
 	tab.t.Helper()
 	tab.call("Emulation.setScriptExecutionDisabled", params{"value": true}, nil)
 }
 
-// Accessible returns the names of all elements that have a role for assistive technology, such as "heading", in order.
+// Accessible returns the names of all elements with a role for assistive technology, for example
+// "heading", in order.
 func (tab *Tab) Accessible(role string) []string {
 	tab.t.Helper()
 	type text struct {
@@ -133,8 +136,8 @@ func (tab *Tab) Accessible(role string) []string {
 	return names
 }
 
-// Screenshot writes the whole page as a PNG to the test's folder of artefacts, which `go test -artifacts` keeps, and
-// returns the path of the file.
+// Screenshot writes the whole page as a PNG to the test's folder of artefacts, which `go test
+// -artifacts` keeps. It returns the path of the file.
 func (tab *Tab) Screenshot(name string) string {
 	tab.t.Helper()
 	var image struct {
@@ -152,11 +155,12 @@ func (tab *Tab) Screenshot(name string) string {
 	return path
 }
 
-// Problems returns what the browser complained of in this tab, each as a line: errors and warnings on the console,
-// exceptions, requests that failed, violations of the Content-Security-Policy.
+// Problems returns the problems that the browser reported in this tab, one in each line: errors and
+// warnings on the console, exceptions, failed requests, and violations of the
+// Content-Security-Policy.
 func (tab *Tab) Problems() []string {
 	tab.t.Helper()
-	tab.Eval("1", nil) // what was said before it is in
+	tab.Eval("1", nil) // earlier events have arrived after this call
 	var found []string
 	for _, m := range tab.wire.of(tab.session) {
 		if line := problem(m); line != "" {
@@ -166,7 +170,7 @@ func (tab *Tab) Problems() []string {
 	return found
 }
 
-// problem says in a line what an event complains of. It is empty for one that does not.
+// problem returns an event as a line of text if it reports a problem, and otherwise "".
 func problem(m message) string {
 	var p struct {
 		Type  string `json:"type"`

@@ -16,7 +16,7 @@ import (
 // params are the parameters of a command.
 type params map[string]any
 
-// message is a command's answer, or an event of a session.
+// message is the answer to a command, or an event of a session.
 type message struct {
 	ID      int             `json:"id"`
 	Session string          `json:"sessionId"`
@@ -30,12 +30,12 @@ type message struct {
 
 var errClosed = errors.New("the browser has ended")
 
-// wire is the DevTools protocol over a pair of pipes: JSON, with a zero byte behind each message.
+// wire is the DevTools protocol over a pair of pipes: JSON, with a zero byte after each message.
 type wire struct {
 	out io.WriteCloser
 	in  io.ReadCloser
 
-	done chan struct{} // closed when the browser says no more
+	done chan struct{} // closed when the browser sends no more messages
 
 	mu      sync.Mutex
 	last    int
@@ -71,7 +71,8 @@ func (w *wire) read() {
 	}
 }
 
-// call sends a command, waits for its answer and decodes what it holds into result, if that is not nil.
+// call sends a command and waits for its answer. If result is not nil, call decodes the result of
+// the answer into it.
 func (w *wire) call(session, method string, p params, result any) error {
 	answer := make(chan message, 1)
 	w.mu.Lock()
@@ -100,7 +101,7 @@ func (w *wire) call(session, method string, p params, result any) error {
 	}
 }
 
-// send sends a command whose answer does not matter.
+// send sends a command and does not wait for its answer.
 func (w *wire) send(session, method string, p params) error {
 	w.mu.Lock()
 	w.last++

@@ -17,7 +17,8 @@ const (
 	badLabel  = `"labels":{"a b":"1"}`
 )
 
-// wrongBodies have several things wrong at once: all are told, or the one that the server finds first.
+// wrongBodies sends bodies with several mistakes at once. The error names all mistakes, or the
+// first that the server finds.
 func wrongBodies(r *Recorder) {
 	out, err := r.hub().Create(r.ctx, simple("app", "1"), metav1.CreateOptions{})
 	r.object("create", out, err)
@@ -69,7 +70,7 @@ func wrongApplies(r *Recorder) {
 	apply("apply, then manifests by another", "bare", "m2", ``, someManifests)
 }
 
-// statusBodies are of agents that do not build them with the Go types.
+// statusBodies sends statuses of agents that do not use the Go types.
 func statusBodies(r *Recorder) {
 	out, err := r.hub().Create(r.ctx, simple("app", "1"), metav1.CreateOptions{})
 	r.err("create", err)
@@ -110,7 +111,7 @@ func statusBodies(r *Recorder) {
 	r.object("policy and label", out, err)
 }
 
-// travel is about what of an object the other side has, too.
+// travel records which parts of an object the other side also has.
 func travel(r *Recorder) {
 	out, err := r.hub().Create(r.ctx, simple("app", "1"), metav1.CreateOptions{})
 	created := r.object("create", out, err)

@@ -67,7 +67,7 @@ func remove(r *Recorder) {
 	removeSome(r)
 }
 
-// removeSome deletes by a selector, and then the rest.
+// removeSome deletes works by a selector, and then the rest.
 func removeSome(r *Recorder) {
 	none := metav1.DeleteOptions{}
 	for _, name := range []string{"c1", "c2", "c3"} {
@@ -87,13 +87,14 @@ func removeSome(r *Recorder) {
 	r.list("nothing left", left, err)
 }
 
-// inOldWords adds what clients said before there were policies, and may still say.
+// inOldWords adds the deprecated option of clients from before propagation policies.
 func inOldWords(orphan bool, o metav1.DeleteOptions) metav1.DeleteOptions {
 	o.OrphanDependents = &orphan //nolint:staticcheck // deprecated, not gone
 	return o
 }
 
-// deletion is about what Delete can be told: how to propagate, how long to wait, and on which conditions.
+// deletion records the options of Delete: how to propagate, how long to wait, and the
+// preconditions.
 func deletion(r *Recorder) {
 	n := 0
 	try := func(label string, o metav1.DeleteOptions, finalizers ...string) {
@@ -144,7 +145,7 @@ func deletion(r *Recorder) {
 	preconditions(r)
 }
 
-// deletionInSteps deletes one object again and again.
+// deletionInSteps deletes one object repeatedly.
 func deletionInSteps(r *Recorder) {
 	_, err := r.hub().Create(r.ctx, with(simple("app", "1"), func(w *workv1.ManifestWork) { w.Finalizers = []string{"example.com/x"} }), metav1.CreateOptions{})
 	r.err("create app", err)
@@ -173,7 +174,7 @@ func deletionInSteps(r *Recorder) {
 	try("step 8, another uid", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions("other")})
 }
 
-// finalizers records those of the first event that shows a deletion.
+// finalizers records the finalizers of the first event with a deletion timestamp.
 func (r *Recorder) finalizers(label string, w watch.Interface) {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -227,7 +228,7 @@ func preconditions(r *Recorder) {
 	r.err("if neither", r.hub().Delete(r.ctx, "on-condition", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{}}))
 }
 
-// collection is about DeleteCollection: what it takes, and what it leaves.
+// collection records which works DeleteCollection deletes, and which remain.
 func collection(r *Recorder) {
 	other := r.namespace("other")
 	uids := map[string]types.UID{}

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// apiserver is what a real kube-apiserver gave; the end-to-end tests keep it true.
+// apiserver has the transcripts of a real kube-apiserver. The end-to-end tests keep them current.
 //
 //go:embed testdata/apiserver.txt
 var apiserver string
 
-// Golden returns the API server's transcripts by script name.
+// Golden returns the API server's transcripts by the names of their scripts.
 func Golden() map[string][]string {
 	out := map[string][]string{}
 	name := ""
@@ -31,7 +31,7 @@ func Golden() map[string][]string {
 	return out
 }
 
-// Format writes transcripts as Golden reads them, in the order of All.
+// Format writes transcripts in the format of Golden, in the order of All.
 func Format(transcripts map[string][]string) string {
 	var b strings.Builder
 	for _, s := range All {

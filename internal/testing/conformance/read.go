@@ -82,8 +82,8 @@ func list(r *reads) {
 	r.list("no such namespace", out, err)
 }
 
-// history is about the past: lists of an earlier version, in one piece or in pages, and what there is when the
-// past is forgotten.
+// history records lists of an earlier version, whole or in pages, and the answers after the history
+// was forgotten.
 func history(r *reads) {
 	create := func(name string) {
 		_, err := r.hub().Create(r.ctx, simple(name, "1"), metav1.CreateOptions{})
@@ -130,7 +130,7 @@ func history(r *reads) {
 	forgotten(r, then, page.Continue)
 }
 
-// forgotten is about a version, and the page of a list, that are of a past that is no longer known.
+// forgotten records requests for a version, and for a page of a list, that are too old.
 func forgotten(r *reads, then, token string) {
 	try := func(label string, o metav1.ListOptions) {
 		out, err := r.works().List(r.ctx, o)
@@ -158,7 +158,7 @@ func forgotten(r *reads, then, token string) {
 	r.events("initial events, not older than then", fresh, 2)
 }
 
-// stalePage records what comes of the token of a page that is forgotten, and of the token that the error has.
+// stalePage records the answer for an expired continue token, and for the token that the error has.
 func (r *reads) stalePage(token string) {
 	out, err := r.works().List(r.ctx, metav1.ListOptions{Limit: 2, Continue: token})
 	r.list("page 2 is too old", out, err)

@@ -19,17 +19,18 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// Target is what the scripts run on.
+// Target is the clientsets and the environment that the scripts run on.
 type Target struct {
-	// Hub is the clientset of who owns works, Spoke of who applies them. On an API server they are one.
+	// Hub is the clientset for the owner of works, and Spoke is the clientset for their agent. On
+	// an API server they are the same clientset.
 	Hub, Spoke worktyped.WorkV1Interface
-	// Namespace makes a namespace, on a source with an agent behind it, and returns its name.
+	// Namespace makes a namespace and returns its name. With a source, an agent serves the
+	// namespace.
 	Namespace func() string
-	// Settle waits until what one side wrote has reached the other and come back, and until what is deleted
-	// and held by nobody's finalizer is gone.
+	// Settle waits until the writes of each side have reached the other side and their results have
+	// returned. It also waits until deleted works without a remaining finalizer are gone.
 	Settle func()
-	// Age makes the history that watches resume from, and lists of the past are made of, begin anew. The
-	// client stays.
+	// Age discards the history that watches and lists of earlier versions use. The client stays.
 	Age func()
 }
 
@@ -37,10 +38,10 @@ type Target struct {
 type Script struct {
 	Name string
 	Run  func(*Recorder)
-	// Cleans is true where the script takes the place of the controller that cleans up on the spoke; else
-	// Settle does as one would that has nothing to clean up.
+	// Cleans is true if the script acts as the controller that cleans up on the spoke. Otherwise
+	// Settle acts as a controller with nothing to clean up.
 	Cleans bool
-	// Ages is true where the script calls Age, which no other may be running beside.
+	// Ages is true if the script calls Age. No other script may run at the same time.
 	Ages bool
 }
 
@@ -53,10 +54,10 @@ type Recorder struct {
 	uids  map[types.UID]string // incarnations, counted by name
 	count map[string]int
 	last  map[types.UID]string // resourceVersion
-	names map[string]string    // namespaces as the transcript has them
+	names map[string]string    // names of namespaces in the transcript
 }
 
-// Run runs a script and returns its transcript, each line beginning with a label that is unique in it.
+// Run runs a script and returns its transcript. Each line begins with a label that is unique in it.
 func Run(ctx context.Context, t Target, s Script) []string {
 	r := &Recorder{
 		Target: t, ctx: ctx,
@@ -73,7 +74,8 @@ func (r *Recorder) namespace(shown string) string {
 	return ns
 }
 
-// reads is a script that reads through one of the two clientsets. What it writes goes through the hub's.
+// reads is a script that reads through one of the two clientsets. It writes through the hub's
+// clientset.
 type reads struct {
 	*Recorder
 	set worktyped.WorkV1Interface
@@ -87,7 +89,7 @@ func throughSpoke(f func(*reads)) func(*Recorder) { return func(r *Recorder) { f
 func (r *Recorder) hub() worktyped.ManifestWorkInterface   { return r.Hub.ManifestWorks(r.ns) }
 func (r *Recorder) spoke() worktyped.ManifestWorkInterface { return r.Spoke.ManifestWorks(r.ns) }
 
-// object records what a call returned.
+// object records the result of a call.
 func (r *Recorder) object(label string, obj *workv1.ManifestWork, err error) *workv1.ManifestWork {
 	if err != nil {
 		r.err(label, err)
@@ -97,7 +99,7 @@ func (r *Recorder) object(label string, obj *workv1.ManifestWork, err error) *wo
 	return obj
 }
 
-// onHub records what the hub has of the work "app", without what is each side's own: UID and version.
+// onHub records the hub's work "app", without its UID and version, which differ on each side.
 func (r *Recorder) onHub(label string) {
 	obj, err := r.hub().Get(r.ctx, "app", metav1.GetOptions{})
 	if err != nil {
@@ -112,10 +114,10 @@ func (r *Recorder) onHub(label string) {
 	r.line(label, string(data))
 }
 
-// err records an error, or that there is none.
+// err records an error, or success.
 func (r *Recorder) err(label string, err error) { r.line(label, r.describeError(err)) }
 
-// list records the names of a list and whether there is more.
+// list records the names in a list and whether the list continues.
 func (r *Recorder) list(label string, l *workv1.ManifestWorkList, err error) *workv1.ManifestWorkList {
 	if err != nil {
 		r.err(label, err)
@@ -152,7 +154,7 @@ func (r *Recorder) line(label, text string) {
 	r.lines = append(r.lines, label+": "+text)
 }
 
-// describe is an object without what differs from run to run.
+// describe returns an object as text, without values that differ in each run.
 func (r *Recorder) describe(obj *workv1.ManifestWork) string {
 	out := []string{obj.Namespace + "/" + obj.Name}
 	add := func(name string, value any) {
@@ -197,8 +199,8 @@ func (r *Recorder) describe(obj *workv1.ManifestWork) string {
 	return strings.Join(out, " ")
 }
 
-// shown are an object's finalizers, without the one that a source shows on every work in deletion: see the
-// differences in the doc of package work.
+// shown returns the finalizers of an object, without the finalizer that a source shows on every
+// work in deletion. See the differences in the doc of package work.
 func shown(obj *workv1.ManifestWork) []string {
 	if obj.DeletionTimestamp == nil {
 		return obj.Finalizers
@@ -206,7 +208,7 @@ func shown(obj *workv1.ManifestWork) []string {
 	return slices.DeleteFunc(slices.Clone(obj.Finalizers), func(f string) bool { return f == workv1.ManifestWorkFinalizer })
 }
 
-// canonical decodes and encodes again, so that the keys of raw manifests are in order.
+// canonical decodes and encodes a value, which sorts the keys of raw manifests.
 func canonical(v any) any {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -219,7 +221,7 @@ func canonical(v any) any {
 	return prune(out)
 }
 
-// prune drops empty objects, which the API server does not keep of optional structs.
+// prune removes empty objects, which the API server does not keep for optional structs.
 func prune(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -254,7 +256,7 @@ func (r *Recorder) describeError(err error) string {
 		if d.RetryAfterSeconds != 0 {
 			out = append(out, fmt.Sprintf("retry=%d", d.RetryAfterSeconds))
 		}
-		causes := []string{} // in an order of ours: the API server's validator walks maps
+		causes := []string{} // sorted here: the API server's validator walks maps
 		for _, c := range d.Causes {
 			if c.Field == "patch" {
 				c.Message = "" // it quotes the whole patched object
@@ -267,7 +269,7 @@ func (r *Recorder) describeError(err error) string {
 	return strings.Join(out, " ")
 }
 
-// simple is a work with one ConfigMap.
+// simple returns a work with one ConfigMap.
 func simple(name, value string) *workv1.ManifestWork {
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	w.Spec.Workload.Manifests = manifests(fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"cm"},"data":{"value":%q}}`, value))

@@ -16,17 +16,18 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// Rivalry is a body in which many clients work on the same objects. It holds whoever is faster, so there is no
-// transcript: it returns what is wrong.
+// Rivalry is a check with many concurrent clients that work on the same objects. Its result must
+// not depend on timing, so there is no transcript. It returns an error instead.
 type Rivalry struct {
 	Name string
-	// Run works in an empty namespace, so many rounds.
+	// Run works in an empty namespace, for the given number of rounds.
 	Run func(ctx context.Context, works worktyped.ManifestWorkInterface, rounds int) error
-	// Rounds is how many it takes to be sure of a clientset that answers in microseconds.
+	// Rounds is the number of rounds that make a failure likely with a clientset that answers in
+	// microseconds.
 	Rounds int
 }
 
-// Rivalries is every one.
+// Rivalries has all rivalries.
 var Rivalries = []Rivalry{
 	{Name: "one of many creates wins", Run: oneCreateWins, Rounds: 200},
 	{Name: "no update is lost", Run: noLostUpdate, Rounds: 50},
@@ -35,10 +36,10 @@ var Rivalries = []Rivalry{
 	{Name: "events are in order", Run: eventOrder, Rounds: 100},
 }
 
-// rivals is how many write at once.
+// rivals is the number of concurrent writers.
 const rivals = 16
 
-// crowd runs f at once for each of n, and returns all their errors.
+// crowd runs f concurrently for 0 to n-1, and returns all errors.
 func crowd(n int, f func(int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup
@@ -49,7 +50,8 @@ func crowd(n int, f func(int) error) error {
 	return errors.Join(errs...)
 }
 
-// oneCreateWins: in each round many create one name; one succeeds, the others are told that it exists.
+// oneCreateWins checks concurrent creates of one name in each round. One create succeeds, and the
+// others return AlreadyExists.
 func oneCreateWins(ctx context.Context, works worktyped.ManifestWorkInterface, rounds int) error {
 	for i := range rounds {
 		name := fmt.Sprint("w", i)
@@ -85,7 +87,8 @@ func oneCreateWins(ctx context.Context, works worktyped.ManifestWorkInterface, r
 	return nil
 }
 
-// noLostUpdate: many count in one object, each trying again after a conflict; all is counted.
+// noLostUpdate checks concurrent increments of a count in one object, with retries after conflicts.
+// No increment is lost.
 func noLostUpdate(ctx context.Context, works worktyped.ManifestWorkInterface, rounds int) error {
 	if _, err := works.Create(ctx, simple("app", "0"), metav1.CreateOptions{}); err != nil {
 		return err
@@ -102,12 +105,12 @@ func noLostUpdate(ctx context.Context, works worktyped.ManifestWorkInterface, ro
 
 func countOf(w *workv1.ManifestWork) int {
 	n := 0
-	_, _ = fmt.Sscan(w.Annotations["count"], &n) // none is 0
+	_, _ = fmt.Sscan(w.Annotations["count"], &n) // no annotation is 0
 	return n
 }
 
-// noLostDeletion: in each round a patch and a deletion meet. Whoever is first, the work is in deletion and has the
-// label; a finalizer keeps it there to be looked at.
+// noLostDeletion checks a concurrent patch and deletion in each round. In either order, the work is
+// in deletion and has the label. A finalizer keeps the work for the check.
 func noLostDeletion(ctx context.Context, works worktyped.ManifestWorkInterface, rounds int) error {
 	name := func(i int) string { return fmt.Sprint("w", i) }
 	deletions, deleted := make(chan string), make(chan error, 1)

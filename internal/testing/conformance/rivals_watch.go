@@ -15,10 +15,11 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// watchers is how many watch at once; one more never reads.
+// watchers is the number of concurrent watches that are read. One more watch is never read.
 const watchers = 20
 
-// watching begins watches, the last of which nobody reads, and runs see for each of the others beside write.
+// watching starts watches. It runs see for each of them, except the last, which is never read. It
+// runs write concurrently.
 func watching(ctx context.Context, works worktyped.ManifestWorkInterface, see func(watch.Interface) error, write func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -37,13 +38,13 @@ func watching(ctx context.Context, works worktyped.ManifestWorkInterface, see fu
 		}
 		err := write(ctx)
 		if err != nil {
-			cancel() // or the others would wait for what does not come
+			cancel() // otherwise the others wait for events that never arrive
 		}
 		return err
 	})
 }
 
-// object is that of an event that is not an error.
+// object returns the object of the next event. An error event is an error.
 func object(w watch.Interface) (*workv1.ManifestWork, error) {
 	e, ok := <-w.ResultChan()
 	obj, is := e.Object.(*workv1.ManifestWork)
@@ -53,7 +54,8 @@ func object(w watch.Interface) (*workv1.ManifestWork, error) {
 	return obj, nil
 }
 
-// readYourWrites: what a write returned is what Get, List and every watch show from then on.
+// readYourWrites checks that Get, List and every watch show the result of a write after the write
+// returns.
 func readYourWrites(ctx context.Context, works worktyped.ManifestWorkInterface, rounds int) error {
 	see := func(w watch.Interface) error {
 		for want := range rounds {
@@ -88,9 +90,10 @@ func readYourWrites(ctx context.Context, works worktyped.ManifestWorkInterface, 
 	return watching(ctx, works, see, write)
 }
 
-// eventOrder: many change several objects; each watch sees each object's changes one by one.
+// eventOrder checks concurrent changes of several objects. Each watch receives all changes of each
+// object, in order.
 func eventOrder(ctx context.Context, works worktyped.ManifestWorkInterface, rounds int) error {
-	const objects, writers = 4, 2 // of each
+	const objects, writers = 4, 2 // writers is for each object
 	see := func(w watch.Interface) error {
 		counts := map[string]int{}
 		for range objects * (1 + writers*rounds) {
@@ -123,7 +126,7 @@ func eventOrder(ctx context.Context, works worktyped.ManifestWorkInterface, roun
 	return watching(ctx, works, see, write)
 }
 
-// countUp counts so often in an object, beside others that do so.
+// countUp increments the count of an object rounds times, concurrently with other calls.
 func countUp(ctx context.Context, works worktyped.ManifestWorkInterface, name string, rounds int) error {
 	for done := 0; done < rounds; {
 		w, err := works.Get(ctx, name, metav1.GetOptions{})

@@ -3,7 +3,7 @@
 
 package conformance
 
-// All is every script. Those whose names begin with "spoke" are about the clientset of who applies works.
+// All has all scripts. Scripts with a name that begins with "spoke" test the clientset of an agent.
 var All = []Script{
 	{Name: "create", Run: create},
 	{Name: "paths", Run: paths},

@@ -12,7 +12,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// shapes is about what a server makes of the metadata that it is given.
+// shapes records how a server changes metadata.
 func shapes(r *Recorder) {
 	none := metav1.CreateOptions{}
 	create := func(label, name string, edit func(*workv1.ManifestWork)) {
@@ -29,7 +29,8 @@ func shapes(r *Recorder) {
 		}
 		r.line(fmt.Sprintf("generateName of %d", length), fmt.Sprint(len(out.Name)))
 	}
-	// Of a kind that nobody has: the garbage collector would find out that the owner is not there.
+	// No such kind exists. The garbage collector would find that an owner of an existing kind is
+	// missing.
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Owner", Name: "o", UID: "1"}
 	other := owner
 	other.Name = "p"
@@ -93,7 +94,7 @@ func shapesOfChanges(r *Recorder, owners func(*workv1.ManifestWork)) {
 	try("apply, version 0", types.ApplyPatchType, applyHead+`"metadata":{"name":"app","resourceVersion":"0"}}`)
 }
 
-// paths are names that cannot be part of a URL's path. A client does not ask a server then.
+// paths uses names that cannot be part of a URL path. A client does not send such a request.
 func paths(r *Recorder) {
 	for _, name := range []string{"a/b", "a%2Fb", ".", ".."} {
 		_, err := r.hub().Get(r.ctx, name, metav1.GetOptions{})

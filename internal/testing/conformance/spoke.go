@@ -19,7 +19,7 @@ func applied(message string) metav1.Condition {
 	}
 }
 
-// onSpoke records what the spoke has of the work "app".
+// onSpoke records the spoke's work "app".
 func (r *Recorder) onSpoke(label string) *workv1.ManifestWork {
 	out, err := r.spoke().Get(r.ctx, "app", metav1.GetOptions{})
 	return r.object(label, out, err)
@@ -75,7 +75,7 @@ func spokeStatus(r *Recorder) {
 	spokeStatusMerges(r, stale.ResourceVersion)
 }
 
-// spokeStatusMerges patches the status as agents do all day.
+// spokeStatusMerges patches the status as agents usually do.
 func spokeStatusMerges(r *Recorder, stale string) {
 	none := metav1.PatchOptions{}
 	merge := func(label, data string, o metav1.PatchOptions) {

@@ -11,7 +11,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// hubStatus writes the status where specs are written.
+// hubStatus writes the status on the hub.
 func hubStatus(r *Recorder) {
 	out, err := r.hub().Create(r.ctx, simple("app", "1"), metav1.CreateOptions{})
 	app := r.object("create", out, err)
@@ -43,7 +43,7 @@ func hubStatus(r *Recorder) {
 
 var fourTypes = []types.PatchType{types.MergePatchType, types.JSONPatchType, types.ApplyPatchType, types.StrategicMergePatchType}
 
-// spokeWrites are those that are the hub's to do.
+// spokeWrites makes writes on the spoke that only the hub may make.
 func spokeWrites(r *Recorder) {
 	out, err := r.hub().Create(r.ctx, simple("app", "1"), metav1.CreateOptions{})
 	r.object("create on the hub", out, err)
@@ -64,7 +64,7 @@ func spokeWrites(r *Recorder) {
 	r.onHub("on the hub")
 }
 
-// spokeUpdates try to change what is the hub's, which then is as it was.
+// spokeUpdates tries to change the hub's fields from the spoke. They must stay the same.
 func spokeUpdates(r *Recorder) {
 	update := func(label string, edit func(*workv1.ManifestWork)) {
 		w, err := r.spoke().Get(r.ctx, "app", metav1.GetOptions{})
@@ -96,7 +96,7 @@ func spokeUpdates(r *Recorder) {
 
 var yes = true
 
-// spokeStatusPatches writes the status in each type of patch.
+// spokeStatusPatches writes the status with each type of patch.
 func spokeStatusPatches(r *Recorder) {
 	_, err := r.hub().Create(r.ctx, simple("app", "1"), metav1.CreateOptions{})
 	r.err("create", err)
@@ -146,7 +146,7 @@ func spokeStatusPatches(r *Recorder) {
 	r.onHub("on the hub")
 }
 
-// spokeMetadataPatches writes the metadata that is the spoke's to write.
+// spokeMetadataPatches writes the metadata that the spoke may write.
 func spokeMetadataPatches(r *Recorder) {
 	_, err := r.hub().Create(r.ctx, with(simple("app", "1"), func(w *workv1.ManifestWork) {
 		w.Labels = map[string]string{"hub": "1", "both": "1"}

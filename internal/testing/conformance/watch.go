@@ -16,10 +16,10 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// patience bounds the wait for an event.
+// patience limits the wait for an event.
 const patience = 4 * time.Second
 
-// events records what a watch delivers: want events, or fewer when it ends.
+// events records the events of a watch: want events, or fewer if the watch ends.
 func (r *Recorder) events(label string, w watch.Interface, want int) {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -40,7 +40,8 @@ func (r *Recorder) events(label string, w watch.Interface, want int) {
 	r.line(label, strings.Join(seen, ", "))
 }
 
-// ended records whether a watch ends. A client may make an error of the end of its own request.
+// ended records whether a watch ends. A client may send an error event for the end of its own
+// request.
 func (r *Recorder) ended(label string, w watch.Interface) {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -97,7 +98,7 @@ func watches(r *reads) {
 	r.object("create", one, err)
 	r.Settle()
 	if one, err = r.works().Get(r.ctx, "one", metav1.GetOptions{}); err != nil {
-		r.err("cannot get", err) // the two sides have versions of their own
+		r.err("cannot get", err) // each side has its own versions
 		return
 	}
 	label("1")
@@ -135,7 +136,7 @@ func watches(r *reads) {
 	endings(r)
 }
 
-// endings are the ways in which a watch ends.
+// endings records the ways in which a watch ends.
 func endings(r *reads) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
@@ -158,7 +159,7 @@ func endings(r *reads) {
 	r.ended("cancel", cancelled)
 }
 
-// badWatches are refused. version is one of the side that is watched.
+// badWatches records watches that are rejected. version is a version of the watched side.
 func badWatches(r *reads, version string) {
 	refuse := func(label string, o metav1.ListOptions) {
 		w, err := r.works().Watch(r.ctx, o)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// watchOptions are the ways to say where a watch begins.
+// watchOptions records the options for the start of a watch.
 func watchOptions(r *reads) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()

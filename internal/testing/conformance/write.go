@@ -120,7 +120,7 @@ func patch(r *Recorder) {
 	try("force on a merge", "app", types.MergePatchType, `{}`, metav1.PatchOptions{Force: ptr.To(true)})
 }
 
-// badPatches have more than one thing wrong, or are of a kind that has to be looked at twice.
+// badPatches sends patches with more than one mistake, or of other unusual kinds.
 func badPatches(r *Recorder) {
 	try := func(label string, pt types.PatchType, data string, o metav1.PatchOptions) {
 		out, err := r.hub().Patch(r.ctx, "app", pt, []byte(data), o)
@@ -169,7 +169,7 @@ func badPatches(r *Recorder) {
 	jsonp("json of 10,001 operations", operations(10_001))
 }
 
-// nullPatches set to null, or take away, what is not nullable.
+// nullPatches sets fields to null, or removes them, where null is not allowed.
 func nullPatches(r *Recorder) {
 	n := 0
 	try := func(label string, patches ...string) {

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon runs a server program beside a test: it owns the process, keeps
-// the end of its log for the report of a failed test, and never leaves it behind
-// as long as Stop or Kill is called. It knows nothing about what it runs.
+// Package daemon runs a server program next to a test. It owns the process and keeps the end of its
+// log for the report of a failed test. No process remains after Stop or Kill.
 package daemon
 
 import (
@@ -17,25 +16,25 @@ import (
 	"time"
 )
 
-// stopGrace is how long a process may take to end by itself after SIGTERM.
+// stopGrace is the time that a process has to end after SIGTERM.
 const stopGrace = 10 * time.Second
 
-// withFileLimit starts the program with as many open files as the system grants.
-// The Go runtime raises its own soft limit, but gives children the old one back,
-// and 1,024 files are not enough for a broker with thousands of clients.
+// withFileLimit starts the program with the highest limit of open files that the system allows. The
+// Go runtime raises its own soft limit, but child processes get the old limit back. 1,024 files are
+// not enough for a broker with thousands of clients.
 const withFileLimit = `ulimit -S -n "$(ulimit -H -n)" 2>/dev/null; exec "$0" "$@"`
 
-// How much of the log is kept, and how much of that an error text carries.
+// These constants limit the log that is kept, and the part of it in an error text, in bytes.
 const (
 	logLimit   = 128 << 10
 	errorLimit = 4 << 10
 )
 
-// ErrNotReady is returned by WaitReady when the time is over, or the process has
-// ended, before the check held. The error text carries the last lines of the log.
+// ErrNotReady is returned by WaitReady if the time is over, or the process has ended, before the
+// check succeeds. The error text has the last lines of the log.
 var ErrNotReady = errors.New("daemon: not ready")
 
-// Daemon is one running program. Its methods may be called concurrently.
+// Daemon is a program that Start has started. Its methods may be called concurrently.
 type Daemon struct {
 	name string
 	cmd  *exec.Cmd
@@ -45,13 +44,13 @@ type Daemon struct {
 	stopOnce sync.Once
 }
 
-// Start runs the program at path with args. Standard output and error both go to
-// the log. The caller must call Stop or Kill.
+// Start runs the program at path with args. The log receives standard output and standard error.
+// The caller must call Stop or Kill.
 func Start(path string, args ...string) (*Daemon, error) {
 	cmd := exec.Command("/bin/sh", append([]string{"-c", withFileLimit, path}, args...)...)
 	log := &Log{}
 	cmd.Stdout, cmd.Stderr = log, log
-	// A grandchild that keeps the pipe open must not block Wait for ever.
+	// A grandchild that keeps the pipe open must not block Wait forever.
 	cmd.WaitDelay = time.Second
 	d := &Daemon{name: path, cmd: cmd, log: log, done: make(chan struct{})}
 	if err := cmd.Start(); err != nil {
@@ -59,15 +58,15 @@ func Start(path string, args ...string) (*Daemon, error) {
 	}
 	go func() {
 		defer close(d.done)
-		_ = cmd.Wait() // what it says is in cmd.ProcessState too
+		_ = cmd.Wait() // cmd.ProcessState has the result too
 	}()
 	return d, nil
 }
 
-// Done is closed when the process has ended and its whole log is read.
+// Done returns a channel that is closed when the process has ended and its whole log is read.
 func (d *Daemon) Done() <-chan struct{} { return d.done }
 
-// Running reports whether the process has not ended yet.
+// Running reports whether the process still runs.
 func (d *Daemon) Running() bool {
 	select {
 	case <-d.done:
@@ -77,14 +76,14 @@ func (d *Daemon) Running() bool {
 	}
 }
 
-// PID is the process ID, also after the process has ended.
+// PID returns the process ID, also after the process has ended.
 func (d *Daemon) PID() int { return d.cmd.Process.Pid }
 
-// Log returns the last part, at most 128 KiB, of what the program wrote so far.
+// Log returns the end of the program's output so far, at most 128 KiB.
 func (d *Daemon) Log() string { return d.log.Last(logLimit) }
 
-// Stop asks the process to end with SIGTERM, kills it when it does not within
-// ten seconds, and returns when it is gone. It is idempotent.
+// Stop sends SIGTERM to the process, and kills it after ten seconds. It returns when the process
+// has ended. It is idempotent.
 func (d *Daemon) Stop() {
 	d.stopOnce.Do(func() { _ = d.cmd.Process.Signal(syscall.SIGTERM) })
 	timer := time.NewTimer(stopGrace)
@@ -96,15 +95,15 @@ func (d *Daemon) Stop() {
 	}
 }
 
-// Kill ends the process with SIGKILL, as a crash would, and returns when it is
-// gone. It is idempotent.
+// Kill ends the process with SIGKILL, like a crash. It returns when the process has ended. It is
+// idempotent.
 func (d *Daemon) Kill() {
 	_ = d.cmd.Process.Kill()
 	<-d.done
 }
 
-// WaitReady calls ready every ten milliseconds until it returns nil. It gives up
-// with ErrNotReady after limit, and at once when the process has ended.
+// WaitReady calls ready every ten milliseconds until it returns nil. It returns ErrNotReady after
+// limit, or immediately when the process has ended.
 func (d *Daemon) WaitReady(limit time.Duration, ready func() error) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -125,8 +124,8 @@ func (d *Daemon) WaitReady(limit time.Duration, ready func() error) error {
 	}
 }
 
-// Require returns the path of a program that a test needs, which a package of Debian has. Without it the test fails with CI=true,
-// and is skipped elsewhere.
+// Require returns the path of a program that a test needs. debian is the name of its Debian
+// package. Without the program, the test fails if CI is "true", and is skipped otherwise.
 func Require(t testing.TB, name, debian string) string {
 	t.Helper()
 	path, err := Find(name)
@@ -136,7 +135,8 @@ func Require(t testing.TB, name, debian string) string {
 	return path
 }
 
-// Missing ends a test on a machine that lacks what it needs.
+// Missing ends a test on a machine without a dependency of the test. The test fails if CI is
+// "true", and is skipped otherwise.
 func Missing(t testing.TB, message string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -145,8 +145,8 @@ func Missing(t testing.TB, message string) {
 	t.Skip(message)
 }
 
-// Find returns the path of a program: the first of PATH, then of the folders for
-// system programs, which the PATH of an ordinary Debian user does not name.
+// Find returns the path of a program. It searches PATH, and then the folders for system programs,
+// which are not in the PATH of an ordinary Debian user.
 func Find(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Log is an io.Writer that keeps the end of what is written to it: at least the
-// last 128 KiB. The zero value is empty. Its methods may be called concurrently.
+// Log is an io.Writer that keeps the end of its input: at least the last 128 KiB. The zero value is
+// empty. Its methods may be called concurrently.
 type Log struct {
 	mu  sync.Mutex
 	buf []byte
@@ -20,14 +20,14 @@ func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.buf = append(l.buf, p...)
-	// Cut only at twice the limit, so that not every line moves the whole buffer.
+	// The buffer is cut only at twice the limit, because each cut moves the kept part.
 	if len(l.buf) > 2*logLimit {
 		l.buf = append(l.buf[:0], l.buf[len(l.buf)-logLimit:]...)
 	}
 	return len(p), nil
 }
 
-// Last returns at most n bytes from the end, from the start of a line.
+// Last returns at most n bytes from the end, starting at the beginning of a line.
 func (l *Log) Last(n int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gitserver serves a real git repository beside a test: as a folder, over HTTP by git's own http-backend, and over SSH.
+// Package gitserver serves a real git repository next to a test: as a folder, over HTTP with git's
+// own http-backend, and over SSH.
 //
 //	server := gitserver.New(t, gitserver.Options{User: "bot", Password: "secret"})
 //	connectors, err := git.New(map[string]git.Repository{"*": {URL: server.URL(), …}}, git.Options{})
 //	…
 //	server.Commit("somebody else was here", map[string]string{"README": "hello"})
 //
-// The test is skipped where git is missing, and fails instead when the environment variable CI is "true".
+// Without git, the test is skipped. With the environment variable CI set to "true", it fails
+// instead.
 package gitserver
 
 import (
@@ -32,22 +34,23 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
-// Options configures a Server. The zero value has a branch main with one file, and lets everybody in.
+// Options configures a Server. The zero value has a branch main with one file, and requires no
+// login.
 type Options struct {
-	// Empty leaves the repository without a commit.
+	// Empty makes a repository without commits.
 	Empty bool
-	// User and Password are demanded over HTTP.
+	// User and Password are required over HTTP.
 	User, Password string
-	// Identity has HTTP use TLS.
+	// Identity enables TLS for HTTP.
 	Identity *certtest.Identity
-	// Wrap changes what the HTTP server does.
+	// Wrap wraps the handler of the HTTP server.
 	Wrap func(http.Handler) http.Handler
-	// Config is git configuration of the repository: "receive.denyDeletes": "true".
+	// Config is the git configuration of the repository, for example "receive.denyDeletes": "true".
 	Config map[string]string
 }
 
-// Server has one bare repository. Its methods may be called concurrently, but those that can fail the test (all that run git)
-// only from goroutines that belong to the test.
+// Server has one bare repository. Its methods may be called concurrently. Methods that can fail the
+// test, which are all that run git, may be called only from goroutines of the test.
 type Server struct {
 	t    testing.TB
 	path string
@@ -61,7 +64,7 @@ func New(t testing.TB, o Options) *Server {
 	program := daemon.Require(t, "git", "git")
 	root := t.TempDir()
 	s := &Server{t: t, path: filepath.Join(root, "fleet.git")}
-	// Nothing of the user's configuration counts, and no editor or password prompt may come up.
+	// The user's configuration is not used, and no editor or password prompt may appear.
 	s.env = append(os.Environ(), "HOME="+root, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0")
 	s.run(root, nil, "init", "-q", "--bare", "-b", "main", s.path)
 	for _, key := range slices.Sorted(maps.Keys(o.Config)) {
@@ -80,7 +83,7 @@ func New(t testing.TB, o Options) *Server {
 		handler = o.Wrap(handler)
 	}
 	s.http = httptest.NewUnstartedServer(authenticated(o, handler))
-	s.http.Config.ErrorLog = log.New(io.Discard, "", 0) // tests break connections
+	s.http.Config.ErrorLog = log.New(io.Discard, "", 0) // tests break connections on purpose
 	if o.Identity != nil {
 		s.http.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{o.Identity.Certificate}}
 		s.http.StartTLS()
@@ -104,13 +107,13 @@ func authenticated(o Options, next http.Handler) http.Handler {
 	})
 }
 
-// URL is where the repository is served over HTTP.
+// URL returns the URL of the repository over HTTP.
 func (s *Server) URL() string { return s.http.URL + "/" + filepath.Base(s.path) }
 
-// Addr is the address, host:port, of the HTTP server.
+// Addr returns the address, host:port, of the HTTP server.
 func (s *Server) Addr() string { return s.http.Listener.Addr().String() }
 
-// Path is the bare repository.
+// Path returns the path of the bare repository.
 func (s *Server) Path() string { return s.path }
 
 // Git runs git in the repository and returns its output.
@@ -119,7 +122,7 @@ func (s *Server) Git(args ...string) string {
 	return s.run(s.path, nil, args...)
 }
 
-// Hook installs a shell script as a hook of the repository; none removes it.
+// Hook installs a shell script as a hook of the repository. An empty script removes the hook.
 func (s *Server) Hook(name, script string) {
 	s.t.Helper()
 	file := filepath.Join(s.path, "hooks", name)
@@ -132,7 +135,7 @@ func (s *Server) Hook(name, script string) {
 	}
 }
 
-// Commit adds files on main, as somebody else would, with a fast-forward.
+// Commit adds files on main as another client would, with a fast-forward.
 func (s *Server) Commit(message string, files map[string]string) {
 	s.t.Helper()
 	for {
@@ -142,7 +145,7 @@ func (s *Server) Commit(message string, files map[string]string) {
 	}
 }
 
-// tryCommit reports whether nobody else was faster.
+// tryCommit reports whether the commit was added. It returns false if another commit was faster.
 func (s *Server) tryCommit(message string, files map[string]string) bool {
 	s.t.Helper()
 	var in bytes.Buffer
@@ -168,7 +171,7 @@ func (s *Server) tryCommit(message string, files map[string]string) bool {
 	return false
 }
 
-// Tip returns the commit of main, or nothing where there is none.
+// Tip returns the commit of main, or "" if main has no commit.
 func (s *Server) Tip() string {
 	s.t.Helper()
 	return strings.TrimSpace(s.Git("for-each-ref", "--format=%(objectname)", "refs/heads/main"))
@@ -186,13 +189,13 @@ func (s *Server) Files() map[string]string {
 	return out
 }
 
-// Subjects returns the first lines of main's commits, the oldest first.
+// Subjects returns the first lines of main's commits, oldest first.
 func (s *Server) Subjects() []string {
 	s.t.Helper()
 	return strings.Split(strings.TrimSpace(s.Git("log", "--reverse", "--format=%s", "main")), "\n")
 }
 
-// Check fails the test when the repository is not sound, or its history not linear.
+// Check fails the test if the repository is corrupt, or if its history is not linear.
 func (s *Server) Check() {
 	s.t.Helper()
 	s.Git("fsck", "--full", "--strict")
@@ -213,7 +216,8 @@ func (s *Server) run(folder string, stdin []byte, args ...string) string {
 	return out.String()
 }
 
-// Special adds entries of other modes than that of a plain file to main: 100755, 120000 for a link, 160000 for a submodule.
+// Special adds entries to main with other modes than a plain file: 100755, 120000 for a link,
+// 160000 for a submodule.
 func (s *Server) Special(modes map[string]string) {
 	s.t.Helper()
 	var in bytes.Buffer

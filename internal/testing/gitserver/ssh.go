@@ -22,17 +22,18 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// SSH is the repository over SSH, by a server in this process that runs git's own programs.
+// SSH is the repository over SSH. The server runs in this process and runs git's own programs.
 type SSH struct {
-	// URL names the repository, KeyFile has the key that is let in, and KnownHostsFile the server's.
+	// URL is the URL of the repository. KeyFile has an accepted private key, and KnownHostsFile has
+	// the server's key.
 	URL, KeyFile, KnownHostsFile string
-	// Addr is host:port.
+	// Addr is the server's address, host:port.
 	Addr string
 
 	host ssh.PublicKey
 }
 
-// Know adds an address that leads to the server, that of a proxy, to the known hosts.
+// Know adds another address of the server, for example a proxy's, to the known hosts.
 func (s SSH) Know(t testing.TB, address string) {
 	t.Helper()
 	text, err := os.ReadFile(s.KnownHostsFile)
@@ -45,7 +46,8 @@ func (s SSH) Know(t testing.TB, address string) {
 	}
 }
 
-// SSH starts the server, until the end of the test. It also lets in who has the keys of some lines of an authorized_keys file.
+// SSH starts the server until the end of the test. It also accepts the keys of authorized, which
+// are lines of an authorized_keys file.
 func (s *Server) SSH(authorized ...string) SSH {
 	s.t.Helper()
 	folder := s.t.TempDir()
@@ -127,7 +129,7 @@ func (s *Server) serveSSH(conn net.Conn, config *ssh.ServerConfig) {
 	}
 }
 
-// serveChannel runs the one program that is asked for.
+// serveChannel runs the program of the first exec request.
 func (s *Server) serveChannel(channel ssh.Channel, requests <-chan *ssh.Request) {
 	defer func() { _ = channel.Close() }()
 	for request := range requests {
@@ -162,7 +164,7 @@ func (s *Server) serveChannel(channel ssh.Channel, requests <-chan *ssh.Request)
 	}
 }
 
-// pump copies until one side ends, and says so to the program.
+// pump copies until from ends, and then closes the program's input.
 func pump(to io.WriteCloser, from io.Reader) {
 	_, _ = io.Copy(to, from)
 	_ = to.Close()

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package h2test writes frames of HTTP/2 (RFC 9113) for clients that do what no library does.
+// Package h2test writes HTTP/2 frames (RFC 9113), for clients that behave as no library does.
 package h2test
 
 import (
@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Preface begins a connection.
+// Preface is the beginning of a connection.
 const Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
-// The types of frames, and the flags.
+// These are the types of frames, and the flags.
 const (
 	Data         = 0x0
 	Headers      = 0x1
@@ -31,11 +31,13 @@ func Frame(kind, flags byte, stream uint32, payload string) string {
 	return string(binary.BigEndian.AppendUint32(header, stream)) + payload
 }
 
-// entries is how many fields the client puts into the table of a connection, which has 4,096 bytes.
+// entries is the number of fields that the client adds to the dynamic table of a connection, which
+// has 4,096 bytes.
 const entries = 120
 
-// Calls returns the headers of gRPC calls to a path, with further fields in each. The calls are the streams 1, 3, 5 and so on
-// of a connection. In all but the first, a field takes 2 bytes, and 34 in the list of headers.
+// Calls returns the headers of gRPC calls to a path, with a number of further fields in each call.
+// The calls are the streams 1, 3, 5 and so on of a connection. In all calls but the first, a field
+// needs 2 bytes, and 34 bytes in the list of headers.
 func Calls(path string, calls, fields int) string {
 	var out strings.Builder
 	for call := range calls {
@@ -52,7 +54,8 @@ func Calls(path string, calls, fields int) string {
 	return out.String()
 }
 
-// LongCall returns the header of a gRPC call, the stream 1, with a number of further fields of the same value, in frames of 16 KiB.
+// LongCall returns the header of one gRPC call on stream 1, in frames of 16 KiB. It has a number of
+// further fields with the same value.
 func LongCall(path string, fields int, value string) string {
 	const most = 16 << 10
 	block := start(path)
@@ -67,15 +70,15 @@ func LongCall(path string, fields int, value string) string {
 	return out + Frame(kind, EndHeaders, Stream(0), block)
 }
 
-// start returns POST http, then fields that are not put into the table.
+// start returns POST and http, and then fields that are not added to the table.
 func start(path string) string {
 	return "\x83\x86" + "\x04" + text(path) + "\x01" + text("a") + "\x0f\x10" + text("application/grpc") + "\x00" + text("te") + text("trailers")
 }
 
-// Stream returns the number of a connection's nth call, from 0.
+// Stream returns the stream number of a connection's nth call. n starts at 0.
 func Stream(n int) uint32 { return uint32(2*n + 1) }
 
-// text is a string (RFC 7541, 5.2).
+// text encodes a string (RFC 7541, 5.2).
 func text(s string) string {
 	const most = 1<<7 - 1
 	if len(s) < most {
@@ -84,7 +87,7 @@ func text(s string) string {
 	return string(binary.AppendUvarint([]byte{most}, uint64(len(s)-most))) + s
 }
 
-// index is a field of a table (RFC 7541, 6.1).
+// index encodes an indexed field (RFC 7541, 6.1).
 func index(i int) string {
 	const most = 1<<7 - 1
 	if i < most {

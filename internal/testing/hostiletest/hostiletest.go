@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostiletest checks in tests that expressions from outside stay within time and memory.
+// Package hostiletest checks in tests that expressions from untrusted sources stay within limits of
+// time and memory.
 package hostiletest
 
 import (
@@ -11,10 +12,11 @@ import (
 )
 
 const (
-	// mostTime bounds processor time, which other work on the machine does not change. It is 24 times the limit of an expression:
-	// the race detector and the garbage collector count too.
+	// mostTime limits processor time, which does not depend on other work on the machine. It is 24
+	// times the limit of an expression, because the race detector and the garbage collector count
+	// too.
 	mostTime = 6 * time.Second
-	// mostBytes bounds all that is allocated. What is in use at a time is less.
+	// mostBytes limits the total of all allocations. The memory in use at one time is less.
 	mostBytes = 128 << 20
 )
 
@@ -25,13 +27,13 @@ type T interface {
 	Errorf(format string, args ...any)
 }
 
-// Check fails the test when f takes too long or allocates too much.
+// Check fails the test if f takes too long or allocates too much.
 func Check(t T, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	began := processorTime()
-	endless := time.AfterFunc(5*mostTime, func() { panic("the call does not end") }) // fuzzing waits in silence
+	endless := time.AfterFunc(5*mostTime, func() { panic("the call does not end") }) // fuzzing waits silently
 	f()
 	endless.Stop()
 	d := processorTime() - began
@@ -43,7 +45,7 @@ func Check(t T, f func()) {
 	}
 }
 
-// processorTime returns the time that this process has run.
+// processorTime returns the processor time that this process has used.
 func processorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

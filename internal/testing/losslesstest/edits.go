@@ -17,11 +17,11 @@ import (
 type editor struct {
 	*rand.Rand
 	root  *node
-	count int // of new values
+	count int // number of new values
 	log   []string
 }
 
-// place is a value with its parent, without the metadata and the own fields of the root.
+// place is a value with its parent. The metadata and the scalar fields of the root have no place.
 type place struct {
 	n, parent *node
 }
@@ -45,7 +45,7 @@ func (e *editor) places(want func(place) bool) []place {
 	return out
 }
 
-// any returns a random place, false if there is none.
+// any returns a random place, or false if no place matches.
 func (e *editor) any(want func(place) bool) (place, bool) {
 	all := e.places(want)
 	if len(all) == 0 {
@@ -54,7 +54,7 @@ func (e *editor) any(want func(place) bool) (place, bool) {
 	return all[e.IntN(len(all))], true
 }
 
-// edits are the edits with their weight.
+// edits are the edits with their weights.
 var edits = []struct {
 	name   string
 	weight int
@@ -108,7 +108,7 @@ func (e *editor) edit() {
 	}
 }
 
-// onList edits a list with at least so many elements, at two random indexes.
+// onList edits a list with at least the given number of elements, at two random indexes.
 func onList(least int, f func(e *editor, l *node, i, j int)) func(*editor) bool {
 	return func(e *editor) bool {
 		p, ok := e.any(func(p place) bool { return p.n.list() && len(p.n.children) >= least })
@@ -120,7 +120,7 @@ func onList(least int, f func(e *editor, l *node, i, j int)) func(*editor) bool 
 	}
 }
 
-// element returns a new element of a list, made of another one.
+// element returns a new element of a list. It is a copy of another element, with new values.
 func (e *editor) element(l *node) *node {
 	of := l
 	if len(of.children) == 0 && l.was != nil {
@@ -138,7 +138,8 @@ func (e *editor) element(l *node) *node {
 	return out
 }
 
-// renew gives a string or a number a new value. It reports whether the value is one.
+// renew sets a string or a number to a new value. It reports whether the value is a string or a
+// number.
 func (e *editor) renew(n *node) bool {
 	if n.t == nil {
 		return false
@@ -159,7 +160,7 @@ func isScalar(n *node) bool {
 	return n.t != nil && (n.kind == rawjson.String || n.kind == rawjson.Number)
 }
 
-// change gives a field a new value, or its zero value. Keys stay.
+// change sets a field to a new value, or to its zero value. Keys do not change.
 func (e *editor) change() bool {
 	p, ok := e.any(func(p place) bool {
 		return isScalar(p.n) && (!p.parent.structure() || !slices.Contains(p.parent.key, p.parent.nameOf(p.n)))
@@ -174,8 +175,8 @@ func (e *editor) change() bool {
 	return e.renew(p.n)
 }
 
-// changeKey gives an element a new key, the key of another element, or none. An element with
-// another key is another element.
+// changeKey sets the key of an element to a new key or to the key of another element, or removes
+// it. An element with another key is another element.
 func (e *editor) changeKey() bool {
 	p, ok := e.any(func(p place) bool {
 		return p.n.structure() && p.parent.list() && p.n.keyText() != "" && !p.n.untouched
@@ -189,7 +190,7 @@ func (e *editor) changeKey() bool {
 		return false
 	}
 	switch e.IntN(6) {
-	case 0: // none: the element is the same, which the lists do not show
+	case 0: // no key: the element is the same, but the lists do not show it
 		if !value.optional || len(p.n.key) > 1 {
 			return false
 		}

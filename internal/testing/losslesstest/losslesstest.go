@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package losslesstest makes random edits of typed objects for property tests. It knows which
-// element of a list is which, so it can judge where the unknown fields of an object are after an
-// edit.
+// Package losslesstest makes random edits of typed objects for property tests. It tracks each
+// element of a list, so it can check the places of the unknown fields of an object after an edit.
 package losslesstest
 
 import (
@@ -18,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/rawjson"
 )
 
-// Unknown is the name of the unknown field that structs of an object have. Each has another value.
+// Unknown is the name of the unknown field that structs of an object have. Each such field has a
+// different value.
 const Unknown = "notKnown"
 
 // Keys are the names of the keys of list elements, by the type of the elements. Elements of other
@@ -39,8 +39,8 @@ type Case struct {
 	edits         []string
 }
 
-// New returns a random case for a seed. Each list of the sample has some of its elements, and some
-// of them twice.
+// New returns a random case for a seed. Lists of the sample may lose an element or get an element
+// twice.
 func New(seed uint64, sample any, keys Keys) *Case {
 	random := rand.New(rand.NewPCG(seed, 0))
 	c := &Case{t: reflect.TypeOf(sample).Elem(), Certain: true}
@@ -76,7 +76,7 @@ func mustEncode(v any) []byte {
 	return out
 }
 
-// typed returns a text as the type encodes it.
+// typed returns a JSON text as the type encodes it.
 func (c *Case) typed(text []byte) []byte {
 	v := reflect.New(c.t)
 	if err := json.Unmarshal(text, v.Interface()); err != nil {
@@ -112,8 +112,8 @@ func (e *editor) mark() {
 	})
 }
 
-// identify decides which element is which as the documentation does, where an edit leaves the
-// choice: an element is the one that had its key, and equal elements are the same in their order.
+// identify matches elements before and after an edit as the documentation defines, where the edit
+// is ambiguous. An element is the element that had its key. Equal elements match in their order.
 func (c *Case) identify(n *node) {
 	if n.list() && n.was != nil {
 		c.identifyElements(n)
@@ -222,9 +222,9 @@ func (c *Case) String() string {
 	return fmt.Sprintf("edits  %v\nraw    %s\nbefore %s\nafter  %s", c.edits, c.Raw, c.Before, c.After)
 }
 
-// Judge returns an error if merged is not After with the unknown fields of Raw: if one is missing
-// whose owner is still there, or if one is in another element. If drop is true, one may be missing
-// in a case that is not certain.
+// Judge returns an error if merged is not After with the unknown fields of Raw. Each struct that
+// still exists must have its own unknown field. If drop is true and the case is not certain,
+// unknown fields may be missing.
 func (c *Case) Judge(merged []byte, drop bool) error {
 	problem := func(err error) error { return fmt.Errorf("%w\n%s\nmerged %s", err, c, merged) }
 	if !json.Valid(merged) {

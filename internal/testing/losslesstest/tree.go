@@ -15,8 +15,8 @@ import (
 
 // node is a value of an object.
 type node struct {
-	t         reflect.Type // without pointers, nil if it encodes itself
-	optional  bool         // the type leaves out an empty value
+	t         reflect.Type // without pointers; nil if the type encodes itself
+	optional  bool         // the type omits an empty value
 	pointer   bool
 	kind      rawjson.Kind
 	text      string // of a value without children
@@ -25,9 +25,9 @@ type node struct {
 	key       []string // of the elements of a list, or of the list that has this element
 	unknown   string   // the value of the unknown field of a struct, or empty
 	position  int      // of the unknown field
-	was       *node    // the value before the edits, nil for a new one
+	was       *node    // the value before the edits, nil for a new value
 	copied    *node    // the value before the edits that this is a copy of
-	untouched bool     // the element must stay, because another one has got its key
+	untouched bool     // the element must stay, because another element has its key now
 }
 
 var (
@@ -35,7 +35,7 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// parse returns the tree of a value that a type has encoded.
+// parse returns the tree of a value that the type has encoded.
 func parse(text []byte, t reflect.Type, keys Keys) *node {
 	n := &node{kind: rawjson.KindOf(text), text: string(text)}
 	for t != nil && t.Kind() == reflect.Pointer {
@@ -82,7 +82,7 @@ func indirect(t reflect.Type) reflect.Type {
 	return t
 }
 
-// fieldOf finds the field of a name in JSON, also in embedded structs.
+// fieldOf finds the field with a JSON name, also in embedded structs.
 func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -99,7 +99,7 @@ func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
 	return reflect.StructField{}, false
 }
 
-// clone copies a tree. Each node knows its original.
+// clone copies a tree. Each node points to its original.
 func (n *node) clone() *node {
 	out := *n
 	out.was, out.unknown = n, ""
@@ -111,7 +111,7 @@ func (n *node) clone() *node {
 	return &out
 }
 
-// duplicate returns a new value that is equal.
+// duplicate returns an equal new value.
 func (n *node) duplicate() *node {
 	out := *n
 	if out.was != nil {
@@ -126,7 +126,7 @@ func (n *node) duplicate() *node {
 	return &out
 }
 
-// walk calls f with a value and all below it.
+// walk calls f for a value and all its descendants.
 func (n *node) walk(f func(*node)) {
 	f(n)
 	for _, child := range n.children {
@@ -134,7 +134,7 @@ func (n *node) walk(f func(*node)) {
 	}
 }
 
-// forget makes a value a new one.
+// forget turns a value into a new value.
 func (n *node) forget() {
 	n.walk(func(n *node) { n.was, n.copied = nil, nil })
 }
@@ -171,7 +171,7 @@ func (n *node) keyText() string {
 	return strings.Join(out, " ")
 }
 
-// encode returns the JSON text, with the unknown fields or without.
+// encode appends the JSON text, with or without the unknown fields.
 func (n *node) encode(out []byte, unknown bool) []byte {
 	switch {
 	case n.t == nil || n.kind != rawjson.Object && n.kind != rawjson.Array:
@@ -209,7 +209,7 @@ func (n *node) encode(out []byte, unknown bool) []byte {
 	return append(out, '}')
 }
 
-// left reports whether the type leaves out the value.
+// left reports whether the type omits the value.
 func (n *node) left() bool {
 	empty := n.list() || n.t != nil && n.t.Kind() == reflect.Map
 	return n.optional && empty && len(n.children) == 0

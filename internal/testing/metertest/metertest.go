@@ -12,8 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// Values returns the samples of a registry by their names without prefix, with the labels but for kind and client, as
-// in `events_sent_total type=spec.created`. Of a histogram there are _count and _sum.
+// Values returns the samples of a registry by name. A name has no prefix, and has all labels except
+// kind and client, for example `events_sent_total type=spec.created`. A histogram has only _count
+// and _sum.
 func Values(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := g.Gather()
@@ -41,7 +42,7 @@ func Values(t testing.TB, g prometheus.Gatherer) map[string]float64 {
 	return out
 }
 
-// Expect compares some samples of a registry.
+// Expect compares some samples of a registry with the wanted values.
 func Expect(t testing.TB, g prometheus.Gatherer, want map[string]float64) {
 	t.Helper()
 	got := Values(t, g)
@@ -52,7 +53,7 @@ func Expect(t testing.TB, g prometheus.Gatherer, want map[string]float64) {
 	}
 }
 
-// Lint holds the names and types in a registry against the conventions of Prometheus.
+// Lint checks the names and types in a registry against the Prometheus conventions.
 func Lint(t testing.TB, g prometheus.Gatherer) {
 	t.Helper()
 	families, err := g.Gather()

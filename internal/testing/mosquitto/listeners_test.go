@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
-// site is an authority, in a file too, and a certificate of it.
+// site is an authority and a certificate of it, both also as files.
 type site struct {
 	ca                        *certtest.Authority
 	id                        *certtest.Identity

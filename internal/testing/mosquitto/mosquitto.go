@@ -1,14 +1,14 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mosquitto runs the real Mosquitto broker beside a test.
+// Package mosquitto runs the real Mosquitto broker next to a test.
 //
 //	broker := mosquitto.Start(t, mosquitto.Options{})
 //	transport, err := mqtt.New(mqtt.Options{BrokerURL: broker.URL()})
 //
-// Each broker has its own process, port and folder, and ends with the test. The
-// test is skipped where the program is missing, and fails instead when the
-// environment variable CI is "true", so that no run there skips it unnoticed.
+// Each broker has its own process, port and folder, and ends with the test. Without the program,
+// the test is skipped. With the environment variable CI set to "true", it fails instead, so no CI
+// run skips it unnoticed.
 package mosquitto
 
 import (
@@ -28,13 +28,13 @@ const (
 	host       = "127.0.0.1"
 	startLimit = 20 * time.Second
 
-	// startAttempts bounds how often Start looks for other ports: between finding
-	// a free port and the broker's bind, another process may take it.
+	// startAttempts limits how often Start looks for other ports. Another process may bind a free
+	// port before the broker does.
 	startAttempts = 5
 )
 
-// Broker is a Mosquitto process. Its methods may be called concurrently, but those
-// that can fail the test (Restart) only from the test's own goroutine.
+// Broker is a Mosquitto process. Its methods may be called concurrently. Restart can fail the test,
+// so it may be called only from the test's own goroutine.
 type Broker struct {
 	t      testing.TB
 	path   string
@@ -48,8 +48,8 @@ type Broker struct {
 	log []string // of earlier processes
 }
 
-// Start runs a broker until the end of the test and returns when it accepts
-// connections. When the test fails, the end of the broker's log is part of its output.
+// Start runs a broker until the end of the test, and returns when the broker accepts connections.
+// If the test fails, the end of the broker's log is in the test's output.
 func Start(t testing.TB, opts Options) *Broker {
 	t.Helper()
 	path := daemon.Require(t, "mosquitto", "mosquitto")
@@ -66,8 +66,8 @@ func Start(t testing.TB, opts Options) *Broker {
 	}
 }
 
-// URL is the address of the MQTT listener, with the scheme mqtt, or mqtts when
-// Options has a certificate.
+// URL returns the URL of the MQTT listener. Its scheme is mqtts if Options has a certificate, and
+// otherwise mqtt.
 func (b *Broker) URL() string {
 	if b.opts.CertFile != "" {
 		return "mqtts://" + b.Addr()
@@ -75,8 +75,8 @@ func (b *Broker) URL() string {
 	return "mqtt://" + b.Addr()
 }
 
-// WebSocketURL is the address of the WebSocket listener (ws or wss). It is empty
-// without Options.WebSockets.
+// WebSocketURL returns the URL of the WebSocket listener (ws or wss). It is empty without
+// Options.WebSockets.
 func (b *Broker) WebSocketURL() string {
 	switch {
 	case b.wsPort == 0:
@@ -88,32 +88,32 @@ func (b *Broker) WebSocketURL() string {
 	}
 }
 
-// Addr is host:port of the MQTT listener.
+// Addr returns the address, host:port, of the MQTT listener.
 func (b *Broker) Addr() string { return address(b.port) }
 
-// PID is the process ID of the running, or else the last, broker process.
+// PID returns the process ID of the broker process that runs, or of the last one.
 func (b *Broker) PID() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.run.PID()
 }
 
-// Log is the end of what the broker wrote, over all restarts.
+// Log returns the end of the output of the broker, for each process since Start.
 func (b *Broker) Log() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return strings.Join(append(b.log[:len(b.log):len(b.log)], b.run.Log()), "\n")
 }
 
-// Stop ends the broker in good order: clients see their connection closed. It is
-// idempotent; Restart starts it again.
+// Stop ends the broker gracefully, so clients see a closed connection. It is idempotent. Restart
+// starts the broker again.
 func (b *Broker) Stop() { b.current().Stop() }
 
-// Kill ends the broker as a crash would. It is idempotent; Restart starts it again.
+// Kill ends the broker like a crash. It is idempotent. Restart starts the broker again.
 func (b *Broker) Kill() { b.current().Kill() }
 
-// Restart stops the broker if it still runs and starts it on the same ports with
-// the same options. Sessions, subscriptions and retained messages are gone.
+// Restart stops the broker if it still runs, and starts it on the same ports with the same options.
+// Sessions, subscriptions and retained messages are lost.
 func (b *Broker) Restart() {
 	b.t.Helper()
 	b.Stop()
@@ -170,8 +170,8 @@ func (b *Broker) launch() error {
 	}
 	b.run = run
 	err = run.WaitReady(startLimit, func() error {
-		// The line comes after all listeners are open; without it, the port could
-		// be answered by a stranger who took it first.
+		// The broker logs this line after all listeners are open. Without the check, another
+		// process could have bound the port and answer.
 		if log := run.Log(); !strings.Contains(log, "mosquitto version") || !strings.Contains(log, " running") {
 			return errors.New("the broker has not said that it runs")
 		}
@@ -187,11 +187,11 @@ func (b *Broker) launch() error {
 	return err
 }
 
-// freePorts returns n different ports that nobody listened on a moment ago.
+// freePorts returns n different ports that had no listener a moment ago.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	var listeners []net.Listener
-	// Held open until all are found, or the system may give one out twice.
+	// Held open until all ports are found, because the system may return the same port twice.
 	defer func() {
 		for _, listener := range listeners {
 			_ = listener.Close()

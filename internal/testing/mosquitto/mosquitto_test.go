@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-// notAuthorized is the reason code of MQTT 5 for what an ACL forbids.
+// notAuthorized is the MQTT 5 reason code for requests that an ACL forbids.
 const notAuthorized = 0x87
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -183,7 +183,8 @@ func TestMessagesFlow(t *testing.T) {
 	}
 }
 
-// TestConfig: a configuration of one's own is all that counts, on the port that it was given, also after a restart.
+// TestConfig checks that only the given configuration counts, on the port that it receives, also
+// after a restart.
 func TestConfig(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 5, Config: func(port int) string {
 		return fmt.Sprintf("listener %d 127.0.0.1\nallow_anonymous true\nmax_inflight_messages 7\nlog_dest stderr\nlog_type all", port)

@@ -22,51 +22,52 @@ const (
 	defaultMaxQueued   = 100_000
 )
 
-// Options says how the broker is configured. The zero value is an open broker
-// without persistence, made for load: Nagle's algorithm is off, and its limits on
-// messages in flight and queued are far above Mosquitto's own (20 and 1,000).
+// Options configures the broker. The zero value is an open broker without persistence, made for
+// load: Nagle's algorithm is off. Its limits on messages in flight and queued are far above
+// Mosquitto's own (20 and 1,000).
 type Options struct {
-	// Users maps user names to passwords. When it is not empty, clients without
-	// one of them are refused. Defaults to anonymous access.
+	// Users maps user names to passwords. If it is not empty, clients must log in as one of the
+	// users. Defaults to anonymous access.
 	Users map[string]string
 	// ACL is the content of an ACL file. Defaults to everything allowed.
 	ACL string
 
-	// MaxInflight is how many QoS 1 and 2 messages may be on the way to a client,
-	// and the receive maximum that the broker announces. Defaults to 1,000.
+	// MaxInflight limits the QoS 1 and 2 messages in flight to a client. It is also the receive
+	// maximum that the broker announces. Defaults to 1,000.
 	MaxInflight int
-	// MaxQueued is how many messages wait for one client beyond those in flight;
-	// the broker drops what comes after. Negative is no limit. Defaults to 100,000.
+	// MaxQueued limits the messages that wait for one client, in addition to those in flight. The
+	// broker drops further messages. Negative means no limit. Defaults to 100,000.
 	MaxQueued int
-	// DefaultLimits leaves both limits out of the configuration, so Mosquitto's own apply: 20 messages in flight and 1,000
-	// queued for a client. It excludes MaxInflight and MaxQueued.
+	// DefaultLimits omits both limits from the configuration, so Mosquitto's own apply: 20 messages
+	// in flight and 1,000 queued for a client. It excludes MaxInflight and MaxQueued.
 	DefaultLimits bool
-	// MaxPacketSize is the largest packet, in bytes, that the broker accepts, and
-	// that it announces to MQTT 5 clients. Defaults to no limit.
+	// MaxPacketSize is the largest packet, in bytes, that the broker accepts. The broker announces
+	// it to MQTT 5 clients. Defaults to no limit.
 	MaxPacketSize int
-	// MaxMessageSize is the largest payload, in bytes, that the broker accepts
-	// without announcing it. Defaults to no limit.
+	// MaxMessageSize is the largest payload, in bytes, that the broker accepts. The broker does not
+	// announce it. Defaults to no limit.
 	MaxMessageSize int
 
-	// CertFile and KeyFile are the broker's certificate and its key, in PEM. When
-	// set, every listener speaks TLS.
+	// CertFile and KeyFile are the broker's certificate and its key, in PEM. If set, every listener
+	// uses TLS.
 	CertFile, KeyFile string
-	// ClientCAFile holds, in PEM, the authorities of client certificates. When
-	// set, a client must have one.
+	// ClientCAFile has the authorities of client certificates, in PEM. If set, a client must have a
+	// certificate.
 	ClientCAFile string
 
-	// WebSockets adds a listener for MQTT over WebSockets on a port of its own.
+	// WebSockets adds a listener for MQTT over WebSockets on its own port.
 	WebSockets bool
 
-	// Lines are added to the configuration file as they are.
+	// Lines are added to the configuration file unchanged.
 	Lines []string
 
-	// Config returns a whole configuration file with one listener, on a port of 127.0.0.1. It takes the place of all
-	// other options; CertFile still says that the listener speaks TLS. Start needs it to log notices to stderr.
+	// Config returns a whole configuration file with one listener, on a port of 127.0.0.1. It
+	// replaces all other options, but CertFile still determines whether the listener uses TLS. The
+	// configuration must log notices to stderr, because Start needs them.
 	Config func(port int) string
 }
 
-// writeFiles writes the configuration and the files that it refers to.
+// writeFiles writes the configuration and the files that it names.
 func writeFiles(folder, config string, opts Options, port, wsPort int) error {
 	if opts.Config != nil {
 		return os.WriteFile(config, []byte(opts.Config(port)+"\n"+strings.Join(asRoot(), "\n")+"\n"), 0o600)
@@ -107,7 +108,7 @@ func (o Options) global() []string {
 		"log_type error", "log_type warning", "log_type notice", "log_type information",
 		"persistence false",
 		"sys_interval 0",
-		// Small packets in two directions and Nagle's algorithm together cost 8 ms.
+		// Small packets in both directions with Nagle's algorithm cost 8 ms.
 		"set_tcp_nodelay true",
 	}
 	if !o.DefaultLimits {
@@ -126,8 +127,8 @@ func (o Options) global() []string {
 	return lines
 }
 
-// asRoot lets the broker stay root where the test is. Else it becomes the user mosquitto, who may not read the test's
-// folder.
+// asRoot keeps the broker root if the test is root. Otherwise it would become the user mosquitto,
+// which may not read the test's folder.
 func asRoot() []string {
 	if os.Geteuid() == 0 {
 		return []string{"user root"}
@@ -135,7 +136,7 @@ func asRoot() []string {
 	return nil
 }
 
-// listener returns one listener and its TLS settings, which belong to it alone.
+// listener returns one listener with its own TLS settings.
 func (o Options) listener(port int, protocol string) []string {
 	lines := []string{fmt.Sprintf("listener %d %s", port, host), "protocol " + protocol}
 	if o.CertFile != "" {
@@ -147,8 +148,8 @@ func (o Options) listener(port int, protocol string) []string {
 	return lines
 }
 
-// passwords returns the content of a password file in the form mosquitto_passwd
-// writes it: PBKDF2 with SHA-512, so that no other program is needed.
+// passwords returns the content of a password file in the format of mosquitto_passwd: PBKDF2 with
+// SHA-512. No other program is needed.
 func passwords(users map[string]string) (string, error) {
 	const iterations = 101
 	var file strings.Builder

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ruletest takes rules out of copies of a package's sources, one at a time, so that a test can demand that another
-// test fails without it. The sources themselves know nothing of that.
+// Package ruletest removes rules from copies of a package's sources, one at a time. A test can then
+// require that another test fails without the rule. The sources do not depend on it.
 package ruletest
 
 import (
@@ -14,18 +14,19 @@ import (
 	"testing"
 )
 
-// Rule is something that the code does for a reason, and how to take it out.
+// Rule is a behaviour that the code has for a reason, with the edits that remove it.
 type Rule struct {
 	Name  string
-	Test  string // a pattern for go test -run, of what must fail without it
+	Test  string // the go test -run pattern of the test that must fail
 	Edits []Edit
 }
 
-// Edit is a file, what is in it at one place only, and what takes its place.
+// Edit is a file name, a text that occurs once in the file, and its replacement.
 type Edit [3]string
 
-// Without returns the files of a folder without the rule, by name. It fails where the sources have no such place, or
-// several: who changes a line that is a rule tells the list of rules where it is now.
+// Without returns the files in a folder without the rule, by name. It fails the test unless the
+// text of each edit occurs exactly once. After a change of such a line, the list of rules must
+// change too.
 func (r Rule) Without(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -47,7 +48,8 @@ func (r Rule) Without(t *testing.T, folder string) map[string]string {
 	return out
 }
 
-// Build makes the test binary of the package in the working directory, with the rule taken out of the sources in folder.
+// Build builds the test binary of the package in the working directory, without the rule in the
+// sources of folder.
 func (r Rule) Build(t *testing.T, folder string) (binary string) {
 	t.Helper()
 	sources, err := filepath.Abs(folder)
@@ -79,8 +81,8 @@ func (r Rule) Build(t *testing.T, folder string) (binary string) {
 	return binary
 }
 
-// MustFail runs the rule's test in a binary without the rule, and fails when that does not, or fails by a panic other than that
-// of -test.timeout, which args may set. It returns what the test wrote.
+// MustFail runs the rule's test in a binary without the rule. It fails the test if the rule's test
+// passes, or panics other than by -test.timeout, which args may set. It returns the output.
 func (r Rule) MustFail(t *testing.T, binary string, args ...string) string {
 	t.Helper()
 	args = append([]string{"-test.run", r.Test, "-test.timeout", "0"}, args...)

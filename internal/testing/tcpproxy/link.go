@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// At most queueLength pieces of pieceSize bytes are on the way in one direction.
+// At most queueLength pieces of pieceSize bytes are in transit in one direction.
 const (
 	pieceSize   = 32 << 10
 	queueLength = 256
@@ -24,7 +24,7 @@ type link struct {
 	closed    chan struct{}
 }
 
-// piece is some bytes on their way, and when they may arrive.
+// piece is data in transit, and the earliest time of its delivery.
 type piece struct {
 	data []byte
 	due  time.Time
@@ -34,7 +34,7 @@ func newLink(p *Proxy, client, server *net.TCPConn) *link {
 	return &link{proxy: p, client: client, server: server, closed: make(chan struct{})}
 }
 
-// close ends both connections and everything that waits. It is idempotent.
+// close closes both connections and ends all waits. It is idempotent.
 func (l *link) close() {
 	l.closeOnce.Do(func() {
 		close(l.closed)
@@ -43,7 +43,7 @@ func (l *link) close() {
 	})
 }
 
-// forward moves bytes both ways and returns when nothing of the link is left.
+// forward copies bytes in both directions. It returns when all goroutines of the link have ended.
 func (l *link) forward() {
 	var directions sync.WaitGroup
 	for _, way := range []struct{ from, to *net.TCPConn }{{l.client, l.server}, {l.server, l.client}} {
@@ -53,18 +53,18 @@ func (l *link) forward() {
 	}
 	directions.Wait()
 	l.closeOnce.Do(func() {
-		// Both sides have said that they are done: end without a reset.
+		// Both sides have ended their streams: close without a reset.
 		close(l.closed)
 		_ = l.client.Close()
 		_ = l.server.Close()
 	})
 }
 
-// read stamps what arrives with its due time. It and write are two goroutines
-// because a delay must not keep the next piece from arriving.
+// read adds a due time to the bytes that arrive. It and write are two goroutines, because a delay
+// must not block the next piece.
 func (l *link) read(from *net.TCPConn, queue chan<- piece) {
 	defer close(queue)
-	var free time.Time // when the network has room for the next piece
+	var free time.Time // when the network can accept the next piece
 	for {
 		buf := make([]byte, pieceSize)
 		n, err := from.Read(buf)
@@ -101,8 +101,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// write delivers the pieces in order, each when it is due, and then passes the end
-// of the stream on, so that half-closed connections work through the proxy.
+// write delivers the pieces in order, each when it is due. It then forwards the end of the stream,
+// so half-closed connections work through the proxy.
 func (l *link) write(to *net.TCPConn, queue <-chan piece) {
 	for p := range queue {
 		if !l.wait(p.due) {
@@ -119,8 +119,8 @@ func (l *link) write(to *net.TCPConn, queue <-chan piece) {
 	_ = to.CloseWrite()
 }
 
-// wait returns true when due has come and the proxy is not stalled, or false when
-// the link is closed before.
+// wait returns true when due has passed and the proxy is not stalled, or false if the link is
+// closed before.
 func (l *link) wait(due time.Time) bool {
 	if d := time.Until(due); d > 0 {
 		timer := time.NewTimer(d)

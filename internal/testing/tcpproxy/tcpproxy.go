@@ -6,11 +6,11 @@
 //	proxy := tcpproxy.Start(t, broker.Addr())
 //	transport, err := mqtt.New(mqtt.Options{BrokerURL: "mqtt://" + proxy.Addr()})
 //	…
-//	proxy.Block() // nobody gets in,
-//	proxy.Cut()   // and who is in is thrown out
+//	proxy.Block() // reject new connections,
+//	proxy.Cut()   // and close existing connections
 //
-// The proxy forwards bytes and knows no protocol. It works on real sockets and
-// real time, so it cannot be used inside a testing/synctest bubble.
+// The proxy forwards bytes of any protocol. It uses real sockets and real time, so it cannot be
+// used inside a testing/synctest bubble.
 package tcpproxy
 
 import (
@@ -20,12 +20,12 @@ import (
 	"time"
 )
 
-// dialLimit bounds the connection to the target; on a loopback address only a
-// target with a full backlog takes any time at all.
+// dialLimit limits the dial of the target. On a loopback address, only a target with a full backlog
+// takes noticeable time.
 const dialLimit = 5 * time.Second
 
-// Proxy listens on a port of its own and forwards to one target, or to several by turns. Its methods may
-// be called concurrently. It ends, with all its links, when its test does.
+// Proxy listens on its own port and forwards to one target, or to several targets in turn. Its
+// methods may be called concurrently. It ends with its test, and closes all its links.
 type Proxy struct {
 	listener net.Listener
 	running  sync.WaitGroup
@@ -41,8 +41,8 @@ type Proxy struct {
 	flow    chan struct{} // closed while bytes may pass
 }
 
-// Start listens on a free port of 127.0.0.1 and forwards each connection to
-// a target (host:port), which need not listen yet. Several targets take connections by turns.
+// Start listens on a free port of 127.0.0.1 and forwards each connection to a target (host:port),
+// which need not listen yet. Several targets receive connections in turn.
 func Start(t testing.TB, targets ...string) *Proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,22 +56,22 @@ func Start(t testing.TB, targets ...string) *Proxy {
 	return p
 }
 
-// Addr is the address, host:port, that clients connect to.
+// Addr returns the address, host:port, that clients connect to.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Links is the number of connections that are being forwarded.
+// Links returns the number of forwarded connections.
 func (p *Proxy) Links() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.links)
 }
 
-// Forward connects new clients to another target. A test that restarts a server needs it, because another program may have
-// taken the server's port meanwhile.
+// Forward forwards new connections to another target. A test that restarts a server needs it,
+// because another program may have bound the server's port.
 func (p *Proxy) Forward(target string) { p.set(func() { p.targets = []string{target} }) }
 
-// Cut closes every link at once, on both sides, with whatever is on the way.
-// New connections are forwarded as before.
+// Cut closes every link immediately, on both sides, and drops the bytes in transit. New connections
+// are forwarded as before.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,24 +80,23 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Block turns new connections away: each is accepted and reset at once, because a
-// listener that was closed might not get its port back. Links live on.
+// Block accepts and resets new connections. It does not close the listener, which might not get its
+// port again. Links stay open.
 func (p *Proxy) Block() { p.set(func() { p.blocked = true }) }
 
 // Unblock ends Block.
 func (p *Proxy) Unblock() { p.set(func() { p.blocked = false }) }
 
-// Delay holds bytes that arrive from now on back for d, in both directions. It
-// adds latency and keeps the order; it does not limit the rate, as long as no more
-// than some megabytes are on the way.
+// Delay delays the bytes that arrive from now on by d, in both directions. It adds latency and
+// keeps the order. It does not limit the rate while at most some megabytes are in transit.
 func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
 
-// Limit lets at most so many bytes a second of each connection pass in each direction, from now on. Zero is no limit. A
-// sender that is faster has to wait, as on a slow network.
+// Limit limits each direction of each connection to a number of bytes per second, from now on. Zero
+// means no limit. A faster sender must wait, as on a slow network.
 func (p *Proxy) Limit(bytesPerSecond int) { p.set(func() { p.rate = bytesPerSecond }) }
 
-// Stall stops all bytes and keeps every link open, as a network does that loses
-// each packet: neither side learns of it, except by its own keep-alive.
+// Stall stops all bytes and keeps every link open, like a network that loses each packet. Each side
+// detects it only with its own keep-alive.
 func (p *Proxy) Stall() {
 	p.set(func() {
 		if p.flowing() {
@@ -106,7 +105,7 @@ func (p *Proxy) Stall() {
 	})
 }
 
-// Resume ends Stall. What was held back is delivered.
+// Resume ends Stall and delivers the delayed bytes.
 func (p *Proxy) Resume() {
 	p.set(func() {
 		if !p.flowing() {
@@ -115,8 +114,9 @@ func (p *Proxy) Resume() {
 	})
 }
 
-// Tap calls fn with what arrives from now on, of both directions, before it is passed on: what anybody on the way could
-// read. fn is called one at a time and must not keep or change the bytes.
+// Tap calls fn with the bytes that arrive from now on, in both directions, before they are
+// forwarded: the bytes that an eavesdropper could read. Calls of fn do not overlap. fn must not
+// keep or change the bytes.
 func (p *Proxy) Tap(fn func(data []byte)) { p.set(func() { p.tap = fn }) }
 
 // flowing reports whether Stall is off. The caller holds mu.
@@ -142,12 +142,12 @@ func (p *Proxy) close() {
 	p.running.Wait()
 }
 
-// accept owns the listener until close.
+// accept accepts connections until the listener is closed.
 func (p *Proxy) accept() {
 	for {
 		conn, err := p.listener.Accept()
 		if err != nil {
-			return // closed, or out of files: the test sees its connections fail
+			return // closed, or out of files: then the test's connections fail
 		}
 		client := conn.(*net.TCPConn)
 		p.mu.Lock()
@@ -171,7 +171,7 @@ func (p *Proxy) serve(client *net.TCPConn, target string) {
 	}
 	l := newLink(p, client, conn.(*net.TCPConn))
 	p.mu.Lock()
-	refused := p.closed || p.blocked // since it was accepted
+	refused := p.closed || p.blocked // since the connection was accepted
 	if !refused {
 		p.links[l] = struct{}{}
 	}
@@ -186,7 +186,7 @@ func (p *Proxy) serve(client *net.TCPConn, target string) {
 	p.mu.Unlock()
 }
 
-// reset closes conn so that the peer gets an error, not the end of a stream.
+// reset closes conn so that the peer receives an error, not the end of a stream.
 func reset(conn *net.TCPConn) {
 	_ = conn.SetLinger(0)
 	_ = conn.Close()

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo starts a server that sends back what it gets, until the client is done.
+// echo starts a server that returns all bytes that it receives, until the client ends the stream.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -46,8 +46,8 @@ func echo(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// start returns a proxy before an echo server. The proxy ends first, so the server
-// loses its connections and can end too.
+// start returns a proxy for an echo server. The proxy ends first, so the server loses its
+// connections and can end too.
 func start(t *testing.T) *tcpproxy.Proxy {
 	t.Helper()
 	return tcpproxy.Start(t, echo(t))
@@ -63,7 +63,7 @@ func dial(t *testing.T, p *tcpproxy.Proxy) net.Conn {
 	return conn
 }
 
-// say sends text and waits at most limit for its echo.
+// say sends text and waits for its echo, at most limit.
 func say(conn net.Conn, text string, limit time.Duration) error {
 	if _, err := conn.Write([]byte(text)); err != nil {
 		return err
@@ -105,7 +105,7 @@ func TestForwardsBothWaysAndTheEnd(t *testing.T) {
 	}
 }
 
-// TestSeveralTargets: connections go to the targets by turns.
+// TestSeveralTargets checks that connections go to the targets in turn.
 func TestSeveralTargets(t *testing.T) {
 	var targets []string
 	accepted := make(chan int, 4)
@@ -191,7 +191,7 @@ func TestDelayAddsLatencyNotThrottling(t *testing.T) {
 	if err := hear(conn, string(bytes.Repeat([]byte("x"), pieces)), patience); err != nil {
 		t.Fatal(err)
 	}
-	// One way there, one way back; far less than each piece waiting for the last.
+	// One delay in each direction, and far less than sequential delays of all pieces.
 	if took := time.Since(began); took < 2*delay || took > pieces*delay {
 		t.Errorf("echo of %d pieces took %v, want at least %v and far less than %v", pieces, took, 2*delay, pieces*2*delay)
 	}
@@ -240,7 +240,7 @@ func TestTargetIsDown(t *testing.T) {
 	target := listener.Addr().String()
 	_ = listener.Close()
 	p := tcpproxy.Start(t, target)
-	// The reset may come before the dial has returned, or after.
+	// The reset may arrive before or after the dial has returned.
 	conn, err := net.DialTimeout("tcp", p.Addr(), patience)
 	if err == nil {
 		defer func() { _ = conn.Close() }()

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zz has what the tests of documentation have to find, and what they have to pass over.
+// Package zz has declarations that the tests of documentation must find, and declarations that they
+// must skip.
 package zz
 
 import "net/http"
