@@ -16,7 +16,7 @@ import (
 // TestConsolidatedWithoutAccess checks that single watches still work for a user without access to
 // the whole namespace.
 func TestConsolidatedWithoutAccess(t *testing.T) {
-	script(t, smallMap, func(x *fixture) {
+	script(t, consolidateEarly, func(x *fixture) {
 		refuse := func(q fakeapi.Request) fakeapi.Fault {
 			return fakeapi.Fault{Status: map[bool]int{true: 403}[q.Verb != "discovery" && q.Name == ""]}
 		}
@@ -85,7 +85,7 @@ func TestConsolidatedReconnects(t *testing.T) {
 	} {
 		for _, plain := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s plain=%t", test.name, plain), func(t *testing.T) {
-				script(t, smallMap, func(x *fixture) {
+				script(t, consolidateEarly, func(x *fixture) {
 					x.api.Plain = plain
 					x.watchSecrets(8)
 					test.breaks(x)
@@ -115,7 +115,7 @@ func TestConsolidatedReconnects(t *testing.T) {
 // TestConsolidatedOverload checks that an overloaded server does not receive many single watches
 // instead of one shared watch.
 func TestConsolidatedOverload(t *testing.T) {
-	script(t, smallMap, func(x *fixture) {
+	script(t, consolidateEarly, func(x *fixture) {
 		x.watchSecrets(8)
 		x.faulty("", fakeapi.Fault{Status: 429, RetryAfter: 1})
 		x.api.Disconnect()
@@ -134,7 +134,7 @@ func TestConsolidatedOverload(t *testing.T) {
 // TestConsolidatedStreamHangs checks that a hanging request for the namespace delays its objects
 // for half a minute, and nothing else.
 func TestConsolidatedStreamHangs(t *testing.T) {
-	script(t, smallMap, func(x *fixture) {
+	script(t, consolidateEarly, func(x *fixture) {
 		x.watchSecrets(4)
 		x.api.Hook(func(q fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Hang: q.Name == ""} })
 		x.api.Disconnect()
@@ -154,7 +154,7 @@ func TestConsolidatedStreamHangs(t *testing.T) {
 
 func TestConsolidatedRestoredServer(t *testing.T) {
 	for _, plain := range []bool{false, true} {
-		script(t, smallMap, func(x *fixture) {
+		script(t, consolidateEarly, func(x *fixture) {
 			x.api.Plain = plain
 			for i := range 4 {
 				x.put(secret(i))
@@ -175,7 +175,7 @@ func TestConsolidatedRestoredServer(t *testing.T) {
 }
 
 func TestConsolidatedKindGoesAndComesBack(t *testing.T) {
-	options := smallMap
+	options := consolidateEarly
 	options.MissingKind = dynamicwatcher.Wait
 	script(t, options, func(x *fixture) {
 		x.api.CreateCRD(widget, "widgets", true, 0)
@@ -214,7 +214,7 @@ func TestConsolidatedKindGoesAndComesBack(t *testing.T) {
 }
 
 func TestConsolidatedClusterScoped(t *testing.T) {
-	script(t, smallMap, func(x *fixture) {
+	script(t, consolidateEarly, func(x *fixture) {
 		for i := range 4 {
 			o := id(fakeapi.Namespace, "", strconv.Itoa(i))
 			x.put(o)

@@ -20,8 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// smallMap consolidates from four objects, so tests can easily have more.
-var smallMap = dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 4, MaxRatio: 5}}
+// consolidateEarly consolidates from four objects, so tests can easily have more.
+var consolidateEarly = dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 4, MaxRatio: 5}}
 
 func secret(i int) dynamicwatcher.ObjectIdentifier { return id(fakeapi.Secret, "ns", strconv.Itoa(i)) }
 
@@ -79,7 +79,7 @@ func (x *fixture) exact(i int) {
 func TestConsolidate(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		t.Run("plain="+strconv.FormatBool(plain), func(t *testing.T) {
-			script(t, smallMap, func(x *fixture) {
+			script(t, consolidateEarly, func(x *fixture) {
 				x.api.Plain = plain
 				x.put(id(fakeapi.Secret, "ns", "other"))
 				for i := range 10 {
@@ -137,7 +137,7 @@ func TestChangesWhileConsolidating(t *testing.T) {
 		for _, fault := range []fakeapi.Fault{{Delay: 20 * time.Millisecond}, {Lag: 20 * time.Millisecond}, {Lag: time.Second}} {
 			plain := slow == "3" || slow == "0" && fault.Lag > 0
 			t.Run(fmt.Sprintf("slow=%s delay=%v lag=%v plain=%t", slow, fault.Delay, fault.Lag, plain), func(t *testing.T) {
-				script(t, smallMap, func(x *fixture) {
+				script(t, consolidateEarly, func(x *fixture) {
 					x.api.Plain = plain
 					x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {
 						if q.Verb != "discovery" && (q.Name == slow || q.Name == "" && slow == "wide" || q.Name != "" && slow == "single") {
@@ -208,7 +208,7 @@ func TestChangesWhileConsolidating(t *testing.T) {
 func TestGlimpsesWhileConsolidating(t *testing.T) {
 	for name, giveBack := range map[string]bool{"take over": false, "give back": true} {
 		t.Run(name, func(t *testing.T) {
-			script(t, smallMap, func(x *fixture) {
+			script(t, consolidateEarly, func(x *fixture) {
 				late := func(q fakeapi.Request) bool { return q.Name == "3" && !giveBack || q.Name == "" && giveBack }
 				x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {
 					return fakeapi.Fault{Lag: map[bool]time.Duration{true: 2 * time.Second}[q.Verb == "watch" && late(q)]}
@@ -262,7 +262,7 @@ func TestGlimpsesWhileConsolidating(t *testing.T) {
 // TestConsolidatingInterruptsNothing checks that consolidation does not cause the notification that
 // NotifyAlways sends after an interruption.
 func TestConsolidatingInterruptsNothing(t *testing.T) {
-	options := smallMap
+	options := consolidateEarly
 	options.Reconnect = dynamicwatcher.NotifyAlways
 	script(t, options, func(x *fixture) {
 		x.watchSecrets(3)
@@ -283,7 +283,7 @@ func TestConsolidatingInterruptsNothing(t *testing.T) {
 }
 
 func TestConsolidatedGivesBack(t *testing.T) {
-	script(t, smallMap, func(x *fixture) {
+	script(t, consolidateEarly, func(x *fixture) {
 		x.watchSecrets(8)
 		x.shared("taken over", 8, 1)
 		for i := 7; i > 1; i-- {
@@ -312,7 +312,7 @@ func TestConsolidatedGivesBack(t *testing.T) {
 // and return if it grows. A namespace that shrinks is taken over later.
 func TestConsolidatedNamespaceGrows(t *testing.T) {
 	for _, plain := range []bool{false, true} {
-		script(t, smallMap, func(x *fixture) {
+		script(t, consolidateEarly, func(x *fixture) {
 			x.api.Plain = plain
 			other := func(i int) dynamicwatcher.ObjectIdentifier {
 				return id(fakeapi.Secret, "ns", "other-"+strconv.Itoa(i))
@@ -344,7 +344,7 @@ func TestConsolidatedNamespaceGrows(t *testing.T) {
 }
 
 func TestConsolidatedObjectsComeAndGo(t *testing.T) {
-	script(t, smallMap, func(x *fixture) {
+	script(t, consolidateEarly, func(x *fixture) {
 		x.watchSecrets(4)
 		x.put(secret(10))
 		x.must(x.AddWatcher(p, secret(10)))
@@ -377,7 +377,7 @@ func TestConsolidatedObjectsComeAndGo(t *testing.T) {
 
 // TestConsolidateNotSelectors checks that selectors keep their own watches, and do not count.
 func TestConsolidateNotSelectors(t *testing.T) {
-	script(t, smallMap, func(x *fixture) {
+	script(t, consolidateEarly, func(x *fixture) {
 		for i := range 3 {
 			x.must(x.AddWatcher(p, secret(i)))
 			x.must(x.AddWatcher(p, matching(fakeapi.Secret, "ns", "app="+strconv.Itoa(i))))
@@ -415,7 +415,7 @@ func TestConsolidatedRemovalAndShutdown(t *testing.T) {
 	} {
 		for _, removal := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s removal=%t", name, removal), func(t *testing.T) {
-				script(t, smallMap, func(x *fixture) {
+				script(t, consolidateEarly, func(x *fixture) {
 					for i := range 4 {
 						x.put(secret(i))
 						x.must(x.AddWatcher(policy(strconv.Itoa(i)), secret(i)))
@@ -478,7 +478,7 @@ func TestConsolidateOptions(t *testing.T) {
 
 func TestConsolidatedMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	options := smallMap
+	options := consolidateEarly
 	options.MetricsRegisterer = registry
 	script(t, options, func(x *fixture) {
 		x.watchSecrets(5)

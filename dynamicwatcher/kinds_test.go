@@ -232,7 +232,7 @@ func TestTriggerOfKindThatComesBackWithoutNamespaces(t *testing.T) {
 
 // TestConsolidatedKindComesWithoutNamespaces checks that many objects of such a kind share a watch.
 func TestConsolidatedKindComesWithoutNamespaces(t *testing.T) {
-	options := smallMap
+	options := consolidateEarly
 	options.MissingKind = dynamicwatcher.Wait
 	script(t, options, func(x *fixture) {
 		for i := range 4 {
@@ -299,7 +299,7 @@ func TestKindComesWithNamespaces(t *testing.T) {
 		})
 	}
 	t.Run("consolidated", func(t *testing.T) {
-		script(t, smallMap, func(x *fixture) {
+		script(t, consolidateEarly, func(x *fixture) {
 			x.api.CreateCRD(widget, "widgets", false, 0)
 			x.after(time.Second)
 			var watchers []dynamicwatcher.ObjectIdentifier
