@@ -41,7 +41,7 @@ func TestOnSpec(t *testing.T) {
 		{"delete, unknown, session mine", unknown, del(mine(spec(v(1, "a")))), protocol.CreateDeleting, "an earlier process may have left resources"},
 		{"delete, unknown, other session", unknown, del(spec(v(1, "a"))), protocol.Ask, "it may be from before the work was created anew"},
 
-		{"spec, tombstone, newer, session mine", tombstone, mine(spec(v(11, "b"))), protocol.Create, "created anew"},
+		{"spec, tombstone, newer, session mine", tombstone, mine(spec(v(11, "b"))), protocol.Create, "created again"},
 		{"spec, tombstone, newer, same uid", tombstone, mine(spec(v(11, "a"))), protocol.Create, "the source raised V because it has the work"},
 		{"spec, tombstone, newer, other session", tombstone, spec(v(11, "b")), protocol.Ask, "it may be late, from a process whose clock was ahead"},
 		{"delete, tombstone, newer", tombstone, del(spec(v(11, "b"))), protocol.RepeatGone, "the source waits for gone of this version"},

@@ -110,7 +110,7 @@ func TestOnSpecBundle(t *testing.T) {
 		{"bare deletion", has(protocol.Held, 2), bare(event(2, 1)), protocol.MarkDeleting, "the source does not know the work: it shall go"},
 		{"deletion, tombstone", has(protocol.Tombstone, 2), del(event(2, 1)), protocol.RepeatGone, "gone was lost"},
 		{"bare deletion, tombstone", has(protocol.Tombstone, 2), bare(event(2, 1)), protocol.RepeatGone, "gone was lost"},
-		{"created anew", has(protocol.Tombstone, 7), event(1, 1), protocol.Create, "it counts from 1 again"},
+		{"created again", has(protocol.Tombstone, 7), event(1, 1), protocol.Create, "it counts from 1 again"},
 		{"late spec, tombstone", has(protocol.Tombstone, 7), event(6, -1), protocol.Answer, "tell that it is gone"},
 		{"created anew, deleting", has(protocol.Deleting, 7), event(1, 1), protocol.KeepNext, "clean-up is not cancelled"},
 	}

@@ -37,7 +37,7 @@ func TestOnStatus(t *testing.T) {
 		reason   string
 	}{
 		{"unknown", none, status(v(1, "a"), 1), false, actions{}, "the inventory is not complete: only V is remembered"},
-		{"unknown, complete", none, status(v(1, "a"), 1), true, actions{DeleteUnknown: true}, "nobody owns it any more"},
+		{"unknown, complete", none, status(v(1, "a"), 1), true, actions{DeleteUnknown: true}, "it has no owner any more"},
 		{"gone, unknown, complete", none, gone(v(1, "a")), true, actions{}, "there is nothing left to delete"},
 
 		{"next", live, status(v(10, "a"), 6), true, actions{Accept: true, Confirmed: true}, "in order"},
@@ -124,7 +124,7 @@ func TestOnListEntry(t *testing.T) {
 		{"foreign", none, foreign, true, actions{}, "another source's"},
 		{"foreign, known id", live, foreign, true, actions{}, "another source's"},
 		{"unknown", none, entry(v(1, "a"), 0), false, actions{}, "the inventory is not complete"},
-		{"unknown, complete", none, entry(v(1, "a"), 0), true, actions{DeleteUnknown: true}, "nobody owns it any more"},
+		{"unknown, complete", none, entry(v(1, "a"), 0), true, actions{DeleteUnknown: true}, "it has no owner any more"},
 		{"unknown, strict", none, strict, true, actions{AskStatus: true}, "it may be another source's: the status tells"},
 		{"unknown, strict, not complete", none, strict, false, actions{}, "the inventory is not complete"},
 		{"equal", live, entry(v(10, "a"), 5), true, actions{Confirmed: true}, "nothing to do"},
