@@ -152,6 +152,7 @@ type InventoryTooLargeError struct {
 
 // Error returns the sizes and the remedy.
 func (e *InventoryTooLargeError) Error() string {
-	return fmt.Sprintf("the inventory of AppliedWork %s would have %d entries in %d shards, at most %d are allowed: split the work, or raise Options.MaxShards",
+	return fmt.Sprintf("the inventory of AppliedWork %s would have %d entries in %d shards, at most %d are allowed: "+
+		"split the work, or raise Options.MaxShards",
 		e.Work, e.Entries, e.Shards, e.Limit)
 }

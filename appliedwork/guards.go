@@ -117,7 +117,8 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	if IsTypeNotServed(err) {
 		if len(servedVersions(live)) > 0 {
 			r.kinds.forget(group)
-			return ActionPending, fmt.Errorf("%s has served versions that discovery does not list: whether it has objects of others is unknown", key)
+			return ActionPending, fmt.Errorf(
+				"%s has served versions that discovery does not list: whether it has objects of others is unknown", key)
 		}
 		return ActionPending, fmt.Errorf("%s serves no version: whether it has objects of others is not known", key)
 	}

@@ -276,11 +276,13 @@ func (o *op) applyMissing(
 // gone.
 func checkStates(resources []appcontext.Resource, states []connector.State) error {
 	if len(states) != len(resources) {
-		return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("its connector returned %d states for %d objects", len(states), len(resources))}
+		return &connector.Error{Class: connector.ErrTerminal,
+			Err: fmt.Errorf("its connector returned %d states for %d objects", len(states), len(resources))}
 	}
 	for i := range states {
 		if states[i].Object != resources[i].Object {
-			return &connector.Error{Class: connector.ErrTerminal, Object: resources[i].Object, Err: errors.New("its connector returned the state of another object instead")}
+			return &connector.Error{Class: connector.ErrTerminal, Object: resources[i].Object,
+				Err: errors.New("its connector returned the state of another object instead")}
 		}
 	}
 	return nil

@@ -86,7 +86,8 @@ func (s *session) revoke(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if err := s.engine.store.Revoke(ctx, s.lease); err != nil {
-		klog.FromContext(ctx).V(1).Info("Failed to revoke the lease of an ended session, it expires by itself", "session", s.name, "reason", err.Error())
+		klog.FromContext(ctx).V(1).Info("Failed to revoke the lease of an ended session, it expires by itself",
+			"session", s.name, "reason", err.Error())
 	}
 }
 

@@ -64,7 +64,8 @@ func (r *Reconciler) audit(ctx context.Context, work *v1alpha1.AppliedWork) (don
 		e.untracked[work.UID] = objects
 		return false, fmt.Errorf("record the untracked objects of %s: %w", work.Name, err)
 	}
-	klog.FromContext(ctx).Info("Recorded objects that an earlier process left untracked", "appliedWork", work.Name, "objects", len(objects))
+	klog.FromContext(ctx).Info("Recorded objects that an earlier process left untracked",
+		"appliedWork", work.Name, "objects", len(objects))
 	return true, nil
 }
 
@@ -74,7 +75,8 @@ func (r *Reconciler) survey(ctx context.Context) (map[types.UID][]v1alpha1.Appli
 		return nil, fmt.Errorf("look for objects that an earlier process left untracked: %w", err)
 	}
 	if n := len(survey.Unread); n > 0 {
-		klog.FromContext(ctx).Info("Failed to look for untracked objects of an earlier process everywhere", "unread", n, "err", first(survey.Unread))
+		klog.FromContext(ctx).Info("Failed to look for untracked objects of an earlier process everywhere",
+			"unread", n, "err", first(survey.Unread))
 	}
 	return survey.Untracked, nil
 }

@@ -267,7 +267,8 @@ func (s *Source) rival(outranked bool) error {
 }
 
 func (s *Source) rivalLocked() error {
-	return s.presence.describeLocked("this one does not write; "+useReplicas, "this one deletes no unknown works; "+useReplicas)
+	return s.presence.describeLocked("this one does not write; "+useReplicas,
+		"this one deletes no unknown works; "+useReplicas)
 }
 
 const useReplicas = "end one of them, or give both a SharedStore and a SharedGroup"
