@@ -92,7 +92,7 @@ func TestSpecsAreChargedWhatTheyTake(t *testing.T) {
 				before := liveHeap()
 				test.run(s, h, a)
 				time.Sleep(6 * time.Minute) // the watch cache expires
-				grown, counted := liveHeap()-before, work.BudgetOfAgent(a.Agent)
+				grown, counted := liveHeap()-before, work.StateOfAgent(a.Agent).Bytes
 				t.Logf("the heap has grown by %d KiB, %d KiB are counted", grown>>10, counted>>10)
 				if grown > 2*counted+512<<10 {
 					t.Errorf("the heap has grown by %d KiB, but only %d KiB are counted", grown>>10, counted>>10)
@@ -132,7 +132,7 @@ func TestRefusedStatusIsRequestedAgain(t *testing.T) {
 		}
 		h.delete("cluster1", refused[len(refused)-1])
 		s.settle()
-		if n := work.RefusedStatuses(h.Source); n != len(refused)-1 {
+		if n := work.StateOf(h.Source).RefusedStatuses; n != len(refused)-1 {
 			s.t.Errorf("the source remembers %d refused statuses, want %d", n, len(refused)-1)
 		}
 		for _, name := range shown {

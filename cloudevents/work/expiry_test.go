@@ -65,7 +65,7 @@ func TestTombstoneExpires(t *testing.T) {
 			t.Fatal(err)
 		}
 		tombstones := func() int {
-			_, n, _, _ := work.RememberedBySource(second.Source)
+			n := work.StateOf(second.Source).Tombstones
 			return n
 		}
 		time.Sleep(35 * time.Minute)

@@ -14,6 +14,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
 )
 
@@ -32,7 +33,7 @@ func evilSpec(a *spoke, name string, version int64, n int) *codec.Spec {
 	return &codec.Spec{
 		Header:       codec.Header{ID: fmt.Sprint(name, version), Source: "evil", Cluster: "cluster1", Time: time.Now().UTC()},
 		WorkRef:      codec.WorkRef{ResourceID: codec.ResourceID("evil", "cluster1", name), Version: version, UID: types.UID("uid-" + name), Name: name},
-		AgentSession: work.SessionOf(a.Agent),
+		AgentSession: work.StateOfAgent(a.Agent).Session,
 		Work:         obj,
 	}
 }
@@ -92,7 +93,7 @@ func TestHostileSourceIsBounded(t *testing.T) {
 		"endless answer": func(s *scene, a *spoke, i int) {
 			for j := range 100 {
 				spec := evilSpec(a, "evil", 1, 0)
-				spec.ID, spec.ResyncID = fmt.Sprint(strings.Repeat("n", 200), i*100+j), work.ResyncOf(a.Agent)
+				spec.ID, spec.ResyncID = fmt.Sprint(strings.Repeat("n", 200), i*100+j), work.StateOfAgent(a.Agent).ResyncID
 				s.sends(codec.ManifestWork, spec)
 			}
 		},
@@ -120,10 +121,10 @@ func TestHostileSourceIsBounded(t *testing.T) {
 					h, a := s.source(work.SourceOptions{}), s.agent(o)
 					h.create("cluster1", newWork("honest", "1"))
 					s.settle()
-					before, counted := liveHeap(), work.BudgetOfAgent(a.Agent)
+					before, counted := liveHeap(), work.StateOfAgent(a.Agent).Bytes
 					for i := range 100 {
 						attack(s, a, i)
-						if used := work.BudgetOfAgent(a.Agent); used > fewAgentBytes {
+						if used := work.StateOfAgent(a.Agent).Bytes; used > fewAgentBytes {
 							t.Fatalf("%d bytes are counted, the limit is %d", used, fewAgentBytes)
 						}
 					}
@@ -131,12 +132,21 @@ func TestHostileSourceIsBounded(t *testing.T) {
 					// The Store has a copy, and the decoding of one event needs several times its
 					// size.
 					grown := liveHeap() - before
-					t.Logf("the heap has grown by %d KiB, %d KiB are counted", grown>>10, work.BudgetOfAgent(a.Agent)>>10)
+					t.Logf("the heap has grown by %d KiB, %d KiB are counted", grown>>10, work.StateOfAgent(a.Agent).Bytes>>10)
 					if grown > 4*fewAgentBytes {
 						t.Errorf("the heap has grown by %d MiB", grown>>20)
 					}
-					if counted, anew := work.CountedOf(a.Agent, "evil"); counted != anew {
-						t.Errorf("the works of the source are counted as %d bytes, they have %d", counted, anew)
+					var held []string
+					for id, r := range work.StateOfAgent(a.Agent).Records {
+						if r.Source != "evil" {
+							continue
+						}
+						if r.Charged != r.Size {
+							t.Errorf("work %s is charged %d bytes and has %d", id, r.Charged, r.Size)
+						}
+						if r.Phase != protocol.Tombstone {
+							held = append(held, r.Name)
+						}
 					}
 					h.create("cluster1", newWork("another", "1"))
 					s.settle()
@@ -145,7 +155,7 @@ func TestHostileSourceIsBounded(t *testing.T) {
 					if got := applied(h.get("cluster1", "another")); got != "served" {
 						t.Errorf("the hub sees %q of its work", got)
 					}
-					for _, w := range work.HeldOf(a.Agent, "evil") {
+					for _, w := range held {
 						deletion := evilSpec(a, w, soon(), 0)
 						deletion.DeletionTimestamp = new(metav1.Now())
 						s.sends(codec.ManifestWork, deletion)
@@ -157,7 +167,7 @@ func TestHostileSourceIsBounded(t *testing.T) {
 					h.delete("cluster1", "honest")
 					s.settle()
 					time.Sleep(6 * time.Minute)
-					if used := work.BudgetOfAgent(a.Agent); used > counted+64<<10 {
+					if used := work.StateOfAgent(a.Agent).Bytes; used > counted+64<<10 {
 						t.Errorf("%d bytes are counted in the end, %d were in the beginning", used, counted)
 					}
 					if left := liveHeap() - before; left > 1<<20 && !stored {

@@ -101,7 +101,7 @@ func TestHostileClusterIsBounded(t *testing.T) {
 				if grown := liveHeap() - before; grown > 64<<20 {
 					t.Errorf("the heap has grown by %d MiB", grown>>20)
 				} else {
-					t.Logf("the heap has grown by %d KiB, %d KiB are counted", grown>>10, work.BudgetOf(h.Source)>>10)
+					t.Logf("the heap has grown by %d KiB, %d KiB are counted", grown>>10, work.StateOf(h.Source).Bytes>>10)
 				}
 				honest.report("app", "served")
 				s.settle()
@@ -117,7 +117,7 @@ func TestHostileClusterIsBounded(t *testing.T) {
 					t.Errorf("%d KiB of heap stay", left>>10)
 				}
 				h.kill()
-				if used := work.BudgetOf(h.Source); used > 16<<10 {
+				if used := work.StateOf(h.Source).Bytes; used > 16<<10 {
 					t.Errorf("%d bytes are counted for a cluster that is forgotten", used)
 				}
 			})

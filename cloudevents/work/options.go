@@ -15,6 +15,10 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/agent"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/source"
 	"github.com/spokewire/sdk-go/codec"
 )
 
@@ -31,17 +35,6 @@ const (
 	// broker is too slow, a write beyond this bound fails with TooManyRequests.
 	Disabled Outbox = -1
 )
-
-// mostUnderWay is the number of works that may be unacknowledged with [Disabled].
-const mostUnderWay = 10_000
-
-// limit returns the number of works that may be unacknowledged.
-func (o Outbox) limit() int {
-	if o == Disabled {
-		return mostUnderWay
-	}
-	return int(o)
-}
 
 // Defaults of [SourceOptions] and [AgentOptions].
 const (
@@ -214,17 +207,21 @@ type AgentOptions struct {
 	Clock       clock.WithTicker
 }
 
-func (o SourceOptions) withDefaults() SourceOptions {
-	if o.Profile == nil {
-		o.Profile = codec.ManifestWork
+// room returns the options with their defaults.
+func (o SourceOptions) room() source.Options {
+	return source.Options{
+		Options: withDefaults(peer.Options{
+			Profile: o.Profile, Store: o.Store, QPS: o.QPS, Burst: o.Burst, Outbox: int(o.Outbox),
+			ResyncInterval: o.ResyncInterval, TombstoneTTL: o.TombstoneTTL, DrainTimeout: o.DrainTimeout,
+			Cache:             cache.Limits{Bytes: o.WatchCacheBytes, Age: o.WatchCacheTTL},
+			MetricsRegisterer: o.MetricsRegisterer, TraceParent: o.TraceParent, Clock: o.Clock,
+		}),
+		SourceID:        o.SourceID,
+		SharedGroup:     o.SharedGroup,
+		MaxClusterBytes: cmp.Or(o.MaxClusterBytes, DefaultMaxClusterBytes),
+		MaxBytes:        cmp.Or(o.MaxBytes, DefaultMaxBytes),
+		MaxStatusBytes:  cmp.Or(o.MaxStatusBytes, DefaultMaxStatusBytes),
 	}
-	o.MaxClusterBytes = cmp.Or(o.MaxClusterBytes, DefaultMaxClusterBytes)
-	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
-	o.MaxStatusBytes = cmp.Or(o.MaxStatusBytes, DefaultMaxStatusBytes)
-	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
-	o.WatchCacheBytes = cmp.Or(o.WatchCacheBytes, DefaultWatchCacheBytes)
-	o.WatchCacheTTL = cmp.Or(o.WatchCacheTTL, DefaultWatchCacheTTL)
-	return o
 }
 
 func (o SourceOptions) validate() error {
@@ -266,23 +263,28 @@ func (o SourceOptions) validateGroup() error {
 	return nil
 }
 
-func (o AgentOptions) withDefaults() AgentOptions {
-	if o.Profile == nil {
-		o.Profile = codec.ManifestWork
+// room returns the options with their defaults.
+func (o AgentOptions) room() agent.Options {
+	quiet := o.InitialSyncTimeout
+	if quiet <= 0 {
+		quiet = DefaultInitialSyncTimeout
 	}
-	if o.AgentID == "" {
-		o.AgentID = o.ClusterName + "-work-agent"
+	return agent.Options{
+		Options: withDefaults(peer.Options{
+			Profile: o.Profile, Store: o.Store, QPS: o.QPS, Burst: o.Burst, Outbox: int(o.Outbox),
+			ResyncInterval: o.ResyncInterval, TombstoneTTL: o.TombstoneTTL, DrainTimeout: o.DrainTimeout,
+			Cache:             cache.Limits{Bytes: o.WatchCacheBytes, Age: o.WatchCacheTTL},
+			MetricsRegisterer: o.MetricsRegisterer, TraceParent: o.TraceParent, Clock: o.Clock,
+		}),
+		ClusterName:        o.ClusterName,
+		AgentID:            cmp.Or(o.AgentID, o.ClusterName+"-work-agent"),
+		Sources:            slices.Clone(o.Sources),
+		PartialLists:       o.InitialSyncTimeout < 0,
+		QuietTime:          quiet,
+		PartialSyncTimeout: o.PartialSyncTimeout,
+		MaxSourceBytes:     cmp.Or(o.MaxSourceBytes, DefaultMaxSourceBytes),
+		MaxBytes:           cmp.Or(o.MaxBytes, DefaultMaxAgentBytes),
 	}
-	if o.InitialSyncTimeout == 0 {
-		o.InitialSyncTimeout = DefaultInitialSyncTimeout
-	}
-	o.Sources = slices.Clone(o.Sources)
-	o.MaxSourceBytes = cmp.Or(o.MaxSourceBytes, DefaultMaxSourceBytes)
-	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxAgentBytes)
-	setDefaults(&o.Outbox, &o.TombstoneTTL, &o.DrainTimeout, &o.Clock)
-	o.WatchCacheBytes = cmp.Or(o.WatchCacheBytes, DefaultWatchCacheBytes)
-	o.WatchCacheTTL = cmp.Or(o.WatchCacheTTL, DefaultWatchCacheTTL)
-	return o
 }
 
 func (o AgentOptions) validate() error {
@@ -312,27 +314,21 @@ func (o AgentOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-func setDefaults(outbox *Outbox, ttl, drain *time.Duration, c *clock.WithTicker) {
-	if *outbox == 0 {
-		*outbox = DefaultOutbox
+func withDefaults(o peer.Options) peer.Options {
+	if o.Profile == nil {
+		o.Profile = codec.ManifestWork
 	}
-	if *ttl == 0 {
-		*ttl = DefaultTombstoneTTL
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
 	}
-	if *drain == 0 {
-		*drain = DefaultDrainTimeout
-	}
-	if *c == nil {
-		*c = clock.RealClock{}
-	}
-}
-
-// resyncInterval returns the time between two full comparisons. It replaces 0 with the default.
-func resyncInterval(option time.Duration) time.Duration {
-	if option == 0 {
-		return DefaultResyncInterval
-	}
-	return option
+	o.ResyncAll = o.ResyncInterval > 0
+	o.ResyncInterval = cmp.Or(o.ResyncInterval, DefaultResyncInterval)
+	o.Outbox = cmp.Or(o.Outbox, int(DefaultOutbox))
+	o.TombstoneTTL = cmp.Or(o.TombstoneTTL, DefaultTombstoneTTL)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
+	o.Cache.Bytes = cmp.Or(o.Cache.Bytes, DefaultWatchCacheBytes)
+	o.Cache.Age = cmp.Or(o.Cache.Age, DefaultWatchCacheTTL)
+	return o
 }
 
 func validateCommon(where string, qps float32, burst int, outbox Outbox, ttl time.Duration) error {

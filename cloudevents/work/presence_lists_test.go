@@ -38,17 +38,17 @@ func TestOutrankedSourceDropsLists(t *testing.T) {
 			return m
 		}
 		send(list("first", 0))
-		before := work.BudgetOf(h.Source)
+		before := work.StateOf(h.Source).Bytes
 		send(list("second", 100))
-		if work.BudgetOf(h.Source) <= before {
+		if work.StateOf(h.Source).Bytes <= before {
 			t.Fatal("the list is not charged")
 		}
 		send(&codec.Presence{Header: codec.Header{ID: "p", Source: "hub"}, Session: "newer", Started: time.Now().Add(time.Hour)})
 		expectProbes(t, "outranked", h, isOlder, "", isOlder)
-		if _, _, lists, _ := work.RememberedBySource(h.Source); lists != 0 {
+		if lists := work.StateOf(h.Source).Lists; lists != 0 {
 			t.Errorf("the source has %d lists", lists)
 		}
-		if used := work.BudgetOf(h.Source); used >= before {
+		if used := work.StateOf(h.Source).Bytes; used >= before {
 			t.Errorf("without lists %d bytes are charged, with the first one %d were", used, before)
 		}
 	})

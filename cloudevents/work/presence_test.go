@@ -452,12 +452,12 @@ func TestManyRivals(t *testing.T) {
 			publish(fmt.Sprint("s", i), time.Now().Add(-time.Hour))
 		}
 		s.settle()
-		if n := work.Rivals(h.Source); n > 16 {
+		if n := work.StateOf(h.Source).Rivals; n > 16 {
 			t.Errorf("the source remembers %d rivals", n)
 		}
 		expectProbes(t, "the newest is not pushed out", h, isOlder, "", isOlder)
 		time.Sleep(time.Minute)
-		if n := work.Rivals(h.Source); n != 0 {
+		if n := work.StateOf(h.Source).Rivals; n != 0 {
 			t.Errorf("the source remembers %d silent rivals", n)
 		}
 	})

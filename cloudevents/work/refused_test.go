@@ -421,7 +421,7 @@ func TestRandomSpecsWithinBounds(t *testing.T) {
 				}
 				serve()
 				time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
-				if used := work.BudgetOfAgent(a.Agent); used > bound+8<<10 { // names of sources are counted too
+				if used := work.StateOfAgent(a.Agent).Bytes; used > bound+8<<10 { // names of sources are counted too
 					t.Errorf("seed %d: %d bytes are counted", seed, used)
 				}
 			}

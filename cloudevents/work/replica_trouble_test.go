@@ -226,7 +226,7 @@ func TestReplicaFollowsForget(t *testing.T) {
 			leader.create(cluster, newWork("next", "1"))
 		}
 		s.settle()
-		if n, clusters := work.Orphans(follower.Source), len(follower.Clusters()); n > 0 || clusters != 100 {
+		if n, clusters := work.StateOf(follower.Source).Orphans, len(follower.Clusters()); n > 0 || clusters != 100 {
 			s.t.Errorf("the replica has %d clusters, and %d works of others", clusters, n)
 		}
 	})

@@ -434,8 +434,8 @@ func TestForgetting(t *testing.T) {
 			publish(s, cloudevents.Message{Topic: topic, Event: event})
 		}
 		synctest.Wait()
-		if sources, works, places := work.Remembered(a.Agent); sources != 1 || works > 4 || places > 6 {
-			t.Errorf("%d sources, %d works, %d places of tombstones are remembered", sources, works, places)
+		if state := work.StateOfAgent(a.Agent); state.Sources != 1 || state.Works > 4 || state.Expiring > 6 {
+			t.Errorf("the agent has %d sources, %d works, %d expiring tombstones", state.Sources, state.Works, state.Expiring)
 		}
 	})
 }

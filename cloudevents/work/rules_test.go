@@ -32,9 +32,9 @@ var rules = []ruletest.Rule{
 	{Name: "the spec that comes during the clean-up is created after it", Test: "TestCreatedDuringCleanUp", Edits: edits{
 		{agentTable, "return KeepNext", "return Ignore"}}},
 	{Name: "an equal spec is not applied again", Edits: edits{
-		{"agent_work.go", "equal := clientset.SameSpec(&obj.Spec, &spec.Work.Spec)", "equal := false"}}},
+		{"internal/agent/work.go", "equal := clientset.SameSpec(&obj.Spec, &spec.Work.Spec)", "equal := false"}}},
 	{Name: "an adopted work's status is published", Edits: edits{
-		{"agent_work.go", "if (equal || had || w.ahead != ahead) && (", "if (had || w.ahead != ahead) && ("}}},
+		{"internal/agent/work.go", "if (equal || had || w.ahead != ahead) && (", "if (had || w.ahead != ahead) && ("}}},
 	{Name: "an old event is answered", Edits: edits{
 		{agentTable, "\t\treturn onSame(w, e)\n\t}\n\treturn Answer", "\t\treturn onSame(w, e)\n\t}\n\treturn Ignore"}}},
 	{Name: "the session of specs", Edits: edits{
@@ -46,54 +46,54 @@ var rules = []ruletest.Rule{
 	{Name: "the session of deletes", Test: "TestLateDelete", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && !e.Delete:"}}},
 	{Name: "an unknown work is cleaned up before it is gone", Edits: edits{
-		{"agent_work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp", "\t\tw.removeLocked()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
+		{"internal/agent/work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp", "\t\tw.removeLocked()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
 	{Name: "gone is said again", Edits: edits{
 		{agentTable, "\tcase w.State == Tombstone && e.Delete:\n\t\treturn RepeatGone", "\tcase w.State == Tombstone && e.Delete:\n\t\treturn Ignore"},
 		{agentTable, "\t\tcase e.Delete:\n\t\t\treturn RepeatGone", "\t\tcase e.Delete:\n\t\t\treturn Ignore"}}},
 	{Name: "the version of a rejected spec is kept", Edits: edits{
-		{"agent_work.go", "\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tswitch {",
+		{"internal/agent/work.go", "\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tswitch {",
 			"\tif spec.Work != nil {\n\t\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work == nil {\n\t\tswitch {"}}},
 	{Name: "only new works extend the wait for an answer", Test: "TestListEndsWithoutRoomForReports", Edits: edits{
-		{"agent_sync.go", "resyncID == \"\" && a.endsAnswers(source)", "false"},
-		{"agent_sync.go", "\tif isNew {\n", "\tif true {\n"}}},
+		{"internal/agent/sync.go", "resyncID == \"\" && a.endsAnswers(source)", "false"},
+		{"internal/agent/sync.go", "\tif isNew {\n", "\tif true {\n"}}},
 	{Name: "an agent's generations never go down", Edits: edits{
-		{"agent_generation.go", "obj.Generation = max(obj.Generation, generationOf(spec))", "obj.Generation = generationOf(spec)"}}},
+		{"internal/agent/generation.go", "obj.Generation = max(obj.Generation, generationOf(spec))", "obj.Generation = generationOf(spec)"}}},
 	{Name: "an agent's generations go up with each change", Edits: edits{
-		{"agent_generation.go", "\tif changed {\n\t\tobj.Generation++\n\t}\n", ""}}},
+		{"internal/agent/generation.go", "\tif changed {\n\t\tobj.Generation++\n\t}\n", ""}}},
 	{Name: "reports count generations as their source does", Edits: edits{
-		{"agent_generation.go", "if ahead == 0 {", "if true {"}}},
+		{"internal/agent/generation.go", "if ahead == 0 {", "if true {"}}},
 	{Name: "no report is about a rejected spec of another incarnation", Edits: edits{
-		{"agent_work.go", "case other:", "case other && false:"}}},
+		{"internal/agent/work.go", "case other:", "case other && false:"}}},
 	{Name: "a list on each connection", Edits: edits{
-		{"agent_receive.go", "\t(*Agent)(h).resync()\n", "\tif a := (*Agent)(h); a.sync.resyncID == \"\" {\n\t\ta.resync()\n\t}\n"}}},
+		{"internal/agent/receive.go", "\t(*Agent)(h).resync()\n", "\tif a := (*Agent)(h); a.sync.resyncID == \"\" {\n\t\ta.resync()\n\t}\n"}}},
 	{Name: "a list for a source that connects", Edits: edits{
-		{"agent_resync.go", "if m.ResyncID != \"\" && m.ResyncID == s.answered {", "if m.ResyncID != \"\" {"}}},
+		{"internal/agent/resync.go", "if m.ResyncID != \"\" && m.ResyncID == s.answered {", "if m.ResyncID != \"\" {"}}},
 	{Name: "sequences in lists", Edits: edits{
-		{"agent_resync.go", "Source: w.source.name, SequenceID: w.seq}", "Source: w.source.name}"}}},
+		{"internal/agent/resync.go", "Source: w.source.name, SequenceID: w.seq}", "Source: w.source.name}"}}},
 	{Name: "the echo of sequences", Edits: edits{
-		{"agent_work.go", "if seq > w.seq {", "if false {"}}},
+		{"internal/agent/work.go", "if seq > w.seq {", "if false {"}}},
 	{Name: "a refused spec is taken when it comes again", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
 		{agentTable, "case w.State == Held && w.Refused && !e.Delete:", "case false:"}}},
 	{Name: "a refused spec is confirmed", Test: "TestRefusedSpecsAreNotSentAgain", Edits: edits{
-		{"agent_budget.go", "if next || spec.Work == nil ||", "if true || spec.Work == nil ||"}}},
+		{"internal/agent/budget.go", "if next || spec.Work == nil ||", "if true || spec.Work == nil ||"}}},
 	{Name: "a refused spec that fits is requested", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
-		{"agent_resync.go", "if w.source.refused[w] {", "if false {"}}},
+		{"internal/agent/resync.go", "if w.source.refused[w] {", "if false {"}}},
 	{Name: "a lost request for a refused spec is repaired", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
-		{"agent_resync.go", "if w.source.refused[w] {", "if len(w.source.confirm) > 0 && w.source.refused[w] {"}}},
+		{"internal/agent/resync.go", "if w.source.refused[w] {", "if len(w.source.confirm) > 0 && w.source.refused[w] {"}}},
 	{Name: "a list with a refused spec asks no question", Test: "TestForgottenRefusedSpecIsDeleted", Edits: edits{
-		{"agent_resync.go", "e.Version = max(e.Version-1, 0)", "e.Version = 0"}}},
+		{"internal/agent/resync.go", "e.Version = max(e.Version-1, 0)", "e.Version = 0"}}},
 	{Name: "only refused specs that fit together are requested", Test: "TestFittingSpecsAreRequested", Edits: edits{
-		{"agent_budget.go", "\t\t\t\tfree -= more\n", ""}}},
+		{"internal/agent/budget.go", "\t\t\t\tfree -= more\n", ""}}},
 	{Name: "specs leave room for reports", Test: "TestRefusalsAreReported", Edits: edits{
-		{"budget.go", "if reserve > 0 {", "if false {"}}},
+		{"internal/peer/budget.go", "if reserve > 0 {", "if false {"}}},
 	{Name: "no first list without refused works", Test: "TestRefusedSpecsAreNotSentAgain", Edits: edits{
-		{"agent_sync.go", "if held && named && a.lacksLocked(name) {", "if false {"}}},
+		{"internal/agent/sync.go", "if held && named && a.lacksLocked(name) {", "if false {"}}},
 
 	// Source.
 	{Name: "works go above a shown version once a minute", Test: "TestRivalsWithoutPresence", Edits: edits{
-		{"source_inventory.go", "case w.raises >= quickRaises && since < raiseInterval:", "case false:"}}},
+		{"internal/source/inventory.go", "case w.raises >= quickRaises && since < raiseInterval:", "case false:"}}},
 	{Name: "gone counts for its incarnation only", Test: "TestLateGone", Edits: edits{
-		{sourceTable, "case e.Gone && w.Deleting && e.UID == w.UID:", "case e.Gone && w.Deleting:"}}},
+		{sourceTable, "case e.Gone && w.Phase.IsDeleting() && e.UID == w.UID:", "case e.Gone && w.Phase.IsDeleting():"}}},
 	{Name: "gone counts for its deletion or a later one only", Test: "TestGoneOlderThanDeletion", Edits: edits{
 		{sourceTable, "SourceActions{Finish: e.V >= w.DeleteV}", "SourceActions{Finish: true}"}}},
 	{Name: "a status counts for its incarnation only", Edits: edits{
@@ -103,7 +103,7 @@ var rules = []ruletest.Rule{
 	{Name: "versions rise above what agents show", Edits: edits{
 		{"internal/protocol/version.go", "return peer.V > own.V || peer.V == own.V && peer.UID != own.UID", "return false"}}},
 	{Name: "versions rise with labels", Edits: edits{
-		{"source_writes.go", "\t\ts.raiseLocked(w, next)\n\t}", "\t\tif next.Generation != current.Generation {\n\t\t\ts.raiseLocked(w, next)\n\t\t}\n\t}"}}},
+		{"internal/source/writes.go", "\t\ts.raiseLocked(w, next)\n\t}", "\t\tif next.Generation != current.Generation {\n\t\t\ts.raiseLocked(w, next)\n\t\t}\n\t}"}}},
 	{Name: "no unknown work is deleted before the inventory is complete", Edits: edits{
 		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: !e.Gone}"},
 		{sourceTable, "DeleteUnknown: complete && !e.Strict && e.V > 0,", "DeleteUnknown: !e.Strict && e.V > 0,"}}},
@@ -114,78 +114,78 @@ var rules = []ruletest.Rule{
 	{Name: "no unknown work is deleted where a newer process with the ID was", Test: "TestNewerProcessCrashes", Edits: edits{
 		{"internal/protocol/inventory.go", "&& !i.Replaced ", ""}}},
 	{Name: "no unknown work is deleted before other processes could answer", Test: "TestProcessesMeetAfterOutage", Edits: edits{
-		{"source_inventory.go", "s.inventoryLocked(c).Whole() && s.clearsLocked(c, id)", "s.inventoryLocked(c).Whole()"}}},
+		{"internal/source/inventory.go", "s.inventoryLocked(c).Whole() && s.clearsLocked(c, id)", "s.inventoryLocked(c).Whole()"}}},
 	{Name: "a check counts for what was seen before it", Test: "TestSettledProcessMeetsNewer", Edits: edits{
-		{"source_inventory.go", "	c.suspects[id] = suspect{check: s.presence.nextLocked()}\n\treturn false", "	c.suspects[id] = suspect{check: s.presence.next()}\n\treturn s.presence.check.ended > 0"}}},
+		{"internal/source/inventory.go", "	c.suspects[id] = suspect{check: s.presence.NextLocked()}\n\treturn false", "	c.suspects[id] = suspect{check: s.presence.NextLocked()}\n\treturn s.presence.EndedLocked() > 0"}}},
 	{Name: "no deletion is raised before other processes could answer", Test: "TestDeletingProcessMeetsNewer", Edits: edits{
-		{"source_inventory.go", "return s.clearsLocked(w.cluster, w.id)", "return true"}}},
+		{"internal/source/inventory.go", "return s.clearsLocked(w.cluster, w.id)", "return true"}}},
 	{Name: "forgotten clusters keep their versions", Test: "TestRestartIsNoRestoredBackup", Edits: edits{
-		{"source_forget.go", "c.highest, c.outdated, c.gap = f.highest, f.outdated, f.gap", ""}}},
+		{"internal/source/forget.go", "c.highest, c.outdated, c.gap = f.highest, f.outdated, f.gap", ""}}},
 	{Name: "forgotten clusters keep that their store was outdated", Test: "TestForgetAfterRestoredBackup", Edits: edits{
-		{"source_forget.go", "highest: c.highest, outdated: c.outdated}\n\t\tif c.gap != nil {", "highest: c.highest}\n\t\tif false {"}}},
+		{"internal/source/forget.go", "highest: c.highest, outdated: c.outdated}\n\t\tif c.gap != nil {", "highest: c.highest}\n\t\tif false {"}}},
 	{Name: "the older of two processes does not write", Test: "TestRollingUpdate", Edits: edits{
-		{"source_inventory.go", "s.outranked, s.replaced = true, true", "s.replaced = true"}}},
+		{"internal/source/inventory.go", "s.outranked, s.replaced = true, true", "s.replaced = true"}}},
 	{Name: "unknown works are deleted when it is", Edits: edits{
 		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: false}"},
 		{sourceTable, "DeleteUnknown: complete && !e.Strict && e.V > 0,", "DeleteUnknown: false,"}}},
 	{Name: "works of other sources are left alone", Edits: edits{
-		{"source_resync.go", "foreign := e.Source != \"\" && e.Source != s.options.SourceID", "foreign := false"}}},
+		{"internal/source/resync.go", "foreign := e.Source != \"\" && e.Source != s.options.SourceID", "foreign := false"}}},
 	{Name: "a part of a list is not the whole", Edits: edits{
-		{"source_resync.go", "if m.Scope != codec.ScopeAll || len(l.received) < l.count {", "if m.Scope != codec.ScopeAll {"}}},
+		{"internal/source/resync.go", "if m.Scope != codec.ScopeAll || len(l.received) < l.count {", "if m.Scope != codec.ScopeAll {"}}},
 	{Name: "a deleted work is remembered until it is gone", Edits: edits{
-		{"source_problem.go", "\tcase err == nil:\n",
+		{"internal/source/problem.go", "\tcase err == nil:\n",
 			"\tcase err == nil:\n\t\tw.source.cache.Lock()\n" +
-				"\t\tif w.deleting {\n\t\t\tw.source.finish(w)\n\t\t}\n\t\tw.source.cache.Unlock()\n"}}},
+				"\t\tif w.phase.IsDeleting() {\n\t\t\tw.source.finishLocked(w)\n\t\t}\n\t\tw.source.cache.Unlock()\n"}}},
 	{Name: "deletions are sent again", Edits: edits{
-		{"source_resync.go", "!ok && !w.gone && inPart", "!ok && !w.gone && !w.deleting && inPart"},
-		{sourceTable, "Send:      e.V < w.V || again,", "Send:      e.V < w.V && !w.Deleting,"},
-		{sourceTable, "again := e.Bundle && (w.Deleting || !w.Reported)", "again := false"}}},
+		{"internal/source/resync.go", "!ok && w.phase != protocol.SourceGone && peer.InPart", "!ok && !w.phase.IsDeleting() && peer.InPart"},
+		{sourceTable, "Send:      e.V < w.V || again,", "Send:      e.V < w.V && !w.Phase.IsDeleting(),"},
+		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := false"}}},
 	{Name: "a request for statuses on each connection", Edits: edits{
-		{"source_resync.go", "\tscope := codec.ScopeLists\n", "\tif !s.traits.Strict {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
+		{"internal/source/resync.go", "\tscope := codec.ScopeLists\n", "\tif !s.traits.Strict {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
 	{Name: "a request for lists on each connection", Test: "TestRestoredBackupIsFoundAtOnce", Edits: edits{
-		{"source_resync.go", "\tid := uuid.NewString()\n\ts.request(&codec.StatusResync{", "\tid := uuid.NewString()\n\tif scope == codec.ScopeAll {\n\t\ts.request(&codec.StatusResync{"},
-		{"source_resync.go", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})\n\t}"}}},
+		{"internal/source/resync.go", "\tid := uuid.NewString()\n\ts.request(&codec.StatusResync{", "\tid := uuid.NewString()\n\tif scope == codec.ScopeAll {\n\t\ts.request(&codec.StatusResync{"},
+		{"internal/source/resync.go", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})\n\t}"}}},
 	{Name: "only what differs is sent", Test: "TestBundleQuietResync", Edits: edits{
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      true,"},
-		{sourceTable, "again := e.Bundle && (w.Deleting || !w.Reported)", "again := false"}}},
+		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := false"}}},
 
 	// Repair of silent losses.
 	{Name: "a silent agent is asked for a digest", Test: "TestSilentLoss", Edits: edits{
-		{"source_digest.go", "silentAfter = 75 * time.Second", "silentAfter = time.Hour"}}},
+		{"internal/source/digest.go", "silentAfter = 75 * time.Second", "silentAfter = time.Hour"}}},
 	{Name: "a digest that differs is followed up", Test: "TestSilentLoss", Edits: edits{
-		{"source_digest.go", "\td.askAt = s.options.Clock.Now().Add(digestDelay)\n\ts.wakeClusterLocked(c, d.askAt)\n", ""}}},
+		{"internal/source/digest.go", "\td.askAt = s.options.Clock.Now().Add(digestDelay)\n\ts.wakeClusterLocked(c, d.askAt)\n", ""}}},
 	{Name: "unconfirmed works are sent again", Test: "TestBundleSilentLoss", Edits: edits{
-		{"source_delivery.go", "\t\tnext = earliestOf(next, s.redeliverLocked(c, now))\n", ""}}},
+		{"internal/source/delivery.go", "\t\tnext = peer.Earliest(next, s.redeliverLocked(c, now))\n", ""}}},
 	{Name: "only what had the time to be confirmed counts as lost", Test: "TestManyLostInSilence", Edits: edits{
-		{"source_delivery.go", "w != nil && isDue(time.Unix(0, w.sent).Add(resendAfter), now, resendAfter); w = w.next", "w != nil; w = w.next"}}},
+		{"internal/source/delivery.go", "w != nil && peer.IsDue(time.Unix(0, w.sent).Add(resendAfter), now, resendAfter); w = w.next", "w != nil; w = w.next"}}},
 	{Name: "the same version again is confirmed", Test: "TestSilentLoss", Edits: edits{
-		{"agent_receive.go", "act != protocol.Answer {", "act != protocol.Answer && act != protocol.Confirm {"}}},
+		{"internal/agent/receive.go", "act != protocol.Answer {", "act != protocol.Answer && act != protocol.Confirm {"}}},
 	{Name: "an equal hash with a higher sequence is answered", Test: "TestStatusLostAndTakenBack", Edits: edits{
 		{agentTable, "case e.UID != \"\" && e.StatusSeq < w.Seq:", "case false:"}}},
 	{Name: "an answer of which events are missing is asked for again", Test: "TestEndOfAnswer", Edits: edits{
-		{"agent_sync.go", "due = a.askAgainLocked(name, answer, now)", "due = now.Add(slowestTry)"}}},
+		{"internal/agent/sync.go", "due = a.askAgainLocked(name, answer, now)", "due = now.Add(slowestTry)"}}},
 	{Name: "a part's absence counts only in its buckets", Test: "TestSilentLossWhileBusy", Edits: edits{
-		{"source_resync.go", "!w.gone && inPart(w.id, l.part)", "!w.gone"}}},
+		{"internal/source/resync.go", "w.phase != protocol.SourceGone && peer.InPart(w.id, l.part)", "w.phase != protocol.SourceGone"}}},
 	{Name: "a list shows what is not confirmed any more", Test: "TestNewProcessHasConfirmedNothing", Edits: edits{
-		{"source_answer.go", "if w.confirmed { // the list", "if false { // the list"}}},
+		{"internal/source/answer.go", "if w.confirmed { // the list", "if false { // the list"}}},
 	{Name: "a list answers only the hashes that it was asked with", Test: "TestBundleSilentLoss", Edits: edits{
-		{"source_resync.go", " && (w.named || !answersHashes)", ""}}},
+		{"internal/source/resync.go", " && (w.named || !answersHashes)", ""}}},
 	{Name: "a named source's end marker is waited for", Test: "TestInitialSync", Edits: edits{
-		{"agent_sync.go", "must := held && named && a.serves(name)", "must := false && held && named && a.serves(name)"}}},
+		{"internal/agent/sync.go", "must := held && named && a.serves(name)", "must := false && held && named && a.serves(name)"}}},
 	{Name: "few lists in a row are compared", Test: "TestListsWithoutPause", Edits: edits{
-		{"source_digest.go", "return c.compares.Allow()", "return true"}}},
+		{"internal/source/digest.go", "return c.compares.Allow()", "return true"}}},
 	{Name: "a clock that is set back does not stop comparisons", Test: "TestListAfterClockIsSetBack", Edits: edits{
-		{"source_digest.go", "return c.compares.Allow()", "return c.compares.AllowN(c.source.options.Clock.Now(), 1)"}}},
+		{"internal/source/digest.go", "return c.compares.Allow()", "return c.compares.AllowN(c.source.options.Clock.Now(), 1)"}}},
 	{Name: "another list is asked for when one was not compared", Test: "TestListsWithoutPause", Edits: edits{
-		{"source_resync.go", "\t\ts.droppedLocked(c)\n\t\treturn unusable(refusedBudget, \"cluster %q lists", "\t\treturn unusable(refusedBudget, \"cluster %q lists"}}},
+		{"internal/source/resync.go", "\t\ts.droppedLocked(c)\n\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists", "\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists"}}},
 
 	// Strict peers.
 	{Name: "versions go on after a work that is gone, also in the next process", Test: "TestBundleLateDeletion", Edits: edits{
-		{"source_strict.go", "past: true}", "past: false}"}}},
+		{"internal/source/strict.go", "past: true}", "past: false}"}}},
 	{Name: "the status of a strict work that was never reported is asked for", Test: "TestBundleUnreportedWork", Edits: edits{
-		{"source_resync.go", " || w.source.traits.Strict && !w.strict.reported", ""}}},
+		{"internal/source/resync.go", " || w.source.traits.Strict && !w.strict.reported", ""}}},
 	{Name: "a strict work that was never reported is sent when its agent lists it", Test: "TestBundleUnreportedWork", Edits: edits{
-		{sourceTable, "again := e.Bundle && (w.Deleting || !w.Reported)", "again := e.Bundle && w.Deleting"}}},
+		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := e.Bundle && w.Phase.IsDeleting()"}}},
 	{Name: "versions leave room for what an agent has not reported", Test: "TestBundleLateStatus", Edits: edits{
 		{"internal/protocol/bundle.go", "const Unreported = 1000", "const Unreported = 0"}}},
 	{Name: "a version goes above any status of another work", Test: "TestBundleLateStatus", Edits: edits{
@@ -193,9 +193,9 @@ var rules = []ruletest.Rule{
 	{Name: "a work that another process deletes is created again", Test: "TestBundleDeletedByOlderProcess", Edits: edits{
 		{"internal/protocol/bundle.go", "(w.Reported || e.V >= w.V)", "e.V >= w.V"}}},
 	{Name: "a list shows the version that waits for the clean-up", Test: "TestListDuringCleanUp", Edits: edits{
-		{"agent_resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
+		{"internal/agent/resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
 	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleForgottenHeld", Edits: edits{
-		{"internal/protocol/bundle.go", "Send:      w.Done,", "Send:      false,"}}},
+		{"internal/protocol/bundle.go", "Send:      w.Phase == SourceGone,", "Send:      false,"}}},
 	{Name: "events of a strict source are ordered by time", Test: "TestStrictSimulation", Edits: edits{
 		{agentTable, "if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
 	{Name: "unknown works in a strict agent's list are asked about", Test: "TestUnknownWorkOfStrictAgent", Edits: edits{

@@ -84,7 +84,7 @@ func TestSpecThatSchemaForbidsIsRefused(t *testing.T) {
 			s.sends(codec.ManifestWork, &codec.Spec{
 				Header:       codec.Header{ID: "x", Source: "hub", Cluster: "cluster1", Time: time.Now().UTC()},
 				WorkRef:      codec.WorkRef{ResourceID: codec.ResourceID("hub", "cluster1", "app"), Version: version, UID: "u", Name: "app"},
-				AgentSession: work.SessionOf(a.Agent), Work: obj,
+				AgentSession: work.StateOfAgent(a.Agent).Session, Work: obj,
 			})
 			s.settle()
 		}

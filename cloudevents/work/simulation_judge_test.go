@@ -300,16 +300,18 @@ func (f *fleet) judgeMemory() {
 	f.reconnect()
 	time.Sleep(15 * time.Second)
 	for _, o := range f.owners {
-		if works, tombstones, lists, places := work.RememberedBySource(o.Source); works+tombstones+lists+places > 0 {
-			f.t.Errorf("%s remembers %d works, %d tombstones, %d lists and %d places", o.id, works, tombstones, lists, places)
+		if state := work.StateOf(o.Source); state.Works+state.Tombstones+state.Lists+state.Expiring > 0 {
+			f.t.Errorf("%s has %d works, %d tombstones, %d lists and %d expiring tombstones",
+				o.id, state.Works, state.Tombstones, state.Lists, state.Expiring)
 		}
 	}
 	for _, c := range f.clusters {
-		if _, works, places := work.Remembered(c.Agent); works+places > 0 {
-			f.t.Errorf("%s remembers %d works, %d places", c.name, works, places)
+		state := work.StateOfAgent(c.Agent)
+		if state.Works+state.Expiring > 0 {
+			f.t.Errorf("%s has %d works, %d expiring tombstones", c.name, state.Works, state.Expiring)
 		}
-		if bytes := work.BudgetOfNothing(c.Agent); bytes != 0 {
-			f.t.Errorf("%s counts %d bytes for nothing", c.name, bytes)
+		if state.Bytes != state.NameBytes {
+			f.t.Errorf("%s counts %d bytes, and %d of them for sources", c.name, state.Bytes, state.NameBytes)
 		}
 	}
 }

@@ -117,9 +117,11 @@ func TestUnknownWorksAreBounded(t *testing.T) {
 		publish(s, cloudevents.Message{Topic: topic, Event: event})
 		s.claims("cluster1", "id-x", func(*codec.Status) {})
 		s.settle()
-		works, tombstones, _, places := work.RememberedBySource(h.Source)
-		if works != tombstones+1 || tombstones < 800 || tombstones > 1000 || places != tombstones {
-			t.Errorf("the source remembers %d works, %d tombstones and %d places in their order, want about 900 tombstones", works, tombstones, places)
+		state := work.StateOf(h.Source)
+		tombstones := state.Tombstones
+		if state.Works != tombstones+1 || tombstones < 800 || tombstones > 1000 || state.Expiring != tombstones {
+			t.Errorf("the source has %d works, %d tombstones and %d in the order of their expiry, want about 900 tombstones",
+				state.Works, tombstones, state.Expiring)
 		}
 		const overBudget = "events_refused_total reason=over_budget"
 		refused := metertest.Values(t, registry)[overBudget]
@@ -141,7 +143,7 @@ func TestUnknownWorksAreBounded(t *testing.T) {
 		}
 		s.claims("cluster1", "id-1999", func(*codec.Status) {})
 		s.settle()
-		if _, tombstones, _, _ := work.RememberedBySource(h.Source); tombstones != most-20+1 {
+		if tombstones := work.StateOf(h.Source).Tombstones; tombstones != most-20+1 {
 			t.Errorf("%d tombstones after 20 of %d have gone and another has come", tombstones, most)
 		}
 		if now := metertest.Values(t, registry)[overBudget]; now != refused {

@@ -47,9 +47,11 @@ type Store interface {
 // resource ID, see package codec.
 const MaxKeyLength = 4096
 
-// Change sets the record of a key, or removes it if Value is nil. The removal of a missing record
-// is no error.
-type Change = journal.Change
+// Change sets or removes the record of a key. The removal of a missing record is no error.
+type Change = struct {
+	Key   string
+	Value []byte // nil removes the record
+}
 
 // SharedStore is a Store that replicas of one source share; see [SourceOptions].SharedGroup.
 type SharedStore interface {

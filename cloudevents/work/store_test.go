@@ -370,7 +370,7 @@ func TestRecordsDoNotChange(t *testing.T) {
 		one.create("cluster1", newWork("taken", "of one"))
 		s.settle()
 
-		records := a.Records()
+		records := work.Contents(a.Agent)
 		before, err := json.Marshal(records)
 		if err != nil {
 			t.Fatal(err)

@@ -152,6 +152,29 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestRoomsAreLayered checks that imports between the rooms of a package go one way.
+func TestRoomsAreLayered(t *testing.T) {
+	for folder, levels := range rooms {
+		level := map[string]int{}
+		for i, names := range levels {
+			for _, room := range names {
+				level[folder+"/"+room] = i + 1
+			}
+		}
+		for _, p := range goList(t, "./"+folder+"/...") {
+			from := name(p.ImportPath)
+			if level[from] == 0 {
+				t.Errorf("%s has no level in rooms", from)
+			}
+			for _, path := range p.Imports {
+				if to := name(path); strings.HasPrefix(to, folder+"/") && level[to] >= level[from] {
+					t.Errorf("%s imports %s, which is not below it", from, to)
+				}
+			}
+		}
+	}
+}
+
 // TestYAMLParsers checks that documents of users and peers are read by a decoder with limits.
 func TestYAMLParsers(t *testing.T) {
 	parses := map[string]bool{}

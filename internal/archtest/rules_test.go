@@ -252,3 +252,13 @@ var nestedModules = []string{
 	"internal/peers",
 	"internal/tools", "internal/tools/lint",
 }
+
+// rooms are the internal packages of a folder by level. A room imports only rooms of lower levels.
+var rooms = map[string][][]string{
+	"cloudevents/work/internal": {
+		{"cache", "crd", "journal", "protocol"},
+		{"clientset"},
+		{"peer"},
+		{"source", "agent"},
+	},
+}

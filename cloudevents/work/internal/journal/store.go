@@ -9,9 +9,8 @@ import (
 )
 
 // Change is the Change of package work.
-type Change struct {
-	Key string
-	// Value is the new value; nil removes the record, if there is one.
+type Change = struct {
+	Key   string
 	Value []byte
 }
 

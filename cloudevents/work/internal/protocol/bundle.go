@@ -87,19 +87,19 @@ func onBundleStatus(w SourceWork, e StatusEvent) SourceActions {
 	fresh := e.Seq > w.Seq
 	if e.Gone {
 		return SourceActions{
-			Finish: w.Deleting && e.V >= w.DeleteV,
+			Finish: w.Phase.IsDeleting() && e.V >= w.DeleteV,
 			// The agent removed a work that is live here: it carried out a deletion from before a
 			// restart, or of another process. Before the first status of the work, a lower version
 			// belongs to an earlier work.
-			Raise: !w.Deleting && fresh && (w.Reported || e.V >= w.V),
+			Raise: !w.Phase.IsDeleting() && fresh && (w.Reported || e.V >= w.V),
 		}
 	}
-	if e.Other && !w.Deleting {
+	if e.Other && !w.Phase.IsDeleting() {
 		return SourceActions{Raise: true} // the other work may have the same V
 	}
 	return SourceActions{
 		Raise:     e.V > w.V && !w.Unversioned,
-		Send:      w.Done, // the deletion: it was given up, or a late event undid it, and lists may lack the work
+		Send:      w.Phase == SourceGone, // the deletion: it was given up, or a late event undid it, and lists may lack the work
 		Accept:    e.V >= w.CreateV && fresh,
 		Confirmed: e.V == w.V,
 	}

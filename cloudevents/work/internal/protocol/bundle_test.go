@@ -126,13 +126,13 @@ func TestOnSpecBundle(t *testing.T) {
 // TestOnStatusBundle: statuses of an agent of the profile ManifestBundle are checked against V and
 // ordered by their sequence.
 func TestOnStatusBundle(t *testing.T) {
-	live := protocol.SourceWork{Known: true, Version: v(3, "a"), CreateV: 2, Seq: 10}
+	live := protocol.SourceWork{Phase: protocol.SourceActive, Version: v(3, "a"), CreateV: 2, Seq: 10}
 	reported := live
 	reported.Reported = true
-	deleting := protocol.SourceWork{Known: true, Version: v(4, "a"), CreateV: 2, DeleteV: 4, Seq: 10, Deleting: true}
+	deleting := protocol.SourceWork{Phase: protocol.SourceDeleting, Version: v(4, "a"), CreateV: 2, DeleteV: 4, Seq: 10}
 	done := deleting
-	done.Done = true
-	plain := protocol.SourceWork{Known: true, Seq: 10, Unversioned: true}
+	done.Phase = protocol.SourceGone
+	plain := protocol.SourceWork{Phase: protocol.SourceActive, Seq: 10, Unversioned: true}
 	status := func(n, seq int64) protocol.StatusEvent {
 		return protocol.StatusEvent{Version: v(n, ""), Seq: seq, Strict: true, Bundle: true}
 	}
@@ -204,7 +204,7 @@ func TestOnListEntryBundleUnknown(t *testing.T) {
 
 // TestOnListEntryBundleDeleting: a deletion is sent whenever an agent lists the work.
 func TestOnListEntryBundleDeleting(t *testing.T) {
-	doomed := protocol.SourceWork{Known: true, Version: v(3, "a"), Deleting: true, DeleteV: 3, Reported: true}
+	doomed := protocol.SourceWork{Phase: protocol.SourceDeleting, Version: v(3, "a"), DeleteV: 3, Reported: true}
 	entry := protocol.ListEntry{Version: v(3, ""), Strict: true, Bundle: true}
 	want := protocol.SourceActions{Send: true}
 	if diff := cmp.Diff(want, protocol.OnListEntry(doomed, entry, true)); diff != "" {
@@ -216,7 +216,7 @@ func TestOnListEntryBundleDeleting(t *testing.T) {
 // reported on the work does not confirm it.
 func TestOnListEntryBundleUnreported(t *testing.T) {
 	for _, reported := range []bool{false, true} {
-		w := protocol.SourceWork{Known: true, Version: v(1, "a"), Reported: reported}
+		w := protocol.SourceWork{Phase: protocol.SourceActive, Version: v(1, "a"), Reported: reported}
 		entry := protocol.ListEntry{Version: v(1, ""), Strict: true, Bundle: true}
 		want := protocol.SourceActions{Send: !reported, Confirmed: reported}
 		if diff := cmp.Diff(want, protocol.OnListEntry(w, entry, true)); diff != "" {
@@ -228,7 +228,7 @@ func TestOnListEntryBundleUnreported(t *testing.T) {
 // TestOnListEntryUnversioned: an agent's list does not show the state of a work without versions,
 // so the work is sent.
 func TestOnListEntryUnversioned(t *testing.T) {
-	w := protocol.SourceWork{Known: true, Unversioned: true}
+	w := protocol.SourceWork{Phase: protocol.SourceActive, Unversioned: true}
 	for _, tc := range []struct {
 		name   string
 		entry  protocol.ListEntry

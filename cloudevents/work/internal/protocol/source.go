@@ -5,17 +5,29 @@ package protocol
 
 import "time"
 
+// SourcePhase is the phase of a work at its source.
+type SourcePhase uint8
+
+const (
+	// SourceAbsent: the source has no record of the work.
+	SourceAbsent SourcePhase = iota
+	SourceActive
+	// SourceDeleting: the work is deleted here and an agent may still have it. It is an object with
+	// a deletionTimestamp or a tombstone.
+	SourceDeleting
+	// SourceGone: the deletion has ended or was given up, but the finalizers of others than the
+	// agent keep the object.
+	SourceGone
+)
+
+// IsDeleting reports whether the deletion of the work has begun.
+func (p SourcePhase) IsDeleting() bool { return p >= SourceDeleting }
+
 // SourceWork is the part of a source's record of a work that decisions need. The zero value is an
 // unknown work.
 type SourceWork struct {
-	Known bool
+	Phase SourcePhase
 	Version
-	// Deleting is whether the work is deleted here and an agent may still have it: it is an object
-	// with a deletionTimestamp or a tombstone.
-	Deleting bool
-	// Done is whether the deletion has ended or was given up, but the finalizers of others than the
-	// agent keep the object.
-	Done bool
 	// Seq is the sequence ID of the last accepted status. Time is the event time of that status.
 	Seq  int64
 	Time time.Time
@@ -66,13 +78,13 @@ type SourceActions struct {
 // the source has declared that all its works exist.
 func OnStatus(w SourceWork, e StatusEvent, complete bool) SourceActions {
 	switch {
-	case !w.Known:
+	case w.Phase == SourceAbsent:
 		return SourceActions{DeleteUnknown: complete && !e.Gone}
 	case e.Bundle:
 		return onBundleStatus(w, e)
 	case e.Strict:
 		return onStrictStatus(w, e)
-	case e.Gone && w.Deleting && e.UID == w.UID:
+	case e.Gone && w.Phase.IsDeleting() && e.UID == w.UID:
 		// An older gone event may be repeated or late. The agent answers this deletion when it is
 		// sent again.
 		return SourceActions{Finish: e.V >= w.DeleteV}
@@ -93,7 +105,7 @@ func OnStatus(w SourceWork, e StatusEvent, complete bool) SourceActions {
 // earlier incarnation.
 func onStrictStatus(w SourceWork, e StatusEvent) SourceActions {
 	if e.Gone {
-		return SourceActions{Finish: w.Deleting && e.V >= w.DeleteV}
+		return SourceActions{Finish: w.Phase.IsDeleting() && e.V >= w.DeleteV}
 	}
 	// Times are in whole seconds, so they may be equal. Accepting a status twice changes nothing.
 	fresh := !e.Time.Before(w.Time) || e.Time.IsZero()
@@ -120,9 +132,9 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	switch {
 	case e.Foreign:
 		return SourceActions{}
-	case !w.Known && e.Bundle:
+	case w.Phase == SourceAbsent && e.Bundle:
 		return SourceActions{DeleteUnknown: complete && e.Own, AskStatus: complete && !e.Own}
-	case !w.Known:
+	case w.Phase == SourceAbsent:
 		// V 0 is a request: the agent has the name of the work, but not the work. A strict agent
 		// does not name the source of the work. Its status does, because it is sent to that source.
 		return SourceActions{DeleteUnknown: complete && !e.Strict && e.V > 0, AskStatus: complete && e.Strict}
@@ -138,7 +150,7 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	// The V of a bundle agent may be from an earlier process of the source, so its list does not
 	// show whether it has the deletion. Before the first status, the list does not show which work
 	// it has either.
-	again := e.Bundle && (w.Deleting || !w.Reported)
+	again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)
 	return SourceActions{
 		Raise:     w.Behind(e.Version),
 		Send:      e.V < w.V || again,

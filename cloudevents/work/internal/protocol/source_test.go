@@ -18,8 +18,8 @@ type actions = protocol.SourceActions
 var (
 	noon   = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	none   = protocol.SourceWork{}
-	live   = protocol.SourceWork{Known: true, Version: v(10, "a"), Seq: 5, CreateV: 8, Time: noon}
-	doomed = protocol.SourceWork{Known: true, Version: v(12, "a"), Seq: 5, CreateV: 8, DeleteV: 12, Deleting: true, Time: noon}
+	live   = protocol.SourceWork{Phase: protocol.SourceActive, Version: v(10, "a"), Seq: 5, CreateV: 8, Time: noon}
+	doomed = protocol.SourceWork{Phase: protocol.SourceDeleting, Version: v(12, "a"), Seq: 5, CreateV: 8, DeleteV: 12, Time: noon}
 )
 
 // TestOnStatus is the decision table of the source for statuses and gones.

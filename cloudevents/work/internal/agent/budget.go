@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// accountLocked charges the source for the current size of the record.
+func (w *agentWork) accountLocked() {
+	size, before := int64(0), w.charged
+	if w.source.works[w.id] == w {
+		size = w.size()
+	}
+	if w.charged = w.source.account.Set(before, size); size < before {
+		w.agent.roomLocked()
+	}
+}
+
+// admit charges the source for a spec of w: its next spec, or its current one. If a spec exceeds
+// the bounds, admit drops its content, and the record reports the refusal. It returns an error if
+// there is no room for the report, and for a next spec, a spec without content, or a deletion.
+func (w *agentWork) admit(spec *codec.Spec, next bool) error {
+	size := peer.RecordSize(w.id, spec.Name) + peer.SpecSize(spec)
+	if next {
+		size = w.size() - peer.SpecSize(w.next) + peer.SpecSize(spec)
+	}
+	if w.source.account.ChargeSpec(size - w.charged) {
+		less := size < w.charged
+		w.charged = size
+		w.setRefused(0)
+		if less {
+			w.agent.roomLocked()
+		}
+		if spec.Work != nil {
+			peer.Detach(&spec.Work.Spec)
+		}
+		return nil
+	}
+	err := peer.Unusable(peer.RefusedBudget, "work %s of source %s has %d bytes: %w",
+		spec.Name, w.source.name, size, w.source.account.ErrFull())
+	report := max(peer.RecordSize(w.id, spec.Name)+peer.ReportCost, w.charged)
+	if next || spec.Work == nil || spec.DeletionTimestamp != nil ||
+		!w.source.account.ChargeExcept(report-w.charged, peer.ReportReserve) {
+		return err
+	}
+	w.charged = report
+	w.setRefused(size)
+	spec.Work = nil
+	w.agent.refuseLocked("", err, peer.RefusedBudget, 1)
+	return nil
+}
+
+// refusal returns the reason why a spec was refused.
+func (w *agentWork) refusal() string {
+	return fmt.Sprintf("the work has %d bytes: %v", w.refused, w.source.account.ErrFull())
+}
+
+// setRefused records the size of a refused spec; 0 means that no spec is refused.
+func (w *agentWork) setRefused(size int64) {
+	s := w.source
+	had := len(s.refused)
+	w.refused = size
+	switch {
+	case size == 0:
+		delete(s.refused, w)
+	case s.refused == nil:
+		s.refused = map[*agentWork]bool{w: false}
+	default:
+		s.refused[w] = false
+	}
+	w.agent.refused += len(s.refused) - had
+}
+
+// roomLocked requests refused specs soon, because there may be room for some.
+func (a *Agent) roomLocked() {
+	if a.refused > 0 {
+		a.gatherLocked(askDelay)
+	}
+}
+
+// findRoomLocked selects the refused specs that fit now. Lists and digests then show an earlier
+// version of their works, so the source sends the works again.
+func (a *Agent) findRoomLocked() {
+	if a.refused == 0 {
+		return
+	}
+	for _, s := range a.sources {
+		peer, all := s.account.FreeForSpecs()
+		free := min(peer, all)
+		for w := range s.refused {
+			more := w.refused - w.charged
+			fits := more <= free
+			if s.refused[w] = fits; fits {
+				free -= more
+			}
+		}
+	}
+}
+
+// size estimates the memory that the source makes the agent keep for a work. Statuses do not count:
+// the agent's user writes them.
+func (w *agentWork) size() int64 {
+	size := peer.RecordSize(w.id, w.name) + peer.SpecSize(w.next)
+	if w.Object != nil {
+		meta := metav1.ObjectMeta{Labels: w.labels, Annotations: w.annotations, OwnerReferences: w.Object.OwnerReferences}
+		size += int64(cache.SpecSize(&meta, &w.Object.Spec))
+	}
+	if w.lastMeta != nil {
+		size += int64(cache.MetaSize(w.lastMeta))
+	}
+	if w.problem != nil {
+		size += int64(len(w.problem.Message))
+	}
+	return size
+}

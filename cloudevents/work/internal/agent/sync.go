@@ -1,0 +1,348 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// syncState tracks the answers to the lists that were sent since the last connection.
+type syncState struct {
+	resyncID string                 // of the list sent to all sources
+	began    time.Time              // of the connection
+	answers  map[string]*syncAnswer // by source
+}
+
+// syncAnswer is the answer of one source to the last list sent to it.
+type syncAnswer struct {
+	resyncID string
+	received map[string]struct{} // IDs of its events, since some may arrive twice; nil once it is complete
+	expected int                 // events; -1 before the end marker
+	done     bool
+	progress time.Time     // time of the list, or of the last event of the answer
+	tries    int           // lists since the last progress
+	timed    int           // number of the resync in which it was complete, for the metrics
+	account  *peer.Account // of the source; nil until received has an ID
+	charged  int64         // the charge for received
+}
+
+func newSyncAnswer(resyncID string, now time.Time) *syncAnswer {
+	return &syncAnswer{resyncID: resyncID, received: map[string]struct{}{}, expected: -1, progress: now}
+}
+
+// got records an event of the answer. Without room for it in the account, the answer stays incomplete.
+func (a *syncAnswer) got(id string, of *peer.Account) {
+	if _, known := a.received[id]; known || a.done || !of.Charge(askSize(id)) {
+		return
+	}
+	a.account = of
+	a.charged += askSize(id)
+	a.received[id] = struct{}{}
+}
+
+// release drops the events of the answer.
+func (a *syncAnswer) release() {
+	if a == nil || a.account == nil {
+		return
+	}
+	a.received, a.charged = nil, a.account.Set(a.charged, 0)
+}
+
+// complete reports whether the end marker and all events before it have arrived.
+func (a *syncAnswer) complete() bool {
+	if a == nil {
+		return false
+	}
+	if !a.done && a.expected >= 0 && len(a.received) >= a.expected {
+		a.done = true
+		a.release()
+	}
+	return a.done
+}
+
+// partial reports whether a part of the answer is known to be missing.
+func (a *syncAnswer) partial() bool { return !a.complete() && (a.expected >= 0 || len(a.received) > 0) }
+
+// mostTries is how often an incomplete answer is requested again without progress, if lists need
+// not wait for it.
+const mostTries = 3
+
+// enough reports whether an answer that lists need not wait for is not requested again. An answer
+// without an end marker may have lost it, or its source does not have all its works yet: it is
+// requested again only once.
+func (a *syncAnswer) enough() bool {
+	return !a.partial() || a.tries >= mostTries || a.expected < 0 && a.tries > 0
+}
+
+// slowestTry is the longest time between two lists to a source that does not answer.
+const slowestTry = time.Minute
+
+// beginSyncLocked expects answers to a list that was sent to all sources.
+func (a *Agent) beginSyncLocked(resyncID string) {
+	now := a.options.Clock.Now()
+	for _, answer := range a.sync.answers {
+		answer.release()
+	}
+	a.sync = syncState{resyncID: resyncID, began: now, answers: map[string]*syncAnswer{}}
+	for _, name := range a.options.Sources {
+		a.sync.answers[name] = newSyncAnswer(resyncID, now)
+	}
+	a.startDigestsLocked()
+	a.wakeLocked(now)
+}
+
+// startSync starts the quiet time of the initial sync: the broker has accepted the lists.
+func (a *Agent) startSync() {
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	now := a.options.Clock.Now()
+	a.sync.began = now
+	for _, answer := range a.sync.answers {
+		answer.progress = now
+	}
+}
+
+// asked reports whether the broker has accepted the lists of this connection.
+func (a *Agent) asked() bool {
+	select {
+	case <-a.engine.Ready():
+		return a.engine.Refused() == nil
+	default:
+		return false
+	}
+}
+
+// answerFrom returns the record of a source's answer with this resync ID, or nil if no such answer
+// is expected.
+func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
+	answer := a.sync.answers[source]
+	if answer == nil {
+		if a.sources[source] == nil {
+			return nil
+		}
+		answer = newSyncAnswer(a.sync.resyncID, a.options.Clock.Now())
+		a.sync.answers[source] = answer
+	}
+	if resyncID == "" || answer.resyncID != resyncID {
+		return nil
+	}
+	return answer
+}
+
+// awaitLocked replaces the expected answer of a source.
+func (a *Agent) awaitLocked(source string, answer *syncAnswer) {
+	a.sync.answers[source].release()
+	a.sync.answers[source] = answer
+}
+
+// progressLocked records an event of a source, or the end of its answer. Only new versions reset
+// the tries, because refused specs are sent or requested again and again. If a source marks the end
+// of its answers, only events of an answer delay the next list to it.
+func (a *Agent) progressLocked(source, resyncID string, isNew bool) {
+	answer := a.sync.answers[source]
+	if answer == nil || answer.done && !a.cache.Held() || resyncID == "" && a.endsAnswers(source) {
+		return
+	}
+	answer.progress = a.options.Clock.Now()
+	if isNew {
+		answer.tries = 0
+	}
+	if answer.complete() {
+		a.metrics.AnsweredLocked(&answer.timed)
+		a.wakeLocked(answer.progress)
+	}
+}
+
+// endSyncLocked ends the initial sync: lists and watches no longer wait.
+func (a *Agent) endSyncLocked() {
+	if a.cache.Held() {
+		a.cache.Release()
+		close(a.synced)
+		a.keepMeta()
+	}
+}
+
+// pursueLocked requests incomplete answers again, and ends the initial sync when all answers are
+// complete. It returns the time of the next call.
+func (a *Agent) pursueLocked(now time.Time) time.Time {
+	var next time.Time
+	held, named := a.cache.Held(), len(a.options.Sources) > 0
+	if held && !a.asked() {
+		return now.Add(a.options.QuietTime)
+	}
+	whole := true
+	if begun := a.sync.began.Add(a.options.QuietTime); !named && held && !peer.IsDue(begun, now, a.options.QuietTime) {
+		next, whole = begun, false
+	}
+	for name, answer := range a.sync.answers {
+		if a.answeredLocked(name, answer, now) {
+			if held && named && a.lacksLocked(name) {
+				whole = false
+			}
+			continue
+		}
+		must := held && named && a.serves(name) && !slices.Contains(a.covered, name)
+		due := answer.progress.Add(min(a.options.QuietTime<<min(answer.tries, 10), slowestTry))
+		switch {
+		case !a.endsAnswers(name): // the agent waits until the source is quiet
+			due = answer.progress.Add(a.options.QuietTime)
+		case !must && answer.enough():
+			if due = answer.progress.Add(a.options.QuietTime); peer.IsDue(due, now, a.options.QuietTime) {
+				continue // the agent does not wait any longer
+			}
+		case !peer.IsDue(due, now, max(a.options.QuietTime, slowestTry)):
+		default:
+			if due = a.askAgainLocked(name, answer, now); must && answer.tries+1 == mostTries {
+				a.logger.Info("Lists wait for a source that is away or has not called InventoryComplete", "source", name)
+			}
+		}
+		whole = false
+		next = peer.Earliest(next, due)
+	}
+	if held && a.options.PartialSyncTimeout > 0 {
+		limit := a.sync.began.Add(a.options.PartialSyncTimeout)
+		if peer.IsDue(limit, now, a.options.PartialSyncTimeout) && !whole {
+			missing, refused := a.missingLocked(now)
+			a.logger.Info("Lists go on although works of sources are missing", "noAnswer", missing, "noRoom", refused)
+			whole = true
+		}
+		next = peer.Earliest(next, limit)
+	}
+	if !held {
+		return next
+	}
+	if whole {
+		a.endSyncLocked()
+		return time.Time{}
+	}
+	return next
+}
+
+// endsAnswers reports whether a source marks the end of its answers.
+func (a *Agent) endsAnswers(name string) bool {
+	s := a.sources[name]
+	return !a.traits.Strict && (s == nil || s.dialect != peer.DialectEnhancement)
+}
+
+// answeredLocked reports whether the answer of a source is complete.
+func (a *Agent) answeredLocked(name string, answer *syncAnswer, now time.Time) bool {
+	return answer.complete() || !a.endsAnswers(name) && peer.IsDue(answer.progress.Add(a.options.QuietTime), now, a.options.QuietTime)
+}
+
+// askAgainLocked sends a source the list of its works again. The source answers with the missing
+// works.
+func (a *Agent) askAgainLocked(name string, old *syncAnswer, now time.Time) (due time.Time) {
+	answer := newSyncAnswer(uuid.NewString(), now)
+	answer.tries, answer.timed = old.tries+1, old.timed
+	a.awaitLocked(name, answer)
+	r := &codec.SpecResync{Header: codec.Header{Source: name, ResyncID: answer.resyncID}, TargetSource: name}
+	if s := a.sources[name]; s != nil {
+		r.Entries = s.entries(nil, codec.Part{})
+	}
+	a.sendList(cloudevents.Bulk, r)
+	return now.Add(min(a.options.QuietTime<<min(answer.tries, 10), slowestTry))
+}
+
+// lacksLocked reports whether a source has works that lists lack because there was no room for
+// them. A controller that deletes unlisted works would delete their workloads.
+func (a *Agent) lacksLocked(source string) bool {
+	if s := a.sources[source]; s != nil && a.serves(source) {
+		for w := range s.refused {
+			if w.Object == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// missingLocked returns the sources with incomplete answers, and the sources with works that have
+// no room.
+func (a *Agent) missingLocked(now time.Time) (missing, refused []string) {
+	for _, name := range a.options.Sources {
+		if answer := a.sync.answers[name]; slices.Contains(a.covered, name) {
+			continue
+		} else if answer == nil || !a.answeredLocked(name, answer, now) {
+			missing = append(missing, name)
+		} else if a.lacksLocked(name) {
+			refused = append(refused, name)
+		}
+	}
+	for name, answer := range a.sync.answers {
+		if len(a.options.Sources) == 0 && answer.partial() {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	slices.Sort(refused)
+	return missing, refused
+}
+
+// waitSynced waits for the end of the initial sync. Start may be called soon in another goroutine:
+// without that call, waitSynced returns ServiceUnavailable after the quiet time.
+func (a *Agent) waitSynced(ctx context.Context) error {
+	select {
+	case <-a.synced:
+		return nil // even if the agent has stopped since
+	default:
+	}
+	var late <-chan time.Time
+	a.cache.Lock()
+	if !a.started && a.cache.Held() {
+		timer := a.options.Clock.NewTimer(a.options.QuietTime)
+		defer timer.Stop()
+		late = timer.C()
+	}
+	a.cache.Unlock()
+	for {
+		select {
+		case <-a.synced:
+			return nil
+		case <-a.stopped:
+			return peer.ErrStopped
+		case <-ctx.Done():
+			return a.notSynced(ctx.Err())
+		case <-late:
+			a.cache.Lock()
+			started := a.started
+			a.cache.Unlock()
+			if !started {
+				return apierrors.NewServiceUnavailable("the agent is not started, so it has received no works")
+			}
+			late = nil
+		}
+	}
+}
+
+// notSynced returns the error of a call with a context that ended before the initial sync.
+func (a *Agent) notSynced(cause error) error {
+	return clientset.Timeout(a.syncProblem()+": "+cause.Error(), 1, cause)
+}
+
+// syncProblem returns the reason why the initial sync has not ended.
+func (a *Agent) syncProblem() string {
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	problem := "the initial sync has not ended"
+	missing, refused := a.missingLocked(a.options.Clock.Now())
+	if len(missing) > 0 {
+		problem += ": waiting for the works of the sources " + strings.Join(missing, ", ") +
+			", which are not connected or have not called InventoryComplete"
+	}
+	if len(refused) > 0 {
+		problem += ": MaxSourceBytes or MaxBytes is too small for the works of the sources " + strings.Join(refused, ", ")
+	}
+	return problem
+}

@@ -1,0 +1,465 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// agentWork is an agent's record of one work. Without an object it is a tombstone, or a work that
+// was not created: its spec could not be used, or its name is taken.
+type agentWork struct {
+	cache.Entry
+	agent  *Agent
+	source *agentSource
+	id     string
+	name   string
+
+	uid     types.UID // the incarnation: the UID at the source; the object's UID is local
+	version int64
+	seq     int64 // of the last status
+	// inherited is whether seq is from the source, not from this process.
+	inherited bool
+	time      time.Time
+	trace     traces
+	state     protocol.AgentState
+	// next is the spec to create when a deletion has ended, or when the name is free.
+	next *codec.Spec
+	// labels and annotations are those that the source set last. Other keys belong to the agent.
+	labels, annotations map[string]string
+	// ahead is the object's generation minus the source's generation of the same spec.
+	ahead int64
+	// problem is a condition that this SDK adds to the reported status.
+	problem *metav1.Condition
+	hash    string // of the reported status; empty until it is needed
+	// reported is whether a nonempty status was published: from then on, an empty status is
+	// published too.
+	reported bool
+	// shrunk is whether the status could not be published, so only conditions of this SDK are
+	// reported.
+	shrunk bool
+	// relearned is whether an earlier process may have applied the work: it first arrived in an
+	// answer, and the agent's user has not written to it yet.
+	relearned bool
+	removed   time.Time
+	// lastMeta is the metadata of a removed object, for profiles that send it. created is the
+	// creation time of the source's object; the agent's object has the time of its first
+	// incarnation.
+	lastMeta *metav1.ObjectMeta
+	created  metav1.Time
+	// unconfirmed is whether neither a status nor a list has confirmed this version to the source.
+	// recent is whether the agent waits for a status to do that.
+	unconfirmed, recent bool
+	saving              peer.Saving
+	// charged is the cost of the record for its source. refused is the size of the record with a
+	// spec that was refused for lack of room.
+	charged, refused int64
+	// listed is whether the work has a place in Agent.tombstones.
+	listed bool
+	// answering is whether a status of an answer is queued in the outbox.
+	answering atomic.Bool
+}
+
+// publishLocked puts the work into the outbox with a status newer than all before.
+func (w *agentWork) publishLocked() {
+	w.advance()
+	w.hash = ""
+	w.agent.send(w)
+}
+
+// statusAccepted records the sequence of a status that the source has accepted. A sequence above
+// all sequences of this process is from an earlier process. More statuses of that process may be in
+// flight.
+func (w *agentWork) statusAccepted(seq int64) {
+	if seq > w.seq {
+		w.seq, w.inherited = seq, true
+		w.agent.keepLocked(w)
+	}
+}
+
+// advance assigns the sequence of the next status. If the clock is behind that of an earlier
+// process, that process may have assigned the next number too. Two statuses with one number would
+// look like one status, so advance skips some numbers.
+func (w *agentWork) advance() {
+	w.agent.keepLocked(w)
+	now := w.agent.options.Clock.Now()
+	if w.agent.traits.Strict {
+		skip := int64(0)
+		if w.inherited {
+			skip = 1 + rand.Int64N(maxSkipMillis)
+		}
+		w.seq, w.inherited = protocol.NextSnowflake(w.seq, now, skip), false
+		return
+	}
+	next := protocol.Next(w.seq, now)
+	if w.inherited && next == w.seq+1 {
+		next += rand.Int64N(maxSkip)
+	}
+	w.seq, w.inherited = next, false
+}
+
+const (
+	// maxSkip is the range of numbers within a millisecond.
+	maxSkip = 1 << 20
+	// maxSkipMillis is the largest number of milliseconds to skip in a strict profile, where a
+	// millisecond has fewer numbers.
+	maxSkipMillis = 1 << 10
+)
+
+// report returns the status to publish. nil means that the event has only UID and version.
+func (w *agentWork) report() *workv1.ManifestWorkStatus {
+	var status workv1.ManifestWorkStatus
+	switch {
+	case w.shrunk:
+	case w.Object != nil:
+		status = w.Object.Status
+	}
+	status = countedBack(status, w.ahead)
+	if w.problem != nil {
+		status = withCondition(status, *w.problem)
+	}
+	if w.state == protocol.Tombstone {
+		status = withCondition(status, metav1.Condition{
+			Type:               codec.ConditionDeleted,
+			Status:             metav1.ConditionTrue,
+			Reason:             "ManifestsDeleted",
+			Message:            "the work is gone from cluster " + w.agent.options.ClusterName,
+			LastTransitionTime: metav1.NewTime(w.removed).Rfc3339Copy(),
+		})
+	}
+	if peer.EmptyStatus(&status) && !w.reported {
+		return nil
+	}
+	return &status
+}
+
+// statusHash returns the hash of the reported status. It is empty if there is nothing to report,
+// unless the profile is strict: its peers hash an empty status too.
+func (w *agentWork) statusHash() (string, error) {
+	if w.hash != "" {
+		return w.hash, nil
+	}
+	status := w.report()
+	if !w.agent.traits.Strict && (status == nil || peer.EmptyStatus(status)) {
+		return "", nil
+	}
+	hash, err := w.agent.options.Profile.StatusHash(status)
+	w.hash = hash
+	return hash, err
+}
+
+// Message returns the event of the current status. It implements [cloudevents.Item].
+func (w *agentWork) Message() (cloudevents.Message, error) {
+	return w.message("", codec.ActionUpdate)
+}
+
+// Settled reports a short status if the full status cannot be published, so the source does not
+// wait forever.
+func (w *agentWork) Settled(err error) {
+	if err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {
+		return
+	}
+	w.agent.cache.Lock()
+	defer w.agent.cache.Unlock()
+	if w.shrunk {
+		return // the short form was not published either: the engine has logged it
+	}
+	w.shrunk = true
+	if w.state == protocol.Tombstone {
+		w.publishLocked()
+		return
+	}
+	w.reject(peer.UnsentReason(err), "the status was not published: "+err.Error())
+	w.accountLocked()
+}
+
+func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.Message, error) {
+	a := w.agent
+	a.cache.Lock()
+	if w.source.works[w.id] != w {
+		a.cache.Unlock()
+		return cloudevents.Message{}, nil // an expired tombstone
+	}
+	w.healLocked(peer.BoundsOf(a.traits, a.options.Clock))
+	if !w.saving.Send() { // store first, then publish
+		a.cache.Unlock()
+		return cloudevents.Message{}, nil
+	}
+	status := codec.Status{
+		Header: codec.Header{
+			ID: a.ids.Next(), Time: a.options.Clock.Now().UTC(), Source: w.source.name,
+			Cluster: a.options.ClusterName, Agent: a.options.AgentID, ResyncID: resyncID, TraceParent: w.trace.reported(),
+		},
+		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: w.version, UID: w.uid, Name: w.name},
+		Action:     action,
+		SequenceID: w.seq,
+		Status:     w.report(),
+	}
+	if w.next == nil || w.state != protocol.Deleting {
+		w.unconfirmed = false
+	}
+	if status.Status != nil && !w.reported {
+		w.reported = true
+		a.keepLocked(w)
+	}
+	if a.traits.Strict {
+		w.strictStatusLocked(&status)
+	}
+	a.cache.Unlock()
+	return peer.Encode(a.options.Profile, &status)
+}
+
+// create adds the object of a spec, unless the spec cannot be used or another source's work has its
+// name.
+func (w *agentWork) create(spec *codec.Spec) {
+	a := w.agent
+	a.keepLocked(w)
+	w.trace.follow(spec.TraceParent)
+	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
+	w.next, w.lastMeta, w.problem, w.shrunk, w.ahead = nil, nil, nil, false, 0
+	w.relearned = w.relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
+	w.state = protocol.Held
+	if spec.Work == nil {
+		w.rejectEmpty("nothing was applied")
+		return
+	}
+	if err := clientset.Brief(clientset.SpecErrors(&spec.Work.Spec)); err != nil && spec.DeletionTimestamp == nil {
+		w.invalid(err)
+		w.reject("InvalidSpec", "the spec is invalid, and nothing was applied: "+err.Error())
+		return
+	}
+	w.name = spec.Name
+	if !crd.NameFits(w.name) { // a peer may send its resource ID, or any name of its user
+		if spec.DeletionTimestamp != nil {
+			w.removeLocked()
+			return
+		}
+		w.reject("InvalidSpec", "the name is not valid for a Kubernetes object: nothing was applied")
+		return
+	}
+	if other := a.cache.Get(a.options.ClusterName, w.name); other != nil {
+		if spec.DeletionTimestamp != nil {
+			w.removeLocked() // another work has the name, so this work has nothing to clean up
+			return
+		}
+		w.next = spec
+		if !slices.Contains(a.waiting[w.name], w) {
+			a.waiting[w.name] = append(a.waiting[w.name], w)
+		}
+		w.reject("NameConflict", "a work of source "+other.source.name+" has this name on the cluster")
+		return
+	}
+	obj := spec.Work
+	obj.Namespace, obj.Name = a.options.ClusterName, w.name
+	obj.UID = types.UID(uuid.NewString())
+	w.created = obj.CreationTimestamp
+	if obj.CreationTimestamp.IsZero() {
+		obj.CreationTimestamp = metav1.NewTime(a.options.Clock.Now()).Rfc3339Copy()
+	}
+	if obj.Generation == 0 {
+		obj.Generation = 1
+	}
+	w.labels, w.annotations = obj.Labels, obj.Annotations
+	obj.Finalizers = cleanupOnly(obj.Finalizers)
+	if spec.DeletionTimestamp != nil {
+		w.state = protocol.Deleting
+		obj.DeletionTimestamp = spec.DeletionTimestamp
+		obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
+		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	}
+	a.put(w, obj)
+}
+
+// ownSpec copies the parts of a waiting spec that create changes: the journal may be writing the
+// spec.
+func ownSpec(spec *codec.Spec) *codec.Spec {
+	own := *spec
+	if own.Work != nil {
+		obj := *own.Work
+		own.Work = &obj
+	}
+	return &own
+}
+
+// reject reports a spec that is not applied. The last valid spec remains.
+func (w *agentWork) reject(reason, message string) {
+	w.problem = &metav1.Condition{
+		Type:               workv1.WorkDegraded,
+		Status:             metav1.ConditionTrue,
+		Reason:             reason,
+		Message:            peer.Clip(message),
+		LastTransitionTime: metav1.NewTime(w.agent.options.Clock.Now()).Rfc3339Copy(),
+	}
+	w.publishLocked()
+}
+
+// rejectEmpty reports a spec without its content: it could not be decoded, or was refused.
+func (w *agentWork) rejectEmpty(effect string) {
+	if w.refused > 0 {
+		w.reject("SpecRefused", w.refusal()+": "+effect)
+		return
+	}
+	w.reject("InvalidSpec", "the spec cannot be decoded: "+effect)
+}
+
+// take replaces the spec. An equal spec changes at most metadata. It is answered with the status,
+// because no other component has a reason to send one.
+func (w *agentWork) take(spec *codec.Spec) {
+	w.agent.keepLocked(w)
+	w.trace.follow(spec.TraceParent)
+	other := w.uid != spec.UID
+	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
+	if spec.Work == nil {
+		switch {
+		case w.Object == nil: // a spec that waits for its name is older
+			w.stopWaiting()
+			w.next = nil
+		case other: // no generation of this incarnation is applied
+			w.ahead = w.Object.Generation
+		}
+		w.rejectEmpty("the one before stays applied")
+		return
+	}
+	if err := w.newErrors(spec); err != nil {
+		if other {
+			w.ahead = w.Object.Generation
+		}
+		w.invalid(err)
+		w.reject("InvalidSpec", "the spec is invalid, and the one before stays applied: "+err.Error())
+		return
+	}
+	if w.Object == nil { // an earlier spec was rejected, or the name is taken: then the work keeps its place
+		w.create(spec)
+		if w.problem == nil {
+			w.publishLocked()
+		}
+		return
+	}
+	had, ahead := w.problem != nil, w.ahead
+	w.problem, w.created = nil, spec.Work.CreationTimestamp
+	obj := *w.Object
+	clientset.KeepEqualManifests(&obj.Spec, &spec.Work.Spec)
+	equal := clientset.SameSpec(&obj.Spec, &spec.Work.Spec)
+	if !equal {
+		obj.Spec = spec.Work.Spec
+		peer.DetachFrom(&w.Object.Spec, &obj.Spec)
+	}
+	w.count(&obj, spec, !equal)
+	obj.Labels = mergeKeys(obj.Labels, w.labels, spec.Work.Labels)
+	obj.Annotations = mergeKeys(obj.Annotations, w.annotations, spec.Work.Annotations)
+	obj.OwnerReferences = spec.Work.OwnerReferences
+	w.labels, w.annotations = spec.Work.Labels, spec.Work.Annotations
+	if !equal || obj.Generation != w.Object.Generation || !clientset.SameMetadata(&obj, w.Object) {
+		w.agent.put(w, &obj)
+	}
+	// In a strict profile an empty status is sent too, and would replace the source's status. A
+	// changed offset of generations changes the report of the same status.
+	if (equal || had || w.ahead != ahead) && (!w.agent.traits.Strict || w.report() != nil) {
+		w.publishLocked()
+	}
+}
+
+// mergeKeys applies the changes of the source between before and now to the current map. Keys that
+// only the agent set, and values that the source did not change, remain.
+func mergeKeys(current, before, now map[string]string) map[string]string {
+	if maps.Equal(before, now) {
+		return current
+	}
+	if maps.Equal(current, before) {
+		return now
+	}
+	out := maps.Clone(current)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for k := range before {
+		if _, ok := now[k]; !ok {
+			delete(out, k)
+		}
+	}
+	for k, v := range now {
+		if old, ok := before[k]; !ok || old != v {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// markDeleting sets the deletionTimestamp. The deletion waits for the object's finalizers.
+func (w *agentWork) markDeleting(spec *codec.Spec) {
+	w.trace.follow(spec.TraceParent)
+	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
+	if w.Object == nil { // its spec could not be used; an earlier process may have applied another spec
+		w.create(spec)
+		return
+	}
+	w.state = protocol.Deleting
+	w.setRefused(0)
+	obj := *w.Object
+	if len(obj.Finalizers) == 0 {
+		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	}
+	obj.DeletionTimestamp = spec.DeletionTimestamp
+	obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
+	w.count(&obj, spec, true)
+	w.agent.put(w, &obj)
+}
+
+// sameStatus compares statuses as the API server does.
+func sameStatus(a, b *workv1.ManifestWorkStatus) bool { return apiequality.Semantic.DeepEqual(a, b) }
+
+// withCondition returns a status with a condition set. It does not change the old status.
+func withCondition(status workv1.ManifestWorkStatus, c metav1.Condition) workv1.ManifestWorkStatus {
+	conditions := make([]metav1.Condition, 0, len(status.Conditions)+1)
+	for _, old := range status.Conditions {
+		if old.Type != c.Type {
+			conditions = append(conditions, old)
+			continue
+		}
+		if old.Status == c.Status {
+			c.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	status.Conditions = append(conditions, c)
+	return status
+}
+
+// traces are the traceparents of a work at its agent.
+type traces struct {
+	spec string // of the spec
+	said string // of the last write of a status, if it has one
+}
+
+// reported returns the traceparent of a status.
+func (t *traces) reported() string {
+	if t.said != "" {
+		return t.said
+	}
+	return t.spec
+}
+
+// follow records the traceparent of a new spec.
+func (t *traces) follow(traceParent string) {
+	*t = traces{spec: peer.ValidTrace(traceParent)}
+}

@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"math"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+var _ clientset.Backend = &agentBackend{}
+
+// agentBackend implements the clientset of an agent.
+type agentBackend struct {
+	*Agent
+	clientset.Reader[*agentWork]
+}
+
+func (a *agentBackend) Supports(verb string, _ clientset.Subresource) error {
+	switch verb {
+	case "create", "delete", "deletecollection":
+		return apierrors.NewMethodNotSupported(clientset.Resource, verb)
+	}
+	return nil
+}
+
+// List waits for the initial sync: before that, a work of a source that has not answered would look
+// deleted.
+func (a *agentBackend) List(ctx context.Context, q *cache.Query) (cache.Page, error) {
+	if err := a.waitSynced(ctx); err != nil {
+		return cache.Page{}, err
+	}
+	return a.cache.List(q)
+}
+
+// WaitSynced waits for the initial sync, like List.
+func (a *agentBackend) WaitSynced(ctx context.Context) error { return a.waitSynced(ctx) }
+
+// Refresh does nothing: only this process changes an agent's works.
+func (a *agentBackend) Refresh(context.Context) (bool, error) { return false, nil }
+
+func (a *agentBackend) Create(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, error) {
+	return nil, apierrors.NewMethodNotSupported(clientset.Resource, "create")
+}
+
+func (a *agentBackend) Remove(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, bool, error) {
+	return nil, false, apierrors.NewMethodNotSupported(clientset.Resource, "delete")
+}
+
+// Admit refuses changes of the spec, which belongs to the source. In metadata, an agent may change
+// finalizers, labels and annotations.
+func (a *agentBackend) Admit(
+	current, next *workv1.ManifestWork, sub clientset.Subresource, invalid field.ErrorList,
+) error {
+	if sub == clientset.StatusPart {
+		status, said := next.Status, next.TypeMeta
+		*next = *current
+		next.Status = status
+		if err := clientset.ValidateStatus(next, said, invalid); err != nil {
+			return err
+		}
+		return a.fits(next)
+	}
+	clientset.CarryOver(current, next)
+	next.Status = current.Status
+	if !clientset.SameSpec(&current.Spec, &next.Spec) {
+		invalid = append(invalid, field.Forbidden(
+			field.NewPath("spec"), "the spec belongs to the work's source: an agent cannot change it"))
+	}
+	if !apiequality.Semantic.DeepEqual(current.OwnerReferences, next.OwnerReferences) {
+		invalid = append(invalid, field.Forbidden(
+			field.NewPath("metadata", "ownerReferences"), "the owners belong to the work's source: an agent cannot change them"))
+	}
+	return clientset.ValidateChange(current, next, false, invalid)
+}
+
+// Commit replaces an object.
+func (a *agentBackend) Commit(
+	ctx context.Context, current, next *workv1.ManifestWork,
+) (*workv1.ManifestWork, bool, error) {
+	out, ok, err := a.commitOne(current, next, peer.TraceOf(ctx, a.options.TraceParent))
+	if ok && err == nil {
+		err = peer.Durable(ctx, a.journal)
+	}
+	return out, ok, err
+}
+
+func (a *agentBackend) WaitDurable(ctx context.Context) error { return peer.Durable(ctx, a.journal) }
+
+// commitOne stores a change. A status is published; metadata stays on the cluster. If a work in
+// deletion has no finalizer left, its object is removed and reported to the source as gone.
+func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, bool, error) {
+	published := !sameStatus(&current.Status, &next.Status)
+	a.cache.Lock()
+	defer a.cache.Unlock()
+	w := a.cache.Get(next.Namespace, next.Name)
+	if w == nil || w.Object != current {
+		return nil, false, nil
+	}
+	if a.cache.Sealed() {
+		return nil, false, peer.ErrStopped
+	}
+	if published {
+		if err := a.metrics.CountWrite(peer.CheckRoom(a.engine, w, a.options.Outbox)); err != nil {
+			return nil, false, err
+		}
+	}
+	w.relearned = false // a controller handles the work, with or without finalizers
+	if w.state == protocol.Deleting && len(next.Finalizers) == 0 {
+		w.trace.said = trace
+		w.removeAsLocked(next)
+		return next, true, nil
+	}
+	a.put(w, next)
+	if published {
+		if w.shrunk { // otherwise the problem is the spec, which has not changed
+			w.shrunk, w.problem = false, nil
+		}
+		w.trace.said = trace
+		w.publishLocked()
+	}
+	return next, true, nil
+}
+
+// fits returns an error for a status that is too large for the broker.
+func (a *Agent) fits(obj *workv1.ManifestWork) error {
+	limit := a.engine.MaxPacketSize()
+	if limit == 0 || 2*roughStatusSize(&obj.Status)+4096 < limit {
+		return nil
+	}
+	a.cache.Lock()
+	w := a.cache.Get(obj.Namespace, obj.Name)
+	if w == nil {
+		a.cache.Unlock()
+		return nil // the commit detects this
+	}
+	status := codec.Status{
+		Header: codec.Header{
+			ID: a.ids.Next(), Time: a.options.Clock.Now().UTC(), Source: w.source.name,
+			Cluster: a.options.ClusterName, Agent: a.options.AgentID,
+		},
+		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: a.traits.MaxVersion, UID: w.uid, Name: w.name},
+		SequenceID: math.MaxInt64,
+		Metadata:   &obj.ObjectMeta,
+		Status:     &obj.Status,
+	}
+	a.cache.Unlock()
+	m, err := peer.Encode(a.options.Profile, &status)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	// Leave room for a condition of this SDK: Deleted or Degraded.
+	return a.metrics.CountWrite(peer.CheckSize(m, limit-min(1024, limit/4)))
+}
+
+// roughStatusSize estimates the bytes of a status in an event. Escapes may double parts of it.
+func roughStatusSize(s *workv1.ManifestWorkStatus) int {
+	size := 0
+	for i := range s.Conditions {
+		size += len(s.Conditions[i].Message) + len(s.Conditions[i].Reason) + 160
+	}
+	for i := range s.ResourceStatus.Manifests {
+		m := &s.ResourceStatus.Manifests[i]
+		size += 400
+		for j := range m.Conditions {
+			size += len(m.Conditions[j].Message) + len(m.Conditions[j].Reason) + 160
+		}
+		for j := range m.StatusFeedbacks.Values {
+			v := m.StatusFeedbacks.Values[j].Value
+			size += 200
+			for _, s := range []*string{v.String, v.JsonRaw} {
+				if s != nil {
+					size += len(*s)
+				}
+			}
+		}
+	}
+	return size
+}

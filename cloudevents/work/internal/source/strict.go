@@ -1,0 +1,264 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// In a strict profile (codec.ManifestBundle) agents compare the version of an event with the
+// generation of their object, and copy it to observedGeneration. So each work has its own versions,
+// and its generation follows them.
+
+// strictWork has the fields of a record that only strict profiles need.
+type strictWork struct {
+	// floor is the highest version that was reported, or may have been. The next version is above
+	// it and above the current version.
+	floor int64
+	// unversioned is whether the user requested that the work is sent without versions.
+	unversioned bool
+	// created is whether the work is unchanged since Create, reported whether an agent has reported
+	// a status.
+	created, reported bool
+	// otherSent is whether the work was sent because the agent reported another creation time.
+	otherSent bool
+}
+
+// numberLocked gives a record its next version. next is the next state of the object, or nil if
+// there is none.
+func (s *Source) numberLocked(w *sourceWork, next *workv1.ManifestWork) {
+	now := s.options.Clock.Now()
+	s.keepLocked(w)
+	if !s.traits.Strict {
+		w.version = w.cluster.next(now)
+		return
+	}
+	if r, ok := w.cluster.reported.take(w.id); ok {
+		r = r.healed(peer.BoundsOf(s.traits, s.options.Clock))
+		w.strict.floor, w.seq = max(w.strict.floor, r.version), max(w.seq, r.seq)
+	}
+	generation := int64(0)
+	if next != nil {
+		generation = next.Generation
+		w.strict.unversioned = next.Annotations[codec.AnnotationResourceVersion] == "0"
+	}
+	if w.strict.unversioned {
+		w.version = 0
+		return
+	}
+	w.version = protocol.NextGeneration(generation, max(w.version, w.strict.floor))
+	if next != nil {
+		next.Generation = w.version
+	}
+}
+
+// sawLocked records a version that the cluster has reported. raise is whether the work's version
+// must be above it.
+func (s *Source) sawLocked(c *sourceCluster, w *sourceWork, id string, version int64, raise bool) {
+	switch {
+	case !s.traits.Strict:
+		c.saw(version)
+	case w != nil:
+		if raise || version > max(w.version, w.strict.floor) {
+			w.strict.floor = max(version, w.version) + protocol.Unreported
+			s.keepLocked(w)
+		}
+	default:
+		if version > c.reported.byID[id].version {
+			version += protocol.Unreported
+		}
+		c.reported.saw(id, datedReport{report: report{version: version}, at: s.options.Clock.Now()})
+	}
+}
+
+// keepLastVersion records the version and sequence ID of a removed work. A later work of this name
+// needs higher ones.
+func (w *sourceWork) keepLastVersion() {
+	r := report{version: max(w.version, w.strict.floor), seq: w.seq}
+	w.cluster.reported.saw(w.id, datedReport{report: r, at: w.source.options.Clock.Now(), past: true})
+}
+
+// isOther reports whether a status is about a work with another creation time, which an earlier
+// process of this source created. Agents send metadata back. It returns true only once for each
+// work, because some agents keep the first creation time that they received.
+func (w *sourceWork) isOther(m *codec.Status) bool {
+	if w == nil || w.Object == nil || w.strict.otherSent || m.Metadata == nil || m.Metadata.CreationTimestamp.IsZero() {
+		return false
+	}
+	w.strict.otherSent = !m.Metadata.CreationTimestamp.Equal(&w.Object.CreationTimestamp)
+	return w.strict.otherSent
+}
+
+// strictSpecLocked changes a spec for a strict profile. The only finalizer that it sends marks that
+// an agent has something to clean up: a user's own finalizers would never be removed on the
+// cluster.
+func (w *sourceWork) strictSpecLocked(spec *codec.Spec) {
+	if w.strict.created {
+		spec.Action = codec.ActionCreate
+	}
+	if w.Object == nil {
+		return
+	}
+	obj := *w.Object
+	held := w.strict.reported || slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer)
+	obj.Finalizers = nil
+	if held {
+		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
+	}
+	spec.Work = &obj
+}
+
+// resyncStrictLocked requests the statuses of all works from all agents, unless it has done so
+// before. It sends each cluster the hashes of its statuses and the unconfirmed works.
+func (s *Source) resyncStrictLocked() {
+	if !s.asked || len(s.works) == 0 {
+		s.askAll()
+	}
+	for _, c := range s.clusters {
+		works := s.currentOf(c)
+		s.sendHashes(c, works, codec.ScopeAll, "")
+		s.sendUnconfirmed(works)
+	}
+}
+
+// askAll requests the statuses of all works from all agents.
+func (s *Source) askAll() {
+	r := &codec.StatusResync{Header: codec.Header{Source: s.options.SourceID}, Broadcast: true}
+	r.ID, r.Time = s.ids.Next(), s.options.Clock.Now().UTC()
+	s.engine.Enqueue(cloudevents.Control, &askedAll{peer.NewRequirement(peer.Item{Profile: s.options.Profile, Content: r}, &s.asks), s})
+}
+
+// askedAll is a requirement that notes when the broker has the request. If the request is lost with
+// its connection, it is made again.
+type askedAll struct {
+	*peer.Requirement
+	source *Source
+}
+
+func (a *askedAll) Settled(err error) {
+	if err != nil || a.Replaced() {
+		return
+	}
+	a.source.cache.Lock()
+	defer a.source.cache.Unlock()
+	a.source.asked = true
+	a.source.keepMeta()
+}
+
+// largeAttributes reports whether the metadata is near 64 KiB, the limit of an attribute. In a
+// strict profile, the metadata is sent in an attribute.
+func (s *Source) largeAttributes(m *metav1.ObjectMeta) bool {
+	if !s.traits.Strict {
+		return false
+	}
+	size := 256 * len(m.OwnerReferences)
+	for _, pairs := range []map[string]string{m.Labels, m.Annotations} {
+		for k, v := range pairs {
+			size += len(k) + len(v) + 8
+		}
+	}
+	return size > 8<<10 // escapes may turn each byte into six
+}
+
+// cannotSend converts a codec's error to an error of the API server.
+func cannotSend(err error) error {
+	var e *codec.Error
+	if errors.As(err, &e) && e.Code == codec.CodeAttribute && e.Field == "metadata" {
+		return apierrors.NewRequestEntityTooLargeError(err.Error())
+	}
+	return apierrors.NewBadRequest(err.Error())
+}
+
+// report has the version and sequence ID that the next ones of a work must exceed.
+type report struct{ version, seq int64 }
+
+// reports has the reports of works without a record: works that are not created again yet after a
+// restart, and removed works. If such a work is created, its version must be newer for the agent.
+type reports struct {
+	byID map[string]datedReport
+	// sweepAt is the number of reports at which old reports are dropped.
+	sweepAt int
+	// keep is called when the report of a removed work has changed. The Store has these reports,
+	// because late events of the work may arrive at the agent even after a restart.
+	keep func(id string)
+	// account is charged for each report.
+	account *peer.Account
+}
+
+type datedReport struct {
+	report
+	at time.Time
+	// past is whether the work existed here and was removed.
+	past bool
+}
+
+const (
+	// reportTTL is how long a report is kept: an agent with the work reports it again within this
+	// time.
+	reportTTL = 24 * time.Hour
+)
+
+func (l *reports) saw(id string, r datedReport) {
+	if l.byID == nil {
+		l.byID, l.sweepAt = map[string]datedReport{}, 1024
+	}
+	old, known := l.byID[id]
+	size := int64(peer.ReportCost + len(id))
+	switch {
+	case known:
+	case r.past: // a work of this source: charged even beyond the bounds
+		l.account.Set(0, size)
+	case !l.account.Charge(size):
+		return
+	}
+	now, past := r.at, r.past || old.past
+	l.byID[id] = datedReport{report{max(old.version, r.version), max(old.seq, r.seq)}, now, past}
+	if past {
+		l.keep(id)
+	}
+	if len(l.byID) >= l.sweepAt {
+		l.sweep(now)
+	}
+}
+
+// sweep drops old reports.
+func (l *reports) sweep(now time.Time) {
+	for id, r := range l.byID {
+		if now.Sub(r.at) > reportTTL {
+			l.take(id)
+		}
+	}
+	l.sweepAt = max(1024, 2*len(l.byID))
+}
+
+// take removes the report of a work and returns it.
+func (l *reports) take(id string) (report, bool) {
+	r, ok := l.byID[id]
+	delete(l.byID, id)
+	if ok {
+		l.account.Set(int64(peer.ReportCost+len(id)), 0)
+	}
+	if r.past {
+		l.keep(id)
+	}
+	return r.report, ok
+}
+
+// clear removes all reports.
+func (l *reports) clear() {
+	for id := range l.byID {
+		l.take(id)
+	}
+}

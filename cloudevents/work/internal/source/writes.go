@@ -1,0 +1,361 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+var _ clientset.Backend = &sourceBackend{}
+
+// sourceBackend is the backend of the clientset of a source.
+type sourceBackend struct {
+	*Source
+	clientset.Reader[*sourceWork]
+}
+
+func (s *sourceBackend) Supports(verb string, sub clientset.Subresource) error {
+	if sub == clientset.StatusPart {
+		return apierrors.NewMethodNotSupported(clientset.StatusResource, verb)
+	}
+	return nil
+}
+
+// WaitSynced does not wait: a source creates its works itself. Refresh reads the works of other
+// replicas.
+func (s *sourceBackend) WaitSynced(context.Context) error { return nil }
+
+// stored waits until the changes of a term are durable. It returns errReplaced if the term has
+// ended, because the changes may then be lost.
+func (s *Source) stored(ctx context.Context, term uint64) error {
+	if err := peer.Durable(ctx, s.journal); err != nil {
+		return err
+	}
+	s.cache.Lock()
+	defer s.cache.Unlock()
+	if s.replica != nil && s.replica.term != term {
+		return peer.ErrReplaced
+	}
+	return nil
+}
+
+// Refresh implements clientset.Backend.
+func (s *sourceBackend) Refresh(ctx context.Context) (bool, error) { return s.refresh(ctx) }
+
+// WaitDurable implements clientset.Backend.
+func (s *sourceBackend) WaitDurable(ctx context.Context) error { return peer.Durable(ctx, s.journal) }
+
+// termLocked returns the number of the current term of this replica. It is 0 without replicas.
+func (s *Source) termLocked() uint64 {
+	if s.replica == nil {
+		return 0
+	}
+	return s.replica.term
+}
+
+// writableLocked returns an error if the source has stopped. If the write is no dry run, it also
+// returns an error if this process may not write.
+func (s *Source) writableLocked(dryRun bool) error {
+	switch {
+	case s.cache.Sealed():
+		return peer.ErrStopped
+	case !dryRun && s.outranked:
+		return s.errOutrankedLocked()
+	case !dryRun && !s.writingLocked():
+		return peer.ErrReplaced
+	}
+	return nil
+}
+
+// Create adds an object.
+func (s *sourceBackend) Create(
+	ctx context.Context, obj *workv1.ManifestWork, dryRun bool,
+) (*workv1.ManifestWork, error) {
+	if !dryRun {
+		if err := s.lead(ctx); err != nil {
+			return nil, err
+		}
+	}
+	generated := obj.Name == "" && obj.GenerateName != ""
+	refresher := clientset.NewRefresher(s.refresh, dryRun)
+	for attempt := 1; ; attempt++ {
+		if generated {
+			obj.Name = generateName(obj.GenerateName)
+		}
+		out, term, err := s.createOne(ctx, obj, dryRun)
+		if generated && attempt < maxNames && apierrors.IsAlreadyExists(err) {
+			continue
+		}
+		if apierrors.IsAlreadyExists(err) {
+			if again, err := refresher.Again(ctx); err != nil {
+				return nil, err
+			} else if again {
+				continue
+			}
+		}
+		if err == nil && !dryRun {
+			err = s.stored(ctx, term)
+		}
+		return out, err
+	}
+}
+
+// Limits of generated names, as on the API server: at most 63 bytes, and at most 8 attempts to find
+// a free name.
+const (
+	maxNameBase  = 63 - randomSuffix
+	randomSuffix = 5
+	maxNames     = 8
+)
+
+func generateName(base string) string {
+	return base[:min(len(base), maxNameBase)] + rand.String(randomSuffix)
+}
+
+// createOne stores a new object and queues it in the outbox. It removes a tombstone of the same
+// name: the agent then replaces the old incarnation, and does not delete it.
+func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, uint64, error) {
+	if obj.ResourceVersion != "" {
+		return nil, 0, clientset.InternalError("resourceVersion should not be set on objects to be created")
+	}
+	if err := clientset.Normalize(obj); err != nil {
+		return nil, 0, err
+	}
+	now := s.options.Clock.Now()
+	obj.TypeMeta = metav1.TypeMeta{}
+	obj.UID = types.UID(uuid.NewString())
+	obj.CreationTimestamp = metav1.NewTime(now).Rfc3339Copy()
+	obj.Generation = 1
+	obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds = nil, nil
+	obj.Status = workv1.ManifestWorkStatus{}
+	crd.Default(&obj.Spec)
+	if err := clientset.ValidateNew(obj, nil); err != nil {
+		return nil, 0, err
+	}
+	if err := codec.ValidateName("metadata.namespace", obj.Namespace); err != nil {
+		return nil, 0, apierrors.NewInvalid(clientset.Kind, obj.Name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "namespace"), obj.Namespace, err.Error())})
+	}
+	id := s.options.Profile.ResourceID(s.options.SourceID, obj.Namespace, obj.Name)
+	key, trace := workID{obj.Namespace, id}, peer.TraceOf(ctx, s.options.TraceParent)
+	if err := s.fits(id, obj); err != nil {
+		return nil, 0, err
+	}
+
+	s.cache.Lock()
+	defer s.cache.Unlock()
+	if err := s.writableLocked(dryRun); err != nil {
+		return nil, 0, err
+	}
+	if old := s.works[key]; old != nil && old.Object != nil {
+		return nil, 0, exists(old, obj.GenerateName != "")
+	}
+	c := s.clusterLocked(obj.Namespace)
+	w := &sourceWork{
+		source: s, cluster: c, id: id, name: obj.Name, phase: protocol.SourceActive, trace: trace, uid: obj.UID, session: c.session,
+	}
+	if err := s.roomLocked(w); err != nil {
+		return nil, 0, err
+	}
+	if dryRun {
+		return obj, s.termLocked(), nil
+	}
+	if old := s.works[key]; old != nil {
+		s.drop(old)
+	}
+	s.numberLocked(w, obj)
+	w.createV, w.strict.created = w.version, true
+	s.works[key] = w
+	s.unconfirmLocked(w)
+	s.putLocked(w, obj)
+	w.accountLocked()
+	s.sendLocked(w)
+	return obj, s.termLocked(), nil
+}
+
+// exists returns the error for a name that is in use. With a generateName, another attempt may find
+// a free name.
+func exists(w *sourceWork, generates bool) error {
+	err := apierrors.NewAlreadyExists(clientset.Resource, w.name)
+	if generates {
+		err = apierrors.NewGenerateNameConflict(clientset.Resource, w.name, 1)
+	}
+	if w.phase.IsDeleting() {
+		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
+	}
+	return err
+}
+
+// roomLocked returns an error if the outbox has no room for one more work.
+func (s *Source) roomLocked(w *sourceWork) error {
+	return s.metrics.CountWrite(peer.CheckRoom(s.engine, w, s.options.Outbox))
+}
+
+// Admit completes and validates an update. It keeps the status, which belongs to the agent. It
+// keeps the clean-up finalizer of a deleted work until the agent is done.
+func (s *sourceBackend) Admit(
+	current, next *workv1.ManifestWork, _ clientset.Subresource, invalid field.ErrorList,
+) error {
+	clientset.CarryOver(current, next)
+	next.Status = current.Status
+	if current.DeletionTimestamp != nil && slices.Contains(current.Finalizers, workv1.ManifestWorkFinalizer) &&
+		!slices.Contains(next.Finalizers, workv1.ManifestWorkFinalizer) {
+		next.Finalizers = append(slices.Clone(next.Finalizers), workv1.ManifestWorkFinalizer)
+	}
+	crd.Default(&next.Spec)
+	specChanged := !clientset.SameSpec(&current.Spec, &next.Spec)
+	if specChanged {
+		next.Generation++
+	}
+	if err := clientset.ValidateChange(current, next, specChanged, invalid); err != nil {
+		return err
+	}
+	return s.fits(s.options.Profile.ResourceID(s.options.SourceID, next.Namespace, next.Name), next)
+}
+
+// Commit replaces an object.
+func (s *sourceBackend) Commit(
+	ctx context.Context, current, next *workv1.ManifestWork,
+) (*workv1.ManifestWork, bool, error) {
+	if err := s.lead(ctx); err != nil {
+		return nil, false, err
+	}
+	out, term, err := s.commitOne(current, next, peer.TraceOf(ctx, s.options.TraceParent))
+	if out == nil || err != nil {
+		return nil, false, err
+	}
+	return out, true, s.stored(ctx, term)
+}
+
+// commitOne stores a change and publishes it. A change of finalizers only is not published, because
+// finalizers are not sent. A change of a work that is being deleted is not published either,
+// because no agent applies it.
+func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, uint64, error) {
+	published := current.DeletionTimestamp == nil &&
+		(next.Generation != current.Generation || !clientset.SameMetadata(current, next))
+	s.cache.Lock()
+	defer s.cache.Unlock()
+	w := s.cache.Get(next.Namespace, next.Name)
+	if w == nil || w.Object != current {
+		return nil, 0, nil
+	}
+	if err := s.writableLocked(false); err != nil {
+		return nil, 0, err
+	}
+	if published {
+		if err := s.roomLocked(w); err != nil {
+			return nil, 0, err
+		}
+		w.trace = trace
+		s.raiseLocked(w, next)
+	}
+	if next.DeletionTimestamp != nil && len(next.Finalizers) == 0 {
+		s.dropAs(w, next)
+		return next, s.termLocked(), nil
+	}
+	s.putLocked(w, next)
+	if published {
+		s.sendLocked(w)
+	}
+	return next, s.termLocked(), nil
+}
+
+// Remove begins the deletion of an object.
+func (s *sourceBackend) Remove(
+	ctx context.Context, current *workv1.ManifestWork, dryRun bool,
+) (*workv1.ManifestWork, bool, error) {
+	if !dryRun {
+		if err := s.lead(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+	out, term, err := s.removeOne(current, dryRun, peer.TraceOf(ctx, s.options.TraceParent))
+	if out == nil || err != nil || dryRun {
+		return out, out != nil, err
+	}
+	return out, true, s.stored(ctx, term)
+}
+
+// removeOne marks the work as deleting and publishes the deletion. The work stays until its agent
+// reports it gone, because the source cannot know whether an agent has it.
+func (s *Source) removeOne(current *workv1.ManifestWork, dryRun bool, trace string) (*workv1.ManifestWork, uint64, error) {
+	s.cache.Lock()
+	defer s.cache.Unlock()
+	w := s.cache.Get(current.Namespace, current.Name)
+	if w == nil || w.Object != current {
+		return nil, 0, nil
+	}
+	if err := s.writableLocked(dryRun); err != nil {
+		return nil, 0, err
+	}
+	if w.phase.IsDeleting() || dryRun {
+		return current, s.termLocked(), nil
+	}
+	if err := s.roomLocked(w); err != nil {
+		return nil, 0, err
+	}
+	obj := *current
+	obj.DeletionTimestamp = ptr.To(metav1.NewTime(s.options.Clock.Now()).Rfc3339Copy())
+	obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
+	obj.Generation++
+	obj.Finalizers = slices.DeleteFunc(slices.Clone(obj.Finalizers), forCollector)
+	if !slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer) {
+		obj.Finalizers = append(obj.Finalizers, workv1.ManifestWorkFinalizer)
+	}
+	w.phase, w.deleted, w.trace = protocol.SourceDeleting, *obj.DeletionTimestamp, trace
+	s.raiseLocked(w, &obj)
+	s.putLocked(w, &obj)
+	s.sendLocked(w)
+	return &obj, s.termLocked(), nil
+}
+
+// forCollector reports whether a finalizer waits for the garbage collector, as with the policies
+// Foreground and Orphan. The objects of a source have no dependents here, so the collector would
+// have nothing to do.
+func forCollector(finalizer string) bool {
+	return finalizer == metav1.FinalizerDeleteDependents || finalizer == metav1.FinalizerOrphanDependents
+}
+
+// fits returns an error if the broker would refuse the event of an object. It encodes the event
+// only if the object is near the limit.
+func (s *Source) fits(id string, obj *workv1.ManifestWork) error {
+	limit := s.engine.MaxPacketSize()
+	if (limit == 0 || 2*peer.RoughSize(obj)+4096 < limit) && !s.largeAttributes(&obj.ObjectMeta) {
+		return nil
+	}
+	m, err := peer.Encode(s.options.Profile, &codec.Spec{
+		Header: codec.Header{
+			ID: s.ids.Next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID,
+			Cluster: obj.Namespace, ResyncID: uuid.Nil.String(),
+		},
+		WorkRef:      codec.WorkRef{ResourceID: id, Version: s.traits.MaxVersion, UID: obj.UID, Name: obj.Name},
+		AgentSession: uuid.Nil.String(),
+		StatusSeq:    math.MaxInt64,
+		Work:         obj,
+	})
+	if err != nil {
+		return s.metrics.CountWrite(cannotSend(err))
+	}
+	if limit == 0 {
+		return nil
+	}
+	return s.metrics.CountWrite(peer.CheckSize(m, limit))
+}
