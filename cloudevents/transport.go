@@ -19,12 +19,9 @@ type Message struct {
 	Event *ce.Event
 }
 
-// Transport is the driver of a broker: it opens connections that publish and receive events. An
-// implementation dials and moves bytes. The [Engine] reconnects with backoff, keeps the outbox,
-// limits rates and exports metrics.
-//
-// A Transport serves one client (a source or an agent). Its duties are checked by package
-// transporttest:
+// Transport is the driver of a broker: it opens connections that publish and receive events. It
+// serves one client, which is a source or an agent of package work. Package transporttest checks its
+// duties:
 //
 //   - Delivery is at least once. A message is acknowledged to the broker only after Receive and
 //     Commit returned, so the broker sends it again after a crash in between.
@@ -74,7 +71,7 @@ type ConnectOptions struct {
 	Refuse func(topic string, err error)
 }
 
-// Conn is one connection to the broker. It ends once; the [Engine] then opens another.
+// Conn is one connection to the broker. It ends once; the client then opens another.
 type Conn interface {
 	// Publish writes a message to the broker and returns; many messages may be in flight. If the
 	// broker's window is full, it waits for room, or for ctx. If it returns nil, done is called
@@ -86,7 +83,7 @@ type Conn interface {
 	//
 	// If it returns an error, done is not called. The error is ctx's if ctx has ended, and wraps
 	// [ErrConnectionLost] if the connection has. Any other error concerns this message alone, such
-	// as a [*TooLargeError] or an invalid topic, and the connection stays usable. The [Engine] then
+	// as a [*TooLargeError] or an invalid topic, and the connection stays usable. The client then
 	// drops the message and continues with the next.
 	Publish(ctx context.Context, m Message, done func(error)) error
 
@@ -109,13 +106,16 @@ type Conn interface {
 // ErrClaimed is returned by [Transport.Claim] when the transport already serves a client.
 var ErrClaimed = errors.New("the transport already serves a source or an agent: make one transport for each")
 
+// ErrStarted is returned by a second call of a source's or an agent's Start.
+var ErrStarted = errors.New("already started: a source or an agent is started once")
+
 // ErrConnectionLost is passed to done for messages that were not acknowledged when their connection
 // ended.
 var ErrConnectionLost = errors.New("connection lost before the broker acknowledged the message")
 
 // PermanentError wraps a failure to connect that another attempt with the same options will not
-// fix, such as a missing certificate file. The [Engine] reports it and keeps trying at its slowest
-// pace, since files can be corrected while it runs.
+// fix, such as a missing certificate file. The client reports it and keeps trying with its longest
+// delay, 10 s, since files can be corrected while it runs.
 type PermanentError struct {
 	// Err is the cause.
 	Err error
@@ -128,8 +128,8 @@ func (e *PermanentError) Error() string { return e.Err.Error() }
 func (e *PermanentError) Unwrap() error { return e.Err }
 
 // TemporaryError wraps a broker's refusal of a message that may end soon, such as an exceeded
-// quota. The [Engine] publishes the message again on the same connection, with delays that grow
-// from 100 ms to 10 s.
+// quota. The client publishes the message again on the same connection, with delays that grow from
+// 100 ms to 10 s.
 type TemporaryError struct {
 	// Err is the broker's reason.
 	Err error
@@ -151,7 +151,8 @@ type TooLargeError struct {
 
 // Error returns a message with the topic, the size and the limit.
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("message of %d bytes on topic %q is over the broker's packet limit of %d bytes", e.Size, e.Topic, e.Limit)
+	return fmt.Sprintf("message of %d bytes on topic %q is over the broker's packet limit of %d bytes",
+		e.Size, e.Topic, e.Limit)
 }
 
 // OverrunError is passed to Refuse for messages that a transport dropped because they arrived

@@ -26,7 +26,7 @@
 // Without Options.SessionExpiry the broker discards the session when the connection ends. With it,
 // the broker keeps messages for a disconnected client, within its own queue limits.
 // Subscriptions of the kept session stay too, also those that a later version no longer requests.
-// Unacknowledged messages of the client are not part of the session: the Engine publishes them
+// Unacknowledged messages of the client are not part of the session: the client publishes them
 // again.
 //
 // A dead link is detected after one and a half times KeepAlive. Connect and Close take a bounded
@@ -44,7 +44,7 @@
 // apply from the next connection on. Partly written files, or a certificate and a key that do not
 // match, fail an attempt to connect with a clear error. The next attempt follows after the usual
 // 100 ms to 10 s. A missing file, a certificate that one side rejects and a wrong password are a
-// [cloudevents.PermanentError]: the Engine tries again every 10 s.
+// [cloudevents.PermanentError]: the client tries again every 10 s.
 //
 // Passwords, keys and the query of the URL appear in no error, no log line, and no printed Options,
 // Transport or connection. The only exception is fmt on an unexported field of your own struct,
@@ -54,7 +54,7 @@
 //
 // A broker may refuse a message and keep the connection. Some reasons may end soon: quota exceeded,
 // unspecified error, implementation specific error, server busy. Then done receives a
-// [cloudevents.TemporaryError], and the Engine publishes again on the same connection. For packet
+// [cloudevents.TemporaryError], and the client publishes again on the same connection. For packet
 // too large it receives a [cloudevents.TooLargeError]. After any other refusal, such as not
 // authorized, the message waits for the next connection. All errors but TooLargeError wrap a
 // [*ReasonError].
@@ -74,14 +74,14 @@
 // # Design
 //
 // It uses paho.Client, one for each connection. autopaho was considered first: it reconnects and
-// keeps a queue in memory or files. But the Engine does both for every transport: its outbox keeps
+// keeps a queue in memory or files. But package work does both for every transport: its outbox keeps
 // only the newest event of a work, and a second queue would send all of them. Also, Publish of
 // autopaho waits for the acknowledgement, so each goroutine has one message in flight.
 //
 // Three small parts replace defaults of paho.Client. A net.Conn gathers the four writes that paho
 // makes for each message, and reads through a buffer. It drops the properties of a message if they
 // exceed 256 KiB. A session stores only the callbacks that wait for acknowledgements. paho's own
-// session encodes each message a second time to send it again, which the Engine does here. A pinger
+// session encodes each message a second time to send it again, which the client does here. A pinger
 // observes bytes, not packets, so that a long message on a slow link counts as a sign of life.
 //
 // Messages are written and read by package codec rather than by the binding of cloudevents/sdk-go.

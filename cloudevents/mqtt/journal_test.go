@@ -22,6 +22,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 )
 
@@ -116,7 +117,7 @@ func (a *attempts) next(t *testing.T) error {
 // loop is a client that receives its own events: an engine, a topic, and the received messages.
 type loop struct {
 	t        *testing.T
-	engine   *cloudevents.Engine
+	engine   *engine.Engine
 	attempts *attempts
 	clock    *clocktesting.FakeClock // of the engine's backoff; nil for the real one
 	topic    string
@@ -131,24 +132,24 @@ func startLoop(t *testing.T, j *journal, o mqtt.Options, clk clock.WithTicker) *
 	l := &loop{t: t, attempts: &attempts{transport, j, make(chan error, 1000)}, topic: "loop/" + uuid.NewString(),
 		received: make(chan cloudevents.Message, 10)}
 	l.clock, _ = clk.(*clocktesting.FakeClock)
-	engine, err := cloudevents.NewEngine(l.attempts, cloudevents.Options{
+	e, err := engine.New(l.attempts, engine.Options{
 		Name: "loop", Filters: []string{l.topic}, Handler: (*loopHandler)(l), DrainTimeout: -1, Clock: clk,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.engine = engine
+	l.engine = e
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(j), textlogger.Verbosity(99)))
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
 	done := make(chan error)
-	go func() { done <- engine.Start(ctx) }()
+	go func() { done <- e.Start(ctx) }()
 	t.Cleanup(func() {
-		j.print(engine.Healthy())
+		j.print(e.Healthy())
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("Start: %v", err)
 		}
-		j.print(engine, transport) // nothing changes them any more
+		j.print(e, transport) // nothing changes them any more
 	})
 	return l
 }
@@ -165,7 +166,7 @@ func (l *loop) roundTrip() {
 	l.t.Helper()
 	e := sampleEvent()
 	e.SetID(uuid.NewString())
-	l.engine.Enqueue(cloudevents.Live, &loopItem{cloudevents.Message{Topic: l.topic, Event: e}})
+	l.engine.Enqueue(engine.LaneLive, &loopItem{cloudevents.Message{Topic: l.topic, Event: e}})
 	timeout := time.After(patience)
 	for {
 		select {

@@ -21,7 +21,7 @@ import (
 // session assigns packet identifiers and handles acknowledgements for paho, for one connection.
 //
 // It stores no messages. MQTT requires a client that resumes a session to send unacknowledged
-// messages again, under the same identifiers. Here done receives ErrConnectionLost, and the Engine
+// messages again, under the same identifiers. Here done receives ErrConnectionLost, and the client
 // publishes again from its outbox, under new identifiers, possibly with a newer event of the same
 // work. The broker sees a client that lost its half of the session. For QoS 1 it keeps no state of
 // the identifiers that a client used.

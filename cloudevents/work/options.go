@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
-	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/agent"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
@@ -40,7 +39,7 @@ const (
 const (
 	DefaultTombstoneTTL       = 24 * time.Hour
 	DefaultResyncInterval     = 10 * time.Minute
-	DefaultDrainTimeout       = cloudevents.DefaultDrainTimeout
+	DefaultDrainTimeout       = 2 * time.Second
 	DefaultInitialSyncTimeout = 2 * time.Second
 	DefaultWatchCacheBytes    = 16 << 20
 	DefaultWatchCacheTTL      = 5 * time.Minute

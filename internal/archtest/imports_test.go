@@ -115,7 +115,7 @@ func TestRules(t *testing.T) {
 		from, to string
 		refused  bool
 	}{
-		{reason: "the engine is built on the wire format", from: "cloudevents", to: "codec"},
+		{reason: "transports read and write the wire format", from: "cloudevents/mqtt", to: "codec"},
 		{reason: "nothing imports upward", from: "codec", to: "cloudevents", refused: true},
 		{reason: "nothing imports sideways", from: "cloudevents/memory", to: "cloudevents/mqtt", refused: true},
 		{reason: "paho is for the MQTT transport", from: "cloudevents/mqtt", to: "github.com/eclipse/paho.golang/paho"},

@@ -17,6 +17,7 @@ import (
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
@@ -31,7 +32,7 @@ import (
 type Agent struct {
 	options   Options
 	traits    codec.Traits
-	engine    *cloudevents.Engine
+	engine    *engine.Engine
 	presence  *peer.Presence
 	ids       *peer.IDSequence
 	clientset workclientset.Interface
@@ -128,7 +129,7 @@ func New(transport cloudevents.Transport, options Options) (*Agent, error) {
 	if err := a.measure(); err != nil {
 		return nil, err
 	}
-	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
+	e, err := engine.New(transport, engine.Options{
 		Name:     options.AgentID,
 		Filters:  options.Profile.AgentFilters(options.ClusterName),
 		Optional: a.presence.Filters(), Denied: a.presence.Refused,
@@ -146,8 +147,8 @@ func New(transport cloudevents.Transport, options Options) (*Agent, error) {
 		a.metrics.Unregister()
 		return nil, err
 	}
-	a.engine = engine
-	a.presence.Use(engine)
+	a.engine = e
+	a.presence.Use(e)
 	a.clientset = clientset.New(&agentBackend{a, clientset.Reader[*agentWork]{Store: a.cache}})
 	return a, nil
 }

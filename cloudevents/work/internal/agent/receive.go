@@ -11,6 +11,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
@@ -20,7 +21,7 @@ import (
 // agentHandler is the agent as the handler of its engine.
 type agentHandler Agent
 
-var _ cloudevents.Handler = &agentHandler{}
+var _ engine.Handler = &agentHandler{}
 
 // Connected sends the sources the list of the agent's works, which requests the missing works.
 func (h *agentHandler) Connected(context.Context) {

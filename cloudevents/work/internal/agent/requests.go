@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"github.com/google/uuid"
 
-	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
@@ -206,7 +206,7 @@ func (a *Agent) sendAsks() {
 		if len(entries) == 0 {
 			continue
 		}
-		a.sendList(cloudevents.Control, &codec.SpecResync{
+		a.sendList(engine.LaneControl, &codec.SpecResync{
 			Header:       codec.Header{Source: s.name, ResyncID: uuid.NewString()},
 			TargetSource: s.name,
 			Scope:        codec.ScopeListed,
@@ -265,7 +265,7 @@ func (a *Agent) sendDigest(s *agentSource, buckets int) {
 			d.Add(e.ResourceID, protocol.Version{V: e.Version, UID: string(e.UID)}, e.SequenceID)
 		}
 	}
-	a.enqueue(cloudevents.Control, s.name, peer.Item{Profile: a.options.Profile, Content: &codec.Digest{
+	a.enqueue(engine.LaneControl, s.name, peer.Item{Profile: a.options.Profile, Content: &codec.Digest{
 		Header:       codec.Header{ID: a.ids.Next(), Source: s.name, Cluster: a.options.ClusterName, Agent: a.options.AgentID},
 		AgentSession: a.session, Works: d.Works, Sums: d.Sums,
 	}}, peer.ListCost+8*int64(buckets))
@@ -283,7 +283,7 @@ func (a *Agent) resyncPeers() {
 	a.findRoomLocked()
 	for _, s := range a.sources {
 		if s.dialect == peer.DialectEnhancement {
-			a.sendList(cloudevents.Bulk, &codec.SpecResync{
+			a.sendList(engine.LaneBulk, &codec.SpecResync{
 				Header: codec.Header{Source: s.name}, TargetSource: s.name, Broadcast: true, Entries: s.entries(nil, codec.Part{}),
 			})
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
@@ -29,7 +30,7 @@ func (a *Agent) resyncLocked() {
 	if a.traits.Strict && a.options.Sources != nil {
 		for _, name := range a.options.Sources {
 			s := a.sourceLocked(name)
-			a.sendList(cloudevents.Control, &codec.SpecResync{Header: codec.Header{Source: name}, Entries: s.entries(nil, codec.Part{})})
+			a.sendList(engine.LaneControl, &codec.SpecResync{Header: codec.Header{Source: name}, Entries: s.entries(nil, codec.Part{})})
 		}
 		a.beginSyncLocked("")
 		return
@@ -40,7 +41,7 @@ func (a *Agent) resyncLocked() {
 	for _, s := range a.sources {
 		entries = s.entries(entries, codec.Part{})
 	}
-	a.sendList(cloudevents.Control, &codec.SpecResync{
+	a.sendList(engine.LaneControl, &codec.SpecResync{
 		Header:    codec.Header{ResyncID: id},
 		Broadcast: true,
 		Entries:   entries,
@@ -76,7 +77,7 @@ func (w *agentWork) entry() codec.SpecEntry {
 }
 
 // sendList queues a list, in chunks. A list in Control without a target source requests all works.
-func (a *Agent) sendList(lane cloudevents.Lane, r *codec.SpecResync) {
+func (a *Agent) sendList(lane engine.Lane, r *codec.SpecResync) {
 	r.ID = a.ids.Next()
 	r.Time = a.options.Clock.Now().UTC()
 	a.metrics.CountListed(peer.Sent, len(r.Entries))
@@ -90,9 +91,9 @@ func (a *Agent) sendList(lane cloudevents.Lane, r *codec.SpecResync) {
 	}
 }
 
-func (a *Agent) enqueueList(lane cloudevents.Lane, r *codec.SpecResync) {
+func (a *Agent) enqueueList(lane engine.Lane, r *codec.SpecResync) {
 	m := peer.Item{Profile: a.options.Profile, Content: r}
-	if lane == cloudevents.Control && r.TargetSource == "" {
+	if lane == engine.LaneControl && r.TargetSource == "" {
 		a.engine.Enqueue(lane, peer.NewRequirement(m, &a.asks))
 		return
 	}
@@ -102,7 +103,7 @@ func (a *Agent) enqueueList(lane cloudevents.Lane, r *codec.SpecResync) {
 func listSize(entries int) int64 { return peer.ListCost + peer.EntryCost*int64(entries) }
 
 // enqueue queues a message for a source, and charges the source for it until it is published.
-func (a *Agent) enqueue(lane cloudevents.Lane, source string, m peer.Item, size int64) {
+func (a *Agent) enqueue(lane engine.Lane, source string, m peer.Item, size int64) {
 	s := a.sources[source]
 	if s == nil {
 		a.engine.Enqueue(lane, &m)
@@ -229,14 +230,14 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 	if waits && m.Part.IsZero() { // the source was offline during the request to all sources
 		a.awaitLocked(s.name, newSyncAnswer(r.ResyncID, a.options.Clock.Now()))
 	}
-	a.sendList(cloudevents.Bulk, r)
+	a.sendList(engine.LaneBulk, r)
 }
 
 // reply queues one status of an answer. If one is queued already, it does nothing: the status is
 // read when it is sent.
 func (a *Agent) reply(w *agentWork, resyncID string) {
 	if !w.answering.Swap(true) {
-		a.engine.Enqueue(cloudevents.Bulk, &statusAnswer{work: w, resyncID: resyncID})
+		a.engine.Enqueue(engine.LaneBulk, &statusAnswer{work: w, resyncID: resyncID})
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
@@ -75,7 +75,7 @@ func (a *Agent) put(w *agentWork, obj *workv1.ManifestWork) {
 // send puts a work into the outbox once its record is durable.
 func (a *Agent) send(w *agentWork) {
 	if w.saving.Send() {
-		a.engine.Enqueue(cloudevents.Live, w)
+		a.engine.Enqueue(engine.LaneLive, w)
 	}
 }
 
@@ -98,7 +98,7 @@ func (w *agentWork) Content() any {
 // Saved puts the work into the outbox if it waited for its record to be durable.
 func (w *agentWork) Saved() {
 	if w.saving.Save() {
-		w.agent.engine.Enqueue(cloudevents.Live, w)
+		w.agent.engine.Enqueue(engine.LaneLive, w)
 	}
 }
 

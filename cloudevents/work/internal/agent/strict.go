@@ -8,7 +8,7 @@ import (
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -62,7 +62,7 @@ func (a *Agent) onStrictHashes(s *agentSource, m *codec.StatusResync) {
 	for i := range m.Entries {
 		named[m.Entries[i].ResourceID] = struct{}{}
 	}
-	a.sendList(cloudevents.Bulk, &codec.SpecResync{
+	a.sendList(engine.LaneBulk, &codec.SpecResync{
 		Header: codec.Header{Source: s.name},
 		// The name marks the list as an answer: the first list of a connection has no TargetSource.
 		TargetSource: s.name,

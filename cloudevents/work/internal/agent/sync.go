@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/codec"
@@ -251,7 +251,7 @@ func (a *Agent) askAgainLocked(name string, old *syncAnswer, now time.Time) (due
 	if s := a.sources[name]; s != nil {
 		r.Entries = s.entries(nil, codec.Part{})
 	}
-	a.sendList(cloudevents.Bulk, r)
+	a.sendList(engine.LaneBulk, r)
 	return now.Add(min(a.options.QuietTime<<min(answer.tries, 10), slowestTry))
 }
 

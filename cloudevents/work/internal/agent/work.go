@@ -169,7 +169,7 @@ func (w *agentWork) statusHash() (string, error) {
 	return hash, err
 }
 
-// Message returns the event of the current status. It implements [cloudevents.Item].
+// Message returns the event of the current status. It implements [engine.Item].
 func (w *agentWork) Message() (cloudevents.Message, error) {
 	return w.message("", codec.ActionUpdate)
 }

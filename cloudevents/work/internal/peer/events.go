@@ -11,6 +11,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -20,7 +21,7 @@ import (
 const packetOverhead = 64
 
 // ChunkSize returns the largest size of a list: the limit of the protocol or of the broker.
-func ChunkSize(e *cloudevents.Engine) int {
+func ChunkSize(e *engine.Engine) int {
 	limit := e.MaxPacketSize()
 	if limit == 0 {
 		return codec.ResyncChunkSize

@@ -33,7 +33,7 @@ func NewRequirement(m Item, asks *atomic.Int64) *Requirement {
 	return &Requirement{Item: m, asks: asks, ask: asks.Load()}
 }
 
-// Required implements [cloudevents.Requirement].
+// Required implements [engine.Requirement].
 func (r *Requirement) Required() bool { return true }
 
 func (r *Requirement) Message() (cloudevents.Message, error) {

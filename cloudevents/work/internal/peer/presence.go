@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/internal/wait"
@@ -47,7 +48,7 @@ type Presence struct {
 	Lock     sync.Locker
 	Profile  codec.Profile
 	Clock    clock.WithTicker
-	engine   *cloudevents.Engine
+	engine   *engine.Engine
 	IDs      *IDSequence
 	Header   codec.Header
 	Self     protocol.Process
@@ -124,7 +125,7 @@ func NewPresence(p Presence) *Presence {
 	return &p
 }
 
-func (p *Presence) Use(e *cloudevents.Engine) {
+func (p *Presence) Use(e *engine.Engine) {
 	if p != nil {
 		p.engine = e
 	}
@@ -194,7 +195,7 @@ func (p *Presence) publishLocked() {
 		return
 	}
 	p.queued = true
-	p.engine.Enqueue(cloudevents.Control, &presenceEvent{presence: p})
+	p.engine.Enqueue(engine.LaneControl, &presenceEvent{presence: p})
 }
 
 func (p *Presence) wakeUp() { p.wake.Set() }
@@ -400,7 +401,7 @@ func (p *Presence) leave() {
 	p.Lock.Lock()
 	defer p.Lock.Unlock()
 	if p.denied == nil {
-		p.engine.Enqueue(cloudevents.Live, &presenceEvent{presence: p, leaving: true})
+		p.engine.Enqueue(engine.LaneLive, &presenceEvent{presence: p, leaving: true})
 	}
 }
 

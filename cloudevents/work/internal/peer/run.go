@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 )
@@ -20,7 +20,7 @@ import (
 // the cache. It refuses further writes of the clientset before the engine drains the outbox: the changes of
 // accepted writes are published or stored.
 func Run[R cache.Record](
-	ctx context.Context, e *cloudevents.Engine, s *cache.Cache[R], j *journal.Journal, p *Presence,
+	ctx context.Context, e *engine.Engine, s *cache.Cache[R], j *journal.Journal, p *Presence,
 	more ...func(context.Context),
 ) error {
 	defer j.Limit(ctx)()

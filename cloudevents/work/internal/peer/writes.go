@@ -10,7 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 )
@@ -46,7 +46,7 @@ const maxUnacknowledged = 10_000
 
 // CheckRoom returns an error if the outbox has no room for one more work: TooManyRequests if limit works
 // are queued, ServiceUnavailable without an outbox (-1) while the client is not connected.
-func CheckRoom(e *cloudevents.Engine, it cloudevents.Item, limit int) error {
+func CheckRoom(e *engine.Engine, it engine.Item, limit int) error {
 	if limit < 0 {
 		if !e.Connected() {
 			return apierrors.NewServiceUnavailable("not connected to the broker, and the outbox is disabled")

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -106,7 +107,7 @@ func (a *answers) advance() {
 		one.works[0] = nil
 		one.works = one.works[1:]
 	}
-	var it cloudevents.Item = one.last
+	var it engine.Item = one.last
 	if len(one.works) > 0 {
 		if !one.works[0].cluster.opens() { // wait until the agent confirms more, or events count as lost
 			return
@@ -123,7 +124,7 @@ func (a *answers) advance() {
 		a.recount()
 	}
 	a.queued = one
-	a.source.engine.Enqueue(cloudevents.Bulk, it)
+	a.source.engine.Enqueue(engine.LaneBulk, it)
 }
 
 // giveUp drops the answers that were given up.
@@ -233,9 +234,9 @@ func (w *sourceWork) resume() {
 		if a.round != s.round {
 			continue // its connection has ended; the next one begins a new resync
 		}
-		s.engine.Enqueue(cloudevents.Bulk, a)
+		s.engine.Enqueue(engine.LaneBulk, a)
 		if a.answer.parked == 0 && a.end != nil {
-			s.engine.Enqueue(cloudevents.Bulk, a.end)
+			s.engine.Enqueue(engine.LaneBulk, a.end)
 			a.end = nil
 		}
 	}

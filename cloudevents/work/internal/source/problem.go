@@ -13,6 +13,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 )
 
@@ -127,7 +128,7 @@ func (w *sourceWork) setProblem(p *problem) {
 	w.troubled.Store(p.unsent())
 }
 
-var _ cloudevents.Refusable = &sourceWork{}
+var _ engine.Refusable = &sourceWork{}
 
 // Settled shows a problem on a work that cannot be sent, because no agent will ever report on it.
 // It removes the problem when the work was sent.

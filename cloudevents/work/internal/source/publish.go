@@ -9,6 +9,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
@@ -17,7 +18,7 @@ import (
 // sendLocked queues a work in the outbox, at once or when it is stored.
 func (s *Source) sendLocked(w *sourceWork) {
 	if w.saving.Send() {
-		s.engine.Enqueue(cloudevents.Live, w)
+		s.engine.Enqueue(engine.LaneLive, w)
 	}
 }
 
@@ -57,7 +58,7 @@ func (s *Source) raiseShownLocked(w *sourceWork) {
 	}
 }
 
-// Message makes an event of the current state of the work. It implements [cloudevents.Item].
+// Message makes an event of the current state of the work. It implements [engine.Item].
 func (w *sourceWork) Message() (cloudevents.Message, error) {
 	return w.message(nil)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
@@ -23,7 +24,7 @@ import (
 // sourceHandler is the handler of the source for its engine.
 type sourceHandler Source
 
-var _ cloudevents.Handler = &sourceHandler{}
+var _ engine.Handler = &sourceHandler{}
 
 // Connected begins a resync with all agents. A replica that is not the leader makes the leader
 // resync.

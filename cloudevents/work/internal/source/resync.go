@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
@@ -26,10 +27,10 @@ func (s *Source) request(r *codec.StatusResync) {
 	r.Time = s.options.Clock.Now().UTC()
 	m := peer.Item{Profile: s.options.Profile, Content: r}
 	if r.Cluster == "" {
-		s.engine.Enqueue(cloudevents.Control, peer.NewRequirement(m, &s.asks))
+		s.engine.Enqueue(engine.LaneControl, peer.NewRequirement(m, &s.asks))
 		return
 	}
-	s.engine.Enqueue(cloudevents.Control, &m)
+	s.engine.Enqueue(engine.LaneControl, &m)
 }
 
 // resync begins a resync with all agents. A source that may lack works requests everything.
@@ -141,7 +142,7 @@ func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.S
 		s.refuseEntryLocked(peer.Unusable(peer.RefusedBudget, "hashes for cluster %q were not sent: %w", c.name, c.account.ErrFull()))
 		return next
 	}
-	s.engine.Enqueue(cloudevents.Bulk, next)
+	s.engine.Enqueue(engine.LaneBulk, next)
 	return next
 }
 
@@ -182,7 +183,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 	l.begun = true
 	if l.next != nil {
 		l.next.charged, l.charged = l.charged, 0
-		s.engine.Enqueue(cloudevents.Bulk, l.next)
+		s.engine.Enqueue(engine.LaneBulk, l.next)
 		l.next = nil
 	}
 	r := &codec.StatusResync{

@@ -19,6 +19,7 @@ import (
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
@@ -32,7 +33,7 @@ import (
 type Source struct {
 	options      Options
 	traits       codec.Traits
-	engine       *cloudevents.Engine
+	engine       *engine.Engine
 	ids          *peer.IDSequence
 	clientset    workclientset.Interface
 	cache        *cache.Cache[*sourceWork]
@@ -129,7 +130,7 @@ func New(transport cloudevents.Transport, options Options) (*Source, error) {
 	if err := s.measure(); err != nil {
 		return nil, err
 	}
-	engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
+	e, err := engine.New(transport, engine.Options{
 		Name:     options.SourceID,
 		Filters:  codec.SharedFilters(options.SharedGroup, options.Profile.SourceFilters(options.SourceID)),
 		Optional: s.presence.Filters(), Denied: s.presence.Refused,
@@ -147,8 +148,8 @@ func New(transport cloudevents.Transport, options Options) (*Source, error) {
 		s.metrics.Unregister()
 		return nil, err
 	}
-	s.engine = engine
-	s.presence.Use(engine)
+	s.engine = e
+	s.presence.Use(e)
 	s.clientset = clientset.New(&sourceBackend{s, clientset.Reader[*sourceWork]{Store: s.cache}})
 	return s, nil
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
@@ -127,7 +127,7 @@ func (w *sourceWork) Content() any {
 // Saved publishes the work, and the answers with it, if they waited until the record was durable.
 func (w *sourceWork) Saved() {
 	if w.saving.Save() {
-		w.source.engine.Enqueue(cloudevents.Live, w)
+		w.source.engine.Enqueue(engine.LaneLive, w)
 	}
 	w.resume()
 }

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
@@ -137,7 +137,7 @@ func (s *Source) resyncStrictLocked() {
 func (s *Source) askAll() {
 	r := &codec.StatusResync{Header: codec.Header{Source: s.options.SourceID}, Broadcast: true}
 	r.ID, r.Time = s.ids.Next(), s.options.Clock.Now().UTC()
-	s.engine.Enqueue(cloudevents.Control, &askedAll{peer.NewRequirement(peer.Item{Profile: s.options.Profile, Content: r}, &s.asks), s})
+	s.engine.Enqueue(engine.LaneControl, &askedAll{peer.NewRequirement(peer.Item{Profile: s.options.Profile, Content: r}, &s.asks), s})
 }
 
 // askedAll is a requirement that notes when the broker has the request. If the request is lost with

@@ -5,6 +5,7 @@ package source
 
 import (
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -29,7 +30,7 @@ func (s *Source) askUnknownLocked(c *sourceCluster, ids []string) {
 	if a == nil {
 		a = &unknownAsk{source: s, cluster: c, ids: map[string]struct{}{}}
 		c.unknownAsk = a
-		s.engine.Enqueue(cloudevents.Bulk, a)
+		s.engine.Enqueue(engine.LaneBulk, a)
 	}
 	for _, id := range ids {
 		if _, ok := a.ids[id]; ok {
@@ -66,7 +67,7 @@ func (a *unknownAsk) begin() {
 		}
 		a.charged -= rest.charged
 		c.unknownAsk = rest
-		a.source.engine.Enqueue(cloudevents.Bulk, rest)
+		a.source.engine.Enqueue(engine.LaneBulk, rest)
 	}
 	a.ids = nil
 }

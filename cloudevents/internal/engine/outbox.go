@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudevents
+package engine
 
 import (
 	"sync"
@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/buffer"
 	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
@@ -17,24 +18,24 @@ import (
 type Lane int
 
 const (
-	// Control is for requests and other items that must be sent first. It is emptied when the
+	// LaneControl is for requests and other items that must be sent first. It is emptied when the
 	// connection ends: the next connection begins with its own requests.
-	Control Lane = iota
-	// Live is for changes of works. An item is kept until the broker has acknowledged it, over any
+	LaneControl Lane = iota
+	// LaneLive is for changes of works. An item is kept until the broker has acknowledged it, over any
 	// number of connections. It waits there at most once: changes in the meantime are sent
 	// together.
-	Live
-	// Bulk is for answers to requests. Queue long answers piece by piece: an item that enqueues the
-	// next one when its turn comes shares the lane with others. Live overtakes Bulk, also on the
-	// way: the window limits the unacknowledged bytes of Bulk. Bulk is emptied when the connection
-	// ends.
-	Bulk
+	LaneLive
+	// LaneBulk is for answers to requests. Queue long answers piece by piece: an item that enqueues
+	// the next one when its turn comes shares the lane with others. LaneLive overtakes LaneBulk, also
+	// on the way: the window limits the unacknowledged bytes of LaneBulk. LaneBulk is emptied when
+	// the connection ends.
+	LaneBulk
 
-	lanes = int(Bulk) + 1
+	lanes = int(LaneBulk) + 1
 )
 
-// liveStreak is the number of items of Live that may overtake the first of Bulk, so that answers
-// make progress also under load.
+// liveStreak is the number of items of LaneLive that may overtake the first of LaneBulk, so that
+// answers make progress also under load.
 const liveStreak = 16
 
 // Item is the source of a message to publish. It is encoded when its turn comes, with the state of
@@ -43,16 +44,16 @@ type Item interface {
 	// Message returns the message to publish. A message without an event means that there is
 	// nothing to send. Message is called from one goroutine and may lock a mutex that callers of
 	// [Engine.Enqueue] hold.
-	Message() (Message, error)
+	Message() (cloudevents.Message, error)
 	// Settled is called at the end of the item. err is nil when the broker has acknowledged the
-	// message, and [ErrConnectionLost] when an item of Control or Bulk was dropped with its
-	// connection. Otherwise it is the reason why the message cannot be encoded or is permanently
-	// refused. Settled is not called for an item of Live when its connection ends: the item is sent
-	// again. It must not block.
+	// message, and [cloudevents.ErrConnectionLost] when an item of LaneControl or LaneBulk was dropped
+	// with its connection. Otherwise it is the reason why the message cannot be encoded or is
+	// permanently refused. Settled is not called for an item of LaneLive when its connection ends: the
+	// item is sent again. It must not block.
 	Settled(err error)
 }
 
-// Refusable is an [Item] of [Live] that is notified when it must wait for the next connection.
+// Refusable is an [Item] of [LaneLive] that is notified when it must wait for the next connection.
 type Refusable interface {
 	Item
 	// Refused is called with the broker's reason each time that the broker refuses the item, except
@@ -61,7 +62,7 @@ type Refusable interface {
 	Refused(err error)
 }
 
-// Requirement is an [Item] of [Control] without which the client receives nothing, such as the
+// Requirement is an [Item] of [LaneControl] without which the client receives nothing, such as the
 // first request of a connection. When the broker refuses it, for any reason, it is published again
 // on the same connection. Until the broker accepts it, the engine is not ready, and
 // [Engine.Refused] returns the reason.
@@ -85,7 +86,7 @@ type turn struct {
 	sent time.Time // when size was counted
 }
 
-// liveState follows one item of the lane Live.
+// liveState follows one item of the lane LaneLive.
 type liveState struct {
 	since  time.Duration // when it was queued; 0 without metrics
 	sent   int           // messages without acknowledgement
@@ -108,7 +109,7 @@ type outbox struct {
 	denied   int // number of denied items in live
 	streak   int
 	inflight [lanes]int
-	// window bounds the unacknowledged bytes of Bulk.
+	// window bounds the unacknowledged bytes of LaneBulk.
 	window window
 	// postponed contains the items that the broker refused for now, in order.
 	postponed [lanes][]Item
@@ -127,16 +128,16 @@ func newOutbox(c clock.PassiveClock) *outbox {
 	return &outbox{clock: c, live: map[Item]*liveState{}, told: map[Item]struct{}{}, wake: wait.NewSignal()}
 }
 
-// add queues an item. While offline, it drops items of Control and Bulk.
+// add queues an item. While offline, it drops items of LaneControl and LaneBulk.
 func (o *outbox) add(lane Lane, it Item) {
 	o.mu.Lock()
-	if lane != Live && !o.online {
+	if lane != LaneLive && !o.online {
 		o.mu.Unlock()
 		o.metrics.gaveUp(1)
-		it.Settled(ErrConnectionLost)
+		it.Settled(cloudevents.ErrConnectionLost)
 		return
 	}
-	if lane == Live {
+	if lane == LaneLive {
 		st := o.live[it]
 		if st == nil {
 			st = &liveState{}
@@ -167,14 +168,14 @@ func (o *outbox) signal() { o.wake.Set() }
 func (o *outbox) next() (turn, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	lane, bulk := Control, o.waiting[Bulk] > 0 && o.window.open()
+	lane, bulk := LaneControl, o.waiting[LaneBulk] > 0 && o.window.open()
 	switch {
-	case o.waiting[Control] > 0:
-	case o.waiting[Live] > 0 && (o.streak < liveStreak || !bulk):
-		lane = Live
+	case o.waiting[LaneControl] > 0:
+	case o.waiting[LaneLive] > 0 && (o.streak < liveStreak || !bulk):
+		lane = LaneLive
 		o.streak++
 	case bulk:
-		lane = Bulk
+		lane = LaneBulk
 		o.streak = 0
 	default:
 		return turn{}, false
@@ -182,7 +183,7 @@ func (o *outbox) next() (turn, bool) {
 	it, _ := o.queues[lane].ReadOne()
 	o.waiting[lane]--
 	o.inflight[lane]++
-	if lane == Live {
+	if lane == LaneLive {
 		st := o.live[it]
 		st.queued = false
 		st.sent++
@@ -192,7 +193,7 @@ func (o *outbox) next() (turn, bool) {
 
 // sized records the size of the data of a message, in bytes.
 func (o *outbox) sized(t *turn, size int) {
-	if t.lane != Bulk {
+	if t.lane != LaneBulk {
 		return
 	}
 	o.mu.Lock()
@@ -206,7 +207,7 @@ type outcome int
 const (
 	acknowledged outcome = iota
 	interrupted          // the connection ended first
-	refused              // the broker refused it: keep an item of Live for the next connection
+	refused              // the broker refused it: keep an item of LaneLive for the next connection
 	postponed            // the broker refused it for now: try again on this connection
 	hopeless             // it cannot be encoded or is too large: another attempt would fail as well
 )
@@ -223,18 +224,18 @@ func (o *outbox) settle(t turn, how outcome) (ended, news bool) {
 	}
 	news = o.tell(it, how)
 	switch {
-	case lane == Live:
+	case lane == LaneLive:
 		ended = o.settleLive(it, how)
 	case how == postponed:
 		o.postponed[lane] = append(o.postponed[lane], it)
 	default:
 		ended = true
-		o.broken = o.broken || lane == Control && (how == interrupted || how == hopeless && required(it))
+		o.broken = o.broken || lane == LaneControl && (how == interrupted || how == hopeless && required(it))
 	}
 	if ended {
 		o.forget(it)
 	}
-	idle := o.inflight[Control] == 0 || o.inflight[Live] == 0
+	idle := o.inflight[LaneControl] == 0 || o.inflight[LaneLive] == 0
 	o.mu.Unlock()
 	if idle || opens || !ended {
 		o.signal()
@@ -279,7 +280,7 @@ func (o *outbox) settleLive(it Item, how outcome) bool {
 	case interrupted:
 		if !st.queued {
 			st.queued = true
-			o.push(Live, it)
+			o.push(LaneLive, it)
 		}
 		return false
 	case refused:
@@ -292,13 +293,13 @@ func (o *outbox) settleLive(it Item, how outcome) bool {
 			// The broker now accepts the item, and the refused message may be newer than the
 			// accepted one.
 			st.refused, st.queued = false, true
-			o.push(Live, it)
+			o.push(LaneLive, it)
 			return false
 		}
 	case postponed:
 		if !st.queued && !st.postponed {
 			st.postponed = true
-			o.postponed[Live] = append(o.postponed[Live], it)
+			o.postponed[LaneLive] = append(o.postponed[LaneLive], it)
 		}
 		return false
 	}
@@ -339,7 +340,7 @@ func (o *outbox) release() {
 	defer o.mu.Unlock()
 	for lane, items := range o.postponed {
 		for _, it := range items {
-			if Lane(lane) == Live {
+			if Lane(lane) == LaneLive {
 				st := o.live[it]
 				st.postponed, st.queued = false, true
 			}
@@ -349,7 +350,7 @@ func (o *outbox) release() {
 	}
 }
 
-// connecting opens Control and Bulk and queues refused items again.
+// connecting opens LaneControl and LaneBulk and queues refused items again.
 func (o *outbox) connecting() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -358,18 +359,18 @@ func (o *outbox) connecting() {
 	for it, st := range o.live {
 		if st.refused {
 			st.refused, st.queued = false, true
-			o.push(Live, it)
+			o.push(LaneLive, it)
 		}
 	}
 }
 
-// disconnected empties Control and Bulk.
+// disconnected empties LaneControl and LaneBulk.
 func (o *outbox) disconnected() {
-	o.release() // the next connection publishes postponed items of Live
+	o.release() // the next connection publishes postponed items of LaneLive
 	o.mu.Lock()
 	o.online = false
 	var dropped []Item
-	for _, lane := range []Lane{Control, Bulk} {
+	for _, lane := range []Lane{LaneControl, LaneBulk} {
 		for o.waiting[lane] > 0 {
 			it, _ := o.queues[lane].ReadOne()
 			o.waiting[lane]--
@@ -380,7 +381,7 @@ func (o *outbox) disconnected() {
 	o.mu.Unlock()
 	o.metrics.gaveUp(len(dropped))
 	for _, it := range dropped {
-		it.Settled(ErrConnectionLost)
+		it.Settled(cloudevents.ErrConnectionLost)
 	}
 }
 
@@ -403,12 +404,12 @@ func (o *outbox) admits(it Item, limit int) bool {
 func (o *outbox) controlIdle() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.waiting[Control] == 0 && o.inflight[Control] == 0 && len(o.postponed[Control]) == 0 && !o.broken
+	return o.waiting[LaneControl] == 0 && o.inflight[LaneControl] == 0 && len(o.postponed[LaneControl]) == 0 && !o.broken
 }
 
 // drained reports whether no live item waits or is in flight.
 func (o *outbox) drained() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.waiting[Live] == 0 && o.inflight[Live] == 0 && len(o.postponed[Live]) == 0
+	return o.waiting[LaneLive] == 0 && o.inflight[LaneLive] == 0 && len(o.postponed[LaneLive]) == 0
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudevents
+package engine
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/cloudevents"
 )
 
 const (
@@ -42,7 +44,7 @@ const longest = maxBackoff * 10 / 13
 func slowest() time.Duration { return wait.Jitter(longest, jitter) }
 
 // serve uses one connection until it or ctx ends.
-func (e *Engine) serve(ctx context.Context, conn Conn) {
+func (e *Engine) serve(ctx context.Context, conn cloudevents.Conn) {
 	e.setConnected(true, conn.MaxPacketSize(), nil)
 	e.logConnected(ctx)
 	e.options.Handler.Connected(ctx)
@@ -56,7 +58,7 @@ func (e *Engine) serve(ctx context.Context, conn Conn) {
 		err = cerr
 	}
 	if err == nil && ctx.Err() == nil {
-		err = ErrConnectionLost
+		err = cloudevents.ErrConnectionLost
 	}
 	e.outbox.disconnected()
 	e.setConnected(false, 0, err)
@@ -66,9 +68,9 @@ func (e *Engine) serve(ctx context.Context, conn Conn) {
 	}
 }
 
-// drain publishes the remaining items of the lane Live. ctx has ended; its values are kept for
+// drain publishes the remaining items of the lane LaneLive. ctx has ended; its values are kept for
 // logging.
-func (e *Engine) drain(ctx context.Context, conn Conn) {
+func (e *Engine) drain(ctx context.Context, conn cloudevents.Conn) {
 	drainCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	timer := e.options.Clock.NewTimer(e.options.DrainTimeout)
@@ -88,7 +90,7 @@ func (e *Engine) drain(ctx context.Context, conn Conn) {
 }
 
 // send publishes from the outbox until the connection or ctx ends, or until enough returns true.
-func (e *Engine) send(ctx context.Context, conn Conn, enough func() bool) {
+func (e *Engine) send(ctx context.Context, conn cloudevents.Conn, enough func() bool) {
 	again := retries{clock: e.options.Clock}
 	defer again.stop()
 	for {
@@ -153,7 +155,7 @@ func (r *retries) stop() {
 }
 
 // publish sends one item. It returns false when the connection has ended.
-func (e *Engine) publish(ctx context.Context, conn Conn, t turn) bool {
+func (e *Engine) publish(ctx context.Context, conn cloudevents.Conn, t turn) bool {
 	m, err := t.item.Message()
 	if err != nil {
 		e.settle(ctx, t, hopeless, err)
@@ -166,7 +168,7 @@ func (e *Engine) publish(ctx context.Context, conn Conn, t turn) bool {
 	e.outbox.sized(&t, len(m.Event.DataEncoded))
 	if e.limiter != nil {
 		if err := e.limiter.Wait(ctx); err != nil {
-			e.settle(ctx, t, interrupted, ErrConnectionLost)
+			e.settle(ctx, t, interrupted, cloudevents.ErrConnectionLost)
 			return false
 		}
 	}
@@ -180,8 +182,8 @@ func (e *Engine) publish(ctx context.Context, conn Conn, t turn) bool {
 	switch {
 	case err == nil:
 		return true
-	case ctx.Err() != nil, errors.Is(err, ErrConnectionLost), ended(conn):
-		e.settle(ctx, t, interrupted, ErrConnectionLost)
+	case ctx.Err() != nil, errors.Is(err, cloudevents.ErrConnectionLost), ended(conn):
+		e.settle(ctx, t, interrupted, cloudevents.ErrConnectionLost)
 		return false
 	default: // only this message failed: the connection can publish the others
 		e.settle(ctx, t, hopeless, err)
@@ -202,7 +204,7 @@ func refusalReason(it Item, how outcome, ended bool, err error) string {
 	return dropReason(how, err)
 }
 
-func ended(conn Conn) bool {
+func ended(conn cloudevents.Conn) bool {
 	select {
 	case <-conn.Done():
 		return true
@@ -213,12 +215,12 @@ func ended(conn Conn) bool {
 
 // outcomeOf returns the outcome for the broker's answer.
 func outcomeOf(err error) outcome {
-	var tooLarge *TooLargeError
-	var temporary *TemporaryError
+	var tooLarge *cloudevents.TooLargeError
+	var temporary *cloudevents.TemporaryError
 	switch {
 	case err == nil:
 		return acknowledged
-	case errors.Is(err, ErrConnectionLost):
+	case errors.Is(err, cloudevents.ErrConnectionLost):
 		return interrupted
 	case errors.As(err, &tooLarge):
 		return hopeless
@@ -231,7 +233,7 @@ func outcomeOf(err error) outcome {
 // settle records the end of a publication and logs the first refusal of each item. It calls the
 // item's Settled after the last publication.
 func (e *Engine) settle(ctx context.Context, t turn, how outcome, err error) {
-	if t.lane == Control && required(t.item) && how != acknowledged && how != interrupted {
+	if t.lane == LaneControl && required(t.item) && how != acknowledged && how != interrupted {
 		e.setRefused(err)
 		if how == refused {
 			how = postponed // access rules may change while the connection lasts
@@ -239,13 +241,10 @@ func (e *Engine) settle(ctx context.Context, t turn, how outcome, err error) {
 	}
 	end, news := e.outbox.settle(t, how)
 	e.metrics.settled(how, end, err)
-	if how == refused || how == postponed || how == hopeless {
-		e.refusals.Add(1)
-	}
 	if news {
 		e.unsent.Error(e.logger(ctx), err, refusalReason(t.item, how, end, err), "")
 	}
-	if it, ok := t.item.(Refusable); ok && how == refused && t.lane == Live {
+	if it, ok := t.item.(Refusable); ok && how == refused && t.lane == LaneLive {
 		it.Refused(err)
 	}
 	if end {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudevents_test
+package engine_test
 
 import (
 	"strings"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 )
 
 // window is the number of bytes of the Bulk lane that may be in flight when another event is sent.
@@ -20,7 +21,7 @@ func (r *rig) fill(n, size int) []*note {
 	notes := make([]*note, n)
 	for i := range notes {
 		notes[i] = &note{topic: "answer", size: size}
-		r.engine.Enqueue(cloudevents.Bulk, notes[i])
+		r.engine.Enqueue(engine.LaneBulk, notes[i])
 	}
 	return notes
 }
@@ -37,19 +38,19 @@ func (r *rig) expectAnswers(want int) {
 // TestBulkWindow checks that only a window of answers is in flight at once. Urgent events do not
 // wait for these answers, nor for queued answers.
 func TestBulkWindow(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
 		r.start()
 		r.fill(20, window/4)
 		r.expectAnswers(4)
 		news, request := &note{topic: "work"}, &note{topic: "request"}
-		for _, lane := range []cloudevents.Lane{cloudevents.Live, cloudevents.Control} {
+		for _, lane := range []engine.Lane{engine.LaneLive, engine.LaneControl} {
 			for range 20 {
 				r.engine.Enqueue(lane, &note{topic: "urgent"})
 			}
 		}
-		r.engine.Enqueue(cloudevents.Live, news)
-		r.engine.Enqueue(cloudevents.Control, request)
+		r.engine.Enqueue(engine.LaneLive, news)
+		r.engine.Enqueue(engine.LaneControl, request)
 		r.expectAnswers(4)
 		if n := len(r.transport.topics()); n != 46 {
 			t.Errorf("%d messages were published, want 46: all but the answers beyond the window", n)
@@ -67,7 +68,7 @@ func TestBulkWindow(t *testing.T) {
 // TestBulkWindowGrowsWithDistance checks that the window grows in proportion to the time that
 // acknowledgements take.
 func TestBulkWindowGrowsWithDistance(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
 		r.start()
 		r.fill(400, window)
@@ -87,7 +88,7 @@ func TestBulkWindowGrowsWithDistance(t *testing.T) {
 // TestBulkWindowTakesOne checks that an answer larger than the window is sent when the window has
 // any room.
 func TestBulkWindowTakesOne(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
 		r.start()
 		r.fill(3, 2*window)
@@ -100,7 +101,7 @@ func TestBulkWindowTakesOne(t *testing.T) {
 
 // TestBulkWindowCountsAttributes checks that events without data use part of the window.
 func TestBulkWindowCountsAttributes(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
 		r.start()
 		r.fill(1000, 0)
@@ -111,7 +112,7 @@ func TestBulkWindowCountsAttributes(t *testing.T) {
 // TestBulkWindowOpensAnew checks that each connection starts with the whole window, even if the
 // previous connection was lost.
 func TestBulkWindowOpensAnew(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
 		r.start()
 		lost := r.fill(8, window/4)
@@ -146,12 +147,12 @@ func TestBulkWindowAndFailures(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			withRig(t, cloudevents.Options{}, func(r *rig) {
+			withRig(t, engine.Options{}, func(r *rig) {
 				bad := &note{topic: "bad", size: window}
 				tc.set(r.transport, bad)
 				r.start()
 				for range 3 {
-					r.engine.Enqueue(cloudevents.Bulk, bad)
+					r.engine.Enqueue(engine.LaneBulk, bad)
 				}
 				time.Sleep(2 * time.Minute)
 				expectEnds(t, bad, tc.end, tc.end, tc.end)
@@ -166,7 +167,7 @@ func TestBulkWindowAndFailures(t *testing.T) {
 // TestBulkWindowAtTheRate checks that an answer which waits for the rate limit at the end of a
 // connection uses no part of the next window.
 func TestBulkWindowAtTheRate(t *testing.T) {
-	withRig(t, cloudevents.Options{QPS: 1, Burst: 1, DrainTimeout: -1}, func(r *rig) {
+	withRig(t, engine.Options{QPS: 1, Burst: 1, DrainTimeout: -1}, func(r *rig) {
 		r.start()
 		r.fill(2, window)
 		r.expectAnswers(1)

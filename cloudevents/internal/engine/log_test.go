@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudevents_test
+package engine_test
 
 import (
 	"fmt"
@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 )
 
 // TestLogOfConnection checks that the log has one line for each change and each new reason, not for
 // each attempt. A client that is disconnected right after each connection does not fill the log.
 func TestLogOfConnection(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		const cannot, lost, connected = "Cannot connect to the broker", "Lost the connection to the broker", "Connected to the broker again"
 		expect := func(when string, want map[string]int) {
 			t.Helper()

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudevents_test
+package engine_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 )
 
 func expectTopics(t *testing.T, f *fakeTransport, want ...string) {
@@ -34,40 +35,17 @@ func expectEnds(t *testing.T, n *note, want ...error) {
 	}
 }
 
-func TestNewEngineRefuses(t *testing.T) {
-	good := cloudevents.Options{Name: "a", Filters: []string{"/f"}, Handler: &handler{}}
-	tests := []struct {
-		name string
-		edit func(*cloudevents.Options)
-		want string
-	}{
-		{"name", func(o *cloudevents.Options) { o.Name = "" }, "Options.Name is required"},
-		{"filters", func(o *cloudevents.Options) { o.Filters = nil }, "Options.Filters is required"},
-		{"handler", func(o *cloudevents.Options) { o.Handler = nil }, "Options.Handler is required"},
-		{"rate", func(o *cloudevents.Options) { o.QPS = -1 }, "must not be negative"},
-	}
-	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) {
-			o := good
-			tc.edit(&o)
-			if _, err := cloudevents.NewEngine(&fakeTransport{}, o); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got error %v, want one with %q", err, tc.want)
-			}
-		})
-	}
-	if _, err := cloudevents.NewEngine(nil, good); err == nil {
-		t.Error("no error without a transport")
-	}
-	if _, err := cloudevents.NewEngine(&fakeTransport{claimed: true}, good); !errors.Is(err, cloudevents.ErrClaimed) {
-		t.Errorf("a transport in use: %v", err)
+func TestNewOnUsedTransport(t *testing.T) {
+	if _, err := engine.New(&fakeTransport{claimed: true}, options("a")); !errors.Is(err, cloudevents.ErrClaimed) {
+		t.Errorf("got error %v, want ErrClaimed", err)
 	}
 }
 
 // TestOrder checks that requests are sent before all other events, and work events before answers.
 func TestOrder(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
-		r.handler.requests = []cloudevents.Item{&note{topic: "request"}}
-		r.engine.Enqueue(cloudevents.Live, &note{topic: "work"}) // before the connection exists
+	withRig(t, engine.Options{}, func(r *rig) {
+		r.handler.requests = []engine.Item{&note{topic: "request"}}
+		r.engine.Enqueue(engine.LaneLive, &note{topic: "work"}) // before the connection exists
 		r.start()
 		expectTopics(t, r.transport, "request", "work")
 		select {
@@ -81,9 +59,9 @@ func TestOrder(t *testing.T) {
 // TestReadyWaitsForRequests checks that the engine is ready only after the broker has acknowledged
 // the requests.
 func TestReadyWaitsForRequests(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
-		r.handler.requests = []cloudevents.Item{&note{topic: "request"}}
+		r.handler.requests = []engine.Item{&note{topic: "request"}}
 		r.start()
 		expectTopics(t, r.transport, "request")
 		select {
@@ -101,8 +79,8 @@ func TestReadyWaitsForRequests(t *testing.T) {
 // broker has the requests. The order in which the end is noticed does not matter.
 func TestReadyNeedsTheBroker(t *testing.T) {
 	for range 50 { // the order is random
-		withRig(t, cloudevents.Options{}, func(r *rig) {
-			r.handler.requests = []cloudevents.Item{&note{topic: "request"}}
+		withRig(t, engine.Options{}, func(r *rig) {
+			r.handler.requests = []engine.Item{&note{topic: "request"}}
 			r.transport.setHold(true)
 			r.start()
 			r.transport.setRefuse(errTest)
@@ -142,11 +120,11 @@ func TestAnswerToEarlyEvent(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			withRig(t, cloudevents.Options{}, func(r *rig) {
+			withRig(t, engine.Options{}, func(r *rig) {
 				answer := &note{topic: "answer"}
-				r.handler.requests = []cloudevents.Item{&note{topic: "request"}}
+				r.handler.requests = []engine.Item{&note{topic: "request"}}
 				r.transport.refuse = tc.refuse
-				r.transport.early = func() { r.engine.Enqueue(cloudevents.Bulk, answer) }
+				r.transport.early = func() { r.engine.Enqueue(engine.LaneBulk, answer) }
 				r.start()
 				expectTopics(t, r.transport, tc.topics...)
 				expectEnds(t, answer, tc.end)
@@ -158,12 +136,12 @@ func TestAnswerToEarlyEvent(t *testing.T) {
 // TestSettledMayEnqueue checks that an item that cannot be sent may enqueue another item in its
 // place.
 func TestSettledMayEnqueue(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		short := &note{topic: "short"}
-		long := &note{topic: "long", then: func() { r.engine.Enqueue(cloudevents.Live, short) }}
+		long := &note{topic: "long", then: func() { r.engine.Enqueue(engine.LaneLive, short) }}
 		r.transport.reject = map[string]error{"long": &cloudevents.TooLargeError{Topic: "long", Size: 2000, Limit: 1000}}
 		r.start()
-		r.engine.Enqueue(cloudevents.Live, long)
+		r.engine.Enqueue(engine.LaneLive, long)
 		expectTopics(t, r.transport, "short")
 		expectEnds(t, short, nil)
 	})
@@ -172,12 +150,12 @@ func TestSettledMayEnqueue(t *testing.T) {
 // TestLiveSurvives checks that an unacknowledged Live item is sent once more on the next
 // connection, and that a Bulk item is not.
 func TestLiveSurvives(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
 		work, answer := &note{topic: "work"}, &note{topic: "answer"}
 		r.start()
-		r.engine.Enqueue(cloudevents.Live, work)
-		r.engine.Enqueue(cloudevents.Bulk, answer)
+		r.engine.Enqueue(engine.LaneLive, work)
+		r.engine.Enqueue(engine.LaneBulk, answer)
 		expectTopics(t, r.transport, "work", "answer")
 		r.transport.current().cut(errTest)
 		synctest.Wait()
@@ -196,18 +174,18 @@ func TestLiveSurvives(t *testing.T) {
 // TestLiveCoalesces checks that an item is queued only once, and is sent again if it changed while
 // in flight.
 func TestLiveCoalesces(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
 		work := &note{topic: "work"}
 		r.transport.setRefuse(errTest)
 		r.start()
 		for range 3 {
-			r.engine.Enqueue(cloudevents.Live, work)
+			r.engine.Enqueue(engine.LaneLive, work)
 		}
 		r.transport.setRefuse(nil)
 		time.Sleep(time.Second)
 		expectTopics(t, r.transport, "work")
-		r.engine.Enqueue(cloudevents.Live, work)
+		r.engine.Enqueue(engine.LaneLive, work)
 		expectTopics(t, r.transport, "work", "work")
 		if !r.engine.Admits(work, 1) || r.engine.Admits(&note{}, 1) {
 			t.Error("a limit of one must admit the item that is there and no other")
@@ -219,14 +197,14 @@ func TestLiveCoalesces(t *testing.T) {
 
 // TestBulkIsNotStarved checks that answers are sent although Live items are always queued.
 func TestBulkIsNotStarved(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.start()
 		r.transport.mu.Lock() // keep the engine from publishing while the queues fill
-		r.engine.Enqueue(cloudevents.Live, &note{topic: "first"})
+		r.engine.Enqueue(engine.LaneLive, &note{topic: "first"})
 		for i := range 40 {
-			r.engine.Enqueue(cloudevents.Live, &note{topic: fmt.Sprint("work", i)})
+			r.engine.Enqueue(engine.LaneLive, &note{topic: fmt.Sprint("work", i)})
 		}
-		r.engine.Enqueue(cloudevents.Bulk, &note{topic: "answer"})
+		r.engine.Enqueue(engine.LaneBulk, &note{topic: "answer"})
 		r.transport.mu.Unlock()
 		synctest.Wait()
 		topics := r.transport.topics()
@@ -244,7 +222,7 @@ func TestBulkIsNotStarved(t *testing.T) {
 // TestBackoff checks the pace of attempts: close together at first, and at most ten seconds apart.
 // A permanent failure is retried at the slowest pace, and Healthy returns the failure.
 func TestBackoff(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setRefuse(errTest)
 		r.start()
 		time.Sleep(10 * time.Minute)
@@ -278,14 +256,14 @@ func TestBackoff(t *testing.T) {
 // TestQuickReconnect checks that the first event is sent within one second after an outage of half
 // a second.
 func TestQuickReconnect(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.start()
 		time.Sleep(time.Minute)
 		r.transport.setRefuse(errTest)
 		r.transport.current().cut(errTest)
 		time.Sleep(500 * time.Millisecond)
 		r.transport.setRefuse(nil)
-		r.engine.Enqueue(cloudevents.Live, &note{topic: "work"})
+		r.engine.Enqueue(engine.LaneLive, &note{topic: "work"})
 		time.Sleep(time.Second)
 		expectTopics(t, r.transport, "work")
 	})
@@ -294,10 +272,10 @@ func TestQuickReconnect(t *testing.T) {
 // TestDrain checks that queued events are still published after the context ends, for up to
 // DrainTimeout.
 func TestDrain(t *testing.T) {
-	withRig(t, cloudevents.Options{QPS: 10, Burst: 1, DrainTimeout: 2 * time.Second}, func(r *rig) {
+	withRig(t, engine.Options{QPS: 10, Burst: 1, DrainTimeout: 2 * time.Second}, func(r *rig) {
 		r.start()
 		for i := range 10 {
-			r.engine.Enqueue(cloudevents.Live, &note{topic: fmt.Sprint(i)})
+			r.engine.Enqueue(engine.LaneLive, &note{topic: fmt.Sprint(i)})
 		}
 		r.stop()
 		began := time.Now()
@@ -312,10 +290,10 @@ func TestDrain(t *testing.T) {
 }
 
 func TestDrainTimesOut(t *testing.T) {
-	withRig(t, cloudevents.Options{DrainTimeout: time.Second}, func(r *rig) {
+	withRig(t, engine.Options{DrainTimeout: time.Second}, func(r *rig) {
 		r.transport.setHold(true)
 		work := &note{topic: "work"}
-		r.engine.Enqueue(cloudevents.Live, work)
+		r.engine.Enqueue(engine.LaneLive, work)
 		r.start()
 		began := time.Now()
 		r.end()
@@ -327,10 +305,10 @@ func TestDrainTimesOut(t *testing.T) {
 }
 
 func TestRateLimit(t *testing.T) {
-	withRig(t, cloudevents.Options{QPS: 10, Burst: 5}, func(r *rig) {
+	withRig(t, engine.Options{QPS: 10, Burst: 5}, func(r *rig) {
 		r.start()
 		for i := range 100 {
-			r.engine.Enqueue(cloudevents.Live, &note{topic: fmt.Sprint(i)})
+			r.engine.Enqueue(engine.LaneLive, &note{topic: fmt.Sprint(i)})
 		}
 		time.Sleep(2 * time.Second)
 		if n := len(r.transport.topics()); n < 24 || n > 26 {
@@ -340,7 +318,7 @@ func TestRateLimit(t *testing.T) {
 }
 
 func TestStartTwice(t *testing.T) {
-	withRig(t, cloudevents.Options{}, func(r *rig) {
+	withRig(t, engine.Options{}, func(r *rig) {
 		r.start()
 		if err := r.engine.Start(context.Background()); !errors.Is(err, cloudevents.ErrStarted) {
 			t.Errorf("a second Start returned %v", err)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudevents
+package engine
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/internal/quietlog"
 	"github.com/spokewire/sdk-go/internal/wait"
 )
@@ -27,90 +27,67 @@ import (
 // methods one at a time for each connection, never after the connection's Disconnected.
 type Handler interface {
 	// Connected is called when the broker has granted all subscriptions. Requests that it puts into
-	// [Control] are sent before any other item.
+	// [LaneControl] are sent before any other item.
 	Connected(ctx context.Context)
 	// Disconnected is called when the connection has ended.
 	Disconnected()
 	// Received handles an event. The event is acknowledged to the broker after Received, and after
 	// it [Options].Commit, have returned, so by then its content must be in a store. The first
 	// events may arrive before Connected.
-	Received(m Message)
+	Received(m cloudevents.Message)
 	// Refused is called for a message that is not a CloudEvent.
 	Refused(topic string, err error)
 }
 
-// Options configures an [Engine].
+// Options configures an [Engine]. Packages that make one validate their own options first.
 type Options struct {
-	// Name is the client's name for the transport and the log: a source or agent ID. Required.
+	// Name is the client's name for the transport and the log: a source or agent ID.
 	Name string
-	// Filters are the topic filters to subscribe to. Required.
+	// Kind is the value of the label kind of the metrics.
+	Kind string
+	// Filters are the topic filters to subscribe to.
 	Filters []string
-	// Optional and Denied are as in [ConnectOptions].
+	// Optional and Denied are as in [cloudevents.ConnectOptions].
 	Optional []string
 	Denied   func(filter string, err error)
 	// Binary selects the binary content mode, if the transport has two.
 	Binary bool
-	// Handler is the protocol to serve. Required.
+	// Handler is the protocol to serve.
 	Handler Handler
 	// Commit, if it is not nil, stores durably the content that [Handler.Received] has handled; see
-	// [ConnectOptions].Commit. It is called from the goroutine that calls Received.
+	// [cloudevents.ConnectOptions].Commit. It is called from the goroutine that calls Received.
 	Commit func(ctx context.Context) error
 	// QPS limits published events per second, Burst how many may be sent at once. QPS 0 means no
 	// limit; Burst defaults to QPS, rounded up.
 	QPS   float32
 	Burst int
-	// DrainTimeout bounds how long Start keeps publishing items of [Live] after its context has
-	// ended. Defaults to 2 s; a negative value disables it.
+	// DrainTimeout bounds how long Start keeps publishing items of [LaneLive] after its context has
+	// ended. 0 or less disables it.
 	DrainTimeout time.Duration
-	// Kind is the value of the label kind of the metrics. Defaults to "client"; package work uses
-	// "source" and "agent".
-	Kind string
 	// MetricsRegisterer registers the engine's metrics until Start has returned. Their label client
 	// is the Name. Nil disables metrics.
 	MetricsRegisterer prometheus.Registerer
-	// Clock defaults to the real one.
+	// Clock is required.
 	Clock clock.WithTicker
 }
 
-// DefaultDrainTimeout is the default of [Options.DrainTimeout].
-const DefaultDrainTimeout = 2 * time.Second
-
-func (o *Options) withDefaults() Options {
-	out := *o
-	if out.DrainTimeout == 0 {
-		out.DrainTimeout = DefaultDrainTimeout
+// limiter returns nil without a limit.
+func (o *Options) limiter() *rate.Limiter {
+	if o.QPS <= 0 {
+		return nil
 	}
-	if out.Clock == nil {
-		out.Clock = clock.RealClock{}
+	burst := o.Burst
+	if burst <= 0 {
+		burst = int(min(math.Ceil(float64(o.QPS)), math.MaxInt32))
 	}
-	if out.Kind == "" {
-		out.Kind = "client"
-	}
-	if out.QPS > 0 && out.Burst <= 0 {
-		out.Burst = int(min(math.Ceil(float64(out.QPS)), math.MaxInt32))
-	}
-	return out
+	return rate.NewLimiter(rate.Limit(o.QPS), burst)
 }
 
-func (o *Options) validate() error {
-	switch {
-	case o.Name == "":
-		return errors.New("cloudevents: Options.Name is required")
-	case len(o.Filters) == 0:
-		return errors.New("cloudevents: Options.Filters is required")
-	case o.Handler == nil:
-		return errors.New("cloudevents: Options.Handler is required")
-	case o.QPS < 0 || o.Burst < 0:
-		return errors.New("cloudevents: Options.QPS and Options.Burst must not be negative")
-	}
-	return nil
-}
-
-// Engine keeps one client connected over a [Transport]: it connects, reconnects with backoff,
-// publishes the items of its outbox and passes received events to its [Handler]. All methods may be
-// called from any goroutine.
+// Engine keeps one client connected over a [cloudevents.Transport]: it connects, reconnects with
+// backoff, publishes the items of its outbox and passes received events to its [Handler]. All
+// methods may be called from any goroutine.
 type Engine struct {
-	transport Transport
+	transport cloudevents.Transport
 	options   Options
 	outbox    *outbox
 	limiter   *rate.Limiter
@@ -118,7 +95,6 @@ type Engine struct {
 	unsent    *quietlog.Log
 	ready     chan struct{}
 	readyOnce sync.Once
-	refusals  atomic.Int64
 
 	mu        sync.Mutex
 	started   bool
@@ -132,18 +108,19 @@ type Engine struct {
 	lost      time.Time // when a lost connection was logged last
 }
 
-// NewEngine claims the transport and returns an engine that is not started. It returns [ErrClaimed]
-// if the transport already serves another client. It returns an error if the registerer has metrics
-// of another client with this kind and name.
-func NewEngine(t Transport, o Options) (*Engine, error) {
-	if t == nil {
-		return nil, errors.New("cloudevents: a transport is required")
+// New claims the transport and returns an engine that is not started. It returns
+// [cloudevents.ErrClaimed] if the transport already serves another client. It returns an error if
+// the registerer has metrics of another client with this kind and name.
+func New(t cloudevents.Transport, o Options) (*Engine, error) {
+	e := &Engine{
+		transport: t,
+		options:   o,
+		outbox:    newOutbox(o.Clock),
+		limiter:   o.limiter(),
+		unsent:    quietlog.New("An event was not published", "topic", o.Clock),
+		ready:     make(chan struct{}),
+		since:     o.Clock.Now(),
 	}
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
-	options := o.withDefaults()
-	e := &Engine{transport: t, options: options, outbox: newOutbox(options.Clock), ready: make(chan struct{})}
 	if err := e.measure(); err != nil {
 		return nil, err
 	}
@@ -151,30 +128,20 @@ func NewEngine(t Transport, o Options) (*Engine, error) {
 		e.metrics.unregister()
 		return nil, err
 	}
-	e.unsent = quietlog.New("An event was not published", "topic", e.options.Clock)
-	if o.QPS > 0 {
-		e.limiter = rate.NewLimiter(rate.Limit(o.QPS), e.options.Burst)
-	}
-	e.since = e.options.Clock.Now()
 	return e, nil
 }
 
 // Enqueue puts an item into a lane. It does not block and works at any time, also before Start.
 func (e *Engine) Enqueue(lane Lane, it Item) { e.outbox.add(lane, it) }
 
-// Admits reports whether an item of [Live] may be added within a limit: it is in the outbox
+// Admits reports whether an item of [LaneLive] may be added within a limit: it is in the outbox
 // already, or fewer than limit items are unacknowledged. Items that the broker refuses do not
 // count, so that forbidden items never keep out allowed ones.
 func (e *Engine) Admits(it Item, limit int) bool { return e.outbox.admits(it, limit) }
 
-// Pending returns how many items of [Live] the broker has not acknowledged, including those that it
-// refuses.
+// Pending returns how many items of [LaneLive] the broker has not acknowledged, including those that
+// it refuses.
 func (e *Engine) Pending() int { return e.outbox.pending() }
-
-// Refusals returns the number of publications since Start that failed for another reason than a
-// lost connection: refused by the broker, permanently or for now, too large, or impossible to
-// encode. Each attempt counts.
-func (e *Engine) Refusals() int64 { return e.refusals.Load() }
 
 // Ready returns a channel that is closed when the engine is ready for the first time: it is
 // connected and subscribed, and the broker has answered the requests of [Handler.Connected]. The
@@ -233,9 +200,6 @@ func (e *Engine) Healthy() error {
 	return fmt.Errorf("%s: not connected since %s: %w", e.options.Name, since, e.lastErr)
 }
 
-// ErrStarted is returned by a second call of Start.
-var ErrStarted = errors.New("already started: a source, an agent or an engine is started once")
-
 // Start connects and serves until ctx ends. It then flushes the outbox for at most DrainTimeout,
 // closes the connection and returns nil when every goroutine has ended. An unreachable broker is no
 // error: Healthy reports it, and Start keeps trying, with delays that grow from 100 ms to 10 s.
@@ -243,7 +207,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.mu.Lock()
 	if e.started {
 		e.mu.Unlock()
-		return ErrStarted
+		return cloudevents.ErrStarted
 	}
 	e.started = true
 	e.since = e.options.Clock.Now()
@@ -263,7 +227,7 @@ func (e *Engine) Start(ctx context.Context) error {
 			e.outbox.disconnected()
 			e.failed(ctx, err)
 		}
-		var permanent *PermanentError
+		var permanent *cloudevents.PermanentError
 		pause := delay()
 		if errors.As(err, &permanent) {
 			pause = slowest()
@@ -271,7 +235,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		_ = wait.Sleep(ctx, e.options.Clock, pause)
 	}
 	e.unsent.Flush(e.logger(ctx))
-	if n := e.outbox.pending(); n > 0 {
+	if n := e.Pending(); n > 0 {
 		e.logger(ctx).Info("Stopped before the broker had everything", "unpublished", n)
 	}
 	e.metrics.unregister()
@@ -281,8 +245,8 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-func (e *Engine) connect(ctx context.Context) (Conn, error) {
-	return e.transport.Connect(ctx, ConnectOptions{
+func (e *Engine) connect(ctx context.Context) (cloudevents.Conn, error) {
+	return e.transport.Connect(ctx, cloudevents.ConnectOptions{
 		Filters: e.options.Filters, Optional: e.options.Optional, Denied: e.options.Denied,
 		Binary:  e.options.Binary,
 		Receive: e.options.Handler.Received,

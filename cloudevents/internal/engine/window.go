@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudevents
+package engine
 
 import "time"
 
@@ -16,7 +16,7 @@ const (
 	leastCounted = 512
 )
 
-// window bounds the bytes of the lane Bulk that are published and not acknowledged. Otherwise
+// window bounds the bytes of the lane LaneBulk that are published and not acknowledged. Otherwise
 // changes would wait for all of them, in the broker and at the receiver, which a long resync keeps
 // busy. A distant broker needs a larger window. The fastest acknowledgement shows the distance,
 // because no load can shorten it.

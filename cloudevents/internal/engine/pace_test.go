@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudevents_test
+package engine_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 )
 
 // TestPermanentFailuresSpread checks that clients which fail permanently for the same reason do not
@@ -23,14 +24,12 @@ func TestPermanentFailuresSpread(t *testing.T) {
 		defer stop()
 		for i := range transports {
 			transports[i] = &fakeTransport{refuse: &cloudevents.PermanentError{Err: errTest}}
-			engine, err := cloudevents.NewEngine(transports[i], cloudevents.Options{
-				Name: fmt.Sprint(i), Filters: []string{"/f"}, Handler: &handler{},
-			})
+			e, err := engine.New(transports[i], options(fmt.Sprint(i)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			go func() {
-				if err := engine.Start(ctx); err != nil {
+				if err := e.Start(ctx); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -59,10 +58,10 @@ func TestPermanentFailuresSpread(t *testing.T) {
 // once.
 func TestBurstDefault(t *testing.T) {
 	for qps, want := range map[float32]int{10: 10, 2.5: 3, 0.5: 1} {
-		withRig(t, cloudevents.Options{QPS: qps, DrainTimeout: -1}, func(r *rig) {
+		withRig(t, engine.Options{QPS: qps, DrainTimeout: -1}, func(r *rig) {
 			r.start()
 			for i := range 20 {
-				r.engine.Enqueue(cloudevents.Live, &note{topic: fmt.Sprint(i)})
+				r.engine.Enqueue(engine.LaneLive, &note{topic: fmt.Sprint(i)})
 			}
 			synctest.Wait()
 			if n := len(r.transport.topics()); n != want {

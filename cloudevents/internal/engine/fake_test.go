@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudevents_test
+package engine_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -15,8 +16,10 @@ import (
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
+	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 )
 
 // fakeTransport is a broker that a test controls. Unless held, it acknowledges immediately.
@@ -207,8 +210,8 @@ func (n *note) ends() []error {
 
 // handler counts connections, and enqueues requests when connected.
 type handler struct {
-	engine       *cloudevents.Engine
-	requests     []cloudevents.Item
+	engine       *engine.Engine
+	requests     []engine.Item
 	connected    int
 	disconnected int
 }
@@ -216,7 +219,7 @@ type handler struct {
 func (h *handler) Connected(context.Context) {
 	h.connected++
 	for _, it := range h.requests {
-		h.engine.Enqueue(cloudevents.Control, it)
+		h.engine.Enqueue(engine.LaneControl, it)
 	}
 }
 func (h *handler) Disconnected()                  { h.disconnected++ }
@@ -229,22 +232,28 @@ type rig struct {
 	t         *testing.T
 	transport *fakeTransport
 	handler   *handler
-	engine    *cloudevents.Engine
+	engine    *engine.Engine
 	log       lines
 	stop      context.CancelFunc
 	done      chan error
 }
 
-func withRig(t *testing.T, o cloudevents.Options, script func(*rig)) {
+// options returns the least options of an engine.
+func options(name string) engine.Options {
+	return engine.Options{Name: name, Kind: "client", Filters: []string{"/f"}, Handler: &handler{}, Clock: clock.RealClock{}}
+}
+
+func withRig(t *testing.T, o engine.Options, script func(*rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		r := &rig{t: t, transport: &fakeTransport{}, handler: &handler{}, done: make(chan error, 1)}
-		o.Name, o.Filters, o.Handler = "client", []string{"/filter"}, r.handler
-		engine, err := cloudevents.NewEngine(r.transport, o)
+		o.Name, o.Kind, o.Filters, o.Handler, o.Clock = "client", "client", []string{"/filter"}, r.handler, clock.RealClock{}
+		o.DrainTimeout = cmp.Or(o.DrainTimeout, 2*time.Second)
+		e, err := engine.New(r.transport, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.engine, r.handler.engine = engine, engine
+		r.engine, r.handler.engine = e, e
 		script(r)
 		r.end()
 	})

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudevents
+package engine
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/internal/meter"
 )
 
@@ -78,7 +78,7 @@ func (e *Engine) measure() error {
 	}
 	s.OnScrape(m.collect)
 	if err := s.Register(m.registerer); err != nil {
-		return fmt.Errorf("cloudevents: %w", err)
+		return err
 	}
 	e.metrics, e.outbox.metrics = m, m
 	return nil
@@ -109,7 +109,7 @@ func (m *metrics) connectFailed(err error) {
 	if m == nil {
 		return
 	}
-	var permanent *PermanentError
+	var permanent *cloudevents.PermanentError
 	m.failures[strconv.FormatBool(errors.As(err, &permanent))].Inc()
 }
 
@@ -135,7 +135,7 @@ func (m *metrics) settled(how outcome, ended bool, err error) {
 
 // dropReason returns the reason why an event is not published.
 func dropReason(how outcome, err error) string {
-	var tooLarge *TooLargeError
+	var tooLarge *cloudevents.TooLargeError
 	switch {
 	case errors.As(err, &tooLarge):
 		return dropTooLarge
@@ -156,12 +156,12 @@ type sending struct {
 }
 
 // sending is called before an event is passed to the transport.
-func (m *metrics) sending(lane Lane, it Item, msg Message) sending {
+func (m *metrics) sending(lane Lane, it Item, msg cloudevents.Message) sending {
 	if m == nil {
 		return sending{}
 	}
 	s := sending{metrics: m, traffic: m.sent.Of(msg.Event.Type()), bytes: len(msg.Event.DataEncoded), since: -1}
-	if lane == Live {
+	if lane == LaneLive {
 		s.since = m.engine.outbox.since(it)
 	}
 	return s
@@ -202,7 +202,7 @@ func (o *outbox) sizes() outboxSizes {
 		s.depth[lane] = o.waiting[lane] + o.inflight[lane]
 		s.inflight += o.inflight[lane]
 	}
-	s.depth[Live] = len(o.live)
+	s.depth[LaneLive] = len(o.live)
 	for _, st := range o.live {
 		if s.oldest < 0 || st.since < s.oldest {
 			s.oldest = st.since
@@ -214,7 +214,7 @@ func (o *outbox) sizes() outboxSizes {
 func (m *metrics) collect(out chan<- prometheus.Metric) {
 	e := m.engine
 	sizes := e.outbox.sizes()
-	for lane, name := range [lanes]string{Control: "control", Live: "live", Bulk: "bulk"} {
+	for lane, name := range [lanes]string{LaneControl: "control", LaneLive: "live", LaneBulk: "bulk"} {
 		out <- meter.Gauge(m.depth, float64(sizes.depth[lane]), name)
 	}
 	out <- meter.Gauge(m.inflight, float64(sizes.inflight))

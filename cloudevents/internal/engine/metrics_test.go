@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package cloudevents_test
+package engine_test
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
@@ -25,17 +26,17 @@ import (
 func withMetrics(t *testing.T, script func(*rig, *prometheus.Registry)) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	withRig(t, cloudevents.Options{MetricsRegisterer: registry}, func(r *rig) { script(r, registry) })
+	withRig(t, engine.Options{MetricsRegisterer: registry}, func(r *rig) { script(r, registry) })
 }
 
 func TestMetricsOfTraffic(t *testing.T) {
 	withMetrics(t, func(r *rig, registry *prometheus.Registry) {
-		r.handler.requests = []cloudevents.Item{&note{topic: "request"}}
+		r.handler.requests = []engine.Item{&note{topic: "request"}}
 		r.transport.nack = map[string]error{"refused": errTest}
 		r.transport.reject = map[string]error{"large": &cloudevents.TooLargeError{Topic: "large", Size: 2, Limit: 1}}
-		r.engine.Enqueue(cloudevents.Bulk, &note{topic: "early"})
+		r.engine.Enqueue(engine.LaneBulk, &note{topic: "early"})
 		time.Sleep(3 * time.Second)
-		r.engine.Enqueue(cloudevents.Live, &note{topic: "work"})
+		r.engine.Enqueue(engine.LaneLive, &note{topic: "work"})
 		time.Sleep(2 * time.Second)
 		metertest.Expect(t, registry, map[string]float64{
 			"outbox_depth lane=control":                 0,
@@ -50,10 +51,10 @@ func TestMetricsOfTraffic(t *testing.T) {
 		})
 		r.start()
 		for _, it := range []*note{{topic: "refused"}, {topic: "large"}, {topic: "none", empty: true}, {err: errTest}} {
-			r.engine.Enqueue(cloudevents.Bulk, it)
+			r.engine.Enqueue(engine.LaneBulk, it)
 		}
 		held := &note{topic: "refused"}
-		r.engine.Enqueue(cloudevents.Live, held)
+		r.engine.Enqueue(engine.LaneLive, held)
 		synctest.Wait()
 		metertest.Expect(t, registry, map[string]float64{
 			"events_sent_total type=":                       2, // request and work; events of the fake have no type
@@ -80,8 +81,8 @@ func TestMetricsOfTrouble(t *testing.T) {
 		r.transport.setHold(true)
 		r.start()
 		began := time.Now()
-		r.engine.Enqueue(cloudevents.Live, &note{topic: "work"})
-		r.engine.Enqueue(cloudevents.Bulk, &note{topic: "answer"})
+		r.engine.Enqueue(engine.LaneLive, &note{topic: "work"})
+		r.engine.Enqueue(engine.LaneBulk, &note{topic: "answer"})
 		time.Sleep(time.Second)
 		metertest.Expect(t, registry, map[string]float64{
 			"outbox_inflight":        2,
@@ -119,24 +120,25 @@ func TestMetricsOfTrouble(t *testing.T) {
 // TestMetricsRegistration checks that a name can be registered only once until Start has returned.
 func TestMetricsRegistration(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	options := cloudevents.Options{Name: "a", Filters: []string{"/f"}, Handler: &handler{}, MetricsRegisterer: registry}
-	first, err := cloudevents.NewEngine(&fakeTransport{}, options)
+	o := options("a")
+	o.MetricsRegisterer = registry
+	first, err := engine.New(&fakeTransport{}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	transport := &fakeTransport{}
-	if _, err := cloudevents.NewEngine(transport, options); err == nil || !strings.Contains(err.Error(), `metrics of client "a" already`) {
+	if _, err := engine.New(transport, o); err == nil || !strings.Contains(err.Error(), `metrics of client "a" already`) {
 		t.Errorf("the same name: %v", err)
 	}
 	if transport.claimed {
 		t.Error("the transport is claimed although there is no engine")
 	}
-	other := options
+	other := o
 	other.Name = "b"
-	if _, err := cloudevents.NewEngine(&fakeTransport{claimed: true}, other); !errors.Is(err, cloudevents.ErrClaimed) {
+	if _, err := engine.New(&fakeTransport{claimed: true}, other); !errors.Is(err, cloudevents.ErrClaimed) {
 		t.Errorf("a transport in use: %v", err)
 	}
-	if _, err := cloudevents.NewEngine(&fakeTransport{}, other); err != nil {
+	if _, err := engine.New(&fakeTransport{}, other); err != nil {
 		t.Errorf("after an attempt that failed: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -144,7 +146,7 @@ func TestMetricsRegistration(t *testing.T) {
 	if err := first.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cloudevents.NewEngine(transport, options); err != nil {
+	if _, err := engine.New(transport, o); err != nil {
 		t.Errorf("after Start has returned: %v", err)
 	}
 }
@@ -155,22 +157,20 @@ func TestUnpublishedIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		transport := &fakeTransport{nack: map[string]error{"refused": errTest}}
-		engine, err := cloudevents.NewEngine(transport, cloudevents.Options{
-			Name: "client", Filters: []string{"/f"}, Handler: &handler{},
-		})
+		e, err := engine.New(transport, options("client"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&out)))
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 		done := make(chan error)
-		go func() { done <- engine.Start(ctx) }()
+		go func() { done <- e.Start(ctx) }()
 		synctest.Wait()
 		for range 1000 {
-			engine.Enqueue(cloudevents.Bulk, &note{topic: "refused"})
+			e.Enqueue(engine.LaneBulk, &note{topic: "refused"})
 		}
 		synctest.Wait()
-		engine.Enqueue(cloudevents.Live, &note{topic: "refused"})
+		e.Enqueue(engine.LaneLive, &note{topic: "refused"})
 		synctest.Wait()
 		cancel()
 		if err := <-done; err != nil {
@@ -192,27 +192,27 @@ func TestUnpublishedIsLoggedOnce(t *testing.T) {
 // publishes one item and waits for its acknowledgement.
 func pinger(t testing.TB, registerer prometheus.Registerer) (publish func()) {
 	t.Helper()
-	engine, err := cloudevents.NewEngine(echo{}, cloudevents.Options{
-		Name: "a", Filters: []string{"/f"}, Handler: &handler{}, MetricsRegisterer: registerer,
-	})
+	o := options("a")
+	o.MetricsRegisterer = registerer
+	e, err := engine.New(echo{}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() { done <- engine.Start(ctx) }()
+	go func() { done <- e.Start(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	<-engine.Ready()
-	e := ce.New()
-	e.SetType("io.open-cluster-management.v1.manifestwork.spec.created")
-	it := &ping{event: &e, settled: make(chan struct{})}
+	<-e.Ready()
+	event := ce.New()
+	event.SetType("io.open-cluster-management.v1.manifestwork.spec.created")
+	it := &ping{event: &event, settled: make(chan struct{})}
 	return func() {
-		engine.Enqueue(cloudevents.Live, it)
+		e.Enqueue(engine.LaneLive, it)
 		<-it.settled
 	}
 }

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package engine keeps a client connected to a broker over a [cloudevents.Transport]. An [Engine]
+// connects, reconnects with backoff and jitter, subscribes, publishes from an outbox, limits rates
+// and flushes on shutdown. It passes received events to a [Handler]. Package work builds sources and
+// agents on it.
+//
+// # The outbox
+//
+// The outbox contains items, not messages. An item makes its message when its turn comes. So the
+// outbox keeps no copies, and an event has the state at the time when it is sent. A work that
+// changed five times while the broker was unavailable is sent once. There are three lanes.
+// [LaneControl] is for the first requests of a connection. [LaneLive] is for changes, kept until the
+// broker has acknowledged them. [LaneBulk] is for answers, which LaneLive overtakes.
+//
+// # Guarantees
+//
+// Items of LaneLive are published at least once, over any number of connections. Items of
+// LaneControl and LaneBulk belong to their connection: the next connection begins with its own
+// requests. Start owns every goroutine and returns when they have ended. Nothing is polled.
+//
+// No item delays another item. An item is dropped if it cannot be encoded, is too large or can never
+// be published; its Settled receives the reason. If the broker refuses an item for now, with a
+// [cloudevents.TemporaryError], the engine publishes it again on the same connection, whatever its
+// lane. The delays grow from 100 ms to 10 s. After any other refusal an item of LaneControl or
+// LaneBulk is dropped. An item of LaneLive is kept for the next connection, or until it is enqueued
+// again. Each refused item is logged once, and the metrics count every refusal.
+package engine
