@@ -262,11 +262,11 @@ func (e *Engine) failed(ctx context.Context, err error) {
 	}
 	e.metrics.connectFailed(err)
 	e.mu.Lock()
-	news := e.lastErr == nil || wording(e.lastErr) != wording(err)
+	log := e.lastErr == nil || wording(e.lastErr) != wording(err)
 	e.lastErr = err
-	e.down = e.down || news
+	e.down = e.down || log
 	e.mu.Unlock()
-	if news {
+	if log {
 		klog.FromContext(ctx).Error(err, "Cannot connect to the broker, trying again", "client", e.options.Name)
 	}
 }
@@ -299,12 +299,12 @@ func (e *Engine) logConnected(ctx context.Context) {
 func (e *Engine) logLost(ctx context.Context, err error) {
 	e.mu.Lock()
 	now := e.options.Clock.Now()
-	news := e.lost.IsZero() || now.Sub(e.lost) >= quietlog.Interval
-	if news {
+	log := e.lost.IsZero() || now.Sub(e.lost) >= quietlog.Interval
+	if log {
 		e.down, e.lost = true, now
 	}
 	e.mu.Unlock()
-	if news {
+	if log {
 		klog.FromContext(ctx).Info("Lost the connection to the broker, connecting again", "client", e.options.Name, "reason", err)
 	}
 }

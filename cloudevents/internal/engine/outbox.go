@@ -78,26 +78,32 @@ func required(it Item) bool {
 	return ok && r.Required()
 }
 
-// turn is one publication of an item.
-type turn struct {
+// publication is one publication of an item.
+type publication struct {
 	item Item
 	lane Lane
 	size int       // its share of the window; 0 without a window
 	sent time.Time // when size was counted
 }
 
-// liveState follows one item of the lane LaneLive.
+// liveState follows one item of LaneLive.
 type liveState struct {
-	since  time.Duration // when it was queued; 0 without metrics
-	sent   int           // messages without acknowledgement
-	queued bool
-	// refused is whether the item waits for the next connection because the broker refused it.
-	refused bool
+	since time.Duration // when it was queued; 0 without metrics
+	sent  int           // messages without acknowledgement
+	phase phase
 	// denied is whether the broker has refused the item and has not accepted it since.
 	denied bool
-	// postponed is whether the broker refused the item for now: it is in outbox.postponed.
-	postponed bool
 }
+
+// phase is the place where an item of LaneLive waits for its next publication.
+type phase int
+
+const (
+	phaseNone      phase = iota // the item does not wait
+	phaseQueued                 // in outbox.queues
+	phasePostponed              // in outbox.postponed: the broker refused it for now
+	phaseKept                   // for the next connection: the broker refused it
+)
 
 // outbox contains the items that wait for publication or for their acknowledgement.
 type outbox struct {
@@ -113,8 +119,8 @@ type outbox struct {
 	window window
 	// postponed contains the items that the broker refused for now, in order.
 	postponed [lanes][]Item
-	// told contains the refused items, so that each refusal is logged once.
-	told   map[Item]struct{}
+	// logged contains the refused items, so that each refusal is logged once.
+	logged map[Item]struct{}
 	online bool
 	// broken is whether a request of the connection was dropped. Such a connection does not make
 	// the engine ready.
@@ -125,7 +131,7 @@ type outbox struct {
 }
 
 func newOutbox(c clock.PassiveClock) *outbox {
-	return &outbox{clock: c, live: map[Item]*liveState{}, told: map[Item]struct{}{}, wake: wait.NewSignal()}
+	return &outbox{clock: c, live: map[Item]*liveState{}, logged: map[Item]struct{}{}, wake: wait.NewSignal()}
 }
 
 // add queues an item. While offline, it drops items of LaneControl and LaneBulk.
@@ -143,29 +149,34 @@ func (o *outbox) add(lane Lane, it Item) {
 			st = &liveState{}
 			o.live[it] = st
 		}
-		if st.queued || st.postponed { // it is published later in both cases
+		if st.phase == phaseQueued || st.phase == phasePostponed { // it is published later in both cases
 			o.mu.Unlock()
 			return
 		}
-		if !st.refused { // a refused item keeps its time
+		if st.phase != phaseKept { // a refused item keeps its time
 			st.since = o.metrics.uptime()
 		}
-		st.queued, st.refused = true, false
+		o.queueLocked(it, st)
+	} else {
+		o.pushLocked(lane, it)
 	}
-	o.push(lane, it)
 	o.mu.Unlock()
-	o.signal()
+	o.wake.Set()
 }
 
-func (o *outbox) push(lane Lane, it Item) {
+func (o *outbox) pushLocked(lane Lane, it Item) {
 	o.queues[lane].WriteOne(it)
 	o.waiting[lane]++
 }
 
-func (o *outbox) signal() { o.wake.Set() }
+// queueLocked queues an item of LaneLive.
+func (o *outbox) queueLocked(it Item, st *liveState) {
+	st.phase = phaseQueued
+	o.pushLocked(LaneLive, it)
+}
 
 // next removes and returns the next item to publish.
-func (o *outbox) next() (turn, bool) {
+func (o *outbox) next() (publication, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	lane, bulk := LaneControl, o.waiting[LaneBulk] > 0 && o.window.open()
@@ -178,27 +189,27 @@ func (o *outbox) next() (turn, bool) {
 		lane = LaneBulk
 		o.streak = 0
 	default:
-		return turn{}, false
+		return publication{}, false
 	}
 	it, _ := o.queues[lane].ReadOne()
 	o.waiting[lane]--
 	o.inflight[lane]++
 	if lane == LaneLive {
 		st := o.live[it]
-		st.queued = false
+		st.phase = phaseNone
 		st.sent++
 	}
-	return turn{item: it, lane: lane}, true
+	return publication{item: it, lane: lane}, true
 }
 
 // sized records the size of the data of a message, in bytes.
-func (o *outbox) sized(t *turn, size int) {
-	if t.lane != LaneBulk {
+func (o *outbox) sized(p *publication, size int) {
+	if p.lane != LaneBulk {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	t.size, t.sent = o.window.take(size), o.clock.Now()
+	p.size, p.sent = o.window.add(size), o.clock.Now()
 }
 
 // outcome is the result of a publication.
@@ -209,110 +220,110 @@ const (
 	interrupted          // the connection ended first
 	refused              // the broker refused it: keep an item of LaneLive for the next connection
 	postponed            // the broker refused it for now: try again on this connection
-	hopeless             // it cannot be encoded or is too large: another attempt would fail as well
+	unsendable           // it cannot be encoded or is too large: another attempt would fail as well
 )
 
 // settle records the end of one publication. It reports whether the item has ended, and whether to
 // log a refusal.
-func (o *outbox) settle(t turn, how outcome) (ended, news bool) {
-	it, lane := t.item, t.lane
+func (o *outbox) settle(p publication, how outcome) (ended, log bool) {
+	it, lane := p.item, p.lane
 	o.mu.Lock()
 	o.inflight[lane]--
-	opens := t.size > 0 && o.window.give(t.size, o.took(t, how))
+	opens := p.size > 0 && o.window.remove(p.size, o.roundTrip(p, how))
 	if how == postponed && !o.online {
 		how = interrupted // it would never be published from outbox.postponed
 	}
-	news = o.tell(it, how)
+	log = o.shouldLogLocked(it, how)
 	switch {
 	case lane == LaneLive:
-		ended = o.settleLive(it, how)
+		ended = o.settleLiveLocked(it, how)
 	case how == postponed:
 		o.postponed[lane] = append(o.postponed[lane], it)
 	default:
 		ended = true
-		o.broken = o.broken || lane == LaneControl && (how == interrupted || how == hopeless && required(it))
+		o.broken = o.broken || lane == LaneControl && (how == interrupted || how == unsendable && required(it))
 	}
 	if ended {
-		o.forget(it)
+		o.forgetLocked(it)
 	}
 	idle := o.inflight[LaneControl] == 0 || o.inflight[LaneLive] == 0
 	o.mu.Unlock()
 	if idle || opens || !ended {
-		o.signal()
+		o.wake.Set()
 	}
-	return ended, news
+	return ended, log
 }
 
-// took returns the time until the broker acknowledged an event, or 0.
-func (o *outbox) took(t turn, how outcome) time.Duration {
+// roundTrip returns the time until the broker acknowledged an event, or 0.
+func (o *outbox) roundTrip(p publication, how outcome) time.Duration {
 	if how != acknowledged {
 		return 0
 	}
-	return o.clock.Since(t.sent)
+	return o.clock.Since(p.sent)
 }
 
-// tell reports whether to log an outcome: it is hopeless, or the first refusal of the item.
-func (o *outbox) tell(it Item, how outcome) bool {
+// shouldLogLocked reports whether to log an outcome: it is unsendable, or the first refusal of the item.
+func (o *outbox) shouldLogLocked(it Item, how outcome) bool {
 	switch how {
-	case hopeless:
+	case unsendable:
 		return true
 	case refused, postponed:
-		_, known := o.told[it]
-		o.told[it] = struct{}{}
+		_, known := o.logged[it]
+		o.logged[it] = struct{}{}
 		return !known
 	case acknowledged:
-		o.forget(it)
+		o.forgetLocked(it)
 	}
 	return false
 }
 
-// forget makes sure that the next refusal of an item is logged.
-func (o *outbox) forget(it Item) {
-	if len(o.told) > 0 { // told is mostly empty, and this runs for each event
-		delete(o.told, it)
+// forgetLocked makes sure that the next refusal of an item is logged.
+func (o *outbox) forgetLocked(it Item) {
+	if len(o.logged) > 0 { // logged is mostly empty, and this runs for each event
+		delete(o.logged, it)
 	}
 }
 
-func (o *outbox) settleLive(it Item, how outcome) bool {
+func (o *outbox) settleLiveLocked(it Item, how outcome) bool {
 	st := o.live[it]
 	st.sent--
 	switch how {
 	case interrupted:
-		if !st.queued {
-			st.queued = true
-			o.push(LaneLive, it)
+		if st.phase == phaseNone || st.phase == phaseKept {
+			o.queueLocked(it, st)
 		}
 		return false
 	case refused:
-		o.deny(st, true)
-		st.refused = !st.queued
+		o.denyLocked(st, true)
+		if st.phase == phaseNone {
+			st.phase = phaseKept
+		}
 		return false
 	case acknowledged:
-		o.deny(st, false)
-		if st.refused && st.sent == 0 {
+		o.denyLocked(st, false)
+		if st.phase == phaseKept && st.sent == 0 {
 			// The broker now accepts the item, and the refused message may be newer than the
 			// accepted one.
-			st.refused, st.queued = false, true
-			o.push(LaneLive, it)
+			o.queueLocked(it, st)
 			return false
 		}
 	case postponed:
-		if !st.queued && !st.postponed {
-			st.postponed = true
+		if st.phase == phaseNone || st.phase == phaseKept {
+			st.phase = phasePostponed
 			o.postponed[LaneLive] = append(o.postponed[LaneLive], it)
 		}
 		return false
 	}
-	if st.queued || st.sent > 0 || st.refused || st.postponed {
-		return how == hopeless
+	if st.phase != phaseNone || st.sent > 0 {
+		return how == unsendable
 	}
-	o.deny(st, false)
+	o.denyLocked(st, false)
 	delete(o.live, it)
 	return true
 }
 
-// deny records whether the broker refuses an item.
-func (o *outbox) deny(st *liveState, on bool) {
+// denyLocked records whether the broker refuses an item.
+func (o *outbox) denyLocked(st *liveState, on bool) {
 	switch {
 	case on && !st.denied:
 		o.denied++
@@ -341,10 +352,10 @@ func (o *outbox) release() {
 	for lane, items := range o.postponed {
 		for _, it := range items {
 			if Lane(lane) == LaneLive {
-				st := o.live[it]
-				st.postponed, st.queued = false, true
+				o.queueLocked(it, o.live[it])
+			} else {
+				o.pushLocked(Lane(lane), it)
 			}
-			o.push(Lane(lane), it)
 		}
 		o.postponed[lane] = nil
 	}
@@ -357,9 +368,8 @@ func (o *outbox) connecting() {
 	o.online, o.broken = true, false
 	o.window.fastest = 0 // it may be another broker
 	for it, st := range o.live {
-		if st.refused {
-			st.refused, st.queued = false, true
-			o.push(LaneLive, it)
+		if st.phase == phaseKept {
+			o.queueLocked(it, st)
 		}
 	}
 }
@@ -374,7 +384,7 @@ func (o *outbox) disconnected() {
 		for o.waiting[lane] > 0 {
 			it, _ := o.queues[lane].ReadOne()
 			o.waiting[lane]--
-			o.forget(it)
+			o.forgetLocked(it)
 			dropped = append(dropped, it)
 		}
 	}

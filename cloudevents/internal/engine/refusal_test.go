@@ -259,6 +259,29 @@ func TestPostponedAndCut(t *testing.T) {
 	})
 }
 
+// TestPostponedAndInterrupted checks an item with two publications in flight: the broker refuses the
+// first for now, and the connection ends before it answers the second. The item is sent again once.
+func TestPostponedAndInterrupted(t *testing.T) {
+	withRig(t, engine.Options{}, func(r *rig) {
+		r.transport.setHold(true)
+		item := &note{topic: "item"}
+		r.start()
+		for range 2 {
+			r.engine.Enqueue(engine.LaneLive, item)
+			synctest.Wait()
+		}
+		conn := r.transport.current()
+		held := conn.takeHeld()
+		conn.held = held[1:]
+		held[0](errBusy)
+		r.transport.setHold(false)
+		conn.cut(errTest)
+		time.Sleep(time.Second)
+		expectTopics(t, r.transport, "item", "item", "item")
+		expectEnds(t, item, nil)
+	})
+}
+
 // TestPostponedAndStopped checks that the drain waits for the end of a refusal, for up to
 // DrainTimeout.
 func TestPostponedAndStopped(t *testing.T) {

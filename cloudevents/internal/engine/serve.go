@@ -68,7 +68,7 @@ func (e *Engine) serve(ctx context.Context, conn cloudevents.Conn) {
 	}
 }
 
-// drain publishes the remaining items of the lane LaneLive. ctx has ended; its values are kept for
+// drain publishes the remaining items of LaneLive. ctx has ended; its values are kept for
 // logging.
 func (e *Engine) drain(ctx context.Context, conn cloudevents.Conn) {
 	drainCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -97,8 +97,8 @@ func (e *Engine) send(ctx context.Context, conn cloudevents.Conn, enough func() 
 		if ctx.Err() != nil {
 			return
 		}
-		if t, ok := e.outbox.next(); ok {
-			if !e.publish(ctx, conn, t) {
+		if p, ok := e.outbox.next(); ok {
+			if !e.publish(ctx, conn, p) {
 				return
 			}
 			continue
@@ -155,38 +155,38 @@ func (r *retries) stop() {
 }
 
 // publish sends one item. It returns false when the connection has ended.
-func (e *Engine) publish(ctx context.Context, conn cloudevents.Conn, t turn) bool {
-	m, err := t.item.Message()
+func (e *Engine) publish(ctx context.Context, conn cloudevents.Conn, p publication) bool {
+	m, err := p.item.Message()
 	if err != nil {
-		e.settle(ctx, t, hopeless, err)
+		e.settle(ctx, p, unsendable, err)
 		return true
 	}
 	if m.Event == nil {
-		e.settle(ctx, t, acknowledged, nil)
+		e.settle(ctx, p, acknowledged, nil)
 		return true
 	}
-	e.outbox.sized(&t, len(m.Event.DataEncoded))
+	e.outbox.sized(&p, len(m.Event.DataEncoded))
 	if e.limiter != nil {
 		if err := e.limiter.Wait(ctx); err != nil {
-			e.settle(ctx, t, interrupted, cloudevents.ErrConnectionLost)
+			e.settle(ctx, p, interrupted, cloudevents.ErrConnectionLost)
 			return false
 		}
 	}
-	sent := e.metrics.sending(t.lane, t.item, m)
+	sent := e.metrics.sending(p.lane, p.item, m)
 	err = conn.Publish(ctx, m, func(err error) {
 		if err == nil {
 			sent.acknowledged()
 		}
-		e.settle(ctx, t, outcomeOf(err), err)
+		e.settle(ctx, p, outcomeOf(err), err)
 	})
 	switch {
 	case err == nil:
 		return true
 	case ctx.Err() != nil, errors.Is(err, cloudevents.ErrConnectionLost), ended(conn):
-		e.settle(ctx, t, interrupted, cloudevents.ErrConnectionLost)
+		e.settle(ctx, p, interrupted, cloudevents.ErrConnectionLost)
 		return false
 	default: // only this message failed: the connection can publish the others
-		e.settle(ctx, t, hopeless, err)
+		e.settle(ctx, p, unsendable, err)
 		return true
 	}
 }
@@ -223,7 +223,7 @@ func outcomeOf(err error) outcome {
 	case errors.Is(err, cloudevents.ErrConnectionLost):
 		return interrupted
 	case errors.As(err, &tooLarge):
-		return hopeless
+		return unsendable
 	case errors.As(err, &temporary):
 		return postponed
 	}
@@ -232,23 +232,23 @@ func outcomeOf(err error) outcome {
 
 // settle records the end of a publication and logs the first refusal of each item. It calls the
 // item's Settled after the last publication.
-func (e *Engine) settle(ctx context.Context, t turn, how outcome, err error) {
-	if t.lane == LaneControl && required(t.item) && how != acknowledged && how != interrupted {
+func (e *Engine) settle(ctx context.Context, p publication, how outcome, err error) {
+	if p.lane == LaneControl && required(p.item) && how != acknowledged && how != interrupted {
 		e.setRefused(err)
 		if how == refused {
 			how = postponed // access rules may change while the connection lasts
 		}
 	}
-	end, news := e.outbox.settle(t, how)
+	end, log := e.outbox.settle(p, how)
 	e.metrics.settled(how, end, err)
-	if news {
-		e.unsent.Error(e.logger(ctx), err, refusalReason(t.item, how, end, err), "")
+	if log {
+		e.unsent.Error(e.logger(ctx), err, refusalReason(p.item, how, end, err), "")
 	}
-	if it, ok := t.item.(Refusable); ok && how == refused && t.lane == LaneLive {
+	if it, ok := p.item.(Refusable); ok && how == refused && p.lane == LaneLive {
 		it.Refused(err)
 	}
 	if end {
-		t.item.Settled(err)
+		p.item.Settled(err)
 	}
 }
 

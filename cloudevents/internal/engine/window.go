@@ -16,7 +16,7 @@ const (
 	leastCounted = 512
 )
 
-// window bounds the bytes of the lane LaneBulk that are published and not acknowledged. Otherwise
+// window bounds the bytes of LaneBulk that are published and not acknowledged. Otherwise
 // changes would wait for all of them, in the broker and at the receiver, which a long resync keeps
 // busy. A distant broker needs a larger window. The fastest acknowledgement shows the distance,
 // because no load can shorten it.
@@ -29,16 +29,16 @@ func (w *window) open() bool {
 	return w.taken < max(leastWindow, int(w.fastest.Seconds()*1000*windowPace))
 }
 
-// take counts an event, and returns its share of the window.
-func (w *window) take(bytes int) int {
+// add counts an event, and returns its share of the window.
+func (w *window) add(bytes int) int {
 	bytes = max(bytes, leastCounted)
 	w.taken += bytes
 	return bytes
 }
 
-// give removes an event from the window. after is the time until the broker acknowledged it, or 0
-// if it did not. give reports whether the window was closed before and is open now.
-func (w *window) give(bytes int, after time.Duration) bool {
+// remove removes an event from the window. after is the time until the broker acknowledged it, or 0
+// if it did not. remove reports whether the window was closed before and is open now.
+func (w *window) remove(bytes int, after time.Duration) bool {
 	closed := !w.open()
 	w.taken -= bytes
 	if after > 0 && (w.fastest == 0 || after < w.fastest) {
