@@ -15,7 +15,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -117,7 +116,7 @@ func New(t cloudevents.Transport, o Options) (*Engine, error) {
 		options:   o,
 		outbox:    newOutbox(o.Clock),
 		limiter:   o.limiter(),
-		unsent:    quietlog.New("An event was not published", "topic", o.Clock),
+		unsent:    quietlog.New("Failed to publish an event", "topic", o.Clock),
 		ready:     make(chan struct{}),
 		since:     o.Clock.Now(),
 	}
@@ -157,7 +156,7 @@ func (e *Engine) Refused() error {
 	if e.refused == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: connected, but the broker refuses the request that everything begins with: %w", e.options.Name, e.refused)
+	return fmt.Errorf("%s: connected, but the broker refuses the first request: %w", e.options.Name, e.refused)
 }
 
 func (e *Engine) setRefused(err error) {
@@ -236,7 +235,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	e.unsent.Flush(e.logger(ctx))
 	if n := e.Pending(); n > 0 {
-		e.logger(ctx).Info("Stopped before the broker had everything", "unpublished", n)
+		e.logger(ctx).Info("Stopped with unpublished events", "events", n)
 	}
 	e.metrics.unregister()
 	e.mu.Lock()
@@ -267,7 +266,7 @@ func (e *Engine) failed(ctx context.Context, err error) {
 	e.down = e.down || log
 	e.mu.Unlock()
 	if log {
-		klog.FromContext(ctx).Error(err, "Cannot connect to the broker, trying again", "client", e.options.Name)
+		e.logger(ctx).Error(err, "Failed to connect to the broker, trying again")
 	}
 }
 
@@ -286,12 +285,11 @@ func (e *Engine) logConnected(ctx context.Context) {
 	again := e.down
 	e.down = false
 	e.mu.Unlock()
-	logger := klog.FromContext(ctx)
 	if again {
-		logger.Info("Connected to the broker again", "client", e.options.Name)
+		e.logger(ctx).Info("Connected to the broker again")
 		return
 	}
-	logger.V(2).Info("Connected to the broker", "client", e.options.Name)
+	e.logger(ctx).V(2).Info("Connected to the broker")
 }
 
 // logLost logs the end of a connection, once a minute at most: a client that the broker disconnects
@@ -305,7 +303,7 @@ func (e *Engine) logLost(ctx context.Context, err error) {
 	}
 	e.mu.Unlock()
 	if log {
-		klog.FromContext(ctx).Info("Lost the connection to the broker, connecting again", "client", e.options.Name, "reason", err)
+		e.logger(ctx).Info("Lost the connection to the broker, connecting again", "reason", err)
 	}
 }
 

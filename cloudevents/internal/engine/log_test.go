@@ -17,7 +17,7 @@ import (
 // each attempt. A client that is disconnected right after each connection does not fill the log.
 func TestLogOfConnection(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
-		const cannot, lost, connected = "Cannot connect to the broker", "Lost the connection to the broker", "Connected to the broker again"
+		const cannot, lost, connected = "Failed to connect to the broker", "Lost the connection to the broker", "Connected to the broker again"
 		expect := func(when string, want map[string]int) {
 			t.Helper()
 			for text, n := range want {

@@ -177,10 +177,10 @@ func TestUnpublishedIsLoggedOnce(t *testing.T) {
 			t.Error(err)
 		}
 		text := out.String()
-		if n := strings.Count(text, "An event was not published"); n != 3 {
+		if n := strings.Count(text, "Failed to publish an event"); n != 3 {
 			t.Errorf("%d lines, want the first, the one that is kept and the sum:\n%s", n, text)
 		}
-		for _, want := range []string{`reason="refused_by_broker"`, "notLogged=998", `reason="refused: kept for the next connection"`, `"Stopped before the broker had everything" client="client" unpublished=1`} {
+		for _, want := range []string{`reason="refused_by_broker"`, "notLogged=998", `reason="refused: kept for the next connection"`, `"Stopped with unpublished events" client="client" events=1`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s is not in\n%s", want, text)
 			}

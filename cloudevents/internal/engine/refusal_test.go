@@ -41,7 +41,7 @@ func TestPoison(t *testing.T) {
 				if n := len(r.transport.attempted()); n != 1 {
 					t.Errorf("%d connections in a minute, want 1", n)
 				}
-				if n := r.logged("An event was not published"); n != 1 {
+				if n := r.logged("Failed to publish an event"); n != 1 {
 					t.Errorf("logged %d times, want once", n)
 				}
 			})
@@ -196,7 +196,7 @@ func TestRefusedRequirement(t *testing.T) {
 		if n := len(r.transport.topics()); n < 8 || n > 20 {
 			t.Errorf("published %d times in a minute", n)
 		}
-		if n := r.logged("nothing comes without it"); n != 1 {
+		if n := r.logged("a required request is refused"); n != 1 {
 			t.Errorf("logged %d times, want once", n)
 		}
 		expectEnds(t, request)

@@ -195,7 +195,7 @@ func (e *Engine) publish(ctx context.Context, conn cloudevents.Conn, p publicati
 func refusalReason(it Item, how outcome, ended bool, err error) string {
 	switch {
 	case how == postponed && required(it):
-		return "refused, and nothing comes without it: trying again"
+		return "a required request is refused: trying again"
 	case how == postponed:
 		return "refused for now: trying again"
 	case !ended:
@@ -252,7 +252,7 @@ func (e *Engine) settle(ctx context.Context, p publication, how outcome, err err
 	}
 }
 
-// logger returns the logger for rate-limited messages, with the name of the client.
+// logger returns a logger with the name of the client.
 func (e *Engine) logger(ctx context.Context) klog.Logger {
 	return klog.FromContext(ctx).WithValues("client", e.options.Name)
 }
