@@ -60,7 +60,7 @@ func TestSaysWhyItIsNotConnected(t *testing.T) {
 	go func() {
 		ended <- run(ctx, []string{"--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0", "--store", t.TempDir()}, stdout, stderr)
 	}()
-	const want = "Cannot connect to the broker, trying again: connect to mqtt://127.0.0.1:1: "
+	const want = "Failed to connect to the broker, trying again: connect to mqtt://127.0.0.1:1: "
 	for end := time.Now().Add(patience); !strings.Contains(stderr.String(), want) && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -60,7 +60,7 @@ func TestRooms(t *testing.T) {
 		}
 	}
 	for _, log := range []*logbook{sourceLog, log1, log2} {
-		if log.has("An event was not published") || log.has("Refused an event") {
+		if log.has("Failed to publish an event") || log.has("Refused an event") {
 			t.Errorf("not everything is allowed:\n%s", log)
 		}
 	}
@@ -160,7 +160,7 @@ func TestWrongName(t *testing.T) {
 	create(t, source, "cluster1", "app")
 	liar, log := agent(t, h.as("cluster2"), "cluster1")
 	eventually(t, "the log says what to do", func() bool {
-		return log.has("An event was not published", topics("", "cluster1")["list"], "not authorized (PUBACK 0x87): check the broker's access rules")
+		return log.has("Failed to publish an event", topics("", "cluster1")["list"], "not authorized (PUBACK 0x87): check the broker's access rules")
 	})
 	agent1, _ := agent(t, h.as("cluster1"), "cluster1")
 	apply(t, agent1, "cluster1", "app")
@@ -252,13 +252,13 @@ func TestRevoked(t *testing.T) {
 	}
 	eventually(t, "the list is read", func() bool { return strings.Contains(h.broker.Log(), "Reloading config") })
 	_, late := agent(t, h.with(id), "cluster1")
-	eventually(t, "there is no new connection", func() bool { return late.has("Cannot connect to the broker") })
+	eventually(t, "there is no new connection", func() bool { return late.has("Failed to connect to the broker") })
 	create(t, s, "cluster1", "after")
 	apply(t, gone, "cluster1", "after")
 	applied(t, s, "cluster1", "after")
 
 	h.broker.Restart()
-	eventually(t, "the connection is not made anew", func() bool { return log.has("Cannot connect to the broker", "check CertFile and KeyFile") })
+	eventually(t, "the connection is not made anew", func() bool { return log.has("Failed to connect to the broker", "check CertFile and KeyFile") })
 	create(t, s, "cluster2", "after")
 	apply(t, stays, "cluster2", "after")
 	applied(t, s, "cluster2", "after")

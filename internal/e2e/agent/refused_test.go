@@ -54,7 +54,7 @@ func (w *world) refused(t *testing.T) {
 	write(forbidden)
 	own.broker.Restart()
 	s.process.run()
-	s.process.says(t, `An event was not published: the broker refused a message on topic "/sources/resync/refused/manifests": not authorized (PUBACK 0x87)`)
+	s.process.says(t, `Failed to publish an event: the broker refused a message on topic "/sources/resync/refused/manifests": not authorized (PUBACK 0x87)`)
 	s.serves("/readyz", 503, "not authorized (PUBACK 0x87)")
 	eventually(t, "the agent has asked for some seconds", func() error { // with growing intervals
 		_, body, err := s.process.fetch("/metrics")
@@ -79,13 +79,13 @@ func (w *world) refused(t *testing.T) {
 
 	own.broker.Stop()
 	s.process.says(t, "Lost the connection to the broker, connecting again (client: refused-work-agent, reason: connection to ")
-	s.process.says(t, "Cannot connect to the broker, trying again: connect to mqtt://127.0.0.1:")
+	s.process.says(t, "Failed to connect to the broker, trying again: connect to mqtt://127.0.0.1:")
 	own.broker.Restart()
 	s.process.says(t, "Connected to the broker again (client: refused-work-agent)")
 	s.serves("/readyz", 200, "")
 	s.process.mu.Lock()
 	defer s.process.mu.Unlock()
-	const refused = `An event was not published: the broker refused a message on topic "`
+	const refused = `Failed to publish an event: the broker refused a message on topic "`
 	output := s.process.output.String()
 	for _, once := range []string{refused + `/sources/resync/refused/manifests"`, "Connected to the broker again"} {
 		if n := strings.Count(output, once); n != 1 {
@@ -93,7 +93,7 @@ func (w *world) refused(t *testing.T) {
 		}
 	}
 	presence := strings.Count(output, refused+`/clusters/refused/presence"`) // sent before the broker's response to the subscription
-	if total := strings.Count(output, "An event was not published"); presence > 1 || total != 1+presence {
+	if total := strings.Count(output, "Failed to publish an event"); presence > 1 || total != 1+presence {
 		t.Errorf("the agent printed %d times that an event was not published, %d times of its presence", total, presence)
 	}
 }
