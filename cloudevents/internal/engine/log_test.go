@@ -13,9 +13,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 )
 
-// TestLogOfConnection checks that the log has one line for each change and each new reason, not for
+// TestConnectionChangesAreLoggedOnce checks that the log has one line for each change and each new reason, not for
 // each attempt. A client that is disconnected right after each connection does not fill the log.
-func TestLogOfConnection(t *testing.T) {
+func TestConnectionChangesAreLoggedOnce(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
 		const cannot, lost, connected = "Failed to connect to the broker", "Lost the connection to the broker", "Connected to the broker again"
 		expect := func(when string, want map[string]int) {
@@ -51,7 +51,7 @@ func TestLogOfConnection(t *testing.T) {
 			r.transport.current().cut(errTest)
 			time.Sleep(time.Second)
 		}
-		expect("thrown out ten times", map[string]int{connected: 3, lost: 2})
+		expect("disconnected ten times", map[string]int{connected: 3, lost: 2})
 		time.Sleep(time.Minute)
 		r.transport.current().cut(errTest)
 		time.Sleep(time.Second)

@@ -75,8 +75,8 @@ func TestMetricsOfTraffic(t *testing.T) {
 	})
 }
 
-// TestMetricsOfTrouble checks the metrics of unacknowledged events and of a lost connection.
-func TestMetricsOfTrouble(t *testing.T) {
+// TestMetricsOfLostConnection checks the metrics of unacknowledged events and of a lost connection.
+func TestMetricsOfLostConnection(t *testing.T) {
 	withMetrics(t, func(r *rig, registry *prometheus.Registry) {
 		r.transport.setHold(true)
 		r.start()

@@ -24,9 +24,9 @@ func (r *rig) logged(text string) int {
 	return strings.Count(r.log.String(), text)
 }
 
-// TestPoison checks that an item that no connection can send is given up. The connection and the
+// TestUnpublishableItemIsDropped checks that an item that no connection can send is given up. The connection and the
 // other items are not affected.
-func TestPoison(t *testing.T) {
+func TestUnpublishableItemIsDropped(t *testing.T) {
 	for name, lane := range map[string]engine.Lane{"Control": engine.LaneControl, "Live": engine.LaneLive, "Bulk": engine.LaneBulk} {
 		t.Run(name, func(t *testing.T) {
 			withRig(t, engine.Options{}, func(r *rig) {
@@ -49,9 +49,9 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestFatalItem checks an item that ends each connection on which it is sent. Other items still
+// TestItemThatEndsConnections checks an item that ends each connection on which it is sent. Other items still
 // reach the broker, and the client still backs off.
-func TestFatalItem(t *testing.T) {
+func TestItemThatEndsConnections(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.fatal = map[string]bool{"bad": true}
 		bad, good := &note{topic: "bad"}, &note{topic: "good"}
@@ -67,9 +67,9 @@ func TestFatalItem(t *testing.T) {
 	})
 }
 
-// TestRefusals checks that an item that cannot be sent ends with the reason. An item that the
+// TestRefusedItemWaitsForNextConnection checks that an item that cannot be sent ends with the reason. An item that the
 // broker refuses waits for the next connection.
-func TestRefusals(t *testing.T) {
+func TestRefusedItemWaitsForNextConnection(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
 		large := &cloudevents.TooLargeError{Topic: "large", Size: 2000, Limit: 1000}
 		r.transport.reject = map[string]error{"large": large}
@@ -218,9 +218,9 @@ func TestRefusedRequirement(t *testing.T) {
 	})
 }
 
-// TestImpossibleRequirement checks that a required request is given up if no attempt can publish
+// TestUnpublishableRequirement checks that a required request is given up if no attempt can publish
 // it. The engine is not ready until a connection can publish it.
-func TestImpossibleRequirement(t *testing.T) {
+func TestUnpublishableRequirement(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
 		request := &note{topic: "request"}
 		r.handler.requests = []engine.Item{needed{request}}
@@ -239,9 +239,9 @@ func TestImpossibleRequirement(t *testing.T) {
 	})
 }
 
-// TestPostponedAndCut checks that postponed Bulk items end with their connection, and that
+// TestPostponedItemsWhenConnectionEnds checks that postponed Bulk items end with their connection, and that
 // postponed Live items are sent on the next connection.
-func TestPostponedAndCut(t *testing.T) {
+func TestPostponedItemsWhenConnectionEnds(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
 		live, bulk := &note{topic: "live"}, &note{topic: "bulk"}
 		r.transport.setNack("live", errBusy)
@@ -259,9 +259,9 @@ func TestPostponedAndCut(t *testing.T) {
 	})
 }
 
-// TestPostponedAndInterrupted checks an item with two publications in flight: the broker refuses the
+// TestPostponedThenInterrupted checks an item with two publications in flight: the broker refuses the
 // first for now, and the connection ends before it answers the second. The item is sent again once.
-func TestPostponedAndInterrupted(t *testing.T) {
+func TestPostponedThenInterrupted(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
 		item := &note{topic: "item"}
@@ -282,9 +282,9 @@ func TestPostponedAndInterrupted(t *testing.T) {
 	})
 }
 
-// TestPostponedAndStopped checks that the drain waits for the end of a refusal, for up to
+// TestDrainOfPostponedItem checks that the drain waits for the end of a refusal, for up to
 // DrainTimeout.
-func TestPostponedAndStopped(t *testing.T) {
+func TestDrainOfPostponedItem(t *testing.T) {
 	for name, relents := range map[string]bool{"Relents": true, "Insists": false} {
 		t.Run(name, func(t *testing.T) {
 			withRig(t, engine.Options{DrainTimeout: 2 * time.Second}, func(r *rig) {
@@ -312,9 +312,9 @@ func TestPostponedAndStopped(t *testing.T) {
 	}
 }
 
-// TestDeniedTakesNoRoom checks that items which access rules forbid do not count against the limit
+// TestRefusedItemTakesNoRoom checks that items which access rules forbid do not count against the limit
 // of the outbox. This applies across connections and while disconnected.
-func TestDeniedTakesNoRoom(t *testing.T) {
+func TestRefusedItemTakesNoRoom(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setNack("forbidden", errTest)
 		forbidden, other := &deniable{note: note{topic: "forbidden"}}, &note{topic: "other"}
@@ -324,7 +324,7 @@ func TestDeniedTakesNoRoom(t *testing.T) {
 		admits := func(when string) {
 			t.Helper()
 			if !r.engine.Admits(other, 1) {
-				t.Errorf("%s: the outbox with a limit of 1 is full of what the broker refuses", when)
+				t.Errorf("%s: the outbox with a limit of 1 is full of refused items", when)
 			}
 		}
 		admits("connected")
@@ -339,7 +339,7 @@ func TestDeniedTakesNoRoom(t *testing.T) {
 		time.Sleep(time.Minute)
 		admits("connected again")
 		if n := len(forbidden.refusals); n != 2 {
-			t.Errorf("the item was told %d times, want once for each connection", n)
+			t.Errorf("the item was notified %d times, want once for each connection", n)
 		}
 
 		r.transport.setNack("forbidden", nil)
@@ -350,7 +350,7 @@ func TestDeniedTakesNoRoom(t *testing.T) {
 		r.engine.Enqueue(engine.LaneLive, forbidden)
 		synctest.Wait()
 		if r.engine.Admits(other, 1) {
-			t.Error("what the broker takes again does not count")
+			t.Error("an item that the broker accepts again does not count")
 		}
 	})
 }
@@ -363,9 +363,9 @@ type deniable struct {
 
 func (d *deniable) Refused(err error) { d.refusals = append(d.refusals, err) }
 
-// TestDeniedAndTaken checks an item with two publications in flight, of which the broker refuses
+// TestRefusedThenAccepted checks an item with two publications in flight, of which the broker refuses
 // the first and accepts the second. The broker may have either state, so the item is sent again.
-func TestDeniedAndTaken(t *testing.T) {
+func TestRefusedThenAccepted(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
 		item := &note{topic: "item"}

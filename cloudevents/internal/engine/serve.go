@@ -8,40 +8,16 @@ import (
 	"errors"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-const (
-	maxBackoff = 10 * time.Second
-	// jitter is the largest random extension of a delay, as a fraction of the delay.
-	jitter = 0.3
-	// stableAfter is how long a connection must have lasted to reset the backoff. A client that is
-	// disconnected right after each connection, for example by another client with its client ID,
-	// slows down.
-	stableAfter = time.Second
-)
-
-// newBackoff returns the delays between attempts, which grow from 100 ms to 10 s. Each has its own
-// jitter, so that clients of a restarted broker do not connect at the same time.
-func newBackoff() wait.DelayFunc {
-	return wait.Backoff{
-		Duration: 100 * time.Millisecond,
-		Factor:   1.6,
-		Jitter:   jitter,
-		Steps:    100,
-		Cap:      longest,
-	}.DelayFunc()
-}
-
-// longest is the delay that becomes maxBackoff with the most jitter.
-const longest = maxBackoff * 10 / 13
-
-// slowest returns the longest delay, with its own jitter.
-func slowest() time.Duration { return wait.Jitter(longest, jitter) }
+// stableAfter is how long a connection must have lasted to reset the backoff. A client that is
+// disconnected right after each connection, for example by another client with its client ID, slows
+// down.
+const stableAfter = time.Second
 
 // serve uses one connection until it or ctx ends.
 func (e *Engine) serve(ctx context.Context, conn cloudevents.Conn) {
@@ -68,21 +44,14 @@ func (e *Engine) serve(ctx context.Context, conn cloudevents.Conn) {
 	}
 }
 
-// drain publishes the remaining items of LaneLive. ctx has ended; its values are kept for
-// logging.
+// drain publishes the remaining items of LaneLive. ctx has ended; its values are kept for logging.
 func (e *Engine) drain(ctx context.Context, conn cloudevents.Conn) {
 	drainCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	timer := e.options.Clock.NewTimer(e.options.DrainTimeout)
-	defer timer.Stop()
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		select {
-		case <-timer.C():
-			cancel()
-		case <-drainCtx.Done():
-		}
+		_ = wait.Sleep(drainCtx, e.options.Clock, e.options.DrainTimeout)
+		cancel()
 	}()
 	e.send(drainCtx, conn, e.outbox.drained)
 	cancel()
@@ -120,37 +89,6 @@ func (e *Engine) send(ctx context.Context, conn cloudevents.Conn, enough func() 
 			again.stop()
 			e.outbox.release()
 		}
-	}
-}
-
-// retries paces the items that the broker refuses for now. All of them wait together: the reason of
-// one refusal mostly applies to the others.
-type retries struct {
-	clock clock.WithTicker
-	delay wait.DelayFunc
-	timer clock.Timer
-	last  time.Time
-}
-
-// due returns a channel that fires when postponed items must be published again. It returns nil,
-// which never fires, if there are none.
-func (r *retries) due(postponed bool) <-chan time.Time {
-	if !postponed {
-		return nil
-	}
-	if r.timer == nil {
-		if now := r.clock.Now(); r.delay == nil || now.Sub(r.last) > maxBackoff {
-			r.delay = newBackoff() // no refusal for a while
-		}
-		r.timer = r.clock.NewTimer(r.delay())
-	}
-	return r.timer.C()
-}
-
-func (r *retries) stop() {
-	if r.timer != nil {
-		r.timer.Stop()
-		r.timer, r.last = nil, r.clock.Now()
 	}
 }
 

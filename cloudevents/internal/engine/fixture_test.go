@@ -14,13 +14,19 @@ import (
 	"time"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
+	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeTransport is a broker that a test controls. Unless held, it acknowledges immediately.
 type fakeTransport struct {
@@ -297,3 +303,19 @@ func (r *rig) end() {
 }
 
 var errTest = errors.New("test")
+
+func expectTopics(t *testing.T, f *fakeTransport, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if diff := gocmp.Diff(want, f.topics(), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("published topics (-want +got):\n%s", diff)
+	}
+}
+
+func expectEnds(t *testing.T, n *note, want ...error) {
+	t.Helper()
+	synctest.Wait()
+	if diff := gocmp.Diff(want, n.ends(), cmpopts.EquateErrors(), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s settled with (-want +got):\n%s", n.topic, diff)
+	}
+}

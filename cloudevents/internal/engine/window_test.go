@@ -85,9 +85,9 @@ func TestBulkWindowGrowsWithDistance(t *testing.T) {
 	})
 }
 
-// TestBulkWindowTakesOne checks that an answer larger than the window is sent when the window has
+// TestBulkWindowAllowsOneLargeAnswer checks that an answer larger than the window is sent when the window has
 // any room.
-func TestBulkWindowTakesOne(t *testing.T) {
+func TestBulkWindowAllowsOneLargeAnswer(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
 		r.start()
@@ -109,9 +109,9 @@ func TestBulkWindowCountsAttributes(t *testing.T) {
 	})
 }
 
-// TestBulkWindowOpensAnew checks that each connection starts with the whole window, even if the
+// TestBulkWindowOpensForNextConnection checks that each connection starts with the whole window, even if the
 // previous connection was lost.
-func TestBulkWindowOpensAnew(t *testing.T) {
+func TestBulkWindowOpensForNextConnection(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
 		r.transport.setHold(true)
 		r.start()
@@ -137,7 +137,7 @@ func TestBulkWindowAndFailures(t *testing.T) {
 		end  error
 	}{
 		{"not encodable", func(_ *fakeTransport, n *note) { n.err = errTest }, errTest},
-		{"nothing to say", func(_ *fakeTransport, n *note) { n.empty = true }, nil},
+		{"empty", func(_ *fakeTransport, n *note) { n.empty = true }, nil},
 		{"rejected", func(f *fakeTransport, _ *note) { f.reject = map[string]error{"bad": errTest} }, errTest},
 		{"refused", func(f *fakeTransport, _ *note) { f.setNack("bad", errTest) }, errTest},
 		{"refused for now", func(f *fakeTransport, _ *note) {
@@ -164,9 +164,9 @@ func TestBulkWindowAndFailures(t *testing.T) {
 	}
 }
 
-// TestBulkWindowAtTheRate checks that an answer which waits for the rate limit at the end of a
+// TestBulkWindowWithRateLimit checks that an answer which waits for the rate limit at the end of a
 // connection uses no part of the next window.
-func TestBulkWindowAtTheRate(t *testing.T) {
+func TestBulkWindowWithRateLimit(t *testing.T) {
 	withRig(t, engine.Options{QPS: 1, Burst: 1, DrainTimeout: -1}, func(r *rig) {
 		r.start()
 		r.fill(2, window)
