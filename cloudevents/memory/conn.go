@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// Window is the largest number of unacknowledged messages of one connection.
-	Window = 1024
-	// QueueLength is the largest number of queued messages of one receiver.
-	QueueLength = 65536
+	// window is the largest number of unacknowledged messages of one connection.
+	window = 1024
+	// queueLength is the largest number of queued messages of one receiver.
+	queueLength = 65536
 )
 
 // conn is one connection. Its sender goroutine routes its messages like a broker, its receiver
@@ -36,8 +36,8 @@ type conn struct {
 	endOnce sync.Once
 	life    context.Context // ends with the connection
 	endLife context.CancelFunc
-	ended   chan struct{}
-	err     error // read after ended is closed
+	ended   <-chan struct{} // of life
+	err     error           // read after ended is closed
 
 	goroutines sync.WaitGroup
 }
@@ -49,18 +49,18 @@ type publication struct {
 }
 
 // open attaches a new connection and starts its goroutines.
-func open(b *Bus, o cloudevents.ConnectOptions, filters []filter) (cloudevents.Conn, error) {
+func open(b *Bus, o cloudevents.ConnectOptions, filters []filter) (*conn, error) {
 	c := &conn{
 		bus:     b,
 		options: o,
 		filters: filters,
-		window:  make(chan struct{}, Window),
+		window:  make(chan struct{}, window),
 		outbox:  newQueue[publication](),
-		room:    make(chan struct{}, QueueLength),
+		room:    make(chan struct{}, queueLength),
 		inbox:   newQueue[cloudevents.Message](),
-		ended:   make(chan struct{}),
 	}
 	c.life, c.endLife = context.WithCancel(context.Background())
+	c.ended = c.life.Done()
 	if err := b.attach(c, filters); err != nil {
 		c.endLife()
 		return nil, err
@@ -271,6 +271,5 @@ func (c *conn) end(reason error) {
 		c.bus.detach(c, c.filters)
 		c.err = reason
 		c.endLife()
-		close(c.ended)
 	})
 }

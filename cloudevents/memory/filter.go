@@ -22,7 +22,7 @@ func parseFilter(s string) (filter, error) {
 	if rest, shared := strings.CutPrefix(s, "$share/"); shared {
 		group, p, ok := strings.Cut(rest, "/")
 		if !ok || group == "" || strings.ContainsAny(group, "+#") {
-			return f, fmt.Errorf("topic filter %q: a shared subscription is $share/<group>/<filter>, the group without + and #", s)
+			return f, fmt.Errorf("topic filter %q: must be $share/<group>/<filter>, with a group without + and #", s)
 		}
 		f.group, path = group, p
 	}
