@@ -35,8 +35,10 @@ type conn struct {
 
 	closeOnce  sync.Once
 	endOnce    sync.Once
-	ended      chan struct{}
-	err        error // read after ended is closed
+	life       context.Context // ends with the connection
+	endLife    context.CancelFunc
+	ended      <-chan struct{} // of life
+	err        error           // read after ended is closed
 	goroutines sync.WaitGroup
 }
 
@@ -152,6 +154,6 @@ func (c *conn) lost(err error) {
 func (c *conn) end(reason error) {
 	c.endOnce.Do(func() {
 		c.err = reason
-		close(c.ended)
+		c.endLife()
 	})
 }

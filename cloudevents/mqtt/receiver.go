@@ -44,12 +44,12 @@ type inbox struct {
 
 	mu           sync.Mutex
 	waiting      []*packets.Publish
-	bytes        int           // size of all unhandled messages
-	handled      uint64        // number of handled messages
-	awaited      int           // number of awaited acknowledgements
-	stuck        uint64        // handled+1 at the time when the receiver was last found stuck
-	room         chan struct{} // closed when full may return another result; nil unless push waits for it
-	dropped      int           // number of dropped messages of QoS 0 since the last take
+	bytes        int            // size of all unhandled messages
+	handled      uint64         // number of handled messages
+	awaited      int            // number of awaited acknowledgements
+	stuck        uint64         // handled+1 at the time when the receiver was last found stuck
+	room         wait.Broadcast // full may return another result
+	dropped      int            // number of dropped messages of QoS 0 since the last take
 	droppedTopic string
 }
 
@@ -87,17 +87,14 @@ func (q *inbox) push(p *packets.Publish) {
 
 // full returns a channel to wait for, or nil when there is room, and whether an acknowledgement is
 // awaited.
-func (q *inbox) full() (room chan struct{}, awaited bool) {
+func (q *inbox) full() (room <-chan struct{}, awaited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	awaited = q.awaited > 0
 	if q.bytes <= mostWaiting || awaited && q.stuck == q.handled+1 {
 		return nil, awaited
 	}
-	if q.room == nil {
-		q.room = make(chan struct{})
-	}
-	return q.room, awaited
+	return q.room.Next(), awaited
 }
 
 // await records one more awaited acknowledgement.
@@ -105,7 +102,7 @@ func (q *inbox) await() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.awaited++; q.awaited == 1 {
-		q.signalRoom()
+		q.room.Wake()
 	}
 }
 
@@ -116,18 +113,11 @@ func (q *inbox) answered() {
 	q.awaited--
 }
 
-func (q *inbox) signalRoom() {
-	if q.room != nil {
-		close(q.room)
-		q.room = nil
-	}
-}
-
 // giveUp marks the receiver as stuck, unless it has handled a message since full returned room.
-func (q *inbox) giveUp(room chan struct{}) {
+func (q *inbox) giveUp(room <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.room == room {
+	if q.room.Next() == room {
 		q.stuck = q.handled + 1
 	}
 }
@@ -138,7 +128,7 @@ func (q *inbox) release(size int) {
 	defer q.mu.Unlock()
 	q.bytes -= size
 	q.handled++
-	q.signalRoom()
+	q.room.Wake()
 }
 
 func (q *inbox) add(p *packets.Publish) {
@@ -178,28 +168,13 @@ type receiver struct {
 	wire    *wire
 }
 
-// run handles messages until ended is closed, or Commit fails: it then returns the error. Queued
-// messages are dropped: the broker keeps messages without acknowledgement.
-func (r *receiver) run(ended <-chan struct{}) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if r.options.Commit != nil {
-		stopped := make(chan struct{})
-		defer func() { <-stopped }()
-		defer cancel()
-		go func() {
-			defer close(stopped)
-			select {
-			case <-ended:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-	}
+// run handles messages until ctx ends, or Commit fails: it then returns the error. Queued messages
+// are dropped: the broker keeps messages without acknowledgement.
+func (r *receiver) run(ctx context.Context) error {
 	var batch []*packets.Publish
 	for {
 		select {
-		case <-ended:
+		case <-ctx.Done():
 			return nil
 		case <-r.inbox.wake:
 		}
@@ -209,7 +184,7 @@ func (r *receiver) run(ended <-chan struct{}) error {
 		for rest := batch; len(rest) > 0; {
 			part := rest[:min(len(rest), mostUncommitted)]
 			rest = rest[len(part):]
-			if err := r.handle(ctx, part, ended); err != nil {
+			if err := r.handle(ctx, part); err != nil {
 				return err
 			}
 		}
@@ -221,13 +196,11 @@ func (r *receiver) run(ended <-chan struct{}) error {
 
 // handle handles a part of a batch, and clears it: a long batch must not keep all its messages in
 // memory.
-func (r *receiver) handle(ctx context.Context, part []*packets.Publish, ended <-chan struct{}) error {
+func (r *receiver) handle(ctx context.Context, part []*packets.Publish) error {
 	var acks []byte
 	for i, p := range part {
-		select {
-		case <-ended:
+		if ctx.Err() != nil {
 			return nil
-		default:
 		}
 		part[i] = nil
 		if e, err := decode(p); err != nil {
@@ -251,7 +224,7 @@ func (r *receiver) handle(ctx context.Context, part []*packets.Publish, ended <-
 		return nil
 	}
 	if err := r.options.Commit(ctx); err != nil {
-		return fmt.Errorf("cannot keep what was received: %w", err)
+		return fmt.Errorf("commit received messages: %w", err)
 	}
 	r.acknowledge(acks)
 	return nil

@@ -120,7 +120,7 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 		return fail(err)
 	}
 	c.goroutines.Go(func() {
-		if err := c.receiver.run(c.ended); err != nil {
+		if err := c.receiver.run(c.life); err != nil {
 			c.end(err)
 		}
 	})
@@ -190,8 +190,9 @@ func (s *settings) newConn(w *wire, o cloudevents.ConnectOptions) *conn {
 		wire:     w,
 		session:  &session{queue: queue},
 		receiver: receiver{options: o, inbox: queue, wire: w},
-		ended:    make(chan struct{}),
 	}
+	c.life, c.endLife = context.WithCancel(context.Background())
+	c.ended = c.life.Done()
 	c.client = paho.NewClient(paho.ClientConfig{
 		Conn:        w,
 		Session:     c.session,

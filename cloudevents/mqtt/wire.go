@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 const (
@@ -53,7 +55,7 @@ type wire struct {
 	spare    []byte     // the last sent buffer
 	flushing bool       // a goroutine runs flush
 	idle     chan struct{}
-	room     chan struct{} // closed when there is room again; nil without waiting calls
+	room     wait.Broadcast // there is room again
 	closed   bool
 	writeErr error // reason why writes fail; err is set when reading has ended as well
 	err      error // reason why the wire is broken; nil after close
@@ -148,7 +150,7 @@ func (w *wire) flush() {
 	for len(w.out) > 0 && w.err == nil && w.writeErr == nil {
 		buf := w.out
 		w.out, w.spare = w.spare[:0], nil
-		w.signalRoom()
+		w.room.Wake()
 		w.mu.Unlock()
 		_, err := w.Conn.Write(buf)
 		w.lastOut.Store(int64(w.now()))
@@ -190,10 +192,7 @@ func (w *wire) waitRoom(ctx context.Context, ended <-chan struct{}) error {
 			w.mu.Unlock()
 			return nil
 		}
-		if w.room == nil {
-			w.room = make(chan struct{})
-		}
-		room := w.room
+		room := w.room.Next()
 		w.mu.Unlock()
 		select {
 		case <-room:
@@ -202,13 +201,6 @@ func (w *wire) waitRoom(ctx context.Context, ended <-chan struct{}) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	}
-}
-
-func (w *wire) signalRoom() {
-	if w.room != nil {
-		close(w.room)
-		w.room = nil
 	}
 }
 
@@ -253,7 +245,7 @@ func (w *wire) failLocked(err error) {
 	}
 	w.err = err
 	w.leave()
-	w.signalRoom()
+	w.room.Wake()
 	_ = w.raw.Close()
 }
 
@@ -271,7 +263,7 @@ func (w *wire) Close() error {
 		w.mu.Lock()
 		w.closed = true
 		w.leave()
-		w.signalRoom()
+		w.room.Wake()
 		var idle chan struct{}
 		if w.flushing {
 			idle = w.idle
