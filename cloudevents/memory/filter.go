@@ -44,7 +44,7 @@ func parseFilter(s string) (filter, error) {
 // checkTopic returns an error if a message cannot be published on topic.
 func checkTopic(topic string) error {
 	if topic == "" || strings.ContainsAny(topic, "+#\x00") {
-		return fmt.Errorf("topic %q: a topic to publish on is not empty and has no +, # or NUL", topic)
+		return fmt.Errorf("topic %q: must not be empty or contain +, # or NUL", topic)
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func TestEchoedSecrets(t *testing.T) {
 	j.secret("s3cret", "t0ken")
 	for url, want := range map[string]string{
 		"mqtt://" + echo:                            "connect to mqtt://" + echo,
-		"ws://" + echo + "/mqtt?token=t0ken":        "the answer is not HTTP",
+		"ws://" + echo + "/mqtt?token=t0ken":        "the response is not HTTP",
 		"wss://" + echo + "/mqtt?token=t0ken":       "TLS",
 		"ws://" + words + "/mqtt?token=t0ken":       "HTTP 403 Forbidden: a gateway before the broker refuses",
 		"ws://[fe80::1%25none0]:1/mqtt?token=t0ken": "connect to ws://",

@@ -155,7 +155,7 @@ func TestSubscriptionRefused(t *testing.T) {
 		}
 	})
 	_, err = newTransport(t, mqtt.Options{BrokerURL: "mqtt://" + qos0}).Connect(t.Context(), connectOptions(t, nil, "topic"))
-	wantError(t, err, `topic filter "topic" was granted QoS 0 only`)
+	wantError(t, err, `topic filter "topic": granted only QoS 0`)
 }
 
 // TestOptionalSubscriptionRefused checks that the connection opens without the optional

@@ -110,9 +110,9 @@ func (a *asker) Write(p []byte) (int, error) {
 		return n, err
 	}
 	_ = a.SetReadDeadline(time.Now().Add(drainTimeout))
-	if _, said := a.Read(make([]byte, 1)); said != nil {
-		if _, permanent := permanentTLS(said); permanent {
-			err = said
+	if _, readErr := a.Read(make([]byte, 1)); readErr != nil {
+		if _, permanent := permanentTLS(readErr); permanent {
+			err = readErr
 		}
 	}
 	return n, err
@@ -122,13 +122,14 @@ func (a *asker) Write(p []byte) (int, error) {
 // server, which may repeat the request and its query.
 func statusError(code int) error {
 	status := fmt.Sprintf("HTTP %d %s", code, http.StatusText(code))
-	temporary := code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout
+	temporary := code >= http.StatusInternalServerError ||
+		code == http.StatusTooManyRequests || code == http.StatusRequestTimeout
 	advice := "check the path in BrokerURL"
 	switch {
 	case temporary:
 		advice = "is the broker behind it up? If so, check the path in BrokerURL"
 	case code == http.StatusSwitchingProtocols:
-		advice = "the answer is not one to a WebSocket request"
+		advice = "the response is not one to a WebSocket handshake"
 	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
 		advice = "redirects are not followed, write the address that it leads to into BrokerURL"
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
@@ -151,7 +152,7 @@ func plainError(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the broker closed the connection")
 	}
-	return errors.New("the answer is not HTTP: check port and scheme")
+	return errors.New("the response is not HTTP: check port and scheme")
 }
 
 // webSocket carries MQTT in binary messages. Their boundaries have no meaning (MQTT v5, section 6).

@@ -9,7 +9,7 @@
 //		Username:     "cluster1",
 //		PasswordFile: "/etc/broker/password",
 //	})
-//	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Sources: []string{"my-controller"}})
+//	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1"})
 //
 // [New] checks the options; it uses neither network nor files. [LoadOptions] reads the same options
 // from YAML. One Transport serves one source or agent.

@@ -84,7 +84,7 @@ var secondDocument = regexp.MustCompile(`(?m)\A(?:\s|#.*$|---\s*$)*\S[\s\S]*^---
 func parseOptions(content []byte) (optionsFile, error) {
 	var f optionsFile
 	if secondDocument.Match(content) {
-		return f, errors.New("there is a second YAML document: one set of options is read")
+		return f, errors.New("more than one YAML document")
 	}
 	data, err := yamldoc.StrictJSON(content)
 	if err != nil {
@@ -92,7 +92,7 @@ func parseOptions(content []byte) (optionsFile, error) {
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
-		return f, errors.New("the content is not a list of keys and values")
+		return f, errors.New("not a YAML mapping")
 	}
 	keys := f.keys()
 	for _, key := range slices.Sorted(maps.Keys(members)) {
@@ -106,7 +106,7 @@ func parseOptions(content []byte) (optionsFile, error) {
 		if err := json.Unmarshal(members[key], into); err != nil {
 			var wrong *json.UnmarshalTypeError
 			if errors.As(err, &wrong) {
-				err = fmt.Errorf("a %s was expected, not a %s", wrong.Type, wrong.Value)
+				err = fmt.Errorf("must be a %s, not a %s", wrong.Type, wrong.Value)
 			}
 			return f, fmt.Errorf("%s: %w", key, err)
 		}
@@ -176,11 +176,11 @@ type duration time.Duration
 func (d *duration) UnmarshalJSON(data []byte) error {
 	var s string
 	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("%s is not a duration: write one such as 30s or 1h30m", data)
+		return fmt.Errorf("%s is not a duration: write for example 30s or 1h30m", data)
 	}
 	parsed, err := time.ParseDuration(s)
 	if err != nil {
-		return fmt.Errorf("%q is not a duration: write one such as 30s or 1h30m", s)
+		return fmt.Errorf("%q is not a duration: write for example 30s or 1h30m", s)
 	}
 	*d = duration(parsed)
 	return nil

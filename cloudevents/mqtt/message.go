@@ -107,7 +107,8 @@ func decode(p *packets.Publish) (*ce.Event, error) {
 	case contentType == "":
 		return codec.ParseStructured(p.Payload)
 	}
-	return nil, fmt.Errorf("not a CloudEvent: content type %.100q and no user property %sspecversion", contentType, attributePrefix)
+	return nil, fmt.Errorf("not a CloudEvent: content type %.100q and no user property %sspecversion",
+		contentType, attributePrefix)
 }
 
 // isStructured reports whether a content type is that of an event in structured mode, with or
@@ -146,7 +147,7 @@ func checkTopic(topic string) error {
 	case topic == "":
 		return errors.New("the topic is empty")
 	case strings.ContainsAny(topic, "+#"):
-		return fmt.Errorf("topic %q: a topic to publish on has no + or #", topic)
+		return fmt.Errorf("topic %q: must not contain + or #", topic)
 	case len(topic) > longestString:
 		return fmt.Errorf("a topic of %d bytes: MQTT allows %d", len(topic), longestString)
 	}
@@ -162,7 +163,7 @@ func checkFilter(filter string) error {
 	if rest, shared := strings.CutPrefix(filter, "$share/"); shared {
 		group, p, ok := strings.Cut(rest, "/")
 		if !ok || group == "" || strings.ContainsAny(group, "+#") {
-			return fmt.Errorf("topic filter %q: a shared subscription is $share/<group>/<filter>, the group without + and #", filter)
+			return fmt.Errorf("topic filter %q: must be $share/<group>/<filter>, with a group without + and #", filter)
 		}
 		path = p
 	}
@@ -190,7 +191,7 @@ func checkFilter(filter string) error {
 // and a CloudEvents String cannot. Mosquitto ends the connection because of them.
 func checkString(s string) error {
 	if len(s) > longestString {
-		return fmt.Errorf("has %d bytes: MQTT takes %d", len(s), longestString)
+		return fmt.Errorf("has %d bytes: MQTT allows %d", len(s), longestString)
 	}
 	for _, r := range s {
 		if r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0xfdd0 && r <= 0xfdef || r&0xfffe == 0xfffe {

@@ -84,7 +84,9 @@ func (s *session) acquire(ctx context.Context, ended <-chan struct{}) error {
 func (s *session) release() { <-s.window }
 
 // AddToSession assigns an identifier to a packet. The request of a PUBLISH is in ctx.
-func (s *session) AddToSession(ctx context.Context, packet pahosession.Packet, response chan<- packets.ControlPacket) error {
+func (s *session) AddToSession(
+	ctx context.Context, packet pahosession.Packet, response chan<- packets.ControlPacket,
+) error {
 	r := request{response: response}
 	var publish *publishContext
 	if packet.Type() == packets.PUBLISH {

@@ -97,7 +97,8 @@ func parseBrokerURL(brokerURL string) (endpoint, error) {
 	case s == "":
 		return endpoint{}, errors.New("BrokerURL is empty: " + forms)
 	case strings.Contains(brokerURL, "@"):
-		return endpoint{}, errors.New("BrokerURL contains user or password: use Username and Password or PasswordFile instead (an @ of another meaning is written %40)")
+		return endpoint{}, errors.New("BrokerURL contains user or password: use Username and Password or PasswordFile " +
+			"instead, and write any other @ as %40")
 	case !strings.Contains(s, "://"):
 		return endpoint{}, fmt.Errorf("BrokerURL %q has no scheme: %s", s, forms)
 	}
@@ -131,7 +132,7 @@ func parseBrokerURL(brokerURL string) (endpoint, error) {
 	target := (&url.URL{Scheme: u.Scheme, Host: shown}).String() + u.RequestURI()
 	e.target = func() string { return target }
 	if u.Fragment != "" || !e.webSocket() && u.RequestURI() != "/" {
-		return endpoint{}, fmt.Errorf("BrokerURL %q has something after host and port: only ws and wss have a path", s)
+		return endpoint{}, fmt.Errorf("BrokerURL %q must end after the port: only ws and wss have a path and a query", s)
 	}
 	return e, nil
 }
@@ -141,9 +142,10 @@ func (o Options) validate(e endpoint) error {
 	hasTLS := o.TLS != nil || o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""
 	switch {
 	case hasTLS && !e.secure():
-		return fmt.Errorf("TLS, CAFile, CertFile or KeyFile is set, but BrokerURL %q is not encrypted: use mqtts:// or wss://", e)
+		return fmt.Errorf("TLS, CAFile, CertFile or KeyFile is set, but BrokerURL %q is not encrypted: "+
+			"use mqtts:// or wss://", e)
 	case (o.CertFile == "") != (o.KeyFile == ""):
-		return errors.New("CertFile and KeyFile come together: one of them is not set")
+		return errors.New("only one of CertFile and KeyFile is set: set both or neither")
 	case o.CertFile != "" && o.TLS != nil && (len(o.TLS.Certificates) > 0 || o.TLS.GetClientCertificate != nil):
 		return errors.New("both CertFile and a certificate in TLS are set: set one of them")
 	case o.CAFile != "" && o.TLS != nil && o.TLS.RootCAs != nil:
@@ -153,15 +155,15 @@ func (o Options) validate(e endpoint) error {
 	case o.SessionExpiry > 0 && o.ClientID == "":
 		return errors.New("SessionExpiry needs a ClientID: with a random one, no client could resume the session")
 	case o.SessionExpiry < 0:
-		return fmt.Errorf("SessionExpiry is %v: it must not be negative", o.SessionExpiry)
+		return fmt.Errorf("invalid SessionExpiry: %v: must not be negative", o.SessionExpiry)
 	case o.KeepAlive < 0 || o.KeepAlive > math.MaxUint16*time.Second:
-		return fmt.Errorf("KeepAlive is %v: it must be between 1s and 65535s", o.KeepAlive)
+		return fmt.Errorf("invalid KeepAlive: %v: must be between 1s and 65535s", o.KeepAlive)
 	case o.TLS != nil && o.TLS.MaxVersion != 0 && o.TLS.MaxVersion < tls.VersionTLS12:
-		return fmt.Errorf("TLS.MaxVersion is %s: it must be at least TLS 1.2", tls.VersionName(o.TLS.MaxVersion))
+		return fmt.Errorf("invalid TLS.MaxVersion: %s: must be at least TLS 1.2", tls.VersionName(o.TLS.MaxVersion))
 	case len(o.Password) > math.MaxUint16:
-		return fmt.Errorf("the Password has %d bytes: MQTT takes %d", len(o.Password), math.MaxUint16)
+		return fmt.Errorf("Password has %d bytes: MQTT allows %d", len(o.Password), math.MaxUint16)
 	case o.ConnectTimeout < 0:
-		return fmt.Errorf("ConnectTimeout is %v: it must not be negative", o.ConnectTimeout)
+		return fmt.Errorf("invalid ConnectTimeout: %v: must not be negative", o.ConnectTimeout)
 	}
 	for name, value := range map[string]string{"ClientID": o.ClientID, "Username": o.Username} {
 		if err := checkString(value); err != nil {
@@ -185,7 +187,7 @@ func (o Options) password() (string, error) {
 	case password == "":
 		return "", fmt.Errorf("PasswordFile %s is empty: is it being replaced?", o.PasswordFile)
 	case len(password) > math.MaxUint16:
-		return "", fmt.Errorf("PasswordFile %s has %d bytes: MQTT takes %d", o.PasswordFile, len(password), math.MaxUint16)
+		return "", fmt.Errorf("PasswordFile %s has %d bytes: MQTT allows %d", o.PasswordFile, len(password), math.MaxUint16)
 	}
 	return password, nil
 }

@@ -150,7 +150,9 @@ func (s *settings) connectRequest(clientID string) (*paho.Connect, error) {
 		KeepAlive:    s.keepAlive,
 		Username:     s.username,
 		UsernameFlag: s.username != "",
-		Properties:   &paho.ConnectProperties{ReceiveMaximum: &reserved, MaximumPacketSize: &largest, RequestProblemInfo: true},
+		Properties: &paho.ConnectProperties{
+			ReceiveMaximum: &reserved, MaximumPacketSize: &largest, RequestProblemInfo: true,
+		},
 	}
 	if s.sessionExpiry > 0 {
 		request.Properties.SessionExpiryInterval = &s.sessionExpiry
@@ -210,6 +212,8 @@ func (s *settings) newConn(w *wire, o cloudevents.ConnectOptions) *conn {
 	return c
 }
 
+const needQoS1 = "delivery at least once needs QoS 1"
+
 // open sends CONNECT and waits for CONNACK.
 func (c *conn) open(ctx context.Context, request *paho.Connect) error {
 	ack, err := c.client.Connect(ctx, request)
@@ -229,14 +233,14 @@ func (c *conn) open(ctx context.Context, request *paho.Connect) error {
 			return advised
 		}
 		if c.endpoint.secure() {
-			return fmt.Errorf("%w before CONNACK: is it an MQTT v5 broker, and does it want another client certificate?", broken)
+			return fmt.Errorf("%w before CONNACK: is it an MQTT v5 broker that accepts the client certificate?", broken)
 		}
 		return fmt.Errorf("%w before CONNACK: is it an MQTT v5 broker?", broken)
 	}
 	if ack.Properties != nil {
 		if q := ack.Properties.MaximumQoS; q != nil && *q == 0 {
 			_ = c.Close()
-			return &cloudevents.PermanentError{Err: errors.New("the broker supports QoS 0 only; delivery at least once needs QoS 1")}
+			return &cloudevents.PermanentError{Err: errors.New("the broker supports only QoS 0: " + needQoS1)}
 		}
 		if m := ack.Properties.MaximumPacketSize; m != nil {
 			c.limit = min(c.limit, int(*m))
@@ -288,7 +292,7 @@ func granted(ack *paho.Suback, i int, filter string) error {
 		}
 		return refusal(reason, fmt.Errorf("topic filter %q: %w", filter, reason))
 	case code == 0:
-		return &cloudevents.PermanentError{Err: fmt.Errorf("topic filter %q was granted QoS 0 only; delivery at least once needs QoS 1", filter)}
+		return &cloudevents.PermanentError{Err: fmt.Errorf("topic filter %q: granted only QoS 0: %s", filter, needQoS1)}
 	}
 	return nil
 }
