@@ -117,8 +117,8 @@ func (c *client) record(change func()) {
 	c.changed.Wake()
 }
 
-// await waits until the condition holds for the received and refused messages.
-func (c *client) await(what string, condition func(received []cloudevents.Message, refused []string) bool) []cloudevents.Message {
+// await waits until the condition holds for the received messages and the topics of refused ones.
+func (c *client) await(what string, condition func([]cloudevents.Message, []string) bool) []cloudevents.Message {
 	c.t.Helper()
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
@@ -141,11 +141,18 @@ func (c *client) await(what string, condition func(received []cloudevents.Messag
 // awaitCount waits for n messages, and fails the test if there are more.
 func (c *client) awaitCount(n int) []cloudevents.Message {
 	c.t.Helper()
-	received := c.await(fmt.Sprintf("%d messages", n), func(r []cloudevents.Message, _ []string) bool { return len(r) >= n })
+	received := c.await(fmt.Sprintf("%d messages", n), func(received []cloudevents.Message, _ []string) bool {
+		return len(received) >= n
+	})
 	if len(received) > n {
 		c.t.Fatalf("got %d messages, want %d", len(received), n)
 	}
 	return received
+}
+
+// send passes an event to Publish.
+func (c *client) send(ctx context.Context, topic string, e *ce.Event, done func(error)) error {
+	return c.conn.Publish(ctx, cloudevents.Message{Topic: topic, Event: e}, done)
 }
 
 // publish publishes events in order, and waits until all are acknowledged.
@@ -153,7 +160,7 @@ func (c *client) publish(topic string, events ...*ce.Event) {
 	c.t.Helper()
 	acks := newAcks(len(events))
 	for i, e := range events {
-		if err := c.conn.Publish(c.t.Context(), cloudevents.Message{Topic: topic, Event: e}, acks.done(i)); err != nil {
+		if err := c.send(c.t.Context(), topic, e, acks.done(i)); err != nil {
 			c.t.Fatalf("Publish of message %d on %q: %v", i, topic, err)
 		}
 	}
@@ -200,7 +207,7 @@ func (a *acks) await(t *testing.T) []error {
 	select {
 	case <-a.all:
 	case <-time.After(patience):
-		t.Fatalf("%d messages of %d were neither acknowledged nor given up", a.pending(), len(a.errs))
+		t.Fatalf("%d messages of %d were neither acknowledged nor dropped", a.pending(), len(a.errs))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -252,7 +259,8 @@ func ids(messages []cloudevents.Message) []string {
 	return list
 }
 
-// root returns a topic, with a leading slash as in the ManifestWork profile, that no other check uses.
+// root returns a topic that no other check uses. It has a leading slash, as in the ManifestWork
+// profile.
 func root(t *testing.T) string {
 	name := strings.NewReplacer("/", "-", "#", "-", "+", "-", " ", "-").Replace(t.Name())
 	return "/" + name + "-" + uuid.NewString()
@@ -264,6 +272,6 @@ func awaitClosed(t *testing.T, what string, c <-chan struct{}) {
 	select {
 	case <-c:
 	case <-time.After(patience):
-		t.Fatalf("waited %v in vain for %s", patience, what)
+		t.Fatalf("waited %v for %s", patience, what)
 	}
 }

@@ -19,17 +19,17 @@ import (
 
 func (s *suite) deliveryChecks() []check {
 	return []check{
-		{"Delivers", s.delivers},
+		{"Delivery", s.delivers},
 		{"EventsArriveUnchanged", s.unchanged},
 		{"OrderPerTopic", s.order},
 		{"Filters", s.filters},
 		{"SharedSubscription", s.shared},
 		{"NothingRetained", s.retained},
 		{"SlowReceiver", s.slowReceiver},
-		{"AcknowledgedAfterReceive", s.ackAfterReceive},
-		{"CommitsWhatItReceived", s.commits},
-		{"AcknowledgedAfterCommit", s.ackAfterCommit},
-		{"RefusesWhatIsNoCloudEvent", s.refuses},
+		{"AcknowledgeAfterReceive", s.ackAfterReceive},
+		{"CommitAfterReceive", s.commits},
+		{"AcknowledgeAfterCommit", s.ackAfterCommit},
+		{"RefuseInvalidEvents", s.refuses},
 	}
 }
 
@@ -63,7 +63,7 @@ func (s *suite) order(t *testing.T) {
 			defer func() { finished <- struct{}{} }()
 			acks := newAcks(each)
 			for i, e := range numbered(fmt.Sprintf("%d/", p), each) {
-				err := publisher.conn.Publish(t.Context(), cloudevents.Message{Topic: topic + "/x", Event: e}, acks.done(i))
+				err := publisher.send(t.Context(), topic+"/x", e, acks.done(i))
 				if err != nil {
 					t.Errorf("Publish: %v", err)
 					return
@@ -191,7 +191,7 @@ func (s *suite) slowReceiver(t *testing.T) {
 		if i == count/2 {
 			close(gate)
 		}
-		if err := publisher.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: e}, acks.done(i)); err != nil {
+		if err := publisher.send(t.Context(), topic, e, acks.done(i)); err != nil {
 			t.Fatalf("Publish of message %d: %v", i, err)
 		}
 	}
@@ -321,11 +321,15 @@ func (s *suite) refuses(t *testing.T) {
 	raw := need[RawPublisher](t, s)
 	topic := root(t)
 	receiver := s.connect(t, topic+"/#")
-	payloads := []string{"", "hello", "{", `{"specversion":"1.0"}`, "\xff\xfe", `[]`, `{"specversion":"1.0","id":"","source":"","type":""}`}
+	payloads := []string{
+		"", "hello", "{", `{"specversion":"1.0"}`, "\xff\xfe", `[]`, `{"specversion":"1.0","id":"","source":"","type":""}`,
+	}
 	for _, p := range payloads {
 		raw.PublishRaw(t, topic+"/raw", []byte(p))
 	}
-	receiver.await("the refusals", func(_ []cloudevents.Message, refused []string) bool { return len(refused) == len(payloads) })
+	receiver.await("the refusals", func(_ []cloudevents.Message, refused []string) bool {
+		return len(refused) == len(payloads)
+	})
 	for _, got := range receiver.refused {
 		if got != topic+"/raw" {
 			t.Errorf("refused something on topic %q, want %q", got, topic+"/raw")

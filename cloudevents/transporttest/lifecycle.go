@@ -17,7 +17,7 @@ func (s *suite) lifecycleChecks() []check {
 	return []check{
 		{"ClaimOnce", s.claimOnce},
 		{"ConnectWithEndedContext", s.endedContext},
-		{"ConnectRefusesMalformedFilter", s.malformedFilter},
+		{"MalformedFilter", s.malformedFilter},
 		{"ConnectionOutlivesContext", s.outlivesContext},
 		{"Close", s.closes},
 		{"CloseConcurrently", s.closesConcurrently},
@@ -118,7 +118,7 @@ func (s *suite) closesConcurrently(t *testing.T) {
 		group.Go(func() {
 			for {
 				acks := newAcks(1)
-				err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: event("x")}, acks.done(0))
+				err := c.send(t.Context(), topic, event("x"), acks.done(0))
 				if err != nil {
 					return
 				}

@@ -20,12 +20,12 @@ import (
 
 func (s *suite) publishChecks() []check {
 	return []check{
-		{"Pipelines", s.pipelines},
+		{"Pipelining", s.pipelines},
 		{"ConcurrentPublishers", s.concurrent},
 		{"PublishInsideReceive", s.insideReceive},
 		{"PublishToSelfInsideReceive", s.toSelf},
 		{"TooLarge", s.tooLarge},
-		{"Unpublishable", s.unpublishable},
+		{"InvalidTopics", s.unpublishable},
 		{"WindowFull", s.windowFull},
 		{"PublishAfterClose", s.publishAfterClose},
 	}
@@ -41,7 +41,7 @@ func (s *suite) pipelines(t *testing.T) {
 	defer resume()
 	acks := newAcks(count)
 	for i, e := range numbered("", count) {
-		if err := publisher.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: e}, acks.done(i)); err != nil {
+		if err := publisher.send(t.Context(), topic, e, acks.done(i)); err != nil {
 			t.Fatalf("Publish of message %d: %v", i, err)
 		}
 	}
@@ -162,7 +162,7 @@ func (s *suite) tooLarge(t *testing.T) {
 	}
 	refused := func(e *ce.Event) int {
 		t.Helper()
-		err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: e}, func(error) {
+		err := c.send(t.Context(), topic, e, func(error) {
 			t.Error("done was called although Publish returned an error")
 		})
 		var tooLarge *cloudevents.TooLargeError
@@ -191,7 +191,7 @@ func (s *suite) unpublishable(t *testing.T) {
 	topic := root(t)
 	c := s.connect(t, topic)
 	for _, bad := range []string{"", topic + "/+", topic + "/#", topic + "\x00"} {
-		err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: bad, Event: event("bad")}, func(error) {
+		err := c.send(t.Context(), bad, event("bad"), func(error) {
 			t.Error("done was called although Publish returned an error")
 		})
 		if err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {
@@ -222,7 +222,7 @@ func (s *suite) windowFull(t *testing.T) {
 	result := make(chan error, 1)
 	go func() {
 		for i := range most {
-			if err := publisher.conn.Publish(ctx, cloudevents.Message{Topic: topic, Event: event(fmt.Sprint(i))}, acks.done(i)); err != nil {
+			if err := publisher.send(ctx, topic, event(fmt.Sprint(i)), acks.done(i)); err != nil {
 				result <- err
 				return
 			}
@@ -248,7 +248,7 @@ func (s *suite) windowFull(t *testing.T) {
 			t.Errorf("Publish returned %v, want context.Canceled", err)
 		}
 	case <-time.After(patience):
-		t.Fatal("Publish goes on waiting although its context has ended")
+		t.Fatal("Publish still waits although its context has ended")
 	}
 	for len(progress) > 0 {
 		<-progress
@@ -256,7 +256,7 @@ func (s *suite) windowFull(t *testing.T) {
 	}
 	resume()
 	last := newAcks(1)
-	if err := publisher.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: event("last")}, last.done(0)); err != nil {
+	if err := publisher.send(t.Context(), topic, event("last"), last.done(0)); err != nil {
 		t.Fatalf("Publish after the window had room again: %v", err)
 	}
 	if err := last.await(t)[0]; err != nil {
@@ -274,7 +274,7 @@ func (s *suite) publishAfterClose(t *testing.T) {
 	if err := c.conn.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
-	err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: root(t), Event: event("late")}, func(error) {
+	err := c.send(t.Context(), root(t), event("late"), func(error) {
 		t.Error("done was called although Publish returned an error")
 	})
 	if !errors.Is(err, cloudevents.ErrConnectionLost) {

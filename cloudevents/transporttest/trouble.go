@@ -17,8 +17,8 @@ func (s *suite) troubleChecks() []check {
 	return []check{
 		{"LinkCut", s.linkCut},
 		{"DoneOnceWhenLinksAreCut", s.doneOnce},
-		{"CloseGivesUpUnacknowledged", s.closeGivesUp},
-		{"CloseFrozen", s.closeFrozen},
+		{"CloseDropsUnacknowledged", s.closeDropsUnacknowledged},
+		{"CloseWithUnresponsiveBroker", s.closeFrozen},
 	}
 }
 
@@ -34,7 +34,7 @@ func (s *suite) linkCut(t *testing.T) {
 	if err := c.conn.Err(); err == nil {
 		t.Error("Err is nil after the link was cut")
 	}
-	err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: event("late")}, func(error) {
+	err := c.send(t.Context(), topic, event("late"), func(error) {
 		t.Error("done was called although Publish returned an error")
 	})
 	if err == nil {
@@ -67,7 +67,7 @@ func (s *suite) doneOnce(t *testing.T) {
 			group.Go(func() {
 				for range most {
 					a := newAcks(1)
-					if err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: event("x")}, a.done(0)); err != nil {
+					if err := c.send(t.Context(), topic, event("x"), a.done(0)); err != nil {
 						return
 					}
 					mu.Lock()
@@ -94,8 +94,8 @@ func (s *suite) doneOnce(t *testing.T) {
 	}
 }
 
-// closeGivesUp checks that Close gives up unacknowledged messages and calls done with an error.
-func (s *suite) closeGivesUp(t *testing.T) {
+// closeDropsUnacknowledged checks that Close drops unacknowledged messages and calls done with an error.
+func (s *suite) closeDropsUnacknowledged(t *testing.T) {
 	staller := need[Staller](t, s)
 	const count = 10
 	topic := root(t)
@@ -103,7 +103,7 @@ func (s *suite) closeGivesUp(t *testing.T) {
 	defer staller.Stall(t)()
 	acks := newAcks(count)
 	for i := range count {
-		if err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: event(fmt.Sprint(i))}, acks.done(i)); err != nil {
+		if err := c.send(t.Context(), topic, event(fmt.Sprint(i)), acks.done(i)); err != nil {
 			t.Fatalf("Publish of message %d: %v", i, err)
 		}
 	}
@@ -135,7 +135,7 @@ func (s *suite) closeFrozen(t *testing.T) {
 	go func() {
 		defer close(ended)
 		for range 200 { // 100 MiB: more than all buffers on the way can store
-			if err := c.conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: large}, func(error) {}); err != nil {
+			if err := c.send(t.Context(), topic, large, func(error) {}); err != nil {
 				return
 			}
 		}
