@@ -158,9 +158,9 @@ func TestInvalidEventIsRefused(t *testing.T) {
 	})
 }
 
-// TestPublishRefusesWhatNoBrokerTakes checks that Publish rejects invalid topics and events, as a
+// TestPublishRejectsInvalidMessages checks that Publish rejects invalid topics and events, as a
 // broker does.
-func TestPublishRefusesWhatNoBrokerTakes(t *testing.T) {
+func TestPublishRejectsInvalidMessages(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		conn := f.connect(cloudevents.ConnectOptions{})
 		defer conn.Close()
@@ -208,9 +208,9 @@ func TestDisconnect(t *testing.T) {
 	})
 }
 
-// TestReceiverBehind checks that acknowledgements wait while QueueLength messages wait for a
-// receiver, and that no message is lost.
-func TestReceiverBehind(t *testing.T) {
+// TestSlowReceiverDelaysAcknowledgements checks that acknowledgements wait while QueueLength
+// messages wait for a receiver, and that no message is lost.
+func TestSlowReceiverDelaysAcknowledgements(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		gate := make(chan struct{})
 		count := 0
@@ -246,8 +246,8 @@ func TestReceiverBehind(t *testing.T) {
 	})
 }
 
-// TestReceiverGone checks that a publisher does not wait for a closed receiver.
-func TestReceiverGone(t *testing.T) {
+// TestClosedReceiverReleasesPublisher checks that a publisher does not wait for a closed receiver.
+func TestClosedReceiverReleasesPublisher(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		gate := make(chan struct{})
 		behind := f.connect(cloudevents.ConnectOptions{Filters: []string{"t"}, Receive: func(cloudevents.Message) { <-gate }})
@@ -271,9 +271,9 @@ func TestReceiverGone(t *testing.T) {
 	})
 }
 
-// TestSharedSubscriptionTakesTurns checks that members of a group receive in turn, also after a
+// TestSharedSubscriptionAlternates checks that members of a group receive in turn, also after a
 // member has left.
-func TestSharedSubscriptionTakesTurns(t *testing.T) {
+func TestSharedSubscriptionAlternates(t *testing.T) {
 	bubble(t, func(f *fixture) {
 		a, gotA := f.receiver("$share/g/t")
 		b, gotB := f.receiver("$share/g/t")

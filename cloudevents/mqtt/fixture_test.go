@@ -10,6 +10,14 @@ import (
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 
+	"net"
+	"os"
+	"runtime"
+
+	"github.com/eclipse/paho.golang/packets"
+	"github.com/eclipse/paho.golang/paho"
+	"github.com/google/uuid"
+
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 )
@@ -96,6 +104,60 @@ func wantError(t testing.TB, err error, parts ...string) {
 		}
 	}
 	if strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("the error holds the password: %v", err)
+		t.Errorf("the error contains the password: %v", err)
+	}
+}
+
+// subscribeRaw returns the messages on a topic as paho receives them.
+func subscribeRaw(t *testing.T, addr, filter string) <-chan *paho.Publish {
+	t.Helper()
+	received := make(chan *paho.Publish, 100)
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := paho.NewClient(paho.ClientConfig{
+		Conn: packets.NewThreadSafeConn(conn),
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(r paho.PublishReceived) (bool, error) {
+			received <- r.Packet
+			return true, nil
+		}},
+	})
+	if _, err := client.Connect(t.Context(), &paho.Connect{ClientID: uuid.NewString(), CleanStart: true, KeepAlive: 30}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })
+	if _, err := client.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	return received
+}
+
+func sampleEvent() *ce.Event {
+	e := ce.New()
+	e.SetID("1")
+	e.SetSource("hub")
+	e.SetType("io.spokewire.test")
+	e.SetTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	e.SetExtension("resourceversion", "9007199254740993")
+	e.SetDataContentType("application/json")
+	e.DataEncoded = []byte(`{"a":1}`)
+	return &e
+}
+
+// waitFor polls a condition that cannot be waited for otherwise.
+func waitFor(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

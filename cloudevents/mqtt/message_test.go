@@ -8,12 +8,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"net"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	mqttbinding "github.com/cloudevents/sdk-go/protocol/mqtt_paho/v2"
 	"github.com/cloudevents/sdk-go/v2/binding"
@@ -21,51 +17,13 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 )
 
-// subscribeRaw returns the messages on a topic as paho receives them.
-func subscribeRaw(t *testing.T, addr, filter string) <-chan *paho.Publish {
-	t.Helper()
-	received := make(chan *paho.Publish, 100)
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := paho.NewClient(paho.ClientConfig{
-		Conn: packets.NewThreadSafeConn(conn),
-		OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(r paho.PublishReceived) (bool, error) {
-			received <- r.Packet
-			return true, nil
-		}},
-	})
-	if _, err := client.Connect(t.Context(), &paho.Connect{ClientID: uuid.NewString(), CleanStart: true, KeepAlive: 30}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })
-	if _, err := client.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err != nil {
-		t.Fatal(err)
-	}
-	return received
-}
-
-func sampleEvent() *ce.Event {
-	e := ce.New()
-	e.SetID("1")
-	e.SetSource("hub")
-	e.SetType("io.spokewire.test")
-	e.SetTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	e.SetExtension("resourceversion", "9007199254740993")
-	e.SetDataContentType("application/json")
-	e.DataEncoded = []byte(`{"a":1}`)
-	return &e
-}
-
-// TestWireForm checks the form in which other clients receive the messages of the transport.
-func TestWireForm(t *testing.T) {
+// TestWireFormat checks the form in which other clients receive the messages of the transport.
+func TestWireFormat(t *testing.T) {
 	broker := startEmbedded(t, embeddedOptions{})
 	received := subscribeRaw(t, broker.addr, "#")
 	for _, mode := range modes {
@@ -102,9 +60,9 @@ func TestWireForm(t *testing.T) {
 	}
 }
 
-// TestReadsOthers checks that the transport reads messages from cloudevents/sdk-go, from a strict
-// sender of the MQTT binding, and from an MQTT 3.1.1 client.
-func TestReadsOthers(t *testing.T) {
+// TestReadEventsOfOtherClients checks that the transport reads messages from cloudevents/sdk-go,
+// from a strict sender of the MQTT binding, and from an MQTT 3.1.1 client.
+func TestReadEventsOfOtherClients(t *testing.T) {
 	user := func(pairs ...string) *paho.PublishProperties {
 		p := &paho.PublishProperties{ContentType: "application/json"}
 		for i := 0; i < len(pairs); i += 2 {
@@ -156,9 +114,9 @@ func TestReadsOthers(t *testing.T) {
 	}
 }
 
-// TestPublishRefusesWhatMQTTCannotCarry checks that Publish rejects messages for which the broker
-// would end the connection, and that the connection stays open.
-func TestPublishRefusesWhatMQTTCannotCarry(t *testing.T) {
+// TestPublishRejectsInvalidMessages checks that Publish rejects messages for which the broker would
+// end the connection, and that the connection stays open.
+func TestPublishRejectsInvalidMessages(t *testing.T) {
 	broker := startEmbedded(t, embeddedOptions{})
 	conn := connect(t, mqtt.Options{BrokerURL: broker.url(), Binary: true})
 	extension := func(value string) *ce.Event {
@@ -210,96 +168,4 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("decode accepted an event that lacks an attribute: %v", e)
 		}
 	})
-}
-
-// TestReaderEndsPackets checks that the last bytes of a packet are returned with io.EOF, so paho
-// needs no second, larger buffer. The next packet can then still be read.
-func TestReaderEndsPackets(t *testing.T) {
-	rest := bytes.Repeat([]byte{7}, 300) // its length needs two bytes
-	packet := append([]byte{0x30, 0xac, 0x02}, rest...)
-	for _, step := range []int{1, 100, 10_000} {
-		source := pieces{data: slices.Concat(packet, []byte{0xd0, 0}, packet), step: step}
-		read := readerFunc(mqtt.ReadThrough(source.Read))
-		for i, header := range []int{3, 5} { // before the second packet there is a packet without a rest
-			if _, err := io.ReadFull(read, make([]byte, header)); err != nil {
-				t.Fatalf("pieces of %d, packet %d: header: %v", step, i, err)
-			}
-			got, err := io.ReadAll(io.LimitReader(read, 1000)) // ends with io.EOF
-			if err != nil || !bytes.Equal(got, rest) {
-				t.Errorf("pieces of %d, packet %d: %d bytes, %v", step, i, len(got), err)
-			}
-		}
-	}
-}
-
-// FuzzReader checks that the buffered reader returns the bytes unchanged and never more than one
-// packet at a time. It rejects lengths that MQTT does not allow.
-func FuzzReader(f *testing.F) {
-	f.Add([]byte{0x20, 3, 0, 0, 0, 0xd0, 0, 0x30, 5, 0, 1, 't', 0, 'x'}, byte(3))
-	f.Add([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 0x7f}, byte(1))
-	f.Add(append([]byte{0x30, 0x80, 0x40}, make([]byte, 8192)...), byte(255))
-	f.Fuzz(func(t *testing.T, input []byte, step byte) {
-		if len(input) > 256<<10 {
-			return // it may have too many properties
-		}
-		source := pieces{data: input, step: int(step) + 1}
-		read := readerFunc(mqtt.ReadThrough(source.Read))
-		var all []byte
-		header := func() (b byte, ok bool) {
-			var one [1]byte
-			if _, err := io.ReadFull(read, one[:]); err != nil {
-				return 0, false
-			}
-			all = append(all, one[0])
-			return one[0], true
-		}
-		for {
-			if _, ok := header(); !ok {
-				break
-			}
-			length, shift, complete := 0, 0, false
-			for ; !complete; shift += 7 {
-				b, ok := header()
-				if !ok {
-					break
-				}
-				length |= int(b&0x7f) << shift
-				complete = b&0x80 == 0
-			}
-			if shift > 28 {
-				t.Fatalf("a length of more than four bytes was handed out: %x", all)
-			}
-			if !complete {
-				break
-			}
-			rest := make([]byte, min(length, len(input)))
-			n, err := io.ReadFull(read, rest)
-			all = append(all, rest[:n]...)
-			if err != nil {
-				break
-			}
-		}
-		if !bytes.HasPrefix(input, all) {
-			t.Fatalf("read %x from %x", all, input)
-		}
-	})
-}
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// pieces returns data in pieces of limited size.
-type pieces struct {
-	data []byte
-	step int
-}
-
-func (r *pieces) Read(p []byte) (int, error) {
-	if len(r.data) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, r.data[:min(r.step, len(r.data))])
-	r.data = r.data[n:]
-	return n, nil
 }

@@ -84,9 +84,9 @@ func TestSlowReceiveIsBounded(t *testing.T) {
 	}
 }
 
-// TestLinkWhileReceiveIsSlow checks that a pause of reading, while a message is handled, does not
+// TestPingsWhileReceiveIsSlow checks that a pause of reading, while a message is handled, does not
 // count as silence of the broker.
-func TestLinkWhileReceiveIsSlow(t *testing.T) {
+func TestPingsWhileReceiveIsSlow(t *testing.T) {
 	const keepAlive = time.Second
 	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1000})
 	last := make(chan struct{})

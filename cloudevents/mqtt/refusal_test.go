@@ -35,7 +35,7 @@ func TestNotAuthorized(t *testing.T) {
 		l.engine.Enqueue(engine.LaneLive, forbidden)
 		l.roundTrip()
 	}
-	waitFor(t, "all but the forbidden event to be taken", func() bool { return l.engine.Pending() == 1 })
+	waitFor(t, "all but the forbidden event to be acknowledged", func() bool { return l.engine.Pending() == 1 })
 	if l.clock.HasWaiters() {
 		t.Error("there is a timer, want none before the next connection")
 	}
@@ -52,12 +52,12 @@ func TestNotAuthorized(t *testing.T) {
 	proxy.Cut()
 	l.retry()
 	l.roundTrip()
-	waitFor(t, "the event to be taken", func() bool { return l.engine.Pending() == 0 })
+	waitFor(t, "the acknowledgement of the event", func() bool { return l.engine.Pending() == 0 })
 	if n := j.count("refused: kept for the next connection"); n != 1 {
 		t.Errorf("logged %d times, want once", n)
 	}
 	if n := j.count("not authorized (PUBACK 0x87): check the broker's access rules for this user"); n == 0 {
-		t.Error("the log does not say what to do")
+		t.Error("the log contains no advice")
 	}
 }
 
@@ -95,6 +95,6 @@ func TestQuotaExceeded(t *testing.T) {
 		t.Errorf("logged %d times, want once", n)
 	}
 	if err := l.attempts.next(t); err != nil || len(l.attempts.results) != 0 {
-		t.Errorf("%d connections beside the first (%v), want none", len(l.attempts.results), err)
+		t.Errorf("%d connections besides the first (%v), want none", len(l.attempts.results), err)
 	}
 }

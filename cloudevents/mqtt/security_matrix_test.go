@@ -111,7 +111,7 @@ func (s *site) ways() []way {
 	return []way{
 		{name: "CA only", broker: "open", options: mqtt.Options{CAFile: ca}},
 		{name: "CA in TLS", broker: "open", options: mqtt.Options{TLS: &tls.Config{RootCAs: s.ca.Pool()}}},
-		{name: "certificate that nobody asks for", broker: "open", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey}},
+		{name: "unrequested certificate", broker: "open", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey}},
 		{name: "mutual", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey}},
 		{name: "mutual in TLS", broker: "mutual", options: mqtt.Options{TLS: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{client}}}},
 		{name: "mutual with TLS 1.2", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey, TLS: &tls.Config{MaxVersion: tls.VersionTLS12}}},
@@ -174,7 +174,7 @@ func TestSecurityMatrix(t *testing.T) {
 				if errors.As(first, &permanent) == row.quick {
 					t.Errorf("%v: a PermanentError is %v, want %v", first, row.quick, !row.quick)
 				}
-				waitFor(t, "Healthy to tell", func() bool { return errors.Is(l.engine.Healthy(), first) })
+				waitFor(t, "Healthy to report it", func() bool { return errors.Is(l.engine.Healthy(), first) })
 				l.retry()
 				wantError(t, l.attempts.next(t), row.want...)
 			})

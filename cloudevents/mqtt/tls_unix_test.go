@@ -17,10 +17,10 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
-// TestPairReplacedAtOnce replaces the folder of certificate and key between the two reads, as
-// Kubernetes replaces a mounted secret. The first key is a named pipe, which shows the test when it
-// is read.
-func TestPairReplacedAtOnce(t *testing.T) {
+// TestCertificateAndKeyReplacedTogether replaces the folder of certificate and key between the two
+// reads, as Kubernetes replaces a mounted secret. The first key is a named pipe, which shows the
+// test when it is read.
+func TestCertificateAndKeyReplacedTogether(t *testing.T) {
 	folder, ca := t.TempDir(), certtest.New(t)
 	old, next, current := filepath.Join(folder, "old"), filepath.Join(folder, "next"), filepath.Join(folder, "current")
 	if err := errors.Join(os.Mkdir(old, 0o700), os.Mkdir(next, 0o700), os.Symlink("old", current)); err != nil {

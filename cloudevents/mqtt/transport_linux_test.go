@@ -15,9 +15,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 )
 
-// TestConnectGivesUpTCP checks the time limits of Connect if the host does not answer the TCP
-// handshake. Here the connection queue of the host is full.
-func TestConnectGivesUpTCP(t *testing.T) {
+// TestConnectTimesOutDuringTCPHandshake checks the time limits of Connect if the host does not
+// answer the TCP handshake. Here the connection queue of the host is full.
+func TestConnectTimesOutDuringTCPHandshake(t *testing.T) {
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -47,9 +47,9 @@ func insecure(url string) *tls.Config {
 	return nil
 }
 
-// TestConnectGivesUp checks that Connect returns when ConnectTimeout or its context ends, if the
+// TestConnectTimesOut checks that Connect returns when ConnectTimeout or its context ends, if the
 // peer is silent.
-func TestConnectGivesUp(t *testing.T) {
+func TestConnectTimesOut(t *testing.T) {
 	const patient = 1500 * time.Millisecond // on a busy machine the steps before the silence are slow
 	for _, row := range silences(t) {
 		t.Run(row.name, func(t *testing.T) {

@@ -90,10 +90,10 @@ func (s *stack) arrives(name string) {
 	}
 }
 
-// TestRefusedWork checks a broker that refuses messages for one cluster and large messages for all,
-// without announcing either. Both refusals are reported in the status of their works. Other works
-// are delivered.
-func TestRefusedWork(t *testing.T) {
+// TestRefusedWorkIsDegraded checks a broker that refuses messages for one cluster and large
+// messages for all, without announcing either. Both refusals are reported in the status of their
+// works. Other works are delivered.
+func TestRefusedWorkIsDegraded(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxMessageSize: 4000,
 		ACL: "topic readwrite #\ntopic deny /sources/hub/clusters/cluster2/#\n"})
 	options := mqtt.Options{BrokerURL: broker.URL()}
@@ -110,14 +110,14 @@ func TestRefusedWork(t *testing.T) {
 		}
 		return w
 	}
-	says := func(cluster, name, reason string) {
-		waitFor(t, "the work to say that it is "+reason, func() bool {
+	expectReason := func(cluster, name, reason string) {
+		waitFor(t, "the condition with reason "+reason, func() bool {
 			c := meta.FindStatusCondition(get(cluster, name).Status.Conditions, workv1.WorkDegraded)
 			return c != nil && c.Reason == reason
 		})
 	}
-	says("cluster1", "large", "TooLarge")
-	says("cluster2", "forbidden", "NotPublished")
+	expectReason("cluster1", "large", "TooLarge")
+	expectReason("cluster2", "forbidden", "NotPublished")
 	if err := s.source.Healthy(); err != nil {
 		t.Errorf("the source lost its connection: %v", err)
 	}
