@@ -21,16 +21,16 @@ const (
 )
 
 // conn is one connection. Its sender goroutine routes its messages like a broker, its receiver
-// goroutine calls Receive.
+// goroutine calls Receive. Each mutex of the package is locked alone.
 type conn struct {
 	bus     *Bus
 	options cloudevents.ConnectOptions
 	filters []filter
 	round   uint64 // the last Bus.round that chose this connection; guarded by Bus.mu
 
-	window chan struct{} // holds a token for each message that is not acknowledged
+	window chan struct{} // has a token for each message that is not acknowledged
 	outbox *queue[publication]
-	room   chan struct{} // holds a token for each message in inbox or in Receive
+	room   chan struct{} // has a token for each message in inbox or in Receive
 	inbox  *queue[cloudevents.Message]
 
 	endOnce sync.Once

@@ -9,7 +9,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// queue passes items from many goroutines to one. It grows as needed: a channel would take the
+// queue passes items from many goroutines to one. It grows as needed: a channel would need the
 // memory of its whole capacity for each connection.
 type queue[T any] struct {
 	mu     sync.Mutex

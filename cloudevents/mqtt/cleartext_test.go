@@ -39,8 +39,8 @@ func TestClearText(t *testing.T) {
 		scheme, addr, _ := strings.Cut(row.url, "://")
 		t.Run(scheme, func(t *testing.T) {
 			proxy := tcpproxy.Start(t, addr)
-			var heard strings.Builder // read after the link has ended
-			proxy.Tap(func(data []byte) { heard.Write(data) })
+			var tapped strings.Builder // read after the link has ended
+			proxy.Tap(func(data []byte) { tapped.Write(data) })
 			options := mqtt.Options{BrokerURL: scheme + "://" + proxy.Addr(), ClientID: "cl1ent", Username: "u5er", Password: rightPassword}
 			if strings.HasPrefix(scheme, "ws") {
 				options.BrokerURL += "/mqtt?token=t0ken"
@@ -51,11 +51,11 @@ func TestClearText(t *testing.T) {
 			t.Run("link", func(t *testing.T) { startLoop(t, &journal{}, options, clock.RealClock{}).roundTrip() })
 			waitFor(t, "the link to end", func() bool { return proxy.Links() == 0 })
 			for _, word := range words {
-				found := strings.Contains(heard.String(), word)
+				found := strings.Contains(tapped.String(), word)
 				// A WebSocket masks the data from the client. The mask is not encryption, and the
 				// query is not masked.
 				if row.clear && !found && word != "t0ken" || options.CAFile != "" && found || scheme == "ws" && word == "t0ken" && !found {
-					t.Errorf("%q was heard: %v", word, found)
+					t.Errorf("%q was transmitted in clear text: %v", word, found)
 				}
 			}
 		})
@@ -136,7 +136,7 @@ func TestEchoedSecrets(t *testing.T) {
 		o := mqtt.Options{BrokerURL: url}
 		_, err := mqtt.New(o)
 		if err == nil {
-			t.Errorf("New takes %q", url)
+			t.Errorf("New accepts %q", url)
 		}
 		j.print(err, o)
 	}
@@ -146,7 +146,7 @@ func TestEchoedSecrets(t *testing.T) {
 		writeFile(t, file, content)
 		_, err := mqtt.LoadOptions(file)
 		if err == nil {
-			t.Errorf("LoadOptions takes %q", content)
+			t.Errorf("LoadOptions accepts %q", content)
 		}
 		if content != "s3cret: x\npassword: x" { // here s3cret is the name of a key
 			j.print(err)

@@ -20,6 +20,9 @@ import (
 const keptScratch = 4 << 10
 
 // conn is one connection.
+//
+// session.mu is locked before inbox.mu. wire.mu is locked alone: by paho while it writes a packet,
+// which is in the session by then. Callbacks are called without a mutex.
 type conn struct {
 	endpoint endpoint
 	binary   bool

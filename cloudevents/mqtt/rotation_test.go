@@ -103,7 +103,7 @@ func TestRotation(t *testing.T) {
 		permanent                   bool
 	}{
 		{"nothing is there yet", "", "", "PasswordFile " + r.options.PasswordFile + " is empty", false},
-		{"the password is", "password", "pa55-tw0\n", "holds no certificate in PEM", false},
+		{"the password is", "password", "pa55-tw0\n", "contains no certificate in PEM", false},
 		{"half a CA", "ca.crt", bundle[:len(bundle)-100], "ends within a certificate: is it being replaced?", false},
 		{"a CA that is not the broker's any more", "ca.crt", first.ca.PEM, "tls.crt", false},
 		{"old and new CA", "ca.crt", bundle, "failed to find any PEM data in certificate input", false},

@@ -28,7 +28,7 @@ import (
 type session struct {
 	queue *inbox // receives messages
 
-	window chan struct{} // holds a token for each PUBLISH in flight; made by ConAckReceived
+	window chan struct{} // has a token for each PUBLISH in flight; made by ConAckReceived
 
 	mu    sync.Mutex
 	ended bool

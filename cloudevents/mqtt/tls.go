@@ -64,7 +64,7 @@ func (o Options) authorities() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(content) {
-		return nil, fmt.Errorf("CAFile %s holds no certificate in PEM", o.CAFile)
+		return nil, fmt.Errorf("CAFile %s contains no certificate in PEM", o.CAFile)
 	}
 	rest := content
 	for block, next := pem.Decode(rest); block != nil; block, next = pem.Decode(rest) {
@@ -124,7 +124,7 @@ func verificationAdvice(err error) string {
 	case errors.As(err, &host):
 		return "check the host in BrokerURL, or set TLS.ServerName to a name that the certificate has"
 	case errors.As(err, &authority):
-		return "check CAFile, it must hold the CA that signed the certificate"
+		return "check CAFile, it must contain the CA that signed the certificate"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "renew it at the broker, or check this machine's clock"
 	}

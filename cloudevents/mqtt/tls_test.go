@@ -64,7 +64,7 @@ func TestTLS(t *testing.T) {
 	writeFile(t, caFile, other.PEM)
 	wantPermanent(open(transport), "certificate was not accepted: check CAFile")
 	writeFile(t, caFile, "no certificate")
-	wantError(t, open(transport), "holds no certificate in PEM")
+	wantError(t, open(transport), "contains no certificate in PEM")
 	writeFile(t, caFile, ca.PEM)
 	if err := open(transport); err != nil {
 		t.Errorf("after the CA file was put right: %v", err)

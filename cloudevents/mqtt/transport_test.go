@@ -109,7 +109,7 @@ func TestConnectErrors(t *testing.T) {
 		want      []string
 		permanent bool
 	}{
-		{"nobody listens", mqtt.Options{BrokerURL: "mqtt://" + gone.Addr().String()}, []string{"connection refused"}, false},
+		{"no listener", mqtt.Options{BrokerURL: "mqtt://" + gone.Addr().String()}, []string{"connection refused"}, false},
 		{"hangs up", mqtt.Options{BrokerURL: "mqtt://" + hangUp}, []string{"is it an MQTT v5 broker?"}, false},
 		{"HTTP server", mqtt.Options{BrokerURL: "mqtt://" + httpAddr, ConnectTimeout: 200 * time.Millisecond}, []string{"connect to mqtt://"}, false},
 		{"no TLS there", mqtt.Options{BrokerURL: "mqtts://" + httpAddr}, []string{"does not speak TLS on this port"}, true},

@@ -229,7 +229,7 @@ func (s *suite) ackAfterReceive(t *testing.T) {
 	})
 	publisher := s.connect(t)
 	publisher.publish(topic, numbered("", 5)...)
-	awaitClosed(t, "the message in whose Receive the crash comes", entered)
+	awaitClosed(t, "the message during which the link is cut", entered)
 	cutter.Cut(t)
 	awaitClosed(t, "the end of the connection", first.conn.Done())
 	close(crashed)

@@ -84,7 +84,7 @@ func samples() []sample {
 	full.SetDataSchema("https://example.com/schema")
 	full.SetTime(time.Date(2026, 2, 3, 4, 5, 6, 789012345, time.UTC))
 	full.SetExtension("resourceid", "2c5a1f1e-6f0a-5a5e-8b0e-000000000001")
-	full.SetExtension("resourceversion", "9223372036854775807") // more than a CloudEvents Integer holds
+	full.SetExtension("resourceversion", "9223372036854775807") // more than the maximum of a CloudEvents Integer
 	full.SetExtension("count", int32(7))
 	full.SetExtension("flag", true)
 	full.SetExtension("looksnumeric", "0042")

@@ -95,7 +95,7 @@ type Engine struct {
 	ready     chan struct{}
 	readyOnce sync.Once
 
-	mu        sync.Mutex
+	mu        sync.Mutex // locked alone, as the outbox's; callbacks are called without either
 	started   bool
 	stopped   bool
 	maxPacket int
