@@ -4,6 +4,7 @@
 package mqtt
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/eclipse/paho.golang/packets"
@@ -23,7 +24,7 @@ type ReasonError struct {
 
 // Error returns the name of the code, and advice if available.
 func (e *ReasonError) Error() string {
-	s := fmt.Sprintf("%s (%s 0x%02X)", reasonName(e.Code), e.Packet, e.Code)
+	s := fmt.Sprintf("%s (%s 0x%02X)", cmp.Or(reasonNames[e.Code], "unknown reason"), e.Packet, e.Code)
 	if e.Reason != "" {
 		s += fmt.Sprintf(", in the broker's words: %.200q", e.Reason)
 	}
@@ -79,86 +80,41 @@ func (e *ReasonError) temporary() bool {
 	return false
 }
 
-// reasonName returns the name of a code in the specification.
-func reasonName(code byte) string {
-	switch code {
-	case 0x00:
-		return "normal disconnection"
-	case 0x80:
-		return "unspecified error"
-	case 0x81:
-		return "malformed packet"
-	case 0x82:
-		return "protocol error"
-	case 0x83:
-		return "implementation specific error"
-	case 0x84:
-		return "unsupported protocol version"
-	case 0x85:
-		return "client identifier not valid"
-	case 0x86:
-		return "bad user name or password"
-	case 0x87:
-		return "not authorized"
-	case 0x88:
-		return "server unavailable"
-	case 0x89:
-		return "server busy"
-	case 0x8A:
-		return "banned"
-	case 0x8B:
-		return "server shutting down"
-	case 0x8C:
-		return "bad authentication method"
-	case 0x8D:
-		return "keep alive timeout"
-	case 0x8E:
-		return "session taken over"
-	case 0x8F:
-		return "topic filter invalid"
-	case 0x90:
-		return "topic name invalid"
-	case 0x91:
-		return "packet identifier in use"
-	case 0x93:
-		return "receive maximum exceeded"
-	case 0x95:
-		return "packet too large"
-	}
-	return rareReasonName(code)
-}
-
-// rareReasonName is the second half of reasonName.
-func rareReasonName(code byte) string {
-	switch code {
-	case 0x94:
-		return "topic alias invalid"
-	case 0x96:
-		return "message rate too high"
-	case 0x97:
-		return "quota exceeded"
-	case 0x98:
-		return "administrative action"
-	case 0x99:
-		return "payload format invalid"
-	case 0x9A:
-		return "retain not supported"
-	case 0x9B:
-		return "QoS not supported"
-	case 0x9C:
-		return "use another server"
-	case 0x9D:
-		return "server moved"
-	case 0x9E:
-		return "shared subscriptions not supported"
-	case 0x9F:
-		return "connection rate exceeded"
-	case 0xA0:
-		return "maximum connect time"
-	case 0xA1:
-		return "subscription identifiers not supported"
-	case 0xA2:
-		return "wildcard subscriptions not supported"
-	}
-	return "unknown reason"
+// reasonNames are the names of the codes in the specification.
+var reasonNames = map[byte]string{
+	0x00: "normal disconnection",
+	0x80: "unspecified error",
+	0x81: "malformed packet",
+	0x82: "protocol error",
+	0x83: "implementation specific error",
+	0x84: "unsupported protocol version",
+	0x85: "client identifier not valid",
+	0x86: "bad user name or password",
+	0x87: "not authorized",
+	0x88: "server unavailable",
+	0x89: "server busy",
+	0x8A: "banned",
+	0x8B: "server shutting down",
+	0x8C: "bad authentication method",
+	0x8D: "keep alive timeout",
+	0x8E: "session taken over",
+	0x8F: "topic filter invalid",
+	0x90: "topic name invalid",
+	0x91: "packet identifier in use",
+	0x93: "receive maximum exceeded",
+	0x94: "topic alias invalid",
+	0x95: "packet too large",
+	0x96: "message rate too high",
+	0x97: "quota exceeded",
+	0x98: "administrative action",
+	0x99: "payload format invalid",
+	0x9A: "retain not supported",
+	0x9B: "QoS not supported",
+	0x9C: "use another server",
+	0x9D: "server moved",
+	0x9E: "shared subscriptions not supported",
+	0x9F: "connection rate exceeded",
+	0xA0: "maximum connect time",
+	0xA1: "subscription identifiers not supported",
+	0xA2: "wildcard subscriptions not supported",
 }
