@@ -102,7 +102,8 @@ func (c *conn) send(ctx context.Context, publish *paho.Publish, r request) error
 		return err
 	}
 	publishCtx := &publishContext{Context: context.Background(), request: r}
-	_, err := c.client.PublishWithOptions(publishCtx, publish, paho.PublishOptions{Method: paho.PublishMethod_AsyncSend})
+	async := paho.PublishOptions{Method: paho.PublishMethod_AsyncSend}
+	_, err := c.client.PublishWithOptions(publishCtx, publish, async)
 	switch {
 	case err == nil, publishCtx.added:
 		return nil // if the write failed, done is called with those of all messages in flight

@@ -101,7 +101,8 @@ func parseOptions(content []byte) (optionsFile, error) {
 			if !word.MatchString(key) {
 				key = redacted // such as password:secret, which lacks a space
 			}
-			return f, fmt.Errorf("unknown key %q: the keys are %s", key, strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+			known := strings.Join(slices.Sorted(maps.Keys(keys)), ", ")
+			return f, fmt.Errorf("unknown key %q: the keys are %s", key, known)
 		}
 		if err := json.Unmarshal(members[key], into); err != nil {
 			var wrong *json.UnmarshalTypeError

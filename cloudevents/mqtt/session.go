@@ -201,10 +201,11 @@ func (s *session) ConnectionLost(disconnect *packets.Disconnect) error {
 func (s *session) reason() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.disconnect == nil {
+	d := s.disconnect
+	if d == nil {
 		return nil
 	}
-	return &ReasonError{Packet: "DISCONNECT", Code: s.disconnect.ReasonCode, Reason: reasonString(s.disconnect.Properties)}
+	return &ReasonError{Packet: "DISCONNECT", Code: d.ReasonCode, Reason: reasonString(d.Properties)}
 }
 
 func reasonString(p *packets.Properties) string {

@@ -97,8 +97,8 @@ func parseBrokerURL(brokerURL string) (endpoint, error) {
 	case s == "":
 		return endpoint{}, errors.New("BrokerURL is empty: " + forms)
 	case strings.Contains(brokerURL, "@"):
-		return endpoint{}, errors.New("BrokerURL contains user or password: use Username and Password or PasswordFile " +
-			"instead, and write any other @ as %40")
+		return endpoint{}, errors.New("BrokerURL contains user or password: " +
+			"use Username and Password or PasswordFile instead, and write any other @ as %40")
 	case !strings.Contains(s, "://"):
 		return endpoint{}, fmt.Errorf("BrokerURL %q has no scheme: %s", s, forms)
 	}
@@ -132,7 +132,7 @@ func parseBrokerURL(brokerURL string) (endpoint, error) {
 	target := (&url.URL{Scheme: u.Scheme, Host: shown}).String() + u.RequestURI()
 	e.target = func() string { return target }
 	if u.Fragment != "" || !e.webSocket() && u.RequestURI() != "/" {
-		return endpoint{}, fmt.Errorf("BrokerURL %q must end after the port: only ws and wss have a path and a query", s)
+		return endpoint{}, fmt.Errorf("BrokerURL %q must end after the port: only ws and wss have a path", s)
 	}
 	return e, nil
 }
@@ -187,7 +187,8 @@ func (o Options) password() (string, error) {
 	case password == "":
 		return "", fmt.Errorf("PasswordFile %s is empty: is it being replaced?", o.PasswordFile)
 	case len(password) > math.MaxUint16:
-		return "", fmt.Errorf("PasswordFile %s has %d bytes: MQTT allows %d", o.PasswordFile, len(password), math.MaxUint16)
+		return "", fmt.Errorf("PasswordFile %s has %d bytes: MQTT allows %d",
+			o.PasswordFile, len(password), math.MaxUint16)
 	}
 	return password, nil
 }

@@ -50,7 +50,9 @@ func (o Options) tlsConfig(host string) (tlsConfig, error) {
 		if _, err := o.certificate(); err != nil {
 			return nil, err
 		}
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return o.certificate() }
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return o.certificate()
+		}
 	}
 	return config, nil
 }

@@ -246,7 +246,9 @@ func (s *suite) ackAfterReceive(t *testing.T) {
 	second := open(nil)
 	second.await("the messages from the interrupted one on", func(r []cloudevents.Message, _ []string) bool {
 		got := ids(r)
-		return !slices.ContainsFunc([]string{"2", "3", "4", "5"}, func(id string) bool { return !slices.Contains(got, id) })
+		return !slices.ContainsFunc([]string{"2", "3", "4", "5"}, func(id string) bool {
+			return !slices.Contains(got, id)
+		})
 	})
 }
 
@@ -322,7 +324,8 @@ func (s *suite) refuses(t *testing.T) {
 	topic := root(t)
 	receiver := s.connect(t, topic+"/#")
 	payloads := []string{
-		"", "hello", "{", `{"specversion":"1.0"}`, "\xff\xfe", `[]`, `{"specversion":"1.0","id":"","source":"","type":""}`,
+		"", "hello", "{", `{"specversion":"1.0"}`, "\xff\xfe", `[]`,
+		`{"specversion":"1.0","id":"","source":"","type":""}`,
 	}
 	for _, p := range payloads {
 		raw.PublishRaw(t, topic+"/raw", []byte(p))

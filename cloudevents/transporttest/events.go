@@ -39,7 +39,7 @@ func (s *suite) unchanged(t *testing.T) {
 					t.Fatalf("%s, binary %v: topic %q, want %q", row.name, *mode, got.Topic, topic)
 				}
 				if diff := cmp.Diff(describe(row.event), describe(got.Event)); diff != "" {
-					t.Errorf("%s, binary %v: the event changed on its way (-sent +received):\n%s", row.name, *mode, diff)
+					t.Errorf("%s, binary %v: the event changed (-sent +received):\n%s", row.name, *mode, diff)
 				}
 				if !bytes.Equal(row.event.Data(), got.Event.Data()) {
 					t.Errorf("%s, binary %v: the data changed: sent %d bytes, received %d",

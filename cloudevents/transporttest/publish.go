@@ -68,8 +68,8 @@ func (s *suite) concurrent(t *testing.T) {
 	for p := range publishers {
 		group.Go(func() {
 			for i := range each {
-				m := cloudevents.Message{Topic: fmt.Sprintf("%s/%d", topic, p), Event: event(fmt.Sprintf("%d/%d", p, i))}
-				if err := publisher.conn.Publish(t.Context(), m, acks.done(p*each+i)); err != nil {
+				to, e := fmt.Sprintf("%s/%d", topic, p), event(fmt.Sprintf("%d/%d", p, i))
+				if err := publisher.send(t.Context(), to, e, acks.done(p*each+i)); err != nil {
 					t.Errorf("Publish: %v", err)
 					return
 				}

@@ -73,7 +73,7 @@ func (e *Engine) measure() error {
 		isConnected: s.Desc("connected", "1 while connected and subscribed, otherwise 0."),
 		changed: s.Desc("connection_changed_timestamp_seconds",
 			"Time of the last change of connected, or of the client's start."),
-		limit: s.Desc("packet_limit_bytes", "The broker's last announced limit for the size of a message; 0 for no limit."),
+		limit: s.Desc("packet_limit_bytes", "The broker's limit for the size of a message; 0 for no limit."),
 	}
 	s.OnScrape(m.collect)
 	if err := s.Register(m.registerer); err != nil {

@@ -354,12 +354,16 @@ func (o *outbox) admits(it Item, limit int) bool {
 func (o *outbox) controlIdle() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.waiting[LaneControl] == 0 && o.inflight[LaneControl] == 0 && len(o.postponed[LaneControl]) == 0 && !o.broken
+	return !o.broken && o.idleLocked(LaneControl)
 }
 
 // drained reports whether no live item waits or is in flight.
 func (o *outbox) drained() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.waiting[LaneLive] == 0 && o.inflight[LaneLive] == 0 && len(o.postponed[LaneLive]) == 0
+	return o.idleLocked(LaneLive)
+}
+
+func (o *outbox) idleLocked(lane Lane) bool {
+	return o.waiting[lane] == 0 && o.inflight[lane] == 0 && len(o.postponed[lane]) == 0
 }
