@@ -82,6 +82,16 @@ func (o *Options) limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(o.QPS), burst)
 }
 
+// state is the progress of Start.
+type state int
+
+const (
+	stateNew state = iota
+	stateConnecting
+	stateConnected
+	stateStopped
+)
+
 // Engine keeps one client connected over a [cloudevents.Transport]: it connects, reconnects with
 // backoff, publishes the items of its outbox and passes received events to its [Handler]. All
 // methods may be called from any goroutine.
@@ -96,11 +106,9 @@ type Engine struct {
 	readyOnce sync.Once
 
 	mu        sync.Mutex // locked alone, as the outbox's; callbacks are called without either
-	started   bool
-	stopped   bool
+	state     state
+	since     time.Time // of the last change of state
 	maxPacket int
-	since     time.Time // of the last change of lastErr
-	connected bool
 	lastErr   error
 	refused   error     // why the broker refuses a Requirement of this connection
 	down      bool      // a lost or failed connection was logged
@@ -169,7 +177,7 @@ func (e *Engine) setRefused(err error) {
 func (e *Engine) Connected() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.connected
+	return e.state == stateConnected
 }
 
 // MaxPacketSize returns the broker's limit of a message in bytes, as last announced; 0 means that
@@ -184,16 +192,16 @@ func (e *Engine) MaxPacketSize() int {
 func (e *Engine) Healthy() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case e.connected:
+	if e.state == stateConnected {
 		return nil
-	case !e.started:
-		return fmt.Errorf("%s: not started", e.options.Name)
-	case e.stopped:
-		return fmt.Errorf("%s: stopped since %s", e.options.Name, e.since.UTC().Format(time.RFC3339))
 	}
 	since := e.since.UTC().Format(time.RFC3339)
-	if e.lastErr == nil {
+	switch {
+	case e.state == stateNew:
+		return fmt.Errorf("%s: not started", e.options.Name)
+	case e.state == stateStopped:
+		return fmt.Errorf("%s: stopped since %s", e.options.Name, since)
+	case e.lastErr == nil:
 		return fmt.Errorf("%s: connecting since %s", e.options.Name, since)
 	}
 	return fmt.Errorf("%s: not connected since %s: %w", e.options.Name, since, e.lastErr)
@@ -204,12 +212,11 @@ func (e *Engine) Healthy() error {
 // error: Healthy reports it, and Start keeps trying, with delays that grow from 100 ms to 10 s.
 func (e *Engine) Start(ctx context.Context) error {
 	e.mu.Lock()
-	if e.started {
+	if e.state != stateNew {
 		e.mu.Unlock()
 		return cloudevents.ErrStarted
 	}
-	e.started = true
-	e.since = e.options.Clock.Now()
+	e.setStateLocked(stateConnecting)
 	e.mu.Unlock()
 
 	delay := newBackoff()
@@ -240,7 +247,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.metrics.unregister()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.stopped, e.since = true, e.options.Clock.Now()
+	e.setStateLocked(stateStopped)
 	return nil
 }
 
@@ -307,15 +314,25 @@ func (e *Engine) logLost(ctx context.Context, err error) {
 	}
 }
 
-func (e *Engine) setConnected(connected bool, maxPacket int, err error) {
+// setStateLocked changes the state, and clears the errors of the previous one.
+func (e *Engine) setStateLocked(s state) {
+	e.state, e.since = s, e.options.Clock.Now()
+	e.lastErr, e.refused = nil, nil
+}
+
+// setConnected records a new connection.
+func (e *Engine) setConnected(maxPacket int) {
+	e.metrics.connected()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.connected = connected
-	e.since = e.options.Clock.Now()
+	e.setStateLocked(stateConnected)
+	e.maxPacket = maxPacket
+}
+
+// setDisconnected records the end of a connection.
+func (e *Engine) setDisconnected(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.setStateLocked(stateConnecting)
 	e.lastErr = err
-	e.refused = nil
-	if connected {
-		e.metrics.connected()
-		e.maxPacket = maxPacket
-	}
 }

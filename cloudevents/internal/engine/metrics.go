@@ -223,7 +223,7 @@ func (m *metrics) collect(out chan<- prometheus.Metric) {
 	}
 	out <- meter.Gauge(m.oldest, oldest)
 	e.mu.Lock()
-	connected, since, limit := e.connected, e.since, e.maxPacket
+	connected, since, limit := e.state == stateConnected, e.since, e.maxPacket
 	e.mu.Unlock()
 	out <- meter.Gauge(m.isConnected, meter.Bool(connected))
 	out <- meter.Gauge(m.changed, float64(since.UnixMilli())/1000)

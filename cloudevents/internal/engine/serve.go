@@ -21,7 +21,7 @@ const stableAfter = time.Second
 
 // serve uses one connection until it or ctx ends.
 func (e *Engine) serve(ctx context.Context, conn cloudevents.Conn) {
-	e.setConnected(true, conn.MaxPacketSize(), nil)
+	e.setConnected(conn.MaxPacketSize())
 	e.logConnected(ctx)
 	e.options.Handler.Connected(ctx)
 
@@ -37,7 +37,7 @@ func (e *Engine) serve(ctx context.Context, conn cloudevents.Conn) {
 		err = cloudevents.ErrConnectionLost
 	}
 	e.outbox.disconnected()
-	e.setConnected(false, 0, err)
+	e.setDisconnected(err)
 	e.options.Handler.Disconnected()
 	if ctx.Err() == nil {
 		e.logLost(ctx, err)
