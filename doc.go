@@ -1,88 +1,112 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sdk is the tour of the Spokewire SDK: packages for hub-and-spoke systems on Kubernetes, where a hub decides what
-// should run, many clusters run it, and status comes back. It contains no code. Each package stands alone; take the one you
-// need. To see a hub and its agents at work, run
+// Package sdk is the tour of the Spokewire SDK, and has no code. A hub decides which workloads
+// should run, many clusters run them, and the clusters report status to the hub. Each package
+// stands alone. This command shows a hub and its agents:
 //
 //	go run github.com/spokewire/sdk-go/examples/quickstart@latest
 //
 // # Distribute work over a broker
 //
-// A ManifestWork says what should be on one cluster. Package [github.com/spokewire/sdk-go/cloudevents/work] gives hub
-// controllers and agents the generated clientset for it, and moves the works as CloudEvents over a message broker, so that
-// none is stored in the hub's etcd. On the hub:
+// A ManifestWork contains the objects of one cluster. Package
+// [github.com/spokewire/sdk-go/cloudevents/work] gives hub controllers and agents the generated
+// clientset of ManifestWorks. Works travel as CloudEvents, and are not stored in the hub's etcd.
+//
+//	  hub process                      broker                     managed cluster
+//	┌──────────────────────┐                                ┌─────────────────────────┐
+//	│ your hub controller  │                                │ your work agent         │
+//	│   ▼ Create, Patch, … │ ─ /sources/…/manifests ──────▶ │   ▲ informer, lister    │
+//	│ work.Source          │        MQTT, QoS 1             │ work.Agent              │
+//	│   ▼ informer, lister │ ◀ /sources/…/manifestsstatus ─ │   ▲ UpdateStatus, Patch │
+//	│ your hub controller  │                                │ your work agent ──▶ API │
+//	└──────────────────────┘                                └─────────────────────────┘
+//
+// On the hub:
 //
 //	transport, err := mqtt.New(mqtt.Options{BrokerURL: "mqtt://broker:1883"})
 //	source, err := work.NewSource(transport, work.SourceOptions{SourceID: "my-controller"})
 //	go source.Start(ctx)
 //	works := source.Clientset().WorkV1().ManifestWorks("cluster1")
 //
-// and on a managed cluster:
+// On a managed cluster, in a process with a transport of its own:
 //
-//	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Sources: []string{"my-controller"}})
+//	agent, err := work.NewAgent(transport, work.AgentOptions{
+//		ClusterName: "cluster1", Sources: []string{"my-controller"},
+//	})
 //	go agent.Start(ctx)
 //	works := agent.Clientset().WorkV1().ManifestWorks("cluster1")
 //
-// The packages behind it: [github.com/spokewire/sdk-go/codec] is the wire format, [github.com/spokewire/sdk-go/cloudevents] the
-// engine that publishes, subscribes, reconnects and compares, [github.com/spokewire/sdk-go/cloudevents/mqtt] the transport for
-// MQTT 5, and [github.com/spokewire/sdk-go/cloudevents/memory] one inside a process, for tests.
+// The wire format is in [github.com/spokewire/sdk-go/codec]. The transports are
+// [github.com/spokewire/sdk-go/cloudevents/mqtt] and, for tests in one process,
+// [github.com/spokewire/sdk-go/cloudevents/memory]. The engine that runs any transport is
+// [github.com/spokewire/sdk-go/cloudevents].
 //
-// # Know when something changes
+// # Reconcile when an object changes
 //
-// Package [github.com/spokewire/sdk-go/dynamicwatcher] tells a controller when any of some objects changes, with one API watch
-// for each of them and no cache. A policy that names a Secret is reconciled when that changes:
+// Package [github.com/spokewire/sdk-go/dynamicwatcher] calls a reconciler when one of its objects
+// changes, with one API watch for each object and no cache:
 //
 //	watcher, err := dynamicwatcher.NewForConfig(config, reconciler, nil)
 //	go watcher.Start(ctx)
 //	err = watcher.AddOrUpdateWatcher(policy, secret)
 //
-// [github.com/spokewire/sdk-go/dynamicwatcher/source] does so in the queue of a controller of controller-runtime.
+// [github.com/spokewire/sdk-go/dynamicwatcher/source] is a source of controller-runtime.
 //
-// # Collect what was applied
+// # Apply and prune
 //
-// Package [github.com/spokewire/sdk-go/appliedwork] applies the objects of a work on a managed cluster, prunes what it wants no
-// more, and collects everything when it ends. It records what it is about to do in an AppliedWork, which owns the objects:
+// Package [github.com/spokewire/sdk-go/appliedwork] applies the objects of a work on a managed
+// cluster, prunes them, and deletes all of them in the end. An AppliedWork lists and owns them:
 //
 //	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: client, Discovery: discovery})
-//	work, err := tracker.Ensure(ctx, name, v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
-//	changes, err := appliedwork.NewApplier(tracker).Apply(ctx, work, objects, appliedwork.ApplyOptions{})
-//	pruned, err := appliedwork.NewPruner(tracker).Prune(ctx, work, objects, appliedwork.PruneOptions{})
+//	spec := v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"}
+//	work, err := tracker.Ensure(ctx, name, spec)
+//	_, err = appliedwork.NewApplier(tracker).Apply(ctx, work, objects, appliedwork.ApplyOptions{})
+//	_, err = appliedwork.NewPruner(tracker).Prune(ctx, work, objects, appliedwork.PruneOptions{})
 //
 // # Interpret custom resources
 //
-// Package [github.com/spokewire/sdk-go/interpreter] is for webhooks that interpret a custom resource
-// for a multi-cluster control plane, with functions for its Go type.
-// [github.com/spokewire/sdk-go/interpreter/caller] is the control plane's side. Package
-// [github.com/spokewire/sdk-go/interpreter/customization] has the kinds that a YAML file describes,
-// [github.com/spokewire/sdk-go/interpreter/lua] runs customizations of Karmada,
-// [github.com/spokewire/sdk-go/interpreter/native] has the built-in kinds, and
-// [github.com/spokewire/sdk-go/interpreter/customization/kinds] the kinds of widely used projects:
+// Package [github.com/spokewire/sdk-go/interpreter] returns replicas, health, status and
+// dependencies of any kind. For your own kind choose a YAML file with CEL, which needs no
+// deployment ([github.com/spokewire/sdk-go/interpreter/customization]); your customizations of
+// Karmada ([github.com/spokewire/sdk-go/interpreter/lua]); a Go handler in your process
+// ([github.com/spokewire/sdk-go/interpreter.FromHandler]); or a webhook, if the Go code runs in a
+// separate process or a control plane like Karmada calls it. A chain asks its interpreters in the
+// order of its arguments. The built-in kinds and those of widely used projects come last:
 //
-//	own, err := customization.New(customization.File{Name: "own.yaml", Text: text})
-//	answers := caller.Chain(own, webhooks, native.New(), kinds.New())
+//	answers := caller.Chain(customizations, lua, webhooks, native.New(), kinds.New())
 //	replicas, requirements, err := answers.Replicas(ctx, deployment)
 //
-// # Do things in order on many clusters
+// # Change many clusters in order
 //
-// Package [github.com/spokewire/sdk-go/rsync] applies, updates, rolls back and deletes the apps of an AppContext on many clusters,
-// with a durable queue, dependencies and hooks:
+// Package [github.com/spokewire/sdk-go/rsync] applies, updates, rolls back and deletes apps on many
+// clusters, with a durable queue, dependencies and hooks:
 //
 //	engine, err := rsync.New(store, connectors, rsync.Options{})
 //	go engine.Start(ctx)
 //	ref, err := engine.Instantiate(ctx, "shop")
 //	status, err := engine.Wait(ctx, ref)
 //
-// The ways to a cluster are [github.com/spokewire/sdk-go/rsync/connector/kube] for API servers,
-// [github.com/spokewire/sdk-go/rsync/connector/git] for Flux and Argo CD, and
-// [github.com/spokewire/sdk-go/rsync/connector/manifestwork] for work agents.
-// [github.com/spokewire/sdk-go/rsync/rsyncgrpc] serves an engine to others.
+// # Examples
 //
-// # What all have in common
+// Each program lists its commands and flags with --help.
 //
-// New validates its options and starts nothing; a source or an agent with a Store also reads that. Start runs until its context
-// ends, and returns when nothing of it is left, so each type with a Start is a Runnable of controller-runtime's manager, which
-// starts it on the leader where it elects one. Options are structs whose zero value is useful. Errors are those of the API
-// machinery where we stand in for Kubernetes, and named ones elsewhere. Metrics go to the Registerer in the options, logs to the
-// logger in the context; no payload and no credential gets into either.
+//	go run ./examples/hub              # roll out applications to groups of clusters; a live page
+//	go run ./examples/agent            # a work agent for a real cluster, over a broker or an API
+//	go run ./examples/policy-watcher   # render templates again when a named object changes
+//	go run ./examples/watch-bench      # measure watches
+//	go run ./examples/applied-work --manifests DIR             # apply, prune and delete a folder
+//	go run ./examples/interpreter-webhook explain FILE         # interpret the objects of a file
+//	go run ./examples/rsync serve --fake 3                     # an engine with its gRPC service
+//	go run ./examples/rsync create --cluster fake+cluster1 shop DIR          # a client of it
+//	go run ./examples/fleet-bench --floor --svg fleet.svg      # measure a hub and its agents
+//
+// # Conventions
+//
+// New validates its options and starts nothing; with a Store it also reads the Store. Start runs
+// until its context ends, and returns when all its goroutines have ended: each type with a Start is
+// a Runnable of controller-runtime. The zero value of options is useful. Metrics go to the
+// Registerer in the options, logs to the logger in the context. Neither contains payloads or
+// credentials. The packages transporttest, storetest, connectortest and interpretertest test your
+// own transports, stores, connectors and webhooks.
 package sdk

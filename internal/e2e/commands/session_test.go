@@ -21,6 +21,7 @@ var sessions = map[string]func(x *terminal){
 	"a hub and an agent":      hubAndAgent,
 	"an agent of an API hub":  agentOfAnAPIServer,
 	"a policy":                aPolicy,
+	"a tutorial":              aTutorial,
 	"a work of a folder":      aWorkOfAFolder,
 	"watches on a cluster":    watchesOnACluster,
 	"a fleet on a broker":     aFleetOnABroker,

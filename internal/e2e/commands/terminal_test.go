@@ -27,6 +27,7 @@ type terminal struct {
 	cluster *kube.Cluster
 	tree    string // the top of the tree
 	dir     string
+	own     string   // the program that "go run ." runs
 	swap    []string // pairs: a text of a document, such as an address, and its replacement
 	typed   map[string]bool
 }
@@ -60,7 +61,12 @@ func (x *terminal) words(command string, more []string) []string {
 	args, replacer := words(command), strings.NewReplacer(x.swap...)
 	first := 1 // index of the first argument
 	if args[0] == "go" {
-		args[2], first = build(x.t, args[2]), 3
+		first = 3
+		if args[2] == "." {
+			args[2] = x.own
+		} else {
+			args[2] = build(x.t, args[2])
+		}
 	}
 	for i := range args[first:] {
 		args[first+i] = replacer.Replace(args[first+i])

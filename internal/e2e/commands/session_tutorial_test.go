@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package commands_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+)
+
+// code matches the Go code and the changes of a page.
+var code = regexp.MustCompile("(?s)```(go|diff)\n(.*?)```")
+
+// steps returns the program of a page: the first version, and the version after each change. Lines
+// of @@ separate the hunks of a change.
+func (x *terminal) steps(page string) []string {
+	x.t.Helper()
+	program, all := "", []string{}
+	for _, block := range code.FindAllStringSubmatch(read(x.t, page), -1) {
+		if block[1] == "go" {
+			program = block[2]
+		} else {
+			for hunk := range strings.SplitSeq(block[2], "@@\n") {
+				before, after := sides(hunk)
+				if strings.Count(program, before) != 1 {
+					x.t.Fatalf("%s: the program must have these lines once:\n%s", page, before)
+				}
+				program = strings.Replace(program, before, after, 1)
+			}
+		}
+		all = append(all, program)
+	}
+	return all
+}
+
+// sides returns the lines of a hunk before and after the change.
+func sides(hunk string) (before, after string) {
+	for line := range strings.Lines(hunk) {
+		if line[0] != '+' {
+			before += line[1:]
+		}
+		if line[0] != '-' {
+			after += line[1:]
+		}
+	}
+	return before, after
+}
+
+// compile builds a program with the modules of the end-to-end tests.
+func (x *terminal) compile(text string) string {
+	x.t.Helper()
+	x.file("program/main.go", strings.NewReplacer(x.swap...).Replace(text))
+	binary := filepath.Join(x.t.TempDir(), "program")
+	out, status := attemptIn(x.t, filepath.Join(root, "internal", "e2e"), nil,
+		"go", "build", "-ldflags=-s -w", "-o", binary, filepath.Join(x.dir, "program", "main.go"))
+	if status != 0 {
+		x.t.Fatalf("compile: %s\n%s", out, text)
+	}
+	return binary
+}
+
+// aTutorial follows TUTORIAL.md. It compiles the program of each step, and runs the first and the
+// last.
+func aTutorial(x *terminal) {
+	x.clear()
+	x.broker()
+	var programs []string
+	for _, text := range x.steps("TUTORIAL.md") {
+		programs = append(programs, x.compile(text))
+	}
+	x.own = programs[0]
+	stored := x.start("Starting workers", "go run .")
+	x.run("created", "kubectl create namespace edge1")
+	x.run("created", "kubectl create configmap greeting -n edge1 --from-literal=text=hello")
+	e2etest.Eventually(x.t, "the work is stored", func() error {
+		out, err := x.try("", "kubectl get manifestworks -n edge1")
+		if err == nil && !strings.Contains(out, "greeting") {
+			err = fmt.Errorf("found %s", out)
+		}
+		return err
+	})
+	stored.stop()
+	x.run("deleted", "kubectl delete manifestworks -n edge1 --all")
+
+	x.own = programs[len(programs)-1]
+	sent := x.start("Starting workers", "go run .")
+	x.start("serving edge1", "go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter")
+	sent.says(`"Applied" work="edge1/greeting"`)
+	x.run("hello", "kubectl get configmap greeting -n default -o jsonpath='{.data.text}'")
+	x.run("No resources found", "kubectl get manifestworks -n edge1")
+	sent.stop()
+
+	if _, err := x.kubectl("", "delete", "configmap", "-n", "edge1", "greeting"); err != nil {
+		x.t.Fatal(err)
+	}
+	x.start("Starting workers", "go run .")
+	e2etest.Eventually(x.t, "the work of the deleted ConfigMap is deleted", func() error {
+		out, err := x.kubectl("", "get", "configmap", "-n", "default", "--ignore-not-found", "greeting")
+		if err == nil && out != "" {
+			err = fmt.Errorf("found %s", out)
+		}
+		return err
+	})
+}
