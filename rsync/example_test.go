@@ -38,48 +38,6 @@ func shop(id, colour string) *appcontext.AppContext {
 	return out
 }
 
-// A context is created, instantiated, updated and terminated, on clusters in memory.
-func Example() {
-	ctx, cancel := context.WithCancel(context.Background())
-	clusters := fake.New()
-	engine, err := rsync.New(memstore.New(memstore.Options{}), clusters, rsync.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() { ended <- engine.Start(ctx) }()
-
-	show := func(id string, ref rsync.EventRef, err error) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		if _, err := engine.Wait(ctx, ref); err != nil {
-			log.Fatal(err)
-		}
-		status, err := engine.Status(ctx, id)
-		fmt.Println(id, status.State, "with", len(clusters.Cluster("edge", "cluster1").Objects()), "object on cluster1", err)
-	}
-	for id, colour := range map[string]string{"shop-1": "red", "shop-2": "blue"} {
-		if err := engine.Create(ctx, shop(id, colour)); err != nil {
-			log.Fatal(err)
-		}
-	}
-	ref, err := engine.Instantiate(ctx, "shop-1")
-	show("shop-1", ref, err)
-	ref, err = engine.Update(ctx, "shop-1", "shop-2")
-	show("shop-2", ref, err)
-	ref, err = engine.Terminate(ctx, "shop-2")
-	show("shop-2", ref, err)
-
-	cancel()
-	fmt.Println(<-ended)
-	// Output:
-	// shop-1 Instantiated with 1 object on cluster1 <nil>
-	// shop-2 Instantiated with 1 object on cluster1 <nil>
-	// shop-2 Terminated with 0 object on cluster1 <nil>
-	// <nil>
-}
-
 // A cluster that does not answer delays no other cluster, and Stop ends the wait for it.
 func ExampleEngine_Stop() {
 	ctx, cancel := context.WithCancel(context.Background())
