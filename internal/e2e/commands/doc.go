@@ -10,4 +10,5 @@
 // step of a session on real servers, by another test that takes it from its document, or by
 // .ci/run. A command that cannot be run is listed with the reason. The test fails if the table
 // lacks a command. It also fails if a row is in no document, or if its session does not run it.
+// The session of TUTORIAL.md also compiles the program of each step.
 package commands
