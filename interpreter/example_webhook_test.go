@@ -37,7 +37,6 @@ type Pool struct {
 // A webhook interprets a custom resource. The control plane sends requests with TLS.
 func Example() {
 	certificates, control := selfSigned()
-	defer func() { _ = os.RemoveAll(certificates) }()
 	server, err := interpreter.NewServer(interpreter.ServerOptions{Addr: "127.0.0.1:0", CertDir: certificates})
 	if err != nil {
 		log.Fatal(err)
@@ -77,17 +76,16 @@ func Example() {
 	fmt.Println("healthy:", *review.Response.Healthy, err, response.Body.Close())
 	control.CloseIdleConnections()
 	cancel()
-	fmt.Println(<-ended)
+	fmt.Println(<-ended, os.RemoveAll(certificates))
 	// Output:
 	// healthy: true <nil> <nil>
-	// <nil>
+	// <nil> <nil>
 }
 
 // selfSigned returns a folder with a certificate, and a client that trusts it. On a cluster,
 // cert-manager makes the certificate.
 func selfSigned() (folder string, client *http.Client) {
 	s := httptest.NewTLSServer(nil)
-	defer s.Close()
 	folder, err := os.MkdirTemp("", "certificates")
 	if err != nil {
 		log.Fatal(err)
@@ -103,5 +101,6 @@ func selfSigned() (folder string, client *http.Client) {
 			log.Fatal(err)
 		}
 	}
+	s.Close()
 	return folder, s.Client()
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
-// code matches the Go code and the changes of a page.
+// code matches the Go code of a page, and its changes.
 var code = regexp.MustCompile("(?s)```(go|diff)\n(.*?)```")
 
-// steps returns the program of a page: the first version, and the version after each change. Lines
+// steps returns the program of TUTORIAL.md: the first version, and the version after each change. Lines
 // of @@ separate the hunks of a change.
-func (x *terminal) steps(page string) []string {
+func (x *terminal) steps() []string {
 	x.t.Helper()
 	program, all := "", []string{}
-	for _, block := range code.FindAllStringSubmatch(read(x.t, page), -1) {
+	for _, block := range code.FindAllStringSubmatch(read(x.t, "TUTORIAL.md"), -1) {
 		if block[1] == "go" {
 			program = block[2]
 		} else {
 			for hunk := range strings.SplitSeq(block[2], "@@\n") {
 				before, after := sides(hunk)
 				if strings.Count(program, before) != 1 {
-					x.t.Fatalf("%s: the program must have these lines once:\n%s", page, before)
+					x.t.Fatalf("the program must have these lines once:\n%s", before)
 				}
 				program = strings.Replace(program, before, after, 1)
 			}
@@ -69,7 +69,7 @@ func aTutorial(x *terminal) {
 	x.clear()
 	x.broker()
 	var programs []string
-	for _, text := range x.steps("TUTORIAL.md") {
+	for _, text := range x.steps() {
 		programs = append(programs, x.compile(text))
 	}
 	x.own = programs[0]
