@@ -20,10 +20,10 @@ type object struct {
 	id      ObjectIdentifier
 
 	// The watcher's mutex guards the following fields.
-	own        *single       // its own watch; nil before Start, after the end, and while the shared watch is enough
-	group      *shared       // the watch that it may share; nil if it may share none
-	shared     bool          // group delivers its changes
-	settled    bool          // the first list is complete, or was refused
+	delivery   delivery
+	own        *single // its own watch; nil if delivery is without one
+	group      *shared // the watch that it may share; nil if it may share none
+	list       listPhase
 	waiting    chan struct{} // closed at the next settleLocked; nil if nothing waits
 	watchers   smallMap[*watching, subscription]
 	state      State
@@ -31,8 +31,7 @@ type object struct {
 	version    string // all changes up to this version were received
 	restarts   int
 	err        error                       // the reason for the state
-	synced     bool                        // known is complete
-	refusal    error                       // the last error; it settled the object if synced is false
+	refusal    error                       // the server's last refusal
 	known      smallMap[types.UID, string] // resource versions
 	cached     map[types.UID]*unstructured.Unstructured
 	accessLost bool      // the watchers were notified of it
@@ -49,18 +48,31 @@ const orderly = 500 * time.Millisecond
 
 func (o *object) statusLocked() WatchStatus {
 	return WatchStatus{
-		Object: o.id, State: o.state, Since: o.since, Watchers: o.watchers.len(), Consolidated: o.shared,
+		Object: o.id, State: o.state, Since: o.since, Watchers: o.watchers.len(), Consolidated: o.delivery.shared(),
 		ResourceVersion: o.lastVersionLocked(), Restarts: o.restarts, Err: o.err,
 	}
 }
 
 // deliveredLocked reports whether a shared watch delivers the object's changes.
-func (o *object) deliveredLocked() bool { return o.shared && o.group.phase.delivers() }
+func (o *object) deliveredLocked() bool { return o.delivery.shared() && o.group.phase.Delivers() }
+
+// deliverLocked makes a step of the delivery. An own watch that it ends is not waited for.
+func (o *object) deliverLocked(s deliveryStep) {
+	was := o.delivery
+	o.delivery = was.after(s)
+	if o.own != nil && !o.delivery.own() {
+		o.own.cancel()
+		o.own = nil
+	}
+	if was.shared() != o.delivery.shared() {
+		o.group.countLocked(o.delivery.shared())
+	}
+}
 
 // lastVersionLocked returns the last resource version that any watch has received.
 func (o *object) lastVersionLocked() string {
-	if o.group != nil && o.group.phase.delivers() {
-		return later(o.version, o.group.version)
+	if o.group != nil && o.group.phase.Delivers() {
+		return stream.Later(o.version, o.group.version)
 	}
 	return o.version
 }
@@ -92,7 +104,7 @@ func (o *object) changedLocked() <-chan struct{} {
 // the server does not have its kind. Otherwise the error is the reason.
 func (o *object) currentLocked() error {
 	switch {
-	case o.state == Active, o.state == PendingKind && o.synced:
+	case o.state == Active, o.state == PendingKind && o.list.synced():
 		return nil
 	case o.err != nil:
 		return fmt.Errorf("watch %s: %s: %w", o.id, o.state, o.err)
@@ -100,9 +112,9 @@ func (o *object) currentLocked() error {
 	return fmt.Errorf("watch %s: %s", o.id, o.state)
 }
 
-// settleLocked wakes the callers that wait for the first list.
-func (o *object) settleLocked() {
-	if o.settled = true; o.waiting != nil {
+// settleLocked makes a step of the first list, and wakes the callers that wait for it.
+func (o *object) settleLocked(s listStep) {
+	if o.list = o.list.after(s); o.waiting != nil {
 		close(o.waiting)
 		o.waiting = nil
 	}
@@ -111,7 +123,7 @@ func (o *object) settleLocked() {
 // takeLocked handles an event of the watch that delivers the changes of the object.
 func (o *object) takeLocked(e stream.Event) {
 	switch {
-	case o.group != nil && covered(e.ResourceVersion, o.version): // the previous watch was ahead
+	case o.group != nil && stream.Covered(e.ResourceVersion, o.version): // the previous watch was ahead
 		return
 	case e.ResourceVersion != "":
 		o.version = e.ResourceVersion
@@ -135,7 +147,7 @@ func (o *object) observeLocked(e stream.Event, initial bool) {
 		o.cached[e.UID] = trim(e.Object)
 	}
 	switch {
-	case !o.synced || had && was == e.ResourceVersion: // nothing has changed
+	case !o.list.synced() || had && was == e.ResourceVersion: // nothing has changed
 	case initial && o.accessLost: // syncLocked sends Resumed, which includes this
 	case had:
 		o.notifyLocked(o.trigger(Modified, e))
@@ -156,10 +168,10 @@ func (o *object) syncLocked(version string, exists *snapshot) {
 	open := o.state == Active
 	if open {
 		o.seenUntil = o.watcher.options.Clock.Now().Add(-lag)
-		if o.shared {
+		if o.delivery.shared() {
 			o.version = o.lastVersionLocked()
 		}
-		if covered(version, o.version) {
+		if stream.Covered(version, o.version) {
 			return
 		}
 	}
@@ -174,12 +186,12 @@ func (o *object) syncLocked(version string, exists *snapshot) {
 			continue
 		}
 		o.forgetLocked(uid)
-		if o.synced && (o.id.Name == "" || exists.len() == 0) { // otherwise its recreation was reported
+		if o.list.synced() && (o.id.Name == "" || exists.len() == 0) { // otherwise its recreation was reported
 			o.notifyLocked(o.trigger(Deleted, stream.Event{ResourceVersion: version}))
 		}
 	}
-	again := o.synced
-	o.synced = true
+	again := o.list.synced()
+	o.settleLocked(listSent)
 	o.enterLocked(Active, nil)
 	if o.accessLost || again && !open && o.watcher.options.Reconnect == NotifyAlways {
 		o.notifyLocked(o.trigger(Resumed, stream.Event{ResourceVersion: version}))
@@ -188,7 +200,6 @@ func (o *object) syncLocked(version string, exists *snapshot) {
 	o.notifyInitialAllLocked()
 	o.notifyMissedLocked(again)
 	o.seenUntil = o.watcher.options.Clock.Now().Add(-lag)
-	o.settleLocked()
 }
 
 // notifyMissedLocked notifies watchers that may have read a state which no stream has delivered: an
@@ -212,12 +223,12 @@ func (o *object) notifyMissedLocked(again bool) {
 
 // absentLocked records that the kind, and so every object of it, does not exist.
 func (o *object) absentLocked() {
-	if o.synced && o.known.len() > 0 {
+	if o.list.synced() && o.known.len() > 0 {
 		o.notifyLocked(o.trigger(Deleted, stream.Event{}))
 	}
 	o.known.clear()
 	clear(o.cached)
-	o.synced = true
+	o.settleLocked(listSent)
 	o.version = "" // a kind that is created again may count again
 	o.notifyInitialAllLocked()
 	now := o.watcher.options.Clock.Now()
@@ -225,7 +236,6 @@ func (o *object) absentLocked() {
 		o.notifyMissedLocked(true)
 	}
 	o.seenUntil = now
-	o.settleLocked()
 }
 
 func (o *object) notifyInitialAllLocked() {
@@ -254,7 +264,7 @@ func (o *object) notifyInitialLocked(watcher *watching, s subscription) {
 	case o.known.len() == 0 && s.seen == "":
 		return
 	case o.known.len() == 0:
-		if order, ok := compareVersions(s.seen, o.lastVersionLocked()); !ok || order <= 0 { // otherwise the object has not arrived yet
+		if order, ok := stream.CompareVersions(s.seen, o.lastVersionLocked()); !ok || order <= 0 { // otherwise the object has not arrived yet
 			t.Type = Deleted
 		}
 	case o.id.Name != "":

@@ -177,3 +177,44 @@ func (o ObjectCacheOptions) withDefaults() ObjectCacheOptions {
 	}
 	return o
 }
+
+// ConsolidateOptions configures when one watch on a namespace replaces the watches on single objects in it. The limits apply
+// to the watched objects of each kind in each namespace, or of each cluster-scoped kind. Selectors keep their own watches.
+//
+// An object that is added before the shared watch has delivered the existing objects waits for it, for a second at most.
+type ConsolidateOptions struct {
+	// MinObjects is the number of watched objects from which they share a watch. If fewer than half
+	// as many are left, single watches replace the shared one. Defaults to 32.
+	MinObjects int
+	// MaxRatio is the maximum number of objects in the namespace for each watched object, because
+	// the shared watch receives the changes of all of them. Above twice the ratio, single watches
+	// replace the shared one. Defaults to 50.
+	MaxRatio int
+}
+
+func (c *ConsolidateOptions) validate(cache bool) error {
+	switch {
+	case c == nil:
+		return nil
+	case c.MinObjects < 0 || c.MaxRatio < 0:
+		return fmt.Errorf("%w: Options.Consolidate.MinObjects and MaxRatio must not be negative", ErrInvalidInput)
+	case cache:
+		return fmt.Errorf("%w: Options.Consolidate is for watches of metadata: with Options.EnableCache whole objects are watched, "+
+			"and one watch on a namespace would bring the content of all objects in it", ErrInvalidInput)
+	}
+	return nil
+}
+
+func (c *ConsolidateOptions) withDefaults() *ConsolidateOptions {
+	if c == nil {
+		return nil
+	}
+	out := *c
+	if out.MinObjects == 0 {
+		out.MinObjects = 32
+	}
+	if out.MaxRatio == 0 {
+		out.MaxRatio = 50
+	}
+	return &out
+}

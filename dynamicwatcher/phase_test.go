@@ -5,38 +5,36 @@ package dynamicwatcher
 
 import "testing"
 
-func TestPhases(t *testing.T) {
-	phases := []phase{apart, gathering, trying, sharing, interrupted, leaving}
-	steps := []step{enough, waited, established, ended, givenUp, unfit, abandoned}
-	type move struct {
-		from phase
-		step step
-	}
-	changes := map[move]phase{
-		{apart, enough}:            gathering,
-		{gathering, waited}:        trying,
-		{gathering, ended}:         trying,
-		{gathering, givenUp}:       trying,
-		{gathering, established}:   sharing,
-		{trying, established}:      sharing,
-		{sharing, ended}:           interrupted,
-		{interrupted, established}: sharing,
-		{sharing, unfit}:           leaving,
-		{sharing, givenUp}:         trying,
-		{interrupted, givenUp}:     trying,
-		{leaving, givenUp}:         trying,
-	}
-	for _, from := range phases {
-		for _, s := range steps {
-			want, ok := changes[move{from, s}]
-			switch {
-			case s == abandoned:
-				want = apart
-			case !ok:
-				want = from
+func TestStepsOfDelivery(t *testing.T) {
+	for from, want := range map[delivery]map[deliveryStep]delivery{
+		deliveryNone:      {ownStarted: deliveryOwn, shareStarted: deliveryShared},
+		deliveryOwn:       {ownEnded: deliveryNone, shareStarted: deliveryShared},
+		deliveryShared:    {ownStarted: deliveryReturning, shareEnded: deliveryNone},
+		deliveryReturning: {ownEnded: deliveryShared, shareStarted: deliveryShared, shareEnded: deliveryOwn},
+	} {
+		for s := ownStarted; s <= shareEnded; s++ {
+			to, ok := want[s]
+			if !ok {
+				to = from
 			}
-			if got := from.after(s); got != want {
-				t.Errorf("step %d of phase %d leads to phase %d, want %d", s, from, got, want)
+			if got := from.after(s); got != to {
+				t.Errorf("step %d of delivery %d leads to delivery %d, want %d", s, from, got, to)
+			}
+		}
+	}
+}
+
+func TestStepsOfFirstList(t *testing.T) {
+	for from, want := range map[listPhase]struct{ sent, refused, dropped listPhase }{
+		listPending:   {listComplete, listRefused, listDropped},
+		listInherited: {listComplete, listComplete, listComplete},
+		listRefused:   {listComplete, listRefused, listRefused},
+		listDropped:   {listComplete, listDropped, listDropped},
+		listComplete:  {listComplete, listComplete, listComplete},
+	} {
+		for s, to := range map[listStep]listPhase{listSent: want.sent, refusalSent: want.refused, objectDropped: want.dropped} {
+			if got := from.after(s); got != to {
+				t.Errorf("step %d of phase %d leads to phase %d, want %d", s, from, got, to)
 			}
 		}
 	}

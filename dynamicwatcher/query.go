@@ -237,7 +237,7 @@ func (w *Watcher) ask(watcher, id ObjectIdentifier) (*object, error) {
 	b.asked[o] = struct{}{}
 	if joined {
 		b.added[o] = struct{}{}
-		o.watchers.set(w.registry.watchers[watcher], subscription{initial: !o.synced, reading: true})
+		o.watchers.set(w.registry.watchers[watcher], subscription{initial: !o.list.synced(), reading: true})
 	}
 	return o, nil
 }
@@ -338,10 +338,10 @@ func (w *Watcher) readable(watcher ObjectIdentifier) error {
 }
 
 func (w *Watcher) runningLocked() error {
-	switch {
-	case w.ctx == nil:
+	switch w.life {
+	case created:
 		return ErrNotStarted
-	case w.stopped:
+	case stopped:
 		return errStopped
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
 // registry maps watchers to watched objects and back. The watcher's mutex guards it.
@@ -67,8 +69,8 @@ func (r *registry) subscribe(watcher ObjectIdentifier, want wanted, make func(wa
 	}
 	w.objects[o] = struct{}{}
 	o.watchers.set(w, subscription{initial: true, seen: want.seen})
-	if !o.synced && covered(want.seen, want.seen) { // its watch begins there
-		o.version = later(o.version, want.seen)
+	if !o.list.synced() && stream.Covered(want.seen, want.seen) { // its watch begins there
+		o.version = stream.Later(o.version, want.seen)
 	}
 	return o, true
 }

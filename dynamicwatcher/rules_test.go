@@ -15,17 +15,17 @@ type edits = []ruletest.Edit
 var rules = []ruletest.Rule{
 	// Changes of an object.
 	{Name: "an unchanged object is not reported after a reconnect", Test: "TestReconnect", Edits: edits{
-		{"object.go", "case !o.synced || had && was == e.ResourceVersion:", `case !o.synced || had && was == "":`}}},
+		{"object.go", "case !o.list.synced() || had && was == e.ResourceVersion:", `case !o.list.synced() || had && was == "":`}}},
 	{Name: "a deletion during an interruption is reported", Test: "TestReconnect", Edits: edits{
-		{"object.go", `if o.synced && (o.id.Name == "" || exists.len() == 0) {`, "if false {"}}},
+		{"object.go", `if o.list.synced() && (o.id.Name == "" || exists.len() == 0) {`, "if false {"}}},
 	{Name: "a recreated object is added and not deleted", Test: "TestRecreatedWhileAway", Edits: edits{
-		{"object.go", `if o.synced && (o.id.Name == "" || exists.len() == 0) {`, "if o.synced {"}}},
+		{"object.go", `if o.list.synced() && (o.id.Name == "" || exists.len() == 0) {`, "if o.list.synced() {"}}},
 	{Name: "an object that came and went during a reconcile is reported", Test: "TestCameAndWentWhileAway", Edits: edits{
 		{"object.go", "	o.notifyMissedLocked(again)\n", ""}}},
 	{Name: "NotifyAlways reconciles after an interruption", Test: "TestNotifyAlways", Edits: edits{
 		{"object.go", "o.watcher.options.Reconnect == NotifyAlways {", "false {"}}},
 	{Name: "DisableInitialReconcile", Test: "TestDisableInitialReconcile", Edits: edits{
-		{"object.go", "if s.reading || o.watcher.options.DisableInitialReconcile {", "if s.reads {"}}},
+		{"object.go", "if s.reading || o.watcher.options.DisableInitialReconcile {", "if s.reading {"}}},
 	{Name: "no reconcile for the version that was seen", Test: "TestAddWatcherAt", Edits: edits{
 		{"object.go", "if t.ResourceVersion == s.seen {", "if false {"}}},
 	{Name: "an expired version is not used again", Test: "TestRestoredServer", Edits: edits{
@@ -79,7 +79,7 @@ var rules = []ruletest.Rule{
 
 	// Queries.
 	{Name: "a query waits while its watch is interrupted", Test: "TestQueryWaitsForNextWatch", Edits: edits{
-		{"object.go", "case o.state == Active, o.state == PendingKind && o.synced:", "case o.synced:"}}},
+		{"object.go", "case o.state == Active, o.state == PendingKind && o.list.synced():", "case o.list.synced():"}}},
 	{Name: "no reconcile for what a query returned", Test: "TestNoReconcileForWhatWasRead", Edits: edits{
 		{"object.go", "if s.reading || o.watcher.options.DisableInitialReconcile {", "if o.watcher.options.DisableInitialReconcile {"}}},
 	{Name: "EndQueryBatch removes what was not read", Test: "TestQueryBatch", Edits: edits{
@@ -89,9 +89,9 @@ var rules = []ruletest.Rule{
 
 	// One watch for many objects.
 	{Name: "a shared watch ends when few objects are left", Test: "TestConsolidatedGivesBack", Edits: edits{
-		{"shared.go", "case !limits.keeps(n, g.size) && g.phase == sharing:", "case false:"}}},
+		{"shared.go", "case !limits.Keeps(n, g.size) && g.phase == consolidate.Sharing:", "case false:"}}},
 	{Name: "a shared watch ends when its namespace grows", Test: "TestConsolidatedNamespaceGrows", Edits: edits{
-		{"shared.go", "case !limits.keeps(n, g.size) && g.phase == sharing:", "case !limits.keeps(n, 0) && g.phase == sharing:"}}},
+		{"shared.go", "case !limits.Keeps(n, g.size) && g.phase == consolidate.Sharing:", "case !limits.Keeps(n, 0) && g.phase == consolidate.Sharing:"}}},
 	{Name: "a shared watch that hangs is given up", Test: "TestConsolidatedStreamHangs", Edits: edits{
 		{"shared.go", "			g.cut(errSlow)\n", ""}}},
 

@@ -31,13 +31,16 @@ func (w *Watcher) moveLocked(watcher *watching, s subscription, from *object, wa
 	want.seen = s.seen
 	to, joined := w.registry.subscribe(watcher.id, want, w.newObjectLocked)
 	if fresh { // it has the progress of the other object
-		to.synced, to.seenUntil = from.synced, from.seenUntil
+		to.seenUntil = from.seenUntil
+		if from.list.synced() {
+			to.list = listInherited
+		}
 	}
 	switch {
 	case !joined:
 	case s.reading || !s.initial && to.known.len() == 0: // the watcher reads the object itself, or no object exists
 		to.watchers.set(watcher, s)
-	case to.synced:
+	case to.list.synced():
 		to.notifyInitialOfLocked(watcher.id)
 	}
 	if b := w.batches[watcher.id]; b != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/consolidate"
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
@@ -62,7 +63,7 @@ type shared struct {
 	sharedKey
 
 	// The watcher's mutex guards the following fields.
-	phase     phase
+	phase     consolidate.Phase
 	watch     *watch             // nil while apart
 	objects   map[string]*object // by name
 	members   int                // number of objects that share the watch
@@ -93,6 +94,10 @@ func (w *Watcher) groupOf(id ObjectIdentifier) *shared {
 	return g
 }
 
+func (g *shared) limits() consolidate.Limits {
+	return consolidate.Limits(*g.watcher.options.Consolidate)
+}
+
 func (g *shared) joinLocked(o *object) {
 	o.group = g
 	g.objects[o.id.Name] = o
@@ -102,7 +107,7 @@ func (g *shared) joinLocked(o *object) {
 func (g *shared) leaveLocked(o *object) {
 	if g.objects[o.id.Name] == o {
 		delete(g.objects, o.id.Name)
-		g.returnLocked(o)
+		o.deliverLocked(shareEnded)
 		g.considerLocked()
 	}
 }
@@ -110,41 +115,40 @@ func (g *shared) leaveLocked(o *object) {
 // considerLocked changes the phase if the number of objects or the size of the namespace requires
 // it.
 func (g *shared) considerLocked() {
-	w, limits, n := g.watcher, g.watcher.options.Consolidate, len(g.objects)
+	w, limits, n := g.watcher, g.limits(), len(g.objects)
 	switch {
 	case n == 0:
-		g.moveLocked(abandoned)
+		g.moveLocked(consolidate.Abandoned)
 		if w.groups[g.sharedKey] == g {
 			delete(w.groups, g.sharedKey)
 		}
-	case w.ctx == nil, w.stopped:
-	case limits.enough(n) && g.phase == apart:
-		g.moveLocked(enough)
-	case !limits.keeps(n, g.size) && g.phase == sharing:
-		g.moveLocked(unfit)
-	case !limits.keeps(n, 0) && (g.phase == gathering || g.phase == trying):
-		g.moveLocked(abandoned)
+	case w.life != running:
+	case limits.Enough(n) && g.phase == consolidate.Apart:
+		g.moveLocked(consolidate.Enough)
+	case !limits.Keeps(n, g.size) && g.phase == consolidate.Sharing:
+		g.moveLocked(consolidate.Unfit)
+	case !limits.Keeps(n, 0) && (g.phase == consolidate.Gathering || g.phase == consolidate.Trying):
+		g.moveLocked(consolidate.Abandoned)
 	}
 }
 
 // moveLocked makes a step, and starts the new phase.
-func (g *shared) moveLocked(s step) {
+func (g *shared) moveLocked(s consolidate.Step) {
 	w, was := g.watcher, g.phase
-	if g.phase = was.after(s); g.phase == was {
+	if g.phase = was.After(s); g.phase == was {
 		return
 	}
 	switch g.phase {
-	case gathering:
+	case consolidate.Gathering:
 		g.watch = &watch{}
-		w.afterLocked(g.watch.startLocked(w, g, g.kind), held, func() { g.moveLocked(waited) })
-	case leaving:
+		w.afterLocked(g.watch.startLocked(w, g, g.kind), held, func() { g.moveLocked(consolidate.Waited) })
+	case consolidate.Leaving:
 		w.afterLocked(g.stream, patience, func() { g.cut(errLeft) })
-	case apart, trying:
+	case consolidate.Apart, consolidate.Trying:
 		for _, o := range g.objects {
-			o.shared = false
+			o.deliverLocked(shareEnded)
 		}
-		g.members = 0
-		if g.phase == apart {
+		if g.phase == consolidate.Apart {
 			g.watch.cancel()
 			g.watch = nil
 		}
@@ -154,22 +158,13 @@ func (g *shared) moveLocked(s step) {
 	}
 }
 
-// shareLocked has the shared watch deliver the changes of an object.
-func (g *shared) shareLocked(o *object) {
-	o.quitLocked()
-	if !o.shared {
-		o.shared = true
+// countLocked counts an object that begins or ends to share the watch.
+func (g *shared) countLocked(shares bool) {
+	if shares {
 		g.members++
-	}
-}
-
-// returnLocked ends the delivery of an object's changes by the shared watch.
-func (g *shared) returnLocked(o *object) {
-	if !o.shared {
 		return
 	}
-	o.shared = false
-	if g.members--; g.members == 0 && g.phase == leaving {
+	if g.members--; g.members == 0 && g.phase == consolidate.Leaving {
 		g.cut(errLeft)
 	}
 }
@@ -177,8 +172,8 @@ func (g *shared) returnLocked(o *object) {
 // admitLocked lets an object share the watch when its own watch has delivered all changes that the
 // shared watch did not pass to it.
 func (g *shared) admitLocked(s *single) {
-	if g.phase == sharing && covered(later(g.since, s.missed), s.object.version) {
-		g.shareLocked(s.object)
+	if g.phase == consolidate.Sharing && stream.Covered(stream.Later(g.since, s.missed), s.object.version) {
+		s.object.deliverLocked(shareStarted)
 	}
 }
 
@@ -188,22 +183,22 @@ func (g *shared) target(ctx context.Context, gvr ScopedGVR) (stream.Target, erro
 	}
 	t := stream.Target{Resource: gvr.GroupVersionResource, Namespace: g.namespace}
 	phase, n := g.look()
-	for i, more := 0, phase == gathering; more && i < mostPauses && g.watcher.sleep(ctx, pauseToGather); i++ {
+	for i, more := 0, phase == consolidate.Gathering; more && i < mostPauses && g.watcher.sleep(ctx, pauseToGather); i++ {
 		before := n
 		_, n = g.look()
 		more = n > before
 	}
-	if phase == interrupted { // the stream shows the size of the namespace
+	if phase == consolidate.Interrupted { // the stream shows the size of the namespace
 		return t, nil
 	}
 	size, err := g.watcher.wide.Count(ctx, t)
-	if err == nil && !g.watcher.options.Consolidate.fits(n, size) {
+	if err == nil && !g.limits().Fits(n, size) {
 		err = errTooLarge
 	}
 	return t, err
 }
 
-func (g *shared) look() (phase, int) {
+func (g *shared) look() (consolidate.Phase, int) {
 	g.watcher.mu.Lock()
 	defer g.watcher.mu.Unlock()
 	return g.phase, len(g.objects)
@@ -217,8 +212,8 @@ func (g *shared) openLocked(ctx context.Context) (context.Context, string) {
 	version, delivered := g.version, false
 	for _, o := range g.objects {
 		g.exists[o] = stream.Event{}
-		version, delivered = later(version, o.version), delivered || o.synced
-		if o.own == nil {
+		version, delivered = stream.Later(version, o.version), delivered || o.list.synced()
+		if !o.delivery.own() {
 			o.suspendLocked()
 		}
 	}
@@ -243,18 +238,18 @@ func (g *shared) takeLocked(e stream.Event) error {
 	o := g.objects[e.Name]
 	switch {
 	case g.exists == nil:
-		g.seenUntil, g.version = g.watcher.options.Clock.Now().Add(-lag), later(g.version, e.ResourceVersion)
+		g.seenUntil, g.version = g.watcher.options.Clock.Now().Add(-lag), stream.Later(g.version, e.ResourceVersion)
 		switch {
 		case o == nil:
-		case o.shared:
+		case o.delivery.shared():
 			o.takeLocked(e)
-		case o.own != nil:
+		case o.delivery == deliveryOwn:
 			o.own.missed = e.ResourceVersion
 		}
 		g.considerLocked()
 	case e.Type == stream.Synced:
 		return g.syncLocked(e.ResourceVersion)
-	case g.phase != interrupted && !g.watcher.options.Consolidate.fits(len(g.objects), g.size):
+	case g.phase != consolidate.Interrupted && !g.limits().Fits(len(g.objects), g.size):
 		return errTooLarge
 	default:
 		if _, ok := g.exists[o]; ok {
@@ -271,7 +266,7 @@ func (g *shared) takeLocked(e stream.Event) error {
 // that was added after it was opened. The own watch of such an object begins again. The object
 // shares this watch when its own has sent the existing objects.
 func (g *shared) syncLocked(version string) error {
-	if !covered(version, version) {
+	if !stream.Covered(version, version) {
 		return errUnordered
 	}
 	w := g.watcher
@@ -279,7 +274,7 @@ func (g *shared) syncLocked(version string) error {
 	for _, o := range g.objects {
 		e, ok := g.exists[o]
 		if !ok {
-			o.quitLocked()
+			o.deliverLocked(ownEnded)
 			continue
 		}
 		var exists snapshot
@@ -287,10 +282,10 @@ func (g *shared) syncLocked(version string) error {
 			exists.set(e.UID, e)
 		}
 		o.syncLocked(version, &exists)
-		g.shareLocked(o)
+		o.deliverLocked(shareStarted)
 	}
 	g.exists, g.failing, g.rest = nil, time.Time{}, nil
-	g.moveLocked(established)
+	g.moveLocked(consolidate.Established)
 	ctx := g.stream
 	w.group.Go(func() {
 		if w.sleep(ctx, lag) {
@@ -311,19 +306,19 @@ func (g *shared) endLocked(v verdict, err error) (rest time.Duration, again bool
 		g.watcher.metrics.ended(v)
 	}
 	for _, o := range g.objects {
-		if o.shared {
+		if o.delivery.shared() {
 			g.suspendLocked(o, v, err)
 		}
 	}
 	if g.exists = nil; v == restart {
 		g.version = ""
 	}
-	if g.promising(v, err) && g.phase != leaving {
-		g.moveLocked(ended)
+	if g.promising(v, err) && g.phase != consolidate.Leaving {
+		g.moveLocked(consolidate.Ended)
 		return 0, true
 	}
 	g.failing = time.Time{}
-	g.moveLocked(givenUp)
+	g.moveLocked(consolidate.GivenUp)
 	g.considerLocked()
 	if g.rest == nil {
 		g.rest = wait.Backoff{Duration: time.Minute, Factor: 2, Jitter: 0.2, Steps: 100, Cap: 30 * time.Minute}.DelayFunc()
@@ -337,7 +332,7 @@ func (g *shared) promising(v verdict, err error) bool {
 	case v == reopen, v == reconnect, v == restart:
 		g.failing = time.Time{}
 		return true
-	case v == awaitKind, v == unwatchable, errors.As(err, new(unshareable)), v == refuse && (g.phase == gathering || g.phase == trying):
+	case v == awaitKind, v == unwatchable, errors.As(err, new(unshareable)), v == refuse && (g.phase == consolidate.Gathering || g.phase == consolidate.Trying):
 		return false
 	}
 	now, most := g.watcher.options.Clock.Now(), bearable
@@ -353,14 +348,14 @@ func (g *shared) promising(v verdict, err error) bool {
 // suspendLocked sets the state of an object to that of the watch, and records from when on the
 // object may miss changes.
 func (g *shared) suspendLocked(o *object, v verdict, err error) {
-	if g.phase.delivers() {
+	if g.phase.Delivers() {
 		o.seenUntil, o.version = g.seenUntil, o.lastVersionLocked()
 		if v == reopen {
 			o.ended = g.watcher.options.Clock.Now()
 		}
 	}
 	switch {
-	case o.own != nil, v == reopen:
+	case o.delivery == deliveryReturning, v == reopen:
 		o.suspendLocked()
 	case v == restart:
 		o.version = ""
@@ -368,7 +363,7 @@ func (g *shared) suspendLocked(o *object, v verdict, err error) {
 	default:
 		o.enterLocked(Backoff, err)
 	}
-	if o.own == nil {
+	if o.delivery == deliveryShared {
 		o.restarts++
 	}
 }

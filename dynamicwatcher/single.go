@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spokewire/sdk-go/dynamicwatcher/internal/consolidate"
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
@@ -38,19 +39,13 @@ type single struct {
 // launchLocked starts the watch of an object, unless it has one or waits for a shared one.
 func (w *Watcher) launchLocked(o *object) {
 	g := o.group
-	if w.ctx == nil || w.stopped || o.own != nil || g != nil && (g.phase == gathering || o.shared && g.phase != leaving) {
+	if w.life != running || o.delivery.own() ||
+		g != nil && (g.phase == consolidate.Gathering || o.delivery.shared() && g.phase != consolidate.Leaving) {
 		return
 	}
+	o.deliverLocked(ownStarted)
 	o.own = &single{object: o}
 	o.own.startLocked(w, o.own, o.id.GroupVersionKind())
-}
-
-// quitLocked ends the object's own watch. It does not wait.
-func (o *object) quitLocked() {
-	if o.own != nil {
-		o.own.cancel()
-		o.own = nil
-	}
 }
 
 func (s *single) target(_ context.Context, gvr ScopedGVR) (stream.Target, error) {
@@ -75,7 +70,7 @@ func (s *single) openLocked(ctx context.Context) (context.Context, string) {
 	if !o.deliveredLocked() {
 		o.suspendLocked()
 	}
-	return ctx, s.watcher.beginning(o.lastVersionLocked(), o.synced)
+	return ctx, s.watcher.beginning(o.lastVersionLocked(), o.list.synced())
 }
 
 func (s *single) takeLocked(e stream.Event) error {
@@ -90,9 +85,7 @@ func (s *single) takeLocked(e stream.Event) error {
 	case e.Type == stream.Synced:
 		o.syncLocked(e.ResourceVersion, s.exists)
 		s.exists, s.refusals = nil, 0
-		if o.shared {
-			o.group.returnLocked(o)
-		}
+		o.deliverLocked(shareEnded)
 	case e.Type == stream.Deleted:
 		s.exists.delete(e.UID)
 	case e.Type != stream.Bookmark:
@@ -118,15 +111,13 @@ func (s *single) endLocked(v verdict, err error) (rest time.Duration, again bool
 	case reopen:
 		o.suspendLocked()
 	case awaitKind:
-		if o.shared {
-			o.group.returnLocked(o)
-		}
+		o.deliverLocked(shareEnded)
 		o.enterLocked(PendingKind, err)
 		o.absentLocked()
 	case refuse, unwatchable:
 		o.enterLocked(NoAccess, err)
 		o.refusal = err
-		o.settleLocked()
+		o.settleLocked(refusalSent)
 		if v == refuse && s.refusedForGood(now) || v == unwatchable && errors.Is(err, ErrInvalidInput) {
 			return 0, !o.lostLocked(err)
 		}

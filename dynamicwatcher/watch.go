@@ -49,9 +49,17 @@ type watch struct {
 	arrived time.Time // when the kind appeared
 	asked   time.Time // when the stream was requested
 	opened  time.Time // when the server answered
-	initial bool      // the stream has not sent all existing objects
-	brief   bool      // the last stream ended soon
+	stream  streamPhase
 }
+
+// streamPhase is the state of the stream of a [watch]. Each stream begins again at streamClosed.
+type streamPhase int8
+
+const (
+	streamClosed  streamPhase = iota
+	streamListing             // the stream has not sent all existing objects
+	streamSynced
+)
 
 const (
 	// stable is the maximum duration of a brief stream. After a longer stream, the backoff starts
@@ -105,7 +113,7 @@ func (a *watch) follow(ctx context.Context) error {
 
 func (a *watch) open(ctx context.Context) (stream.Stream, error) {
 	w := a.watcher
-	a.opened = time.Time{}
+	a.stream = streamClosed
 	if a.gvr.Empty() && !a.gvk.Empty() {
 		var err error
 		if a.gvr, err = w.kinds.resolve(ctx, a.gvk); err != nil {
@@ -116,14 +124,14 @@ func (a *watch) open(ctx context.Context) (stream.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.initial, a.asked = true, w.options.Clock.Now()
+	a.asked = w.options.Clock.Now()
 	ctx, version, err := a.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s, err := w.opener.Open(ctx, target, version)
 	if err == nil {
-		a.opened = w.options.Clock.Now()
+		a.stream, a.opened = streamListing, w.options.Clock.Now()
 	}
 	return s, err
 }
@@ -163,8 +171,8 @@ func (a *watch) next(ctx context.Context, s stream.Stream) error {
 	if err := a.source.takeLocked(e); err != nil {
 		return err
 	}
-	if a.initial && e.Type == stream.Synced {
-		a.initial = false
+	if a.stream == streamListing && e.Type == stream.Synced {
+		a.stream = streamSynced
 		w.metrics.established(w.options.Clock.Since(a.asked))
 	}
 	return nil
@@ -215,8 +223,8 @@ func judge(err error) verdict {
 // recover handles the end of a stream, and reports whether to open another.
 func (a *watch) recover(ctx context.Context, err error) bool {
 	w, v := a.watcher, judge(err)
-	a.brief = !a.opened.IsZero() && (a.initial || w.options.Clock.Since(a.opened) <= stable)
-	if !a.opened.IsZero() && !a.brief {
+	lasted := a.stream == streamSynced && w.options.Clock.Since(a.opened) > stable
+	if lasted {
 		a.delay = nil
 	}
 	if v == lookUp { // before single watches take over
@@ -239,7 +247,7 @@ func (a *watch) recover(ctx context.Context, err error) bool {
 	case rest > 0:
 		a.gvr = ScopedGVR{}
 		return w.sleep(ctx, rest)
-	case (v == reopen || v == reconnect) && !a.brief:
+	case (v == reopen || v == reconnect) && (lasted || a.stream == streamClosed):
 		return true
 	}
 	return a.pause(ctx, err)

@@ -40,7 +40,7 @@ type Watcher struct {
 	arrivals map[schema.GroupVersionKind]*arrival
 	batches  map[ObjectIdentifier]*batch
 	ctx      context.Context // of Start; nil before
-	stopped  bool
+	life     lifecycle
 	due      map[ObjectIdentifier]struct{} // watchers that are queued and were not removed since
 	logger   klog.Logger
 }
@@ -55,14 +55,14 @@ func (w *Watcher) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.mu.Lock()
-	if w.ctx != nil {
+	if w.life != created {
 		w.mu.Unlock()
 		return errors.New("dynamicwatcher: already started: a watcher is started once")
 	}
 	w.queue = workqueue.NewTypedRateLimitingQueueWithConfig(w.options.RateLimiter, workqueue.TypedRateLimitingQueueConfig[ObjectIdentifier]{
 		Name: w.options.Name, Clock: w.options.Clock,
 	})
-	w.ctx, w.logger = ctx, klog.FromContext(ctx).WithValues("dynamicwatcher", w.options.Name)
+	w.life, w.ctx, w.logger = running, ctx, klog.FromContext(ctx).WithValues("dynamicwatcher", w.options.Name)
 	for _, g := range w.groups {
 		g.considerLocked()
 	}
@@ -79,7 +79,7 @@ func (w *Watcher) Start(ctx context.Context) error {
 	<-ctx.Done()
 	w.queue.ShutDown()
 	w.mu.Lock()
-	w.stopped = true
+	w.life = stopped
 	close(w.ended)
 	clear(w.batches)
 	w.mu.Unlock()
@@ -104,11 +104,11 @@ func (w *Watcher) NeedLeaderElection() bool { return true }
 
 // dropLocked ends the watch of an object without watchers. It does not wait.
 func (w *Watcher) dropLocked(o *object) {
-	o.quitLocked()
+	o.deliverLocked(ownEnded)
 	if o.group != nil {
 		o.group.leaveLocked(o)
 	}
-	o.settleLocked()
+	o.settleLocked(objectDropped)
 }
 
 // wanted is an object to watch, with its kind looked up.
@@ -170,7 +170,7 @@ func (w *Watcher) change(watcher ObjectIdentifier, replace bool, seen string, wa
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.stopped:
+	case w.life == stopped:
 		return errStopped
 	case w.batches[watcher] != nil:
 		return fmt.Errorf("%w: %s", ErrQueryBatchInProgress, watcher)
@@ -185,7 +185,7 @@ func (w *Watcher) subscribeLocked(watcher ObjectIdentifier, replace bool, want [
 	for _, wanted := range want {
 		o, joined := w.registry.subscribe(watcher, wanted, w.newObjectLocked)
 		keep[o] = struct{}{}
-		if joined && o.synced {
+		if joined && o.list.synced() {
 			o.notifyInitialOfLocked(watcher)
 		}
 	}
@@ -281,7 +281,7 @@ func (w *Watcher) scope(o ObjectIdentifier, gvr ScopedGVR, lookup error) (Object
 func (w *Watcher) isStopped() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.stopped
+	return w.life == stopped
 }
 
 // asKnown is normalize for watched objects: their kinds are known, so it sends no request.
@@ -306,7 +306,7 @@ func (w *Watcher) context() context.Context {
 func (w *Watcher) GetWatchCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ctx == nil || w.stopped {
+	if w.life != running {
 		return 0
 	}
 	return len(w.registry.objects)
@@ -316,7 +316,7 @@ func (w *Watcher) GetWatchCount() int {
 func (w *Watcher) Status() []WatchStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped {
+	if w.life == stopped {
 		return nil
 	}
 	all := make([]WatchStatus, 0, len(w.registry.objects))
@@ -357,9 +357,9 @@ func (w *Watcher) WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier {
 // WaitForSync implements [DynamicWatcher].
 func (w *Watcher) WaitForSync(ctx context.Context, watcher ObjectIdentifier) error {
 	w.mu.Lock()
-	objects, stopped := w.registry.watches(watcher), w.stopped
+	objects, life := w.registry.watches(watcher), w.life
 	w.mu.Unlock()
-	if stopped {
+	if life == stopped {
 		return errStopped
 	}
 	for _, o := range objects {
@@ -374,15 +374,12 @@ func (w *Watcher) WaitForSync(ctx context.Context, watcher ObjectIdentifier) err
 func (w *Watcher) await(ctx context.Context, o *object) error {
 	for {
 		w.mu.Lock()
-		settled, refusal, changed := o.settled, o.refusal, o.changedLocked()
-		if o.synced {
-			refusal = nil
-		}
+		list, refusal, changed := o.list, o.refusal, o.changedLocked()
 		w.mu.Unlock()
 		switch {
-		case settled && refusal != nil:
+		case list == listRefused:
 			return fmt.Errorf("watch %s: %w", o.id, refusal)
-		case settled:
+		case list.settled():
 			return nil
 		}
 		if err := w.sleepUntil(ctx, changed); err != nil {

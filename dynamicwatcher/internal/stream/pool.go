@@ -137,10 +137,41 @@ type shard struct {
 	streams int // guarded by pool.mu
 
 	mu      sync.Mutex
-	warm    bool
-	epoch   int // counts how often it became warm
-	dialing bool
-	changed chan struct{} // closed and replaced when warm or dialing changes
+	phase   connectionPhase
+	epoch   int           // counts the connections
+	changed chan struct{} // closed and replaced when a dial ends
+}
+
+// connectionPhase is the state of the connection of a [shard].
+type connectionPhase int
+
+const (
+	disconnected connectionPhase = iota
+	dialing
+	connected
+)
+
+// connectionStep is an event that may change the phase of a connection.
+type connectionStep int
+
+const (
+	dialStarted connectionStep = iota
+	dialFailed
+	dialDone
+	connectionLost // or idle: it may end without an error
+)
+
+// after returns the phase that follows a step. Other steps do not change it.
+func (p connectionPhase) after(s connectionStep) connectionPhase {
+	switch {
+	case s == dialDone:
+		return connected
+	case p == disconnected && s == dialStarted:
+		return dialing
+	case p == dialing && s == dialFailed, p == connected && s == connectionLost:
+		return disconnected
+	}
+	return p
 }
 
 // turnLimit limits the time between the start of the request that makes a connection and its search
@@ -202,7 +233,7 @@ func (p *passage) tick(n int) {
 		time.AfterFunc(turnLimit/turnChecks, func() { p.tick(n + 1) })
 	default:
 		p.over = true
-		p.shard.leave(false)
+		p.shard.leave(dialFailed)
 		p.shard.pool.server.tried()
 	}
 }
@@ -213,10 +244,10 @@ func (p *passage) leave(connected bool) (epoch int) {
 	defer p.mu.Unlock()
 	switch {
 	case connected && p.epoch == 0:
-		p.over, p.epoch = true, p.shard.leave(true)
+		p.over, p.epoch = true, p.shard.leave(dialDone)
 	case !p.over:
 		p.over = true
-		p.shard.leave(false)
+		p.shard.leave(dialFailed)
 	}
 	return p.epoch
 }
@@ -225,17 +256,15 @@ func (p *passage) leave(connected bool) (epoch int) {
 func (s *shard) enter(ctx context.Context) (opener bool, epoch int, err error) {
 	for {
 		s.mu.Lock()
-		warm, dialing, epoch, changed := s.warm, s.dialing, s.epoch, s.changed
-		if !warm && !dialing {
-			s.dialing = true
-		}
+		phase, epoch, changed := s.phase, s.epoch, s.changed
+		s.phase = phase.after(dialStarted)
 		s.mu.Unlock()
-		switch {
-		case warm:
+		switch phase {
+		case connected:
 			return false, epoch, nil
-		case !dialing:
+		case disconnected:
 			if err := s.pool.server.wait(ctx); err != nil {
-				s.leave(false)
+				s.leave(dialFailed)
 				return false, 0, err
 			}
 			return true, 0, nil
@@ -248,12 +277,11 @@ func (s *shard) enter(ctx context.Context) (opener bool, epoch int, err error) {
 	}
 }
 
-func (s *shard) leave(connected bool) int {
+// leave ends the turn of a request with a step, and returns the epoch.
+func (s *shard) leave(step connectionStep) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dialing = false
-	if connected {
-		s.warm = true
+	if s.phase = s.phase.after(step); step == dialDone {
 		s.epoch++
 		s.pool.server.tried()
 	}
@@ -266,7 +294,7 @@ func (s *shard) leave(connected bool) int {
 func (s *shard) rest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.warm = false
+	s.phase = s.phase.after(connectionLost)
 }
 
 // failed records that the connection of an epoch has broken.
@@ -274,7 +302,7 @@ func (s *shard) failed(epoch int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.epoch == epoch {
-		s.warm = false
+		s.phase = s.phase.after(connectionLost)
 	}
 }
 
