@@ -62,10 +62,12 @@ var rules = []rule{
 	{packages: "cloudevents/work/storetest", may: []string{"cloudevents/work", "github.com/google/go-cmp/cmp"}},
 
 	{packages: "dynamicwatcher", may: []string{
-		"dynamicwatcher/internal/stream", apimachinery, clientGo + "metadata", clientGo + "dynamic", clientGo + "rest",
+		"dynamicwatcher/internal/consolidate", "dynamicwatcher/internal/stream", apimachinery,
+		clientGo + "metadata", clientGo + "dynamic", clientGo + "rest",
 		clientGo + "discovery", clientGo + "tools/clientcmd", clientGo + "util/workqueue", "golang.org/x/sync/singleflight",
 		"sigs.k8s.io/controller-runtime/pkg/reconcile",
 	}},
+	{packages: "dynamicwatcher/internal/consolidate", may: []string{}},
 	{packages: "dynamicwatcher/internal/stream", may: []string{apimachinery, clientGo + "metadata", clientGo + "dynamic", clientGo + "rest"}},
 	{packages: "dynamicwatcher/internal/fakeapi", may: []string{apimachinery, clientGo + "rest"}},
 	{packages: "dynamicwatcher/source", leaf: true, may: []string{"dynamicwatcher", apimachinery, clientGo + "...", "sigs.k8s.io/controller-runtime/..."}},
