@@ -72,7 +72,7 @@ func triggersOf(t *testing.T, o dynamicwatcher.Options, change func(name string)
 	return types
 }
 
-var wantTypes = []dynamicwatcher.TriggerType{dynamicwatcher.Added, dynamicwatcher.Modified, dynamicwatcher.Deleted}
+var wantTypes = []dynamicwatcher.TriggerType{dynamicwatcher.TriggerAdded, dynamicwatcher.TriggerModified, dynamicwatcher.TriggerDeleted}
 
 // TestMetadataClient checks that watches use client-go's fake metadata client, and no server.
 func TestMetadataClient(t *testing.T) {

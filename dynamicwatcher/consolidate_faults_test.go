@@ -30,7 +30,7 @@ func TestConsolidatedWithoutAccess(t *testing.T) {
 			t.Errorf("%d requests for the namespace in 10 hours", n)
 		}
 		x.expect("nothing has changed")
-		x.state4(dynamicwatcher.Active)
+		x.state4(dynamicwatcher.StateActive)
 		x.api.Hook(nil)
 		x.after(time.Hour)
 		x.shared("access was granted", 4, 1)
@@ -44,7 +44,7 @@ func TestConsolidatedWithoutAccess(t *testing.T) {
 		x.shared("it may pass", 4, 0)
 		x.after(10 * time.Second)
 		x.shared("access was lost", 0, 4)
-		x.state4(dynamicwatcher.Active)
+		x.state4(dynamicwatcher.StateActive)
 		x.expect("nothing has changed")
 		x.exact(1)
 
@@ -55,7 +55,7 @@ func TestConsolidatedWithoutAccess(t *testing.T) {
 		x.api.Disconnect()
 		x.after(time.Minute)
 		x.expect("all access is lost", policy("0"), policy("1"), policy("2"), policy("3"))
-		x.state4(dynamicwatcher.NoAccess)
+		x.state4(dynamicwatcher.StateNoAccess)
 	})
 }
 
@@ -139,14 +139,14 @@ func TestConsolidatedStreamHangs(t *testing.T) {
 		x.api.Hook(func(q fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Hang: q.Name == ""} })
 		x.api.Disconnect()
 		x.after(10 * time.Second)
-		x.state4(dynamicwatcher.Backoff)
+		x.state4(dynamicwatcher.StateBackoff)
 		x.must(x.AddWatcher(p, secret(10)))
 		x.put(secret(10))
 		x.after(time.Second)
 		x.expect("it has a watch of its own", p)
 		x.must(x.RemoveWatcher(p))
 		x.after(30 * time.Second)
-		x.state4(dynamicwatcher.Active)
+		x.state4(dynamicwatcher.StateActive)
 		x.shared("single watches", 0, 4)
 		x.exact(0)
 	})
@@ -195,11 +195,11 @@ func TestConsolidatedKindGoesAndComesBack(t *testing.T) {
 			x.api.DeleteCRD(widget, "widgets")
 			x.after(time.Minute)
 			for _, c := range x.expect("they are gone", all[1:]...) {
-				if c.Triggers[0].Type != dynamicwatcher.Deleted {
+				if c.Triggers[0].Type != dynamicwatcher.TriggerDeleted {
 					t.Errorf("the trigger is %+v", c.Triggers)
 				}
 			}
-			x.state4(dynamicwatcher.PendingKind)
+			x.state4(dynamicwatcher.StatePendingKind)
 			x.api.CreateCRD(widget, "widgets", true, 100*time.Millisecond)
 			x.after(100 * time.Millisecond)
 			for i := range 3 {

@@ -64,12 +64,12 @@ func (x *fixture) exact(i int) {
 		x.expect("it was created", watcher)
 	}
 	version := x.put(o, "changed", "yes")
-	want := dynamicwatcher.Trigger{Watched: o, Type: dynamicwatcher.Modified, Namespace: "ns", Name: o.Name, ResourceVersion: version}
+	want := dynamicwatcher.Trigger{Watched: o, Type: dynamicwatcher.TriggerModified, Namespace: "ns", Name: o.Name, ResourceVersion: version}
 	if got := x.trigger(x.expect("it changed", watcher)); got != want {
 		x.t.Errorf("the trigger is %+v, not %+v", got, want)
 	}
 	x.remove(o)
-	if got := x.trigger(x.expect("it is gone", watcher)); got.Type != dynamicwatcher.Deleted {
+	if got := x.trigger(x.expect("it is gone", watcher)); got.Type != dynamicwatcher.TriggerDeleted {
 		x.t.Errorf("the trigger is %+v", got)
 	}
 	x.put(o)
@@ -113,7 +113,7 @@ func TestConsolidate(t *testing.T) {
 					t.Errorf("%d objects are watched", n)
 				}
 				for _, s := range x.Status() {
-					if s.State != dynamicwatcher.Active || s.Restarts != 0 || s.Err != nil || s.Watchers != 1 || s.ResourceVersion == "" {
+					if s.State != dynamicwatcher.StateActive || s.Restarts != 0 || s.Err != nil || s.Watchers != 1 || s.ResourceVersion == "" {
 						t.Errorf("the status is %+v", s)
 					}
 				}
@@ -275,7 +275,7 @@ func TestConsolidatingInterruptsNothing(t *testing.T) {
 			x.must(x.RemoveWatcher(policy(strconv.Itoa(i))))
 		}
 		x.after(500 * time.Millisecond)
-		x.state(dynamicwatcher.Active)
+		x.state(dynamicwatcher.StateActive)
 		x.after(time.Minute)
 		x.shared("given back", 0, 1)
 		x.expect("not interrupted")

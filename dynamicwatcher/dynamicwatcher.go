@@ -63,7 +63,7 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// GetWatchCount returns the number of watched objects and selectors, also if objects share a watch ([Options].Consolidate).
 	// Before Start and after its end it returns 0.
 	GetWatchCount() int
-	// Status returns the state of each watched object, in the order of identifiers. Before Start the state is Establishing.
+	// Status returns the state of each watched object, in the order of identifiers. Before Start the state is StateEstablishing.
 	// After the end of Start, Status returns nil.
 	Status() []WatchStatus
 	// WatchersOf returns the watchers of an object, and WatchesOf the objects of a watcher, in the order of identifiers.
@@ -84,11 +84,11 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// which QueryBatch returns.
 	QueryBatch(ctx context.Context, watcher ObjectIdentifier, f func(Querier) error) error
 	// GetFromCache and ListFromCache read the cache and add no watch. The object is nil if it does not exist. The error is
-	// ErrNoCacheEntry if no watcher watches the object or list, or while its watch is not Active. GetFromCache needs a name.
+	// ErrNoCacheEntry if no watcher watches the object or list, or while its watch is not StateActive. GetFromCache needs a name.
 	GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
 	ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
 	// ListWatchedFromCache returns all objects that the watcher watches and that exist, each once. It returns ErrNoCacheEntry
-	// while one of the watches is not Active.
+	// while one of the watches is not StateActive.
 	ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error)
 	// GVKToGVR returns the resource of a kind. The error is a [*KindError] if the kind is invalid, does not exist, or cannot be
 	// watched; ErrNotStarted after the end of Start; otherwise that of the request.

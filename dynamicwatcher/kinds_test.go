@@ -22,7 +22,7 @@ func TestKindComes(t *testing.T) {
 			x.must(x.AddOrUpdateWatcher(q, id(widget, "ns", "b")))
 			x.after(time.Hour)
 			for _, s := range x.Status() {
-				if s.State != dynamicwatcher.PendingKind || s.Err == nil {
+				if s.State != dynamicwatcher.StatePendingKind || s.Err == nil {
 					x.t.Fatalf("the status is %+v", s)
 				}
 			}
@@ -55,7 +55,7 @@ func TestKindGoesAndComesBack(t *testing.T) {
 		for range 5 {
 			x.api.DeleteCRD(widget, "widgets")
 			x.after(time.Minute)
-			if got := x.trigger(x.expect("it is gone with its kind; q's never was there", p)); got.Type != dynamicwatcher.Deleted {
+			if got := x.trigger(x.expect("it is gone with its kind; q's never was there", p)); got.Type != dynamicwatcher.TriggerDeleted {
 				t.Errorf("the trigger is %+v", got)
 			}
 			x.api.CreateCRD(widget, "widgets", true, 100*time.Millisecond)
@@ -152,7 +152,7 @@ func TestOtherKindsWhileOneIsAwaited(t *testing.T) {
 		gadget.Kind = "Gadget"
 		x.api.AddKind(gadget, "gadgets", true)
 		x.watch(widgetA)
-		x.state(dynamicwatcher.PendingKind)
+		x.state(dynamicwatcher.StatePendingKind)
 		for range 100 {
 			if _, err := x.GVKToGVR(gadget); err != nil {
 				x.t.Fatal(err)
@@ -180,7 +180,7 @@ func TestKindComesWithoutNamespaces(t *testing.T) {
 				x.put(bare)
 				x.after(time.Second)
 				for _, c := range x.expect("it has come with its kind", p, q) {
-					if got := c.Triggers[0]; got.Watched != bare || got.Namespace != "" || got.Type != dynamicwatcher.Added {
+					if got := c.Triggers[0]; got.Watched != bare || got.Namespace != "" || got.Type != dynamicwatcher.TriggerAdded {
 						t.Errorf("the trigger is %+v", got)
 					}
 				}
@@ -224,7 +224,7 @@ func TestTriggerOfKindThatComesBackWithoutNamespaces(t *testing.T) {
 		x.after(time.Minute)
 		x.api.CreateCRD(widget, "widgets", false, 0)
 		x.after(2 * time.Hour)
-		if got := x.trigger(x.expect("it is gone", p)); got.Watched != id(widget, "", "a") || got.Type != dynamicwatcher.Deleted {
+		if got := x.trigger(x.expect("it is gone", p)); got.Watched != id(widget, "", "a") || got.Type != dynamicwatcher.TriggerDeleted {
 			t.Errorf("the trigger is %+v", got)
 		}
 	})
@@ -253,11 +253,11 @@ func TestKindComesWithNamespaces(t *testing.T) {
 	bare := id(widget, "", "a")
 	lost := func(x *fixture, calls []call) {
 		x.t.Helper()
-		if got := x.trigger(calls); got.Type != dynamicwatcher.AccessWasLost || got.Watched != bare {
+		if got := x.trigger(calls); got.Type != dynamicwatcher.TriggerAccessLost || got.Watched != bare {
 			x.t.Errorf("the trigger is %+v", got)
 		}
 		invalid := new(dynamicwatcher.IdentifierError)
-		if err := x.state(dynamicwatcher.NoAccess).Err; !errors.As(err, &invalid) || invalid.Field != "Namespace" {
+		if err := x.state(dynamicwatcher.StateNoAccess).Err; !errors.As(err, &invalid) || invalid.Field != "Namespace" {
 			x.t.Errorf("the watch fails with %v", err)
 		}
 	}
@@ -275,7 +275,7 @@ func TestKindComesWithNamespaces(t *testing.T) {
 			x.must(x.AddOrUpdateWatcher(p, widgetA))
 			x.after(time.Second)
 			x.expect("it exists", p)
-			x.state(dynamicwatcher.Active)
+			x.state(dynamicwatcher.StateActive)
 		})
 	})
 	for _, pause := range []time.Duration{0, time.Minute} {
@@ -291,7 +291,7 @@ func TestKindComesWithNamespaces(t *testing.T) {
 				x.put(widgetA)
 				x.after(time.Minute)
 				calls := x.r.take()
-				if len(calls) != 2 || calls[0].Triggers[0].Type != dynamicwatcher.Deleted {
+				if len(calls) != 2 || calls[0].Triggers[0].Type != dynamicwatcher.TriggerDeleted {
 					t.Fatalf("the reconciles are %v", calls)
 				}
 				lost(x, calls[1:])
@@ -314,12 +314,12 @@ func TestKindComesWithNamespaces(t *testing.T) {
 			x.put(id(widget, "other", "0"))
 			x.after(time.Hour)
 			for _, c := range x.expect("they cannot be watched", watchers...) {
-				if got := c.Triggers[0].Type; got != dynamicwatcher.AccessWasLost {
+				if got := c.Triggers[0].Type; got != dynamicwatcher.TriggerAccessLost {
 					t.Errorf("%s is told of %s", c.Watcher, got)
 				}
 			}
 			for _, s := range x.Status() {
-				if s.State != dynamicwatcher.NoAccess || s.Consolidated {
+				if s.State != dynamicwatcher.StateNoAccess || s.Consolidated {
 					t.Errorf("the status is %+v", s)
 				}
 			}

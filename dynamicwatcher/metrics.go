@@ -94,7 +94,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(out)
 	}
-	states := map[State]int{Establishing: 0, Active: 0, Backoff: 0, PendingKind: 0, NoAccess: 0}
+	states := map[State]int{StateEstablishing: 0, StateActive: 0, StateBackoff: 0, StatePendingKind: 0, StateNoAccess: 0}
 	w := m.watcher
 	w.mu.Lock()
 	shared, groups := 0, 0

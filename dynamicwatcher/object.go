@@ -87,8 +87,8 @@ func (o *object) enterLocked(s State, err error) {
 
 // suspendLocked records that no stream delivers the changes of the object for now.
 func (o *object) suspendLocked() {
-	if o.state == Active {
-		o.enterLocked(Establishing, nil)
+	if o.state == StateActive {
+		o.enterLocked(StateEstablishing, nil)
 	}
 }
 
@@ -104,7 +104,7 @@ func (o *object) changedLocked() <-chan struct{} {
 // the server does not have its kind. Otherwise the error is the reason.
 func (o *object) currentLocked() error {
 	switch {
-	case o.state == Active, o.state == PendingKind && o.list.synced():
+	case o.state == StateActive, o.state == StatePendingKind && o.list.synced():
 		return nil
 	case o.err != nil:
 		return fmt.Errorf("watch %s: %s: %w", o.id, o.state, o.err)
@@ -134,7 +134,7 @@ func (o *object) takeLocked(e stream.Event) {
 	case stream.Deleted:
 		if _, had := o.known.get(e.UID); had {
 			o.forgetLocked(e.UID)
-			o.notifyLocked(o.trigger(Deleted, e))
+			o.notifyLocked(o.trigger(TriggerDeleted, e))
 		}
 	}
 }
@@ -150,9 +150,9 @@ func (o *object) observeLocked(e stream.Event, initial bool) {
 	case !o.list.synced() || had && was == e.ResourceVersion: // nothing has changed
 	case initial && o.accessLost: // syncLocked sends Resumed, which includes this
 	case had:
-		o.notifyLocked(o.trigger(Modified, e))
+		o.notifyLocked(o.trigger(TriggerModified, e))
 	default:
-		o.notifyLocked(o.trigger(Added, e))
+		o.notifyLocked(o.trigger(TriggerAdded, e))
 	}
 }
 
@@ -165,7 +165,7 @@ func (o *object) forgetLocked(uid types.UID) {
 // on the object receives its changes from that stream. The snapshot is ignored if an open stream
 // has delivered more.
 func (o *object) syncLocked(version string, exists *snapshot) {
-	open := o.state == Active
+	open := o.state == StateActive
 	if open {
 		o.seenUntil = o.watcher.options.Clock.Now().Add(-lag)
 		if o.delivery.shared() {
@@ -187,14 +187,14 @@ func (o *object) syncLocked(version string, exists *snapshot) {
 		}
 		o.forgetLocked(uid)
 		if o.list.synced() && (o.id.Name == "" || exists.len() == 0) { // otherwise its recreation was reported
-			o.notifyLocked(o.trigger(Deleted, stream.Event{ResourceVersion: version}))
+			o.notifyLocked(o.trigger(TriggerDeleted, stream.Event{ResourceVersion: version}))
 		}
 	}
 	again := o.list.synced()
 	o.settleLocked(listSent)
-	o.enterLocked(Active, nil)
+	o.enterLocked(StateActive, nil)
 	if o.accessLost || again && !open && o.watcher.options.Reconnect == NotifyAlways {
-		o.notifyLocked(o.trigger(Resumed, stream.Event{ResourceVersion: version}))
+		o.notifyLocked(o.trigger(TriggerResumed, stream.Event{ResourceVersion: version}))
 	}
 	o.accessLost = false
 	o.notifyInitialAllLocked()
@@ -209,9 +209,9 @@ func (o *object) notifyMissedLocked(again bool) {
 	if o.id.Name != "" && o.known.len() > 0 || !again && o.watcher.options.DisableInitialReconcile {
 		return // a new UID was reported already, or only changes are wanted
 	}
-	t := o.trigger(Resumed, stream.Event{})
+	t := o.trigger(TriggerResumed, stream.Event{})
 	if o.known.len() == 0 {
-		t.Type = Deleted
+		t.Type = TriggerDeleted
 	}
 	for watcher, s := range o.watchers.all() {
 		_, busy := o.watcher.registry.busy[watcher.id]
@@ -224,7 +224,7 @@ func (o *object) notifyMissedLocked(again bool) {
 // absentLocked records that the kind, and so every object of it, does not exist.
 func (o *object) absentLocked() {
 	if o.list.synced() && o.known.len() > 0 {
-		o.notifyLocked(o.trigger(Deleted, stream.Event{}))
+		o.notifyLocked(o.trigger(TriggerDeleted, stream.Event{}))
 	}
 	o.known.clear()
 	clear(o.cached)
@@ -259,13 +259,13 @@ func (o *object) notifyInitialLocked(watcher *watching, s subscription) {
 	if s.reading || o.watcher.options.DisableInitialReconcile {
 		return
 	}
-	t := o.trigger(Initial, stream.Event{})
+	t := o.trigger(TriggerInitial, stream.Event{})
 	switch {
 	case o.known.len() == 0 && s.seen == "":
 		return
 	case o.known.len() == 0:
 		if order, ok := stream.CompareVersions(s.seen, o.lastVersionLocked()); !ok || order <= 0 { // otherwise the object has not arrived yet
-			t.Type = Deleted
+			t.Type = TriggerDeleted
 		}
 	case o.id.Name != "":
 		for _, version := range o.known.all() {

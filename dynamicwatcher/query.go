@@ -195,14 +195,14 @@ func (w *Watcher) current(watcher ObjectIdentifier, o *object, missing bool) ([]
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := o.currentLocked()
-	if o.state == PendingKind && !missing { // the kind exists now, and the watch has not begun
+	if o.state == StatePendingKind && !missing { // the kind exists now, and the watch has not begun
 		err = fmt.Errorf("watch %s: %s", o.id, o.state)
 	}
 	switch {
 	case err == nil:
 		w.endReadLocked(watcher, o, true)
 		return w.cachedLocked(o), nil, nil
-	case o.state == NoAccess:
+	case o.state == StateNoAccess:
 		return nil, nil, err
 	}
 	return nil, o.changedLocked(), err

@@ -304,10 +304,10 @@ func TestNoStaleReads(t *testing.T) {
 		is    func(error) bool
 		waits time.Duration
 	}{
-		"forbidden":    {fakeapi.Fault{Status: 403}, dynamicwatcher.NoAccess, apierrors.IsForbidden, 0},
-		"unauthorized": {fakeapi.Fault{Status: 401}, dynamicwatcher.NoAccess, apierrors.IsUnauthorized, 0},
-		"failing":      {fakeapi.Fault{Status: 500}, dynamicwatcher.Backoff, apierrors.IsInternalError, 10 * time.Second},
-		"hanging": {fakeapi.Fault{Hang: true}, dynamicwatcher.Backoff, func(err error) bool {
+		"forbidden":    {fakeapi.Fault{Status: 403}, dynamicwatcher.StateNoAccess, apierrors.IsForbidden, 0},
+		"unauthorized": {fakeapi.Fault{Status: 401}, dynamicwatcher.StateNoAccess, apierrors.IsUnauthorized, 0},
+		"failing":      {fakeapi.Fault{Status: 500}, dynamicwatcher.StateBackoff, apierrors.IsInternalError, 10 * time.Second},
+		"hanging": {fakeapi.Fault{Hang: true}, dynamicwatcher.StateBackoff, func(err error) bool {
 			return errors.Is(err, context.DeadlineExceeded)
 		}, 10 * time.Second},
 	} {

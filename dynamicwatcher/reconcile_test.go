@@ -106,7 +106,7 @@ func TestTriggersFrom(t *testing.T) {
 		if len(calls) != 1 || len(calls[0].Triggers) != 2 {
 			x.t.Fatalf("the calls are %+v", calls)
 		}
-		if a, b := calls[0].Triggers[0], calls[0].Triggers[1]; a.Watched != secretA || a.Type != dynamicwatcher.Deleted || b.Watched != secretB || b.Type != dynamicwatcher.Modified {
+		if a, b := calls[0].Triggers[0], calls[0].Triggers[1]; a.Watched != secretA || a.Type != dynamicwatcher.TriggerDeleted || b.Watched != secretB || b.Type != dynamicwatcher.TriggerModified {
 			t.Errorf("the triggers are %+v", calls[0].Triggers)
 		}
 	})
@@ -131,7 +131,7 @@ func TestRetryHasTriggersOfFailure(t *testing.T) {
 			x.t.Fatalf("the calls are %+v, not a failure and a retry", calls)
 		}
 		for _, c := range calls {
-			if got := x.trigger([]call{c}); got.Watched != secretA || got.Type != dynamicwatcher.Modified {
+			if got := x.trigger([]call{c}); got.Watched != secretA || got.Type != dynamicwatcher.TriggerModified {
 				t.Errorf("the trigger is %+v", got)
 			}
 		}
@@ -232,17 +232,17 @@ func TestRemovalAndShutdownInEveryState(t *testing.T) {
 		name  string
 		reach func(x *fixture)
 	}{
-		{dynamicwatcher.Establishing, "the server hangs", func(x *fixture) {
+		{dynamicwatcher.StateEstablishing, "the server hangs", func(x *fixture) {
 			x.must(x.RemoveWatcher(p))
 			x.faulty("watch", fakeapi.Fault{Hang: true})
 			x.must(x.AddWatcher(p, widgetA))
 		}},
-		{dynamicwatcher.Active, "all is well", func(x *fixture) {}},
-		{dynamicwatcher.Backoff, "the server fails", func(x *fixture) { x.faulty("watch", fakeapi.Fault{Status: 500}) }},
-		{dynamicwatcher.Backoff, "the server is away", func(x *fixture) { x.api.Stop() }},
-		{dynamicwatcher.NoAccess, "no access", func(x *fixture) { x.faulty("watch", fakeapi.Fault{Status: 403}) }},
-		{dynamicwatcher.PendingKind, "the kind is gone", func(x *fixture) { x.api.DeleteCRD(widget, "widgets") }},
-		{dynamicwatcher.PendingKind, "and lookups hang", func(x *fixture) {
+		{dynamicwatcher.StateActive, "all is well", func(x *fixture) {}},
+		{dynamicwatcher.StateBackoff, "the server fails", func(x *fixture) { x.faulty("watch", fakeapi.Fault{Status: 500}) }},
+		{dynamicwatcher.StateBackoff, "the server is away", func(x *fixture) { x.api.Stop() }},
+		{dynamicwatcher.StateNoAccess, "no access", func(x *fixture) { x.faulty("watch", fakeapi.Fault{Status: 403}) }},
+		{dynamicwatcher.StatePendingKind, "the kind is gone", func(x *fixture) { x.api.DeleteCRD(widget, "widgets") }},
+		{dynamicwatcher.StatePendingKind, "and lookups hang", func(x *fixture) {
 			x.api.DeleteCRD(widget, "widgets")
 			x.after(time.Second)
 			x.faulty("discovery", fakeapi.Fault{Hang: true})
@@ -256,7 +256,7 @@ func TestRemovalAndShutdownInEveryState(t *testing.T) {
 					x.watch(widgetA)
 					x.after(10 * time.Second)
 					test.reach(x)
-					if test.state != dynamicwatcher.Active && test.state != dynamicwatcher.Establishing {
+					if test.state != dynamicwatcher.StateActive && test.state != dynamicwatcher.StateEstablishing {
 						x.api.Disconnect()
 					}
 					x.after(5 * time.Second)
@@ -289,7 +289,7 @@ func TestHangingRequest(t *testing.T) {
 		x.after(10 * time.Millisecond)
 		active := 0
 		for _, s := range x.Status() {
-			if s.State == dynamicwatcher.Active {
+			if s.State == dynamicwatcher.StateActive {
 				active++
 			}
 		}
@@ -327,14 +327,14 @@ func TestSilentServer(t *testing.T) {
 				x.expect("it exists", q)
 				x.must(x.AddOrUpdateWatcher(p, secretA))
 				x.after(2*time.Minute + time.Second)
-				if s := x.Status()[0]; s.State == dynamicwatcher.Active || s.Restarts != 1 {
+				if s := x.Status()[0]; s.State == dynamicwatcher.StateActive || s.Restarts != 1 {
 					t.Errorf("after two minutes the status is %+v", s)
 				}
 				x.api.Hook(nil)
 				x.after(2 * time.Minute)
 				x.expect("it exists", p)
 				x.after(time.Hour) // without any change
-				if s := x.Status(); s[0].State != dynamicwatcher.Active || s[0].Restarts != 2 || s[1].Restarts != 0 {
+				if s := x.Status(); s[0].State != dynamicwatcher.StateActive || s[0].Restarts != 2 || s[1].Restarts != 0 {
 					t.Errorf("an hour later the status is %+v", s)
 				}
 			})
@@ -372,7 +372,7 @@ func TestNoInitialBookmark(t *testing.T) {
 				x.expect("it has changed", p)
 				x.must(x.AddOrUpdateWatcher(q, secretB))
 				x.after(time.Second)
-				if s := x.Status(); s[0].State != dynamicwatcher.Active || s[1].State != dynamicwatcher.Active || lists != 2 {
+				if s := x.Status(); s[0].State != dynamicwatcher.StateActive || s[1].State != dynamicwatcher.StateActive || lists != 2 {
 					t.Errorf("%d lists, and the status is %+v", lists, s)
 				}
 			})

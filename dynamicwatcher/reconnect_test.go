@@ -56,14 +56,14 @@ func TestReconnect(t *testing.T) {
 					x.put(secretA)
 					test.recovers(x)
 					x.after(time.Minute)
-					if got := x.trigger(x.expect("one has changed", p)); got.Watched != secretA || got.Type != dynamicwatcher.Modified {
+					if got := x.trigger(x.expect("one has changed", p)); got.Watched != secretA || got.Type != dynamicwatcher.TriggerModified {
 						t.Errorf("the trigger is %+v", got)
 					}
 					test.breaks(x)
 					x.remove(secretB)
 					test.recovers(x)
 					x.after(time.Minute)
-					if got := x.trigger(x.expect("one is gone", q)); got.Type != dynamicwatcher.Deleted {
+					if got := x.trigger(x.expect("one is gone", q)); got.Type != dynamicwatcher.TriggerDeleted {
 						t.Errorf("the trigger is %+v", got)
 					}
 				})
@@ -82,7 +82,7 @@ func TestRecreatedWhileAway(t *testing.T) {
 		version := x.put(secretA)
 		x.api.Start()
 		x.after(time.Minute)
-		if got := x.trigger(x.expect("it is another", p)); got.Type != dynamicwatcher.Added || got.ResourceVersion != version {
+		if got := x.trigger(x.expect("it is another", p)); got.Type != dynamicwatcher.TriggerAdded || got.ResourceVersion != version {
 			t.Errorf("the trigger of what was deleted and created anew is %+v", got)
 		}
 	})
@@ -112,7 +112,7 @@ func TestCameAndWentWhileAway(t *testing.T) {
 		x.expect("another object has changed", p)
 		x.remove(secretA)
 		x.after(time.Minute)
-		if got := x.trigger(x.expect("p was reconciled meanwhile, q was not", p)); got.Watched != secretA || got.Type != dynamicwatcher.Deleted {
+		if got := x.trigger(x.expect("p was reconciled meanwhile, q was not", p)); got.Watched != secretA || got.Type != dynamicwatcher.TriggerDeleted {
 			t.Errorf("the trigger is %+v", got)
 		}
 	})
@@ -125,7 +125,7 @@ func TestNotifyAlways(t *testing.T) {
 		x.after(10 * time.Second)
 		x.api.Disconnect()
 		x.after(time.Second)
-		if got := x.trigger(x.expect("the watch was interrupted", p)); got.Type != dynamicwatcher.Resumed {
+		if got := x.trigger(x.expect("the watch was interrupted", p)); got.Type != dynamicwatcher.TriggerResumed {
 			t.Errorf("the trigger is %+v", got)
 		}
 	})
@@ -142,7 +142,7 @@ func TestRestoredServer(t *testing.T) {
 		restore()
 		x.after(time.Minute)
 		x.expect("it is what it was, from before what was seen", p)
-		x.state(dynamicwatcher.Active)
+		x.state(dynamicwatcher.StateActive)
 	})
 }
 
@@ -179,7 +179,7 @@ func TestPaceOfFailures(t *testing.T) {
 				}
 				x.api.Hook(nil)
 				x.after(time.Minute)
-				x.state(dynamicwatcher.Active)
+				x.state(dynamicwatcher.StateActive)
 			})
 		})
 	}
@@ -201,7 +201,7 @@ func TestRefusedConnections(t *testing.T) {
 			x.api.Start()
 			x.after(15 * time.Second)
 			for _, s := range x.Status() {
-				if s.State != dynamicwatcher.Active {
+				if s.State != dynamicwatcher.StateActive {
 					x.t.Fatalf("%d objects: the state is %+v", objects, s)
 				}
 			}
@@ -223,7 +223,7 @@ func TestTransientRefusals(t *testing.T) {
 				x.api.Hook(nil)
 				x.after(time.Minute)
 				x.expect("it passed")
-				x.state(dynamicwatcher.Active)
+				x.state(dynamicwatcher.StateActive)
 				x.put(secretA)
 				x.expect("it changed", p)
 			})
@@ -240,20 +240,20 @@ func TestAccessLost(t *testing.T) {
 			x.faulty("watch", fakeapi.Fault{Status: status})
 			x.api.Disconnect()
 			x.after(time.Minute)
-			if got := x.trigger(x.expect("access is lost", p)); got.Type != dynamicwatcher.AccessWasLost {
+			if got := x.trigger(x.expect("access is lost", p)); got.Type != dynamicwatcher.TriggerAccessLost {
 				t.Errorf("the trigger is %+v", got)
 			}
-			if s := x.state(dynamicwatcher.NoAccess); s.Err == nil {
+			if s := x.state(dynamicwatcher.StateNoAccess); s.Err == nil {
 				t.Error("the status has no reason")
 			}
 			x.after(10 * time.Minute)
 			x.expect("it was told once")
 			x.api.Hook(nil)
 			x.after(time.Minute)
-			if got := x.trigger(x.expect("access is back", p)); got.Type != dynamicwatcher.Resumed {
+			if got := x.trigger(x.expect("access is back", p)); got.Type != dynamicwatcher.TriggerResumed {
 				t.Errorf("the trigger is %+v", got)
 			}
-			x.state(dynamicwatcher.Active)
+			x.state(dynamicwatcher.StateActive)
 		})
 	}
 }
@@ -269,7 +269,7 @@ func TestAccessLostAndDropped(t *testing.T) {
 		})
 		x.api.Disconnect()
 		x.after(time.Minute)
-		if got := x.trigger(x.expect("access is lost", p)); got.Type != dynamicwatcher.AccessWasLost || got.Watched != secretA {
+		if got := x.trigger(x.expect("access is lost", p)); got.Type != dynamicwatcher.TriggerAccessLost || got.Watched != secretA {
 			t.Errorf("the trigger is %+v", got)
 		}
 		if got := x.WatchesOf(p); len(got) != 1 || got[0].Kind != "ConfigMap" || x.GetWatchCount() != 1 {

@@ -79,7 +79,7 @@ var rules = []ruletest.Rule{
 
 	// Queries.
 	{Name: "a query waits while its watch is interrupted", Test: "TestQueryWaitsForNextWatch", Edits: edits{
-		{"object.go", "case o.state == Active, o.state == PendingKind && o.list.synced():", "case o.list.synced():"}}},
+		{"object.go", "case o.state == StateActive, o.state == StatePendingKind && o.list.synced():", "case o.list.synced():"}}},
 	{Name: "no reconcile for what a query returned", Test: "TestNoReconcileForWhatWasRead", Edits: edits{
 		{"object.go", "if s.reading || o.watcher.options.DisableInitialReconcile {", "if o.watcher.options.DisableInitialReconcile {"}}},
 	{Name: "EndQueryBatch removes what was not read", Test: "TestQueryBatch", Edits: edits{

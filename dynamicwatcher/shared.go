@@ -361,7 +361,7 @@ func (g *shared) suspendLocked(o *object, v verdict, err error) {
 		o.version = ""
 		fallthrough
 	default:
-		o.enterLocked(Backoff, err)
+		o.enterLocked(StateBackoff, err)
 	}
 	if o.delivery == deliveryShared {
 		o.restarts++

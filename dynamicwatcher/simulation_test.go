@@ -346,7 +346,7 @@ func (s *simulation) judge() {
 	served, groups := 0, map[dynamicwatcher.ObjectIdentifier]bool{}
 	for _, status := range s.Status() {
 		switch status.State {
-		case dynamicwatcher.Active:
+		case dynamicwatcher.StateActive:
 			if !status.Consolidated {
 				served++
 				break
@@ -356,7 +356,7 @@ func (s *simulation) judge() {
 			if groups[group] = true; status.ResourceVersion == "" {
 				s.t.Errorf("seed %d: the status is %+v", s.seed, status)
 			}
-		case dynamicwatcher.PendingKind:
+		case dynamicwatcher.StatePendingKind:
 			if status.Object.Kind != widget.Kind {
 				s.t.Errorf("seed %d: the status is %+v", s.seed, status)
 			}

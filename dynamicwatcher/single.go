@@ -112,10 +112,10 @@ func (s *single) endLocked(v verdict, err error) (rest time.Duration, again bool
 		o.suspendLocked()
 	case awaitKind:
 		o.deliverLocked(shareEnded)
-		o.enterLocked(PendingKind, err)
+		o.enterLocked(StatePendingKind, err)
 		o.absentLocked()
 	case refuse, unwatchable:
-		o.enterLocked(NoAccess, err)
+		o.enterLocked(StateNoAccess, err)
 		o.refusal = err
 		o.settleLocked(refusalSent)
 		if v == refuse && s.refusedForGood(now) || v == unwatchable && errors.Is(err, ErrInvalidInput) {
@@ -125,7 +125,7 @@ func (s *single) endLocked(v verdict, err error) (rest time.Duration, again bool
 		o.version = ""
 		fallthrough
 	default:
-		o.enterLocked(Backoff, err)
+		o.enterLocked(StateBackoff, err)
 	}
 	return 0, true
 }
@@ -152,7 +152,7 @@ func (o *object) lostLocked(err error) (dropped bool) {
 		if dropped {
 			w.registry.unsubscribe(watcher, o)
 		}
-		w.notifyLocked(watcher, o.trigger(AccessWasLost, stream.Event{}))
+		w.notifyLocked(watcher, o.trigger(TriggerAccessLost, stream.Event{}))
 	}
 	w.logger.Error(err, "The server refuses to let an object be watched", "object", o.id, "dropped", dropped)
 	if dropped {

@@ -9,16 +9,16 @@ import "time"
 type State string
 
 const (
-	// Establishing: the watch was requested, and has not delivered all existing objects yet.
-	Establishing State = "Establishing"
-	// Active: the watch delivers changes.
-	Active State = "Active"
-	// Backoff: the watch ended or failed, and is opened again after a delay.
-	Backoff State = "Backoff"
-	// PendingKind: the server does not have the kind. The watch begins when the server has it.
-	PendingKind State = "PendingKind"
-	// NoAccess: the server refuses the watch, or the kind needs a namespace. The watch is retried with backoff.
-	NoAccess State = "NoAccess"
+	// StateEstablishing: the watch was requested, and has not delivered all existing objects yet.
+	StateEstablishing State = "Establishing"
+	// StateActive: the watch delivers changes.
+	StateActive State = "Active"
+	// StateBackoff: the watch ended or failed, and is opened again after a delay.
+	StateBackoff State = "Backoff"
+	// StatePendingKind: the server does not have the kind. The watch begins when the server has it.
+	StatePendingKind State = "PendingKind"
+	// StateNoAccess: the server refuses the watch, or the kind needs a namespace. The watch is retried with backoff.
+	StateNoAccess State = "NoAccess"
 )
 
 // WatchStatus is the state of one watched object.
@@ -37,6 +37,6 @@ type WatchStatus struct {
 	ResourceVersion string
 	// Restarts is how many times the watch was opened again.
 	Restarts int
-	// Err is the reason for Backoff, PendingKind or NoAccess.
+	// Err is the reason for StateBackoff, StatePendingKind or StateNoAccess.
 	Err error
 }

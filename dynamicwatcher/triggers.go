@@ -9,21 +9,21 @@ import "context"
 type TriggerType string
 
 const (
-	// Initial: the watcher began to watch an object that exists.
-	Initial TriggerType = "Initial"
-	// Added: the object was created, or began to match the selector.
-	Added TriggerType = "Added"
-	// Modified: the object was changed.
-	Modified TriggerType = "Modified"
-	// Deleted: the object or its kind was deleted, or the object does not match the selector any
+	// TriggerInitial: the watcher began to watch an object that exists.
+	TriggerInitial TriggerType = "Initial"
+	// TriggerAdded: the object was created, or began to match the selector.
+	TriggerAdded TriggerType = "Added"
+	// TriggerModified: the object was changed.
+	TriggerModified TriggerType = "Modified"
+	// TriggerDeleted: the object or its kind was deleted, or the object does not match the selector any
 	// more. Also: the object does not exist, and may have existed while no watch delivered its
 	// changes. That includes the time before the watch was established.
-	Deleted TriggerType = "Deleted"
-	// Resumed: the watch is active again after an interruption, with [NotifyAlways], or after lost access.
-	Resumed TriggerType = "Resumed"
-	// AccessWasLost: the server refuses the watch, see [AccessLost], or the kind was created again
+	TriggerDeleted TriggerType = "Deleted"
+	// TriggerResumed: the watch is active again after an interruption, with [NotifyAlways], or after lost access.
+	TriggerResumed TriggerType = "Resumed"
+	// TriggerAccessLost: the server refuses the watch, see [AccessLost], or the kind was created again
 	// with namespaces.
-	AccessWasLost TriggerType = "AccessLost"
+	TriggerAccessLost TriggerType = "AccessLost"
 )
 
 // Trigger is a reason for a reconcile. Several changes of one watched object cause one Trigger, for

@@ -31,15 +31,15 @@ func TestLifeOfAnObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			script(t, options, func(x *fixture) {
 				x.watch(secretA)
-				x.state(dynamicwatcher.Active)
+				x.state(dynamicwatcher.StateActive)
 				for _, step := range []struct {
 					want dynamicwatcher.TriggerType
 					do   func() string
 				}{
-					{dynamicwatcher.Added, func() string { return x.put(secretA) }},
-					{dynamicwatcher.Modified, func() string { return x.put(secretA, "app", "x") }},
-					{dynamicwatcher.Deleted, func() string { x.remove(secretA); return x.api.Version() }},
-					{dynamicwatcher.Added, func() string { return x.put(secretA) }},
+					{dynamicwatcher.TriggerAdded, func() string { return x.put(secretA) }},
+					{dynamicwatcher.TriggerModified, func() string { return x.put(secretA, "app", "x") }},
+					{dynamicwatcher.TriggerDeleted, func() string { x.remove(secretA); return x.api.Version() }},
+					{dynamicwatcher.TriggerAdded, func() string { return x.put(secretA) }},
 				} {
 					version := step.do()
 					got := x.trigger(x.expect(string(step.want), p))
@@ -53,7 +53,7 @@ func TestLifeOfAnObject(t *testing.T) {
 				x.put(id(fakeapi.ConfigMap, "ns", "a"))
 				x.api.Bookmark()
 				x.expect("others changed")
-				if got := x.state(dynamicwatcher.Active).ResourceVersion; got != x.api.Version() {
+				if got := x.state(dynamicwatcher.StateActive).ResourceVersion; got != x.api.Version() {
 					t.Errorf("after a bookmark the version is %s, not %s", got, x.api.Version())
 				}
 			})
@@ -80,11 +80,11 @@ func TestSharing(t *testing.T) {
 		x.put(secretA)
 		x.must(x.AddWatcher(p, secretA))
 		x.after(time.Second)
-		if got := x.trigger(x.expect("it exists", p)); got.Type != dynamicwatcher.Initial {
+		if got := x.trigger(x.expect("it exists", p)); got.Type != dynamicwatcher.TriggerInitial {
 			t.Errorf("the trigger is %+v", got)
 		}
 		x.must(x.AddWatcher(q, secretA))
-		if got := x.trigger(x.expect("one joins", q)); got.Type != dynamicwatcher.Initial {
+		if got := x.trigger(x.expect("one joins", q)); got.Type != dynamicwatcher.TriggerInitial {
 			t.Errorf("the trigger is %+v", got)
 		}
 		x.must(x.AddWatcher(q, secretA))
@@ -92,7 +92,7 @@ func TestSharing(t *testing.T) {
 		x.expect("nothing is new")
 		x.put(secretA)
 		x.expect("it changed", p, q)
-		if s := x.state(dynamicwatcher.Active); s.Watchers != 2 || x.GetWatchCount() != 1 {
+		if s := x.state(dynamicwatcher.StateActive); s.Watchers != 2 || x.GetWatchCount() != 1 {
 			x.t.Fatalf("the status is %+v, with %d watches", s, x.GetWatchCount())
 		}
 		if got := x.WatchersOf(secretA); len(got) != 2 || got[0] != p || got[1] != q {
@@ -204,7 +204,7 @@ func TestWatchIsNotOlder(t *testing.T) {
 				x.must(x.AddWatcherAt(p, secretA, seen))
 				x.after(time.Minute)
 				x.expect("it is at another version", p)
-				x.state(dynamicwatcher.Active)
+				x.state(dynamicwatcher.StateActive)
 			})
 		})
 	}
@@ -221,7 +221,7 @@ func TestSeenBeforeTheWatch(t *testing.T) {
 		x.must(x.AddWatcherAt(p, secretA, x.put(secretA)))
 		x.after(5 * time.Second)
 		for _, c := range x.r.take() {
-			if got := c.Triggers[0].Type; got == dynamicwatcher.Deleted {
+			if got := c.Triggers[0].Type; got == dynamicwatcher.TriggerDeleted {
 				t.Errorf("%s: the trigger is %+v", c.Watcher.Name, c.Triggers)
 			}
 		}
@@ -239,13 +239,13 @@ func TestSelectors(t *testing.T) {
 		x.expect("it does not match")
 		x.put(secretB, "app", "x")
 		for _, c := range x.expect("it begins to match", p, q) {
-			if got := c.Triggers[0]; got.Type != dynamicwatcher.Added || got.Name != "b" || got.Namespace != "ns" {
+			if got := c.Triggers[0]; got.Type != dynamicwatcher.TriggerAdded || got.Name != "b" || got.Namespace != "ns" {
 				t.Errorf("the trigger is %+v", got)
 			}
 		}
 		x.put(secretB, "app", "y")
 		for _, c := range x.expect("it matches one only", p, q) {
-			want := map[string]dynamicwatcher.TriggerType{"p": dynamicwatcher.Deleted, "q": dynamicwatcher.Modified}[c.Watcher.Name]
+			want := map[string]dynamicwatcher.TriggerType{"p": dynamicwatcher.TriggerDeleted, "q": dynamicwatcher.TriggerModified}[c.Watcher.Name]
 			if got := c.Triggers[0]; got.Type != want {
 				t.Errorf("the trigger of %s is %+v", c.Watcher.Name, got)
 			}

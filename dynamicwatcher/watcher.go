@@ -210,7 +210,7 @@ func (w *Watcher) keepOnlyLocked(watcher ObjectIdentifier, keep func(*object) bo
 
 func (w *Watcher) newObjectLocked(want wanted) *object {
 	o := &object{
-		watcher: w, id: want.id, seenUntil: w.options.Clock.Now(), state: Establishing, since: w.options.Clock.Now(),
+		watcher: w, id: want.id, seenUntil: w.options.Clock.Now(), state: StateEstablishing, since: w.options.Clock.Now(),
 	}
 	if w.options.EnableCache {
 		o.cached = map[types.UID]*unstructured.Unstructured{}
