@@ -50,7 +50,7 @@ func (w *watcher) exactly(client *writer, i int) {
 	w.eventuallyCount(p, n+1)
 	client.deleteSecret(ns, name)
 	w.eventuallyCount(p, n+2)
-	if got := w.last(p); got != dynamicwatcher.Deleted {
+	if got := w.last(p); got != dynamicwatcher.TriggerDeleted {
 		w.t.Errorf("the last reconcile is for %s", got)
 	}
 	client.setSecret(ns, name, "1")

@@ -123,7 +123,7 @@ func TestWatcherSeenVersions(t *testing.T) {
 			}
 			w.synced(future)
 			w.eventually("reconciled", func() error {
-				if got := w.last(future); got != dynamicwatcher.Initial {
+				if got := w.last(future); got != dynamicwatcher.TriggerInitial {
 					return fmt.Errorf("the trigger is %q", got)
 				}
 				return nil

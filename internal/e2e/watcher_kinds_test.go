@@ -110,7 +110,7 @@ func TestWatcherKinds(t *testing.T) {
 	began := time.Since(begin)
 	create("a") // the API server itself delays it by two seconds
 	begin = time.Now()
-	w.eventuallyTold(p, dynamicwatcher.Added)
+	w.eventuallyTold(p, dynamicwatcher.TriggerAdded)
 	t.Logf("%v from established to watched, %v from created to reconciled", began, time.Since(begin))
 	if took := began + time.Since(begin); took > 3*time.Second {
 		t.Errorf("%v", took)
@@ -120,10 +120,10 @@ func TestWatcherKinds(t *testing.T) {
 	if err := crds.Delete(t.Context(), crd.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.eventuallyTold(p, dynamicwatcher.Added, dynamicwatcher.Deleted)
+	w.eventuallyTold(p, dynamicwatcher.TriggerAdded, dynamicwatcher.TriggerDeleted)
 	w.eventually("the kind is missed", func() error {
 		for _, s := range w.Status() {
-			if s.State != dynamicwatcher.PendingKind {
+			if s.State != dynamicwatcher.StatePendingKind {
 				return fmt.Errorf("%s is %s", s.Object, s.State)
 			}
 		}
@@ -140,7 +140,7 @@ func TestWatcherKinds(t *testing.T) {
 	began = time.Since(begin)
 	create("a") // the API server itself delays it by two seconds
 	begin = time.Now()
-	w.eventuallyTold(p, dynamicwatcher.Added, dynamicwatcher.Deleted, dynamicwatcher.Added)
+	w.eventuallyTold(p, dynamicwatcher.TriggerAdded, dynamicwatcher.TriggerDeleted, dynamicwatcher.TriggerAdded)
 	t.Logf("%v from established again to watched, %v from created to reconciled", began, time.Since(begin))
 	if took := began + time.Since(begin); took > 3*time.Second {
 		t.Errorf("%v", took)
@@ -201,12 +201,12 @@ func TestWatcherSelector(t *testing.T) {
 		relabel("s0", "a1")
 		w.eventuallyCount(p, 2)
 		cost[size.ns] = wire.bytes.Load() - before
-		if got := w.last(p); got != dynamicwatcher.Added {
+		if got := w.last(p); got != dynamicwatcher.TriggerAdded {
 			t.Errorf("told of %q", got)
 		}
 		relabel("s0", "a0")
 		w.eventuallyCount(p, 3)
-		if got := w.last(p); got != dynamicwatcher.Deleted {
+		if got := w.last(p); got != dynamicwatcher.TriggerDeleted {
 			t.Errorf("told of %q", got)
 		}
 		relabel("s2", "a2")
@@ -263,7 +263,7 @@ func TestWatcherWithoutWatchList(t *testing.T) {
 	w.settled(101)
 	client.deleteSecret("default", "s2")
 	w.eventuallyCount(policyID("default", "p2"), 2)
-	if got := w.last(policyID("default", "p2")); got != dynamicwatcher.Deleted {
+	if got := w.last(policyID("default", "p2")); got != dynamicwatcher.TriggerDeleted {
 		t.Errorf("told of %q", got)
 	}
 	client.setSecret("default", "s2", "1")

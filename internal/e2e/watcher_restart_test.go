@@ -109,7 +109,7 @@ func TestWatcherServerRestart(t *testing.T) {
 	w.eventuallyCount(policyID("default", "p7"), 2)
 	client.deleteSecret("default", "s8")
 	w.eventuallyCount(policyID("default", "p8"), 2)
-	if got := w.last(policyID("default", "p8")); got != dynamicwatcher.Deleted {
+	if got := w.last(policyID("default", "p8")); got != dynamicwatcher.TriggerDeleted {
 		t.Errorf("the last reconcile is for %s", got)
 	}
 	w.settled(many + 2)
@@ -145,7 +145,7 @@ func TestWatcherDisconnect(t *testing.T) {
 	w.active()
 	w.settled(many + 4)
 	for name, want := range map[string]dynamicwatcher.TriggerType{
-		"p1": dynamicwatcher.Modified, "p2": dynamicwatcher.Modified, "p3": dynamicwatcher.Deleted, "p4": dynamicwatcher.Added,
+		"p1": dynamicwatcher.TriggerModified, "p2": dynamicwatcher.TriggerModified, "p3": dynamicwatcher.TriggerDeleted, "p4": dynamicwatcher.TriggerAdded,
 	} {
 		if n, got := w.count(policyID(ns, name)), w.last(policyID(ns, name)); n != 2 || got != want {
 			t.Errorf("%s: %d reconciles, the last for %s, want %s", name, n, got, want)

@@ -238,7 +238,7 @@ func TestWatcherJoins(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventuallyCount(fourth, 1)
-	if got := w.last(fourth); got != dynamicwatcher.Initial {
+	if got := w.last(fourth); got != dynamicwatcher.TriggerInitial {
 		t.Errorf("the reconcile is for %s", got)
 	}
 	w.quiet(200 * time.Millisecond)

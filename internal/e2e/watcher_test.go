@@ -196,7 +196,7 @@ func (w *watcher) eventuallyTold(id dynamicwatcher.ObjectIdentifier, want ...dyn
 	w.eventually(fmt.Sprintf("%s is reconciled for %v", id.Name, want), func() error {
 		got := w.triggers(id)
 		different := slices.CompactFunc(slices.Clone(got), func(a, b dynamicwatcher.Trigger) bool {
-			return a.Type == dynamicwatcher.Deleted && b.Type == dynamicwatcher.Deleted
+			return a.Type == dynamicwatcher.TriggerDeleted && b.Type == dynamicwatcher.TriggerDeleted
 		})
 		same := slices.EqualFunc(different, want, func(t dynamicwatcher.Trigger, want dynamicwatcher.TriggerType) bool { return t.Type == want })
 		if !same || len(got) > 2*len(want) {
@@ -229,7 +229,7 @@ func (w *watcher) active() time.Duration {
 	w.t.Helper()
 	return w.eventually("all watches are active", func() error {
 		for _, s := range w.Status() {
-			if s.State != dynamicwatcher.Active {
+			if s.State != dynamicwatcher.StateActive {
 				return fmt.Errorf("%s is %s (%s)", s.Object, s.State, fmt.Sprint(s.Err))
 			}
 		}

@@ -231,7 +231,7 @@ func TestWatcherAccess(t *testing.T) {
 				t.Errorf("an object of others: %v", err)
 			}
 			w.eventuallyCount(others, 1) // it is notified that the object cannot be watched
-			if got := w.last(others); got != dynamicwatcher.AccessWasLost {
+			if got := w.last(others); got != dynamicwatcher.TriggerAccessLost {
 				t.Errorf("told of %q", got)
 			}
 
@@ -246,7 +246,7 @@ func TestWatcherAccess(t *testing.T) {
 			refused(t, user, ns)
 			g.cut() // the server continues watches that it has authorized
 			w.eventuallyCount(mine, 2)
-			if got := w.last(mine); got != dynamicwatcher.AccessWasLost {
+			if got := w.last(mine); got != dynamicwatcher.TriggerAccessLost {
 				t.Errorf("told of %q", got)
 			}
 			client.setSecret(ns, "mine", name)

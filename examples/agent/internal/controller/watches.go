@@ -90,7 +90,7 @@ func (w *Watches) lookForDenied(ctx context.Context) {
 		}
 		now := map[spoke.Target]bool{}
 		for _, s := range w.watcher.Status() {
-			if s.State == dynamicwatcher.NoAccess {
+			if s.State == dynamicwatcher.StateNoAccess {
 				now[s.Object] = true
 			}
 		}

@@ -192,7 +192,7 @@ func (b *bench) update(ctx context.Context, r *Result) error {
 
 func (b *bench) reconcile(ctx context.Context, _ dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 	for _, t := range dynamicwatcher.TriggersFrom(ctx) {
-		if b.listening.Load() && t.Type == dynamicwatcher.Modified {
+		if b.listening.Load() && t.Type == dynamicwatcher.TriggerModified {
 			select {
 			case b.seen <- t.Name:
 			case <-ctx.Done():
