@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// arrival waits for a kind that the server does not have. It implements [watchSource] for the kind's CRD, which it watches by
-// name. All watches that wait for the kind share it.
+// arrival waits for a kind that the server does not have. It implements [watchSource] for the
+// kind's CRD, which it watches by name. All watches that wait for the kind share it.
 type arrival struct {
 	watch
 	kind    schema.GroupVersionKind

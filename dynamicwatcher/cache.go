@@ -40,8 +40,8 @@ type ObjectCache interface { //nolint:interfacebloat // its first implementation
 	UncacheList(gvk schema.GroupVersionKind, namespace string, selector labels.Selector)
 	UncacheObject(gvk schema.GroupVersionKind, namespace string, name string)
 	UncacheFromObjectIdentifier(id ObjectIdentifier)
-	// GVKToGVR returns the resource of a kind, and caches it for [ObjectCacheOptions].GVKToGVRCacheTTL. Its errors are those
-	// of [DynamicWatcher].GVKToGVR.
+	// GVKToGVR returns the resource of a kind, and caches it for
+	// [ObjectCacheOptions].GVKToGVRCacheTTL. Its errors are those of [DynamicWatcher].GVKToGVR.
 	GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error)
 	// Clear empties the cache.
 	Clear()

@@ -100,8 +100,9 @@ func TestObjectCacheWithoutLimit(t *testing.T) {
 	}
 }
 
-// TestObjectCacheProperties makes random calls and compares the cache with the expected entries.
-func TestObjectCacheProperties(t *testing.T) {
+// TestObjectCacheStaysWithinMaxBytes makes random calls and compares the cache with the expected
+// entries.
+func TestObjectCacheStaysWithinMaxBytes(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it must repeat
 		limit := int64(5_000 + r.IntN(50_000))
@@ -155,8 +156,8 @@ func TestObjectCacheProperties(t *testing.T) {
 	}
 }
 
-// TestObjectCacheConcurrently makes concurrent calls for the race detector.
-func TestObjectCacheConcurrently(t *testing.T) {
+// TestObjectCacheServesConcurrentCalls makes concurrent calls for the race detector.
+func TestObjectCacheServesConcurrentCalls(t *testing.T) {
 	c := newTestCache(20_000)
 	var group sync.WaitGroup
 	for g := range 8 {
@@ -189,8 +190,8 @@ func TestObjectCacheConcurrently(t *testing.T) {
 	}
 }
 
-// TestObjectCacheSizeIsThatOfTheHeap compares the estimated size with the growth of the heap.
-func TestObjectCacheSizeIsThatOfTheHeap(t *testing.T) {
+// TestObjectCacheSizeIsCloseToHeap compares the estimated size with the growth of the heap.
+func TestObjectCacheSizeIsCloseToHeap(t *testing.T) {
 	wide := map[string]any{}
 	for i := range 100 {
 		wide[fmt.Sprintf("key-%03d", i)] = fmt.Sprint("value ", i)

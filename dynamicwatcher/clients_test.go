@@ -74,8 +74,9 @@ func triggersOf(t *testing.T, o dynamicwatcher.Options, change func(name string)
 
 var wantTypes = []dynamicwatcher.TriggerType{dynamicwatcher.TriggerAdded, dynamicwatcher.TriggerModified, dynamicwatcher.TriggerDeleted}
 
-// TestMetadataClient checks that watches use client-go's fake metadata client, and no server.
-func TestMetadataClient(t *testing.T) {
+// TestWatchesUseMetadataClient checks that watches use client-go's fake metadata client, and no
+// server.
+func TestWatchesUseMetadataClient(t *testing.T) {
 	scheme := metadatafake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -110,8 +111,8 @@ func TestMetadataClient(t *testing.T) {
 	}
 }
 
-// TestDynamicClient checks the same with a dynamic client, which watches whole objects.
-func TestDynamicClient(t *testing.T) {
+// TestWatchesUseDynamicClient checks the same with a dynamic client, which watches whole objects.
+func TestWatchesUseDynamicClient(t *testing.T) {
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{secretsResource: "SecretList"})
 	secrets := client.Resource(secretsResource).Namespace("ns")

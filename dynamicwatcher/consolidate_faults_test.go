@@ -13,9 +13,9 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
 
-// TestConsolidatedWithoutAccess checks that single watches still work for a user without access to
-// the whole namespace.
-func TestConsolidatedWithoutAccess(t *testing.T) {
+// TestConsolidateWithoutAccessToNamespace checks that single watches still work for a user without
+// access to the whole namespace.
+func TestConsolidateWithoutAccessToNamespace(t *testing.T) {
 	script(t, consolidateEarly, func(x *fixture) {
 		refuse := func(q fakeapi.Request) fakeapi.Fault {
 			return fakeapi.Fault{Status: map[bool]int{true: 403}[q.Verb != "discovery" && q.Name == ""]}
@@ -70,21 +70,21 @@ func (x *fixture) state4(want dynamicwatcher.State) {
 	}
 }
 
-func TestConsolidatedReconnects(t *testing.T) {
+func TestSharedWatchReconnects(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		breaks   func(x *fixture)
 		recovers func(x *fixture)
 	}{
 		{"cut", func(x *fixture) { x.api.Disconnect() }, func(*fixture) {}},
-		{"away", func(x *fixture) { x.api.Stop(); x.after(time.Minute) }, func(x *fixture) { x.api.Start() }},
+		{"unreachable", func(x *fixture) { x.api.Stop(); x.after(time.Minute) }, func(x *fixture) { x.api.Start() }},
 		{"compacted", func(x *fixture) { x.api.Compact(); x.api.Disconnect() }, func(*fixture) {}},
 		{"overloaded", func(x *fixture) { x.faulty("", fakeapi.Fault{Status: 429, RetryAfter: 2}); x.api.Disconnect() }, func(x *fixture) { x.after(3 * time.Second); x.api.Hook(nil) }},
 		{"failing", func(x *fixture) { x.faulty("", fakeapi.Fault{Status: 500}); x.api.Disconnect() }, func(x *fixture) { x.after(10 * time.Second); x.api.Hook(nil) }},
 		{"hanging", func(x *fixture) { x.faulty("", fakeapi.Fault{Hang: true}); x.api.Disconnect() }, func(x *fixture) { x.after(time.Minute); x.api.Hook(nil); x.api.Disconnect() }},
 	} {
 		for _, plain := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s plain=%t", test.name, plain), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s watchList=%t", test.name, !plain), func(t *testing.T) {
 				script(t, consolidateEarly, func(x *fixture) {
 					x.api.Plain = plain
 					x.watchSecrets(8)
@@ -112,9 +112,9 @@ func TestConsolidatedReconnects(t *testing.T) {
 	}
 }
 
-// TestConsolidatedOverload checks that an overloaded server does not receive many single watches
-// instead of one shared watch.
-func TestConsolidatedOverload(t *testing.T) {
+// TestOverloadKeepsSharedWatch checks that an overloaded server does not receive many single
+// watches instead of one shared watch.
+func TestOverloadKeepsSharedWatch(t *testing.T) {
 	script(t, consolidateEarly, func(x *fixture) {
 		x.watchSecrets(8)
 		x.faulty("", fakeapi.Fault{Status: 429, RetryAfter: 1})
@@ -131,9 +131,9 @@ func TestConsolidatedOverload(t *testing.T) {
 	})
 }
 
-// TestConsolidatedStreamHangs checks that a hanging request for the namespace delays its objects
-// for half a minute, and nothing else.
-func TestConsolidatedStreamHangs(t *testing.T) {
+// TestHangingSharedWatchIsReplaced checks that a hanging request for the namespace delays its
+// objects for half a minute, and nothing else.
+func TestHangingSharedWatchIsReplaced(t *testing.T) {
 	script(t, consolidateEarly, func(x *fixture) {
 		x.watchSecrets(4)
 		x.api.Hook(func(q fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Hang: q.Name == ""} })
@@ -152,7 +152,7 @@ func TestConsolidatedStreamHangs(t *testing.T) {
 	})
 }
 
-func TestConsolidatedRestoredServer(t *testing.T) {
+func TestSharedWatchOfServerRestoredFromBackup(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		script(t, consolidateEarly, func(x *fixture) {
 			x.api.Plain = plain
@@ -174,7 +174,7 @@ func TestConsolidatedRestoredServer(t *testing.T) {
 	}
 }
 
-func TestConsolidatedKindGoesAndComesBack(t *testing.T) {
+func TestConsolidatedCRDDeletedAndRecreated(t *testing.T) {
 	options := consolidateEarly
 	options.MissingKind = dynamicwatcher.Wait
 	script(t, options, func(x *fixture) {
@@ -213,7 +213,7 @@ func TestConsolidatedKindGoesAndComesBack(t *testing.T) {
 	})
 }
 
-func TestConsolidatedClusterScoped(t *testing.T) {
+func TestClusterScopedObjectsShareOneWatch(t *testing.T) {
 	script(t, consolidateEarly, func(x *fixture) {
 		for i := range 4 {
 			o := id(fakeapi.Namespace, "", strconv.Itoa(i))

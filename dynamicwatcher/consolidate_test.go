@@ -76,9 +76,9 @@ func (x *fixture) exact(i int) {
 	x.expect("it is back", watcher)
 }
 
-func TestConsolidate(t *testing.T) {
+func TestManyObjectsShareOneWatch(t *testing.T) {
 	for _, plain := range []bool{false, true} {
-		t.Run("plain="+strconv.FormatBool(plain), func(t *testing.T) {
+		t.Run("watchList="+strconv.FormatBool(!plain), func(t *testing.T) {
 			script(t, consolidateEarly, func(x *fixture) {
 				x.api.Plain = plain
 				x.put(id(fakeapi.Secret, "ns", "other"))
@@ -122,10 +122,11 @@ func TestConsolidate(t *testing.T) {
 	}
 }
 
-// TestChangesWhileConsolidating checks that changes are reported once while a shared watch takes
-// over from single watches, and while it gives back. The changes occur at each millisecond of the
-// transition, to objects that exist, that are created, and that are created and deleted.
-func TestChangesWhileConsolidating(t *testing.T) {
+// TestChangesDuringConsolidationAreReportedOnce checks that changes are reported once while a
+// shared watch takes over from single watches, and while it gives back. The changes occur at each
+// millisecond of the transition, to objects that exist, that are created, and that are created and
+// deleted.
+func TestChangesDuringConsolidationAreReportedOnce(t *testing.T) {
 	change := func(x *fixture, n int) {
 		x.put(secret(0), "n", strconv.Itoa(n))
 		x.remove(secret(1))
@@ -136,7 +137,7 @@ func TestChangesWhileConsolidating(t *testing.T) {
 	for _, slow := range []string{"none", "0", "1", "3", "wide", "single"} { // the watch with slow requests or events
 		for _, fault := range []fakeapi.Fault{{Delay: 20 * time.Millisecond}, {Lag: 20 * time.Millisecond}, {Lag: time.Second}} {
 			plain := slow == "3" || slow == "0" && fault.Lag > 0
-			t.Run(fmt.Sprintf("slow=%s delay=%v lag=%v plain=%t", slow, fault.Delay, fault.Lag, plain), func(t *testing.T) {
+			t.Run(fmt.Sprintf("slow=%s delay=%v lag=%v watchList=%t", slow, fault.Delay, fault.Lag, !plain), func(t *testing.T) {
 				script(t, consolidateEarly, func(x *fixture) {
 					x.api.Plain = plain
 					x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {
@@ -202,10 +203,10 @@ func TestChangesWhileConsolidating(t *testing.T) {
 	}
 }
 
-// TestGlimpsesWhileConsolidating checks an object that is created and deleted just before the
-// streams change over, with late events. A watcher that saw the object in a reconcile must be
+// TestShortLivedObjectDuringConsolidation checks an object that is created and deleted just before
+// the streams change over, with late events. A watcher that saw the object in a reconcile must be
 // notified of its end.
-func TestGlimpsesWhileConsolidating(t *testing.T) {
+func TestShortLivedObjectDuringConsolidation(t *testing.T) {
 	for name, giveBack := range map[string]bool{"take over": false, "give back": true} {
 		t.Run(name, func(t *testing.T) {
 			script(t, consolidateEarly, func(x *fixture) {
@@ -259,9 +260,9 @@ func TestGlimpsesWhileConsolidating(t *testing.T) {
 	}
 }
 
-// TestConsolidatingInterruptsNothing checks that consolidation does not cause the notification that
+// TestConsolidationIsNoInterruption checks that consolidation does not cause the notification that
 // NotifyAlways sends after an interruption.
-func TestConsolidatingInterruptsNothing(t *testing.T) {
+func TestConsolidationIsNoInterruption(t *testing.T) {
 	options := consolidateEarly
 	options.Reconnect = dynamicwatcher.NotifyAlways
 	script(t, options, func(x *fixture) {
@@ -282,7 +283,7 @@ func TestConsolidatingInterruptsNothing(t *testing.T) {
 	})
 }
 
-func TestConsolidatedGivesBack(t *testing.T) {
+func TestSharedWatchEndsWhenFewObjectsAreLeft(t *testing.T) {
 	script(t, consolidateEarly, func(x *fixture) {
 		x.watchSecrets(8)
 		x.shared("taken over", 8, 1)
@@ -308,9 +309,9 @@ func TestConsolidatedGivesBack(t *testing.T) {
 	})
 }
 
-// TestConsolidatedNamespaceGrows checks that single watches are kept if the namespace is too large,
-// and return if it grows. A namespace that shrinks is taken over later.
-func TestConsolidatedNamespaceGrows(t *testing.T) {
+// TestSharedWatchEndsWhenNamespaceGrows checks that single watches are kept if the namespace is too
+// large, and return if it grows. A namespace that shrinks is taken over later.
+func TestSharedWatchEndsWhenNamespaceGrows(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		script(t, consolidateEarly, func(x *fixture) {
 			x.api.Plain = plain
@@ -343,7 +344,7 @@ func TestConsolidatedNamespaceGrows(t *testing.T) {
 	}
 }
 
-func TestConsolidatedObjectsComeAndGo(t *testing.T) {
+func TestObjectsJoinAndLeaveSharedWatch(t *testing.T) {
 	script(t, consolidateEarly, func(x *fixture) {
 		x.watchSecrets(4)
 		x.put(secret(10))
@@ -375,8 +376,8 @@ func TestConsolidatedObjectsComeAndGo(t *testing.T) {
 	})
 }
 
-// TestConsolidateNotSelectors checks that selectors keep their own watches, and do not count.
-func TestConsolidateNotSelectors(t *testing.T) {
+// TestSelectorsKeepTheirOwnWatches checks that selectors keep their own watches, and do not count.
+func TestSelectorsKeepTheirOwnWatches(t *testing.T) {
 	script(t, consolidateEarly, func(x *fixture) {
 		for i := range 3 {
 			x.must(x.AddWatcher(p, secret(i)))
@@ -390,7 +391,7 @@ func TestConsolidateNotSelectors(t *testing.T) {
 	})
 }
 
-func TestConsolidatedRemovalAndShutdown(t *testing.T) {
+func TestRemovalAndShutdownDuringConsolidation(t *testing.T) {
 	for name, reach := range map[string]func(x *fixture){
 		"held":        func(*fixture) {},
 		"taking over": func(x *fixture) { x.after(55 * time.Millisecond) },
@@ -441,9 +442,9 @@ func TestConsolidatedRemovalAndShutdown(t *testing.T) {
 	}
 }
 
-// TestConsolidateFromTheBeginning checks that objects that are added before the start share one
-// watch.
-func TestConsolidateFromTheBeginning(t *testing.T) {
+// TestObjectsAddedBeforeStartShareOneWatch checks that objects that are added before the start
+// share one watch.
+func TestObjectsAddedBeforeStartShareOneWatch(t *testing.T) {
 	unstarted(t, dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{}}, func(x *fixture) {
 		for i := range 500 {
 			x.put(secret(i))
@@ -457,7 +458,7 @@ func TestConsolidateFromTheBeginning(t *testing.T) {
 	})
 }
 
-func TestConsolidateOptions(t *testing.T) {
+func TestConsolidateOptionsAreValidated(t *testing.T) {
 	for name, options := range map[string]dynamicwatcher.Options{
 		"negative":  {Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: -1}},
 		"too small": {Consolidate: &dynamicwatcher.ConsolidateOptions{MaxRatio: -1}},
@@ -476,7 +477,7 @@ func TestConsolidateOptions(t *testing.T) {
 	})
 }
 
-func TestConsolidatedMetrics(t *testing.T) {
+func TestMetricsOfSharedWatches(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	options := consolidateEarly
 	options.MetricsRegisterer = registry

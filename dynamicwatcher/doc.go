@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dynamicwatcher reconciles an object when other objects change that it depends on. The dependencies are known only
-// at run time, differ from object to object, and may be of any kind: the Secrets and ConfigMaps that a policy's template
-// names, for example. In these docs a watcher is the object that depends on others, and the others are watched.
+// Package dynamicwatcher reconciles an object when other objects change that it depends on. The
+// dependencies are known only at run time, differ from object to object, and may be of any kind:
+// the Secrets and ConfigMaps that a policy's template names, for example. In these docs a watcher
+// is the object that depends on others, and the others are watched.
 //
 //	package main
 //
@@ -31,7 +32,9 @@
 //		if err != nil {
 //			log.Fatal(err)
 //		}
-//		policy := dynamicwatcher.ObjectIdentifier{Group: "example.com", Version: "v1", Kind: "Policy", Namespace: "default", Name: "p"}
+//		policy := dynamicwatcher.ObjectIdentifier{
+//			Group: "example.com", Version: "v1", Kind: "Policy", Namespace: "default", Name: "p",
+//		}
 //		err = watcher.AddOrUpdateWatcher(policy,
 //			dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "default", Name: "password"},
 //			dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "ConfigMap", Namespace: "default", Name: "settings"})
@@ -43,9 +46,8 @@
 //		}
 //	}
 //
-// The next AddOrUpdateWatcher replaces the objects that the policy watches, and
-// [DynamicWatcher].RemoveWatcher ends the watches. A controller of controller-runtime uses package
-// source instead of a Reconciler.
+// The next AddOrUpdateWatcher replaces the objects that the policy watches, and RemoveWatcher ends
+// the watches. A controller of controller-runtime uses package source instead of a Reconciler.
 //
 // # Guarantees
 //
@@ -55,17 +57,19 @@
 //     time. Watchers that may have seen it in a reconcile are reconciled again.
 //   - A watcher is reconciled once when it begins to watch an object that exists, also if other
 //     watchers watch the object already. [Options].DisableInitialReconcile disables that.
-//   - Only Start, WaitForSync, queries and the lookup of a kind wait for the API server. A request that is slow or hangs delays
-//     no other object, except those that share its watch, for 30 s. A request without an answer is repeated after two minutes.
-//   - A kind is looked up when an object of it is first watched. An unknown kind is an [ErrNoVersionedResource], or with
-//     [Options].MissingKind Wait the watch begins when the CRD is established. When a CRD is deleted, the watchers of existing
-//     objects are reconciled once, and the watches resume when it is created again, also with another scope.
-//   - When access is lost for some seconds, the watchers are reconciled once, and again when access is back ([AccessLost]).
-//   - Reconcile behaves as in controller-runtime: errors are retried with the rate limiter, results may requeue,
-//     [reconcile.TerminalError] ends the retries, and one watcher is never reconciled concurrently.
-//   - With [Options].EnableCache, [DynamicWatcher].QueryBatch reads the dependencies of a watcher and watches them.
-//     The first read of an object that no watcher watches is consistent. A batch that fails changes
-//     nothing.
+//   - Only Start, WaitForSync, queries and the lookup of a kind wait for the API server. A request
+//     that is slow or hangs delays no other object, except those that share its watch, for 30 s. A
+//     request without an answer is repeated after two minutes.
+//   - A kind is looked up when an object of it is first watched. An unknown kind is an
+//     [ErrNoVersionedResource], or with [Options].MissingKind Wait the watch begins when the CRD is
+//     established. When a CRD is deleted, the watchers of existing objects are reconciled once, and
+//     the watches resume when it is created again, also with another scope.
+//   - Watchers are reconciled once when access is lost for some seconds, and when it is back.
+//   - Reconcile behaves as in controller-runtime: errors are retried with the rate limiter, results
+//     may requeue, [reconcile.TerminalError] ends the retries, and calls for one watcher never overlap.
+//   - With [Options].EnableCache, [DynamicWatcher].QueryBatch reads the dependencies of a watcher
+//     and watches them. The first read of an unwatched object is consistent. A batch that fails
+//     changes nothing.
 //   - No watch begins at a state that is older than the state that it has delivered, or than the
 //     version of [DynamicWatcher].AddWatcherAt.
 //
@@ -80,8 +84,9 @@
 //
 // # Consolidation
 //
-// With [Options].Consolidate, many watched objects of one kind and namespace share one metadata watch on the namespace. Each
-// then needs less than 1 KiB and no goroutine. Each kind in each namespace is in one of these phases:
+// With [Options].Consolidate, many watched objects of one kind and namespace share one metadata
+// watch on the namespace. Each then needs less than 1 KiB and no goroutine. Each kind in each
+// namespace is in one of these phases:
 //
 //	          enough                synced                 ended
 //	apart ──────────────▶ gathering ──────────▶ sharing ──────────────▶ interrupted
@@ -97,8 +102,8 @@
 //
 //   - apart: each object has its own watch, until [ConsolidateOptions].MinObjects are watched.
 //   - gathering: new objects wait for the shared watch, for a second at most.
-//   - trying: each object has its own watch. The shared watch is tried immediately. After a refusal,
-//     it is tried again after a minute. The pauses grow to half an hour.
+//   - trying: each object has its own watch. The shared watch is tried immediately. After a
+//     refusal, it is tried again after a minute. The pauses grow to half an hour.
 //   - sharing: the shared watch has sent all existing objects, and delivers the changes.
 //   - interrupted: the shared watch is opened again. Single watches replace it if access is lost
 //     or the server fails for 3 s (30 s if it is overloaded), if a stream has not sent all
@@ -111,10 +116,9 @@
 // before are recognized by their resource versions. A change of the watch is like a reconnect: no
 // change is lost, and only the watchers of an absent object may be reconciled once more.
 //
-// [Options].EnableCache excludes consolidation. The shared watch would have to receive whole
-// objects, up to 50 for each watched one.
+// [Options].EnableCache excludes consolidation.
 //
 // # More
 //
-// METRICS.md lists the metrics of [Options].MetricsRegisterer. MIGRATION.md is for users of kubernetes-dependency-watches.
+// METRICS.md lists the metrics. MIGRATION.md is for users of kubernetes-dependency-watches.
 package dynamicwatcher

@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Reconciler reconciles a watcher after a change of an object that it watches, or when it begins to watch an object.
+// Reconciler reconciles a watcher after a change of an object that it watches, or when it begins to
+// watch an object.
 type Reconciler interface {
 	// Reconcile brings a watcher up to date. Its results have the same meaning as in
 	// controller-runtime. It is called from Options.MaxConcurrentReconciles goroutines, never
@@ -47,26 +48,28 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// deleted, or the watch of another watcher has not delivered the version yet. A watch that
 	// begins for it is not older than the version.
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
-	// RemoveWatcher removes a watcher and its query batch. API watches without other watchers end. A queued reconcile of the
-	// watcher is dropped, but a running one may still request another. The error is an [*IdentifierError]; for an unknown
-	// watcher and after the end of Start it is nil.
+	// RemoveWatcher removes a watcher and its query batch. API watches without other watchers end.
+	// A queued reconcile of the watcher is dropped, but a running one may still request another.
+	// The error is an [*IdentifierError]; for an unknown watcher and after the end of Start it is
+	// nil.
 	RemoveWatcher(watcher ObjectIdentifier) error
 
-	// Start watches and reconciles until ctx ends, and returns nil after all its goroutines have returned. Watches that were
-	// added before begin now. A second call returns an error.
+	// Start watches and reconciles until ctx ends, and returns nil after all its goroutines have
+	// returned. Watches that were added before begin now. A second call returns an error.
 	Start(ctx context.Context) error
 	// Started returns a channel that is closed when Start has begun.
 	Started() <-chan struct{}
 	// NeedLeaderElection returns true, because most reconciles write.
 	NeedLeaderElection() bool
 
-	// GetWatchCount returns the number of watched objects and selectors, also if objects share a watch ([Options].Consolidate).
-	// Before Start and after its end it returns 0.
+	// GetWatchCount returns the number of watched objects and selectors, also if objects share a
+	// watch ([Options].Consolidate). Before Start and after its end it returns 0.
 	GetWatchCount() int
-	// Status returns the state of each watched object, in the order of identifiers. Before Start the state is StateEstablishing.
-	// After the end of Start, Status returns nil.
+	// Status returns the state of each watched object, in the order of identifiers. Before Start
+	// the state is StateEstablishing. After the end of Start, Status returns nil.
 	Status() []WatchStatus
-	// WatchersOf returns the watchers of an object, and WatchesOf the objects of a watcher, in the order of identifiers.
+	// WatchersOf returns the watchers of an object, and WatchesOf the objects of a watcher, in the
+	// order of identifiers.
 	WatchersOf(watched ObjectIdentifier) []ObjectIdentifier
 	WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier
 	// WaitForSync waits until each watch of a watcher has delivered the existing objects, or its
@@ -75,35 +78,39 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	WaitForSync(ctx context.Context, watcher ObjectIdentifier) error
 
 	Querier
-	// StartQueryBatch begins to record the objects and lists that the watcher reads with Get and List. EndQueryBatch replaces
-	// the watcher's watches by those. AbortQueryBatch restores the earlier watches. QueryBatch does all three.
+	// StartQueryBatch begins to record the objects and lists that the watcher reads with Get and
+	// List. EndQueryBatch replaces the watcher's watches by those. AbortQueryBatch restores the
+	// earlier watches. QueryBatch does all three.
 	StartQueryBatch(watcher ObjectIdentifier) error
 	EndQueryBatch(watcher ObjectIdentifier) error
 	AbortQueryBatch(watcher ObjectIdentifier) error
-	// QueryBatch calls f within a query batch. The batch ends if f returns nil, and is aborted if f panics or returns an error,
-	// which QueryBatch returns.
+	// QueryBatch calls f within a query batch. The batch ends if f returns nil, and is aborted if f
+	// panics or returns an error, which QueryBatch returns.
 	QueryBatch(ctx context.Context, watcher ObjectIdentifier, f func(Querier) error) error
-	// GetFromCache and ListFromCache read the cache and add no watch. The object is nil if it does not exist. The error is
-	// ErrNoCacheEntry if no watcher watches the object or list, or while its watch is not StateActive. GetFromCache needs a name.
+	// GetFromCache and ListFromCache read the cache and add no watch. The object is nil if it does
+	// not exist. The error is ErrNoCacheEntry if no watcher watches the object or list, or while
+	// its watch is not StateActive. GetFromCache needs a name.
 	GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
 	ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
-	// ListWatchedFromCache returns all objects that the watcher watches and that exist, each once. It returns ErrNoCacheEntry
-	// while one of the watches is not StateActive.
+	// ListWatchedFromCache returns all objects that the watcher watches and that exist, each once.
+	// It returns ErrNoCacheEntry while one of the watches is not StateActive.
 	ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error)
-	// GVKToGVR returns the resource of a kind. The error is a [*KindError] if the kind is invalid, does not exist, or cannot be
-	// watched; ErrNotStarted after the end of Start; otherwise that of the request.
+	// GVKToGVR returns the resource of a kind. The error is a [*KindError] if the kind is invalid,
+	// does not exist, or cannot be watched; ErrNotStarted after the end of Start; otherwise that of
+	// the request.
 	GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error)
 }
 
 // Querier reads objects for a watcher and watches them. It needs [Options].EnableCache and a query
 // batch. The first read of an object that no watcher watches is consistent: it returns everything
 // that was written before. Other reads return the state that the watch has delivered, which may be
-// older than the last write; a later change causes a reconcile. While no watch delivers changes, the
-// methods wait for at most 10 s, and then return its error. If the server refuses access, they
+// older than the last write; a later change causes a reconcile. While no watch delivers changes,
+// the methods wait for at most 10 s, and then return its error. If the server refuses access, they
 // return the server's error immediately. Only changes after the read cause a reconcile.
 type Querier interface {
 	// Get returns an object, or nil if it does not exist.
 	Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
-	// List returns the objects that a selector matches, in the order of names. A nil selector matches all.
+	// List returns the objects that a selector matches, in the order of names. A nil selector
+	// matches all.
 	List(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
 }

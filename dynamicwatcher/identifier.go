@@ -27,7 +27,8 @@ type ObjectIdentifier struct {
 	// Version and Kind are required.
 	Version string
 	Kind    string
-	// Namespace is empty for objects without one, and with a Selector for objects of all namespaces.
+	// Namespace is empty for objects without one, and with a Selector for objects of all
+	// namespaces.
 	Namespace string
 	// Name is the object's name. Either Name or Selector is required, not both.
 	Name string
@@ -50,14 +51,15 @@ func (o ObjectIdentifier) GroupVersionKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: o.Group, Version: o.Version, Kind: o.Kind}
 }
 
-// Validate returns an [*IdentifierError] with the invalid field and the reason, or nil. It makes no request.
+// Validate returns an [*IdentifierError] with the invalid field and the reason, or nil. It makes no
+// request.
 func (o ObjectIdentifier) Validate() error {
 	if err := o.validateParts(); err != nil {
 		return err
 	}
 	switch {
 	case o.Name == "" && o.Selector == "":
-		return o.invalid("Name", "is required where there is no Selector")
+		return o.invalid("Name", "is required without a Selector")
 	case o.Name != "" && o.Selector != "":
 		return o.invalid("Selector", "is set in addition to Name: an identifier has one of the two")
 	case o.Selector != "":

@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
 
-func TestBadIdentifiers(t *testing.T) {
+func TestInvalidIdentifiersAreRejected(t *testing.T) {
 	good := secretA
 	with := func(f func(*dynamicwatcher.ObjectIdentifier)) dynamicwatcher.ObjectIdentifier {
 		o := good
@@ -32,20 +32,20 @@ func TestBadIdentifiers(t *testing.T) {
 		{"the group in the version", "Version", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Version = "apps/v1" })},
 		{"no kind", "Kind", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Kind = "" })},
 		{"neither name nor selector", "Name", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Name = "" })},
-		{"both", "Selector", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Selector = "a=b" })},
+		{"name and selector", "Selector", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Selector = "a=b" })},
 		{"a malformed selector", "Selector", matching(fakeapi.Secret, "ns", "a in (")},
 		{"no namespace", "Namespace", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Namespace = "" })},
 		{"a slash in the name", "Name", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Name = "a/b" })},
-		{"a name that leads up", "Name", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Name = ".." })},
+		{"two dots as name", "Name", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Name = ".." })},
 		{"a percent sign in the name", "Name", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Name = "a%2fb" })},
 		{"a slash in the namespace", "Namespace", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Namespace = "ns/x" })},
-		{"a namespace that leads up", "Namespace", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Namespace = ".." })},
-		{"a group that leads up", "Group", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Group = ".." })},
+		{"two dots as namespace", "Namespace", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Namespace = ".." })},
+		{"two dots as group", "Group", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Group = ".." })},
 		{"a slash in the group", "Group", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Group = "a/b" })},
-		{"a name that no request can have", "Name", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Name = strings.Repeat("n", 2<<20) })},
-		{"a kind that no request can have", "Kind", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Kind = strings.Repeat("K", 2<<20) })},
-		{"a selector that no request can have", "Selector", matching(fakeapi.Secret, "ns", "a in ("+strings.Repeat("b,", 1<<20)+"b)")},
-		{"a version that leads up", "Version", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Version = ".." })},
+		{"a name of 2 MiB", "Name", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Name = strings.Repeat("n", 2<<20) })},
+		{"a kind of 2 MiB", "Kind", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Kind = strings.Repeat("K", 2<<20) })},
+		{"a selector of 2 MiB", "Selector", matching(fakeapi.Secret, "ns", "a in ("+strings.Repeat("b,", 1<<20)+"b)")},
+		{"two dots as version", "Version", with(func(o *dynamicwatcher.ObjectIdentifier) { o.Version = ".." })},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			script(t, dynamicwatcher.Options{}, func(x *fixture) {
@@ -72,7 +72,7 @@ func TestBadIdentifiers(t *testing.T) {
 	}
 }
 
-func TestBadWatchers(t *testing.T) {
+func TestInvalidWatchersAreRejected(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		for _, watcher := range []dynamicwatcher.ObjectIdentifier{{}, {Version: "v1", Kind: "Policy"}, {Version: "v1", Kind: "Policy", Selector: "a"}, {Version: "v1", Name: "n"}} {
 			for call, err := range map[string]error{"AddOrUpdateWatcher": x.AddOrUpdateWatcher(watcher, secretA), "RemoveWatcher": x.RemoveWatcher(watcher)} {
@@ -84,7 +84,7 @@ func TestBadWatchers(t *testing.T) {
 	})
 }
 
-func TestUnknownKinds(t *testing.T) {
+func TestUnknownKindsAreRejected(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.watch(secretA)
 		sealed := widget
@@ -115,7 +115,7 @@ func TestUnknownKinds(t *testing.T) {
 	})
 }
 
-func TestObjectsWithoutNamespace(t *testing.T) {
+func TestNamespaceOfClusterScopedObjectIsIgnored(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		ns := id(fakeapi.Namespace, "", "ns")
 		x.must(x.AddWatcher(p, ns))
@@ -129,17 +129,17 @@ func TestObjectsWithoutNamespace(t *testing.T) {
 	})
 }
 
-func TestBadOptions(t *testing.T) {
+func TestInvalidOptionsAreRejected(t *testing.T) {
 	r := &recorder{}
 	for name, options := range map[string]*dynamicwatcher.Options{
-		"nothing":             {},
+		"no reconciler":       {},
 		"negative workers":    {Reconciler: r, MaxConcurrentReconciles: -1},
 		"a negative interval": {Reconciler: r, MinInterval: -1},
 		"a negative delay":    {Reconciler: r, BatchWindow: -1},
 		"no such MissingKind": {Reconciler: r, MissingKind: 7},
 		"no such AccessLost":  {Reconciler: r, AccessLost: 7},
 		"no such Reconnect":   {Reconciler: r, Reconnect: 7},
-		"negative memory":     {Reconciler: r, ObjectCacheOptions: dynamicwatcher.ObjectCacheOptions{GVKToGVRCacheTTL: -1}},
+		"a negative TTL":      {Reconciler: r, ObjectCacheOptions: dynamicwatcher.ObjectCacheOptions{GVKToGVRCacheTTL: -1}},
 	} {
 		options.Config = &rest.Config{Host: "http://fake"}
 		if _, err := dynamicwatcher.New(options); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
@@ -161,7 +161,7 @@ func queries(w dynamicwatcher.DynamicWatcher) map[string]error {
 	}
 }
 
-func TestBeforeStart(t *testing.T) {
+func TestCallsBeforeStart(t *testing.T) {
 	unstarted(t, dynamicwatcher.Options{EnableCache: true}, func(x *fixture) {
 		for call, err := range queries(x) {
 			if !errors.Is(err, dynamicwatcher.ErrNotStarted) {
@@ -188,7 +188,7 @@ func TestBeforeStart(t *testing.T) {
 	})
 }
 
-func TestAfterShutdown(t *testing.T) {
+func TestCallsAfterShutdown(t *testing.T) {
 	script(t, dynamicwatcher.Options{EnableCache: true}, func(x *fixture) {
 		x.watch(secretA)
 		waited := make(chan error)

@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
 
-func TestKindComes(t *testing.T) {
+func TestWatchBeginsWhenCRDIsEstablished(t *testing.T) {
 	for _, served := range []time.Duration{0, 50 * time.Millisecond, 800 * time.Millisecond} {
 		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
 			x.must(x.AddOrUpdateWatcher(p, widgetA))
@@ -44,7 +44,7 @@ func TestKindComes(t *testing.T) {
 	}
 }
 
-func TestKindGoesAndComesBack(t *testing.T) {
+func TestCRDDeletedAndRecreated(t *testing.T) {
 	script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
 		x.api.CreateCRD(widget, "widgets", true, 0)
 		x.after(time.Second)
@@ -68,9 +68,10 @@ func TestKindGoesAndComesBack(t *testing.T) {
 	})
 }
 
-// TestKindOfUnusualNameComesBack checks that a kind that is created again is reported immediately,
-// even if its resource name cannot be derived from the kind. The name is known from before.
-func TestKindOfUnusualNameComesBack(t *testing.T) {
+// TestCRDWithUnusualPluralRecreated checks that a kind that is created again is reported
+// immediately, even if its resource name cannot be derived from the kind. The name is known from
+// before.
+func TestCRDWithUnusualPluralRecreated(t *testing.T) {
 	data := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Data"}
 	dataA := id(data, "ns", "a")
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
@@ -88,10 +89,10 @@ func TestKindOfUnusualNameComesBack(t *testing.T) {
 	})
 }
 
-// TestKindThatSettles checks that a new kind is watched soon. An API server that has just begun to
-// serve a kind refuses watches for some milliseconds with a Retry-After of one second, which the
-// watcher ignores.
-func TestKindThatSettles(t *testing.T) {
+// TestNewCRDIsWatchedWithoutRetryAfter checks that a new kind is watched soon. An API server that
+// has just begun to serve a kind refuses watches for some milliseconds with a Retry-After of one
+// second, which the watcher ignores.
+func TestNewCRDIsWatchedWithoutRetryAfter(t *testing.T) {
 	script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
 		x.watch(widgetA)
 		settled := time.Now().Add(time.Minute + 200*time.Millisecond)
@@ -144,9 +145,9 @@ func TestKindsAreLookedUpOnce(t *testing.T) {
 	})
 }
 
-// TestOtherKindsWhileOneIsAwaited checks that the wait for a kind does not affect other kinds of
+// TestMissingKindDelaysNoOtherKind checks that the wait for a kind does not affect other kinds of
 // the group version.
-func TestOtherKindsWhileOneIsAwaited(t *testing.T) {
+func TestMissingKindDelaysNoOtherKind(t *testing.T) {
 	script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
 		gadget := widget
 		gadget.Kind = "Gadget"
@@ -162,9 +163,9 @@ func TestOtherKindsWhileOneIsAwaited(t *testing.T) {
 	})
 }
 
-// TestKindComesWithoutNamespaces checks an awaited kind that turns out to be cluster-scoped. The
-// given namespace is then ignored, as it is for a known kind.
-func TestKindComesWithoutNamespaces(t *testing.T) {
+// TestMissingKindBecomesClusterScoped checks an awaited kind that turns out to be cluster-scoped.
+// The given namespace is then ignored, as it is for a known kind.
+func TestMissingKindBecomesClusterScoped(t *testing.T) {
 	for _, exists := range []bool{true, false} {
 		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, DisableInitialReconcile: exists}, func(x *fixture) {
 			bare := id(widget, "", "a")
@@ -209,9 +210,9 @@ func TestKindComesWithoutNamespaces(t *testing.T) {
 	}
 }
 
-// TestTriggerOfKindThatComesBackWithoutNamespaces checks that the pending triggers of such an
+// TestTriggersSurviveChangeToClusterScope checks that the pending triggers of such an
 // object are not lost.
-func TestTriggerOfKindThatComesBackWithoutNamespaces(t *testing.T) {
+func TestTriggersSurviveChangeToClusterScope(t *testing.T) {
 	options := dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, BatchWindow: time.Hour}
 	script(t, options, func(x *fixture) {
 		x.api.CreateCRD(widget, "widgets", true, 0)
@@ -230,8 +231,8 @@ func TestTriggerOfKindThatComesBackWithoutNamespaces(t *testing.T) {
 	})
 }
 
-// TestConsolidatedKindComesWithoutNamespaces checks that many objects of such a kind share a watch.
-func TestConsolidatedKindComesWithoutNamespaces(t *testing.T) {
+// TestConsolidatedKindBecomesClusterScoped checks that many objects of such a kind share a watch.
+func TestConsolidatedKindBecomesClusterScoped(t *testing.T) {
 	options := consolidateEarly
 	options.MissingKind = dynamicwatcher.Wait
 	script(t, options, func(x *fixture) {
@@ -247,9 +248,9 @@ func TestConsolidatedKindComesWithoutNamespaces(t *testing.T) {
 	})
 }
 
-// TestKindComesWithNamespaces checks an object without a namespace if its kind turns out to be
-// namespaced. It is not watched in all namespaces, and its watchers are notified once.
-func TestKindComesWithNamespaces(t *testing.T) {
+// TestClusterScopedKindBecomesNamespaced checks an object without a namespace if its kind turns out
+// to be namespaced. It is not watched in all namespaces, and its watchers are notified once.
+func TestClusterScopedKindBecomesNamespaced(t *testing.T) {
 	bare := id(widget, "", "a")
 	lost := func(x *fixture, calls []call) {
 		x.t.Helper()
@@ -338,8 +339,9 @@ func TestKindComesWithNamespaces(t *testing.T) {
 	})
 }
 
-// TestKindThatCannotBe checks that an impossible kind causes a KindError without a request.
-func TestKindThatCannotBe(t *testing.T) {
+// TestImpossibleKindIsRejectedWithoutRequest checks that an impossible kind causes a KindError
+// without a request.
+func TestImpossibleKindIsRejectedWithoutRequest(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		for reason, gvk := range map[string]schema.GroupVersionKind{
 			"nothing":                {},

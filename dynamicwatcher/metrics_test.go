@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// TestMetrics checks the metrics after each event that they count.
-func TestMetrics(t *testing.T) {
+// TestMetricsCountEvents checks the metrics after each event that they count.
+func TestMetricsCountEvents(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	script(t, dynamicwatcher.Options{MetricsRegisterer: registry, Name: "policies"}, func(x *fixture) {
 		expect := func(when string, want map[string]float64) {
@@ -65,8 +65,9 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// TestMetricsOfTwo checks that two watchers with one registerer need different names.
-func TestMetricsOfTwo(t *testing.T) {
+// TestTwoWatchersOnOneRegistererNeedTwoNames checks that two watchers with one registerer need
+// different names.
+func TestTwoWatchersOnOneRegistererNeedTwoNames(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	again := func(name string) error {
 		_, err := dynamicwatcher.New(&dynamicwatcher.Options{

@@ -17,7 +17,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Options configures a [DynamicWatcher]. Only Reconciler is required. Package source sets Reconciler, so leave it empty there.
+// Options configures a [DynamicWatcher]. Only Reconciler is required. Package source sets
+// Reconciler, so leave it empty there.
 type Options struct {
 	// Reconciler is called for a watcher after a change of an object that it watches. Required.
 	Reconciler Reconciler
@@ -26,19 +27,21 @@ type Options struct {
 	// the cluster, and outside of a cluster to the files of the environment variable KUBECONFIG, or
 	// ~/.kube/config. Its QPS, Burst and Timeout have no effect.
 	Config *rest.Config
-	// HTTPClient, if it is set, sends all requests to the server of Config and opens the connections. By default about 90
-	// watches share a connection.
+	// HTTPClient, if it is set, sends all requests to the server of Config and opens the
+	// connections. By default about 90 watches share a connection.
 	HTTPClient *http.Client
 	// Metadata and Dynamic, if set, make the watches: Dynamic with EnableCache or without Metadata,
 	// otherwise Metadata. Use them for tests with fake clients. A watch then begins with a list,
 	// and uses more goroutines and memory.
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
-	// Mapper, if it is set, returns the resource of a kind. Defaults to discovery of a group version when it is first needed.
+	// Mapper, if it is set, returns the resource of a kind. Defaults to discovery of a group
+	// version when it is first needed.
 	Mapper meta.RESTMapper
 
-	// RateLimiter delays the retries of a watcher after a failed reconcile. Defaults to the greater of an overall bucket
-	// (10 per second, 100 at once) and an exponential delay for each watcher (5 ms to 1000 s).
+	// RateLimiter delays the retries of a watcher after a failed reconcile. Defaults to the greater
+	// of an overall bucket (10 per second, 100 at once) and an exponential delay for each watcher
+	// (5 ms to 1000 s).
 	RateLimiter workqueue.TypedRateLimiter[ObjectIdentifier]
 	// MaxConcurrentReconciles is how many watchers are reconciled at a time. Defaults to 1.
 	MaxConcurrentReconciles int
@@ -51,26 +54,30 @@ type Options struct {
 	// are because of changes. Changes in that time lead to one reconcile at its end. 0 means no
 	// minimum.
 	MinInterval time.Duration
-	// BatchWindow is the delay from a change to the reconcile of its watchers. Further changes in that time are part of the same
-	// reconcile and do not extend it. 0 means no delay.
+	// BatchWindow is the delay from a change to the reconcile of its watchers. Further changes in
+	// that time are part of the same reconcile and do not extend it. 0 means no delay.
 	BatchWindow time.Duration
 
 	// MissingKind is the behavior for a kind that the server does not have. Defaults to [Error].
 	MissingKind MissingKind
-	// AccessLost is the behavior after the server has refused a watch. Defaults to [RetryThenNotify].
+	// AccessLost is the behavior after the server has refused a watch. Defaults to
+	// [RetryThenNotify].
 	AccessLost AccessLost
 	// Reconnect is the behavior after a watch was interrupted. Defaults to [NotifyIfChanged].
 	Reconnect Reconnect
 
-	// Consolidate replaces many watches on single objects of a namespace by one watch on the namespace. An empty struct has
-	// the defaults. Nil means that each object has its own watch. New returns an error if EnableCache is set too: the watch
-	// on the namespace would receive the content of all its objects. Consolidate has no effect with Metadata or Dynamic.
+	// Consolidate replaces many watches on single objects of a namespace by one watch on the
+	// namespace. An empty struct has the defaults. Nil means that each object has its own watch.
+	// New returns an error if EnableCache is set too: the watch on the namespace would receive the
+	// content of all its objects. Consolidate has no effect with Metadata or Dynamic.
 	Consolidate *ConsolidateOptions
-	// EnableCache caches the watched objects for the query methods. The watches then receive whole objects, not only metadata.
+	// EnableCache caches the watched objects for the query methods. The watches then receive whole
+	// objects, not only metadata.
 	EnableCache bool
 	// ObjectCacheOptions configures the cache and how long the resources of kinds are cached.
 	ObjectCacheOptions ObjectCacheOptions
-	// DisableInitialReconcile disables the reconcile of a watcher when it begins to watch an object that exists.
+	// DisableInitialReconcile disables the reconcile of a watcher when it begins to watch an object
+	// that exists.
 	DisableInitialReconcile bool
 
 	// MetricsRegisterer receives the metrics, from New until Start returns. Nil means no metrics.
@@ -95,7 +102,8 @@ const (
 type AccessLost int
 
 const (
-	// RetryThenNotify reconciles the watchers once and retries the watch, which resumes when access is back.
+	// RetryThenNotify reconciles the watchers once and retries the watch, which resumes when access
+	// is back.
 	RetryThenNotify AccessLost = iota
 	// DropAndNotify reconciles the watchers once and ends the watch on the object.
 	DropAndNotify
@@ -105,7 +113,8 @@ const (
 type Reconnect int
 
 const (
-	// NotifyIfChanged reconciles the watchers of an object that was created, changed or deleted meanwhile.
+	// NotifyIfChanged reconciles the watchers of an object that was created, changed or deleted
+	// meanwhile.
 	NotifyIfChanged Reconnect = iota
 	// NotifyAlways reconciles all watchers of an object.
 	NotifyAlways
@@ -115,7 +124,8 @@ const (
 type ObjectCacheOptions struct {
 	// GVKToGVRCacheTTL is how long the resource of a kind is cached. Defaults to 10 minutes.
 	GVKToGVRCacheTTL time.Duration
-	// MissingAPIResourceCacheTTL is how long the absence of a kind is cached. 0 means that it is not cached.
+	// MissingAPIResourceCacheTTL is how long the absence of a kind is cached. 0 means that it is
+	// not cached.
 	MissingAPIResourceCacheTTL time.Duration
 	// UnsafeDisableDeepCopy makes reads return the cache's own objects, which must not be changed.
 	UnsafeDisableDeepCopy bool
@@ -178,10 +188,12 @@ func (o ObjectCacheOptions) withDefaults() ObjectCacheOptions {
 	return o
 }
 
-// ConsolidateOptions configures when one watch on a namespace replaces the watches on single objects in it. The limits apply
-// to the watched objects of each kind in each namespace, or of each cluster-scoped kind. Selectors keep their own watches.
+// ConsolidateOptions configures when one watch on a namespace replaces the watches on single
+// objects in it. The limits apply to the watched objects of each kind in each namespace, or of each
+// cluster-scoped kind. Selectors keep their own watches.
 //
-// An object that is added before the shared watch has delivered the existing objects waits for it, for a second at most.
+// An object that is added before the shared watch has delivered the existing objects waits for it,
+// for a second at most.
 type ConsolidateOptions struct {
 	// MinObjects is the number of watched objects from which they share a watch. If fewer than half
 	// as many are left, single watches replace the shared one. Defaults to 32.

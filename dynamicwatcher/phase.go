@@ -12,7 +12,8 @@ const (
 	deliveryNone delivery = iota
 	deliveryOwn
 	deliveryShared
-	// deliveryReturning: the shared watch delivers until the object's own watch has sent the existing objects.
+	// deliveryReturning: the shared watch delivers until the object's own watch has sent the
+	// existing objects.
 	deliveryReturning
 )
 

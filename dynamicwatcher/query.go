@@ -151,7 +151,8 @@ func identify(gvk schema.GroupVersionKind, namespace, name string, selector labe
 	return id
 }
 
-// query watches an object or list for a watcher, and returns it as soon as a watch delivers its changes.
+// query watches an object or list for a watcher, and returns it as soon as a watch delivers its
+// changes.
 func (w *Watcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]unstructured.Unstructured, error) {
 	if err := w.readable(watcher); err != nil {
 		return nil, err

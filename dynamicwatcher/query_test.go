@@ -21,7 +21,7 @@ import (
 
 var cached = dynamicwatcher.Options{EnableCache: true, MissingKind: dynamicwatcher.Wait}
 
-func TestQueryBatch(t *testing.T) {
+func TestQueryBatchReplacesWatches(t *testing.T) {
 	script(t, cached, func(x *fixture) {
 		x.put(secretA, "app", "x")
 		x.put(secretB, "app", "x")
@@ -76,7 +76,7 @@ func TestQueryBatch(t *testing.T) {
 	})
 }
 
-func TestAbortedQueryBatch(t *testing.T) {
+func TestAbortedQueryBatchRestoresWatches(t *testing.T) {
 	failed := errors.New("on purpose")
 	old := id(fakeapi.ConfigMap, "ns", "old")
 	for name, batch := range map[string]func(x *fixture) error{
@@ -128,7 +128,7 @@ func TestAbortedQueryBatch(t *testing.T) {
 	}
 }
 
-func TestBadQueries(t *testing.T) {
+func TestInvalidQueriesAreRejected(t *testing.T) {
 	script(t, cached, func(x *fixture) {
 		if _, err := x.Get(p, fakeapi.Secret, "ns", "a"); !errors.Is(err, dynamicwatcher.ErrQueryBatchNotStarted) {
 			t.Errorf("without a batch Get returned %v", err)
@@ -178,9 +178,9 @@ func TestQueryOfSlowServer(t *testing.T) {
 	})
 }
 
-// TestNoReconcileForWhatWasRead checks that objects that a query batch has read cause no reconcile,
-// whether they exist or not. Later changes do.
-func TestNoReconcileForWhatWasRead(t *testing.T) {
+// TestObjectThatWasReadCausesNoReconcile checks that objects that a query batch has read cause no
+// reconcile, whether they exist or not. Later changes do.
+func TestObjectThatWasReadCausesNoReconcile(t *testing.T) {
 	options := cached
 	options.BatchWindow = 10 * time.Millisecond // events of several watches cause one reconcile
 	script(t, options, func(x *fixture) {
@@ -224,9 +224,9 @@ func TestNoReconcileForWhatWasRead(t *testing.T) {
 	})
 }
 
-// TestReconcileForWhatCouldNotBeRead checks that a watcher that could not read an object in time is
+// TestUnreadObjectCausesReconcile checks that a watcher that could not read an object in time is
 // reconciled when the object is known.
-func TestReconcileForWhatCouldNotBeRead(t *testing.T) {
+func TestUnreadObjectCausesReconcile(t *testing.T) {
 	script(t, cached, func(x *fixture) {
 		x.put(secretA)
 		x.faulty("watch", fakeapi.Fault{Delay: 20 * time.Second})
@@ -241,9 +241,9 @@ func TestReconcileForWhatCouldNotBeRead(t *testing.T) {
 	})
 }
 
-// TestRemoveWatcherAbortsBatch checks that a watcher which is removed within its query batch
+// TestRemoveWatcherAbortsQueryBatch checks that a watcher which is removed within its query batch
 // watches nothing, and can start another batch.
-func TestRemoveWatcherAbortsBatch(t *testing.T) {
+func TestRemoveWatcherAbortsQueryBatch(t *testing.T) {
 	script(t, dynamicwatcher.Options{EnableCache: true}, func(x *fixture) {
 		x.put(secretA)
 		x.must(x.AddOrUpdateWatcher(p, secretB))
@@ -263,9 +263,9 @@ func TestRemoveWatcherAbortsBatch(t *testing.T) {
 	})
 }
 
-// TestCacheLookups checks that the cache finds an object only by its name, and returns each object
-// once.
-func TestCacheLookups(t *testing.T) {
+// TestCachedObjectsAreReturnedOnce checks that the cache finds an object only by its name, and
+// returns each object once.
+func TestCachedObjectsAreReturnedOnce(t *testing.T) {
 	script(t, dynamicwatcher.Options{EnableCache: true}, func(x *fixture) {
 		x.put(secretA)
 		x.put(secretB)
@@ -295,9 +295,10 @@ func (x *fixture) getSecret() (got *unstructured.Unstructured, err error) {
 	return got, err
 }
 
-// TestNoStaleReads checks that a query does not return objects from before an interruption of the
-// watch. It waits for the next watch, or returns the reason why there is no watch.
-func TestNoStaleReads(t *testing.T) {
+// TestQueryReturnsNoStaleObjects checks that a query does not return objects from before an
+// interruption of the watch. It waits for the next watch, or returns the reason why there is no
+// watch.
+func TestQueryReturnsNoStaleObjects(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault fakeapi.Fault
 		state dynamicwatcher.State
@@ -360,9 +361,9 @@ func TestQueryWaitsForNextWatch(t *testing.T) {
 	})
 }
 
-// TestQueryOfKindThatComes checks that a missing kind has no objects. Once the server has the kind,
-// a query waits for its watch.
-func TestQueryOfKindThatComes(t *testing.T) {
+// TestQueryOfKindCreatedLater checks that a missing kind has no objects. Once the server has the
+// kind, a query waits for its watch.
+func TestQueryOfKindCreatedLater(t *testing.T) {
 	script(t, cached, func(x *fixture) {
 		x.watch(widgetA)
 		x.after(time.Hour) // the next lookup is far away

@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
 
-func TestMinInterval(t *testing.T) {
+func TestMinIntervalLimitsReconciles(t *testing.T) {
 	script(t, dynamicwatcher.Options{MinInterval: time.Second}, func(x *fixture) {
 		var seen string
 		x.r.do = func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
@@ -45,9 +45,9 @@ func TestMinInterval(t *testing.T) {
 	})
 }
 
-// TestMinIntervalOfReconcilerThatAddsAnew checks that MinInterval also applies to a reconciler that
-// removes its objects or its watcher and adds them again.
-func TestMinIntervalOfReconcilerThatAddsAnew(t *testing.T) {
+// TestMinIntervalAppliesToWatcherThatIsAddedAgain checks that MinInterval also applies to a
+// reconciler that removes its objects or its watcher and adds them again.
+func TestMinIntervalAppliesToWatcherThatIsAddedAgain(t *testing.T) {
 	script(t, dynamicwatcher.Options{MinInterval: time.Second}, func(x *fixture) {
 		x.put(secretA)
 		x.r.do = func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
@@ -62,7 +62,7 @@ func TestMinIntervalOfReconcilerThatAddsAnew(t *testing.T) {
 	})
 }
 
-func TestMaxDelay(t *testing.T) {
+func TestBatchWindowCollectsChanges(t *testing.T) {
 	script(t, dynamicwatcher.Options{BatchWindow: 100 * time.Millisecond}, func(x *fixture) {
 		x.watch(secretA, secretB)
 		began := time.Now()
@@ -82,7 +82,7 @@ func TestMaxDelay(t *testing.T) {
 	})
 }
 
-func TestTriggersFrom(t *testing.T) {
+func TestTriggersFromReturnsReasons(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.put(secretA)
 		x.watch(secretA, secretB)
@@ -115,7 +115,7 @@ func TestTriggersFrom(t *testing.T) {
 	}
 }
 
-func TestRetryHasTriggersOfFailure(t *testing.T) {
+func TestRetryHasTriggersOfFailedReconcile(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.put(secretA)
 		x.watch(secretA)
@@ -138,7 +138,7 @@ func TestRetryHasTriggersOfFailure(t *testing.T) {
 	})
 }
 
-func TestResults(t *testing.T) {
+func TestReconcileResultsRequeue(t *testing.T) {
 	failed := errors.New("on purpose")
 	for _, test := range []struct {
 		name     string
@@ -175,7 +175,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-func TestRateLimiterOfUser(t *testing.T) {
+func TestRateLimiterOption(t *testing.T) {
 	options := dynamicwatcher.Options{RateLimiter: workqueue.NewTypedItemFastSlowRateLimiter[dynamicwatcher.ObjectIdentifier](time.Minute, time.Minute, 1)}
 	script(t, options, func(x *fixture) {
 		x.watch(secretA)
@@ -226,161 +226,7 @@ func TestMaxConcurrentReconciles(t *testing.T) {
 	})
 }
 
-func TestRemovalAndShutdownInEveryState(t *testing.T) {
-	for _, test := range []struct {
-		state dynamicwatcher.State
-		name  string
-		reach func(x *fixture)
-	}{
-		{dynamicwatcher.StateEstablishing, "the server hangs", func(x *fixture) {
-			x.must(x.RemoveWatcher(p))
-			x.faulty("watch", fakeapi.Fault{Hang: true})
-			x.must(x.AddWatcher(p, widgetA))
-		}},
-		{dynamicwatcher.StateActive, "all is well", func(x *fixture) {}},
-		{dynamicwatcher.StateBackoff, "the server fails", func(x *fixture) { x.faulty("watch", fakeapi.Fault{Status: 500}) }},
-		{dynamicwatcher.StateBackoff, "the server is away", func(x *fixture) { x.api.Stop() }},
-		{dynamicwatcher.StateNoAccess, "no access", func(x *fixture) { x.faulty("watch", fakeapi.Fault{Status: 403}) }},
-		{dynamicwatcher.StatePendingKind, "the kind is gone", func(x *fixture) { x.api.DeleteCRD(widget, "widgets") }},
-		{dynamicwatcher.StatePendingKind, "and lookups hang", func(x *fixture) {
-			x.api.DeleteCRD(widget, "widgets")
-			x.after(time.Second)
-			x.faulty("discovery", fakeapi.Fault{Hang: true})
-		}},
-	} {
-		for _, removal := range []bool{true, false} {
-			t.Run(test.name+" removal="+strconv.FormatBool(removal), func(t *testing.T) {
-				script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
-					x.api.CreateCRD(widget, "widgets", true, 0)
-					x.after(time.Second)
-					x.watch(widgetA)
-					x.after(10 * time.Second)
-					test.reach(x)
-					if test.state != dynamicwatcher.StateActive && test.state != dynamicwatcher.StateEstablishing {
-						x.api.Disconnect()
-					}
-					x.after(5 * time.Second)
-					x.state(test.state)
-					if !removal {
-						return // the fixture checks the time of the shutdown
-					}
-					began := time.Now()
-					x.must(x.RemoveWatcher(p))
-					if d := time.Since(began); d != 0 || x.GetWatchCount() != 0 {
-						t.Errorf("the removal took %v and left %d watches", d, x.GetWatchCount())
-					}
-					x.after(0)
-					if n := x.api.Counts().Streams; n != 0 {
-						t.Errorf("%d streams are left", n)
-					}
-				})
-			})
-		}
-	}
-}
-
-// TestHangingRequest checks that a hanging request delays no other request.
-func TestHangingRequest(t *testing.T) {
-	script(t, dynamicwatcher.Options{}, func(x *fixture) {
-		x.api.Hook(func(q fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Hang: q.Name == "0"} })
-		for i := range 300 {
-			x.must(x.AddWatcher(p, id(fakeapi.Secret, "ns", strconv.Itoa(i))))
-		}
-		x.after(10 * time.Millisecond)
-		active := 0
-		for _, s := range x.Status() {
-			if s.State == dynamicwatcher.StateActive {
-				active++
-			}
-		}
-		if active != 299 {
-			t.Errorf("%d watches are active beside the one that hangs", active)
-		}
-	})
-}
-
-// TestSilentServer checks that a request without an answer is ended after two minutes, and retried.
-// Other requests are not affected.
-func TestSilentServer(t *testing.T) {
-	for _, test := range []struct {
-		name, verb string
-		plain      bool
-		fault      fakeapi.Fault
-	}{
-		{"no answer", "watch", false, fakeapi.Fault{Hang: true}},
-		{"no answer to a list", "list", true, fakeapi.Fault{Hang: true}},
-		{"no answer after a list", "watch", true, fakeapi.Fault{Hang: true}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			script(t, dynamicwatcher.Options{}, func(x *fixture) {
-				x.api.Plain = test.plain
-				x.api.Hook(func(r fakeapi.Request) fakeapi.Fault {
-					if r.Verb == test.verb && r.Name == "a" && r.Initial != test.plain {
-						return test.fault
-					}
-					return fakeapi.Fault{}
-				})
-				x.put(secretA)
-				x.put(secretB)
-				x.must(x.AddOrUpdateWatcher(q, secretB))
-				x.after(time.Second)
-				x.expect("it exists", q)
-				x.must(x.AddOrUpdateWatcher(p, secretA))
-				x.after(2*time.Minute + time.Second)
-				if s := x.Status()[0]; s.State == dynamicwatcher.StateActive || s.Restarts != 1 {
-					t.Errorf("after two minutes the status is %+v", s)
-				}
-				x.api.Hook(nil)
-				x.after(2 * time.Minute)
-				x.expect("it exists", p)
-				x.after(time.Hour) // without any change
-				if s := x.Status(); s[0].State != dynamicwatcher.StateActive || s[0].Restarts != 2 || s[1].Restarts != 0 {
-					t.Errorf("an hour later the status is %+v", s)
-				}
-			})
-		})
-	}
-}
-
-// TestNoInitialBookmark checks a server that does not end its initial events. The objects are
-// listed after 10 s, and other group versions still use watches.
-func TestNoInitialBookmark(t *testing.T) {
-	for name, fault := range map[string]fakeapi.Fault{
-		"no events":              {Ending: fakeapi.Silence},
-		"an object, and no more": {Ending: fakeapi.Silence, After: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			script(t, dynamicwatcher.Options{}, func(x *fixture) {
-				lists := 0
-				x.api.Hook(func(r fakeapi.Request) fakeapi.Fault {
-					switch {
-					case r.Verb == "watch" && r.Initial:
-						return fault
-					case r.Verb == "list":
-						lists++
-					}
-					return fakeapi.Fault{}
-				})
-				x.put(secretA)
-				x.must(x.AddOrUpdateWatcher(p, secretA))
-				x.after(9 * time.Second)
-				x.expect("nothing yet")
-				x.after(2 * time.Second)
-				x.expect("it exists", p)
-				x.put(secretA)
-				x.after(time.Second)
-				x.expect("it has changed", p)
-				x.must(x.AddOrUpdateWatcher(q, secretB))
-				x.after(time.Second)
-				if s := x.Status(); s[0].State != dynamicwatcher.StateActive || s[1].State != dynamicwatcher.StateActive || lists != 2 {
-					t.Errorf("%d lists, and the status is %+v", lists, s)
-				}
-			})
-		})
-	}
-}
-
-func TestNothingQueuedAfterShutdown(t *testing.T) {
+func TestShutdownDropsQueue(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.r.do = func(ctx context.Context, _ dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 			<-ctx.Done()
@@ -398,9 +244,9 @@ func TestNothingQueuedAfterShutdown(t *testing.T) {
 	})
 }
 
-// TestRemovedWhileQueued checks that a removed watcher is not reconciled for its queued triggers. A
-// watcher that is added again is reconciled for later events.
-func TestRemovedWhileQueued(t *testing.T) {
+// TestRemovedWatcherIsNotReconciled checks that a removed watcher is not reconciled for its queued
+// triggers. A watcher that is added again is reconciled for later events.
+func TestRemovedWatcherIsNotReconciled(t *testing.T) {
 	failed := errors.New("on purpose")
 	for _, test := range []struct {
 		name  string

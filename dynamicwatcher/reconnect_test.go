@@ -12,33 +12,33 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 )
 
-func TestReconnect(t *testing.T) {
+func TestReconnectReportsOnlyChangedObjects(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		breaks   func(x *fixture)
 		recovers func(x *fixture)
 	}{
 		{"streams cut", func(x *fixture) { x.api.Disconnect() }, func(x *fixture) {}},
-		{"server away", func(x *fixture) { x.api.Stop(); x.after(time.Minute) }, func(x *fixture) { x.api.Start() }},
+		{"server unreachable", func(x *fixture) { x.api.Stop(); x.after(time.Minute) }, func(x *fixture) { x.api.Start() }},
 		{"history compacted", func(x *fixture) { x.api.Compact(); x.api.Disconnect() }, func(x *fixture) {}},
 		{"server overloaded", func(x *fixture) {
 			x.faulty("", fakeapi.Fault{Status: 429, RetryAfter: 2})
 			x.api.Disconnect()
 			x.after(10 * time.Second)
 		}, func(x *fixture) { x.api.Hook(nil) }},
-		{"responses broken off", func(x *fixture) {
+		{"responses aborted", func(x *fixture) {
 			x.faulty("", fakeapi.Fault{Abort: true})
 			x.api.Disconnect()
 			x.after(10 * time.Second)
 		}, func(x *fixture) { x.api.Hook(nil) }},
-		{"streams broken off", func(x *fixture) {
+		{"streams cut at once", func(x *fixture) {
 			x.faulty("", fakeapi.Fault{Ending: fakeapi.Cut})
 			x.api.Disconnect()
 			x.after(10 * time.Second)
 		}, func(x *fixture) { x.api.Hook(nil) }},
 	} {
 		for _, plain := range []bool{false, true} {
-			t.Run(test.name+" plain="+strconv.FormatBool(plain), func(t *testing.T) {
+			t.Run(test.name+" watchList="+strconv.FormatBool(!plain), func(t *testing.T) {
 				script(t, dynamicwatcher.Options{}, func(x *fixture) {
 					x.api.Plain = plain
 					x.put(secretA)
@@ -72,7 +72,7 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-func TestRecreatedWhileAway(t *testing.T) {
+func TestObjectRecreatedDuringInterruption(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.put(secretA)
 		x.watch(secretA)
@@ -88,9 +88,9 @@ func TestRecreatedWhileAway(t *testing.T) {
 	})
 }
 
-// TestCameAndWentWhileAway checks an object that is created and deleted during an interruption.
-// Only watchers that may have seen the object are notified.
-func TestCameAndWentWhileAway(t *testing.T) {
+// TestObjectCreatedAndDeletedDuringInterruption checks an object that is created and deleted during
+// an interruption. Only watchers that may have seen the object are notified.
+func TestObjectCreatedAndDeletedDuringInterruption(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.put(id(fakeapi.ConfigMap, "ns", "a"))
 		x.watch(secretA, id(fakeapi.ConfigMap, "ns", "a"))
@@ -118,7 +118,7 @@ func TestCameAndWentWhileAway(t *testing.T) {
 	})
 }
 
-func TestNotifyAlways(t *testing.T) {
+func TestNotifyAlwaysReconcilesAfterReconnect(t *testing.T) {
 	script(t, dynamicwatcher.Options{Reconnect: dynamicwatcher.NotifyAlways}, func(x *fixture) {
 		x.put(secretA)
 		x.watch(secretA)
@@ -131,7 +131,7 @@ func TestNotifyAlways(t *testing.T) {
 	})
 }
 
-func TestRestoredServer(t *testing.T) {
+func TestServerRestoredFromBackup(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.put(secretA)
 		restore := x.api.Snapshot()
@@ -146,7 +146,7 @@ func TestRestoredServer(t *testing.T) {
 	})
 }
 
-func TestDuplicates(t *testing.T) {
+func TestDuplicateEventsAreIgnored(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.faulty("watch", fakeapi.Fault{Duplicate: true})
 		x.put(secretA)
@@ -162,12 +162,12 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
-// TestPaceOfFailures checks that the watcher backs off from a server that immediately ends all
-// streams, or fails all requests.
-func TestPaceOfFailures(t *testing.T) {
+// TestBackoffOnFailingServer checks that the watcher backs off from a server that immediately ends
+// all streams, or fails all requests.
+func TestBackoffOnFailingServer(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
 		"ended": {Ending: fakeapi.End, After: 1}, "ended at once": {Ending: fakeapi.End}, "cut": {Ending: fakeapi.Cut, After: 1},
-		"broken off": {Abort: true}, "expired": {Ending: fakeapi.Expired}, "500": {Status: 500}, "403": {Status: 403}, "404": {Status: 404},
+		"aborted": {Abort: true}, "expired": {Ending: fakeapi.Expired}, "500": {Status: 500}, "403": {Status: 403}, "404": {Status: 404},
 	} {
 		t.Run(name, func(t *testing.T) {
 			script(t, dynamicwatcher.Options{}, func(x *fixture) {
@@ -185,7 +185,7 @@ func TestPaceOfFailures(t *testing.T) {
 	}
 }
 
-func TestRefusedConnections(t *testing.T) {
+func TestBackoffOnRefusedConnections(t *testing.T) {
 	for _, objects := range []int{1, 200} {
 		script(t, dynamicwatcher.Options{}, func(x *fixture) {
 			for i := range objects {
@@ -210,7 +210,7 @@ func TestRefusedConnections(t *testing.T) {
 	}
 }
 
-func TestTransientRefusals(t *testing.T) {
+func TestShortRefusalIsNotReported(t *testing.T) {
 	for _, status := range []int{401, 403, 503} {
 		for _, mode := range []dynamicwatcher.AccessLost{dynamicwatcher.RetryThenNotify, dynamicwatcher.DropAndNotify} {
 			script(t, dynamicwatcher.Options{AccessLost: mode}, func(x *fixture) {
@@ -231,7 +231,7 @@ func TestTransientRefusals(t *testing.T) {
 	}
 }
 
-func TestAccessLost(t *testing.T) {
+func TestLostAccessIsReportedAndRestored(t *testing.T) {
 	for _, status := range []int{401, 403} {
 		script(t, dynamicwatcher.Options{}, func(x *fixture) {
 			x.put(secretA)
@@ -258,7 +258,7 @@ func TestAccessLost(t *testing.T) {
 	}
 }
 
-func TestAccessLostAndDropped(t *testing.T) {
+func TestDropAndNotifyRemovesObject(t *testing.T) {
 	script(t, dynamicwatcher.Options{AccessLost: dynamicwatcher.DropAndNotify}, func(x *fixture) {
 		x.put(secretA)
 		x.put(id(fakeapi.ConfigMap, "ns", "a"))

@@ -13,8 +13,8 @@ import (
 
 var oneRule = flag.String("dynamicwatcher.rule", "", "a part of the names of the rules that TestRemovedRules removes")
 
-// TestRemovedRules builds this package without one rule at a time. It fails if the test of that rule
-// passes.
+// TestRemovedRules builds this package without one rule at a time. It fails if the test of that
+// rule passes.
 //
 //	go test ./dynamicwatcher -tags spokewire_rules -run TestRemovedRules -v -timeout 0
 func TestRemovedRules(t *testing.T) {

@@ -26,8 +26,8 @@ import (
 )
 
 // The simulations run a watcher against a server that fails in every way it can, while objects,
-// kinds and watches change. After the faults have ended, every watcher must have seen the last state
-// of all its objects.
+// kinds and watches change. After the faults have ended, every watcher must have seen the last
+// state of all its objects.
 //
 //	go test ./dynamicwatcher -run Simulation -dynamicwatcher.seeds 10000
 //	go test ./dynamicwatcher -run Simulation -dynamicwatcher.seed 17 -v   one run again

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSmallMap compares a smallMap with a map in random operations.
-func TestSmallMap(t *testing.T) {
+// TestSmallMapIsLikeMap compares a smallMap with a map in random operations.
+func TestSmallMapIsLikeMap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
 		var f smallMap[int, int]

@@ -15,21 +15,23 @@ const (
 	TriggerAdded TriggerType = "Added"
 	// TriggerModified: the object was changed.
 	TriggerModified TriggerType = "Modified"
-	// TriggerDeleted: the object or its kind was deleted, or the object does not match the selector any
-	// more. Also: the object does not exist, and may have existed while no watch delivered its
+	// TriggerDeleted: the object or its kind was deleted, or the object does not match the selector
+	// any more. Also: the object does not exist, and may have existed while no watch delivered its
 	// changes. That includes the time before the watch was established.
 	TriggerDeleted TriggerType = "Deleted"
-	// TriggerResumed: the watch is active again after an interruption, with [NotifyAlways], or after lost access.
+	// TriggerResumed: the watch is active again after an interruption, with [NotifyAlways], or
+	// after lost access.
 	TriggerResumed TriggerType = "Resumed"
-	// TriggerAccessLost: the server refuses the watch, see [AccessLost], or the kind was created again
-	// with namespaces.
+	// TriggerAccessLost: the server refuses the watch, see [AccessLost], or the kind was created
+	// again with namespaces.
 	TriggerAccessLost TriggerType = "AccessLost"
 )
 
 // Trigger is a reason for a reconcile. Several changes of one watched object cause one Trigger, for
 // the last change.
 type Trigger struct {
-	// Watched is the identifier that was passed to AddOrUpdateWatcher, without a namespace if the kind has none.
+	// Watched is the identifier that was passed to AddOrUpdateWatcher, without a namespace if the
+	// kind has none.
 	Watched ObjectIdentifier
 	// Type is the kind of change.
 	Type TriggerType

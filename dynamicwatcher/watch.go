@@ -16,14 +16,14 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
-// watchSource is the purpose of one API watch: an object or a selector ([single]), all watched objects of a kind in a
-// namespace ([shared]), or a kind that does not exist yet ([arrival]). A [watch] opens its streams, one after the other, and
-// passes the events to it.
+// watchSource is the purpose of one API watch: an object or a selector ([single]), all watched
+// objects of a kind in a namespace ([shared]), or a kind that does not exist yet ([arrival]). A
+// [watch] opens its streams, one after the other, and passes the events to it.
 type watchSource interface {
 	// target returns the objects to watch. It may wait until ctx ends.
 	target(ctx context.Context, gvr ScopedGVR) (stream.Target, error)
-	// openLocked prepares for a new stream. It returns the context of the stream, and the resource version that the stream
-	// must not be older than.
+	// openLocked prepares for a new stream. It returns the context of the stream, and the resource
+	// version that the stream must not be older than.
 	openLocked(ctx context.Context) (context.Context, string)
 	// takeLocked handles an event of the stream. Its error ends the stream.
 	takeLocked(e stream.Event) error

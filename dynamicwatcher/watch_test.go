@@ -26,7 +26,7 @@ func (x *fixture) trigger(calls []call) dynamicwatcher.Trigger {
 	return calls[0].Triggers[0]
 }
 
-func TestLifeOfAnObject(t *testing.T) {
+func TestCreateUpdateAndDeleteReachWatcher(t *testing.T) {
 	for name, options := range map[string]dynamicwatcher.Options{"metadata": {}, "whole objects": {EnableCache: true}} {
 		t.Run(name, func(t *testing.T) {
 			script(t, options, func(x *fixture) {
@@ -61,7 +61,7 @@ func TestLifeOfAnObject(t *testing.T) {
 	}
 }
 
-func TestRequestsAreNarrow(t *testing.T) {
+func TestWatchSelectsOneObjectByName(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.watch(secretA)
 		for _, q := range x.api.Requests() {
@@ -75,7 +75,7 @@ func TestRequestsAreNarrow(t *testing.T) {
 	})
 }
 
-func TestSharing(t *testing.T) {
+func TestWatchersOfOneObjectShareItsWatch(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.put(secretA)
 		x.must(x.AddWatcher(p, secretA))
@@ -118,7 +118,7 @@ func TestSharing(t *testing.T) {
 	})
 }
 
-func TestAddOrUpdateReplaces(t *testing.T) {
+func TestAddOrUpdateWatcherReplacesWatchedObjects(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.watch(secretA)
 		x.must(x.AddOrUpdateWatcher(p, secretB, matching(fakeapi.ConfigMap, "", "app=x")))
@@ -133,7 +133,7 @@ func TestAddOrUpdateReplaces(t *testing.T) {
 	})
 }
 
-func TestAddWatcherAt(t *testing.T) {
+func TestAddWatcherAtReconcilesForOtherVersions(t *testing.T) {
 	for _, test := range []struct {
 		name, reason string
 		prepare      func(x *fixture) (seen string)
@@ -162,9 +162,9 @@ func TestAddWatcherAt(t *testing.T) {
 	}
 }
 
-// TestWatchIsNotOlder checks that a watch does not begin before a state that its watchers have seen
-// or that it has delivered.
-func TestWatchIsNotOlder(t *testing.T) {
+// TestWatchBeginsAtSeenVersion checks that a watch does not begin before a state that its watchers
+// have seen or that it has delivered.
+func TestWatchBeginsAtSeenVersion(t *testing.T) {
 	asked := func(x *fixture) (versions []string) {
 		for _, r := range x.api.Requests() {
 			if r.Verb == "watch" && r.Kind == fakeapi.Secret {
@@ -210,9 +210,9 @@ func TestWatchIsNotOlder(t *testing.T) {
 	}
 }
 
-// TestSeenBeforeTheWatch checks an object that a watcher has seen, but that the watch of another
-// watcher has not delivered yet. It is not reported as deleted.
-func TestSeenBeforeTheWatch(t *testing.T) {
+// TestObjectSeenAheadOfWatchIsNotDeleted checks an object that a watcher has seen, but that the
+// watch of another watcher has not delivered yet. It is not reported as deleted.
+func TestObjectSeenAheadOfWatchIsNotDeleted(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.faulty("watch", fakeapi.Fault{Lag: time.Second})
 		x.must(x.AddWatcher(q, secretA))
@@ -228,7 +228,7 @@ func TestSeenBeforeTheWatch(t *testing.T) {
 	})
 }
 
-func TestSelectors(t *testing.T) {
+func TestSelectorWatchesMatchingObjects(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		x.put(secretA, "app", "x")
 		x.must(x.AddOrUpdateWatcher(p, matching(fakeapi.Secret, "ns", "app=x")))
@@ -271,7 +271,7 @@ func TestDisableInitialReconcile(t *testing.T) {
 	})
 }
 
-func TestWaitForSync(t *testing.T) {
+func TestWaitForSyncWaitsForFirstList(t *testing.T) {
 	script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait}, func(x *fixture) {
 		x.must(x.WaitForSync(x.t.Context(), p)) // p watches nothing
 		x.faulty("watch", fakeapi.Fault{Delay: time.Second})
@@ -291,7 +291,7 @@ func TestWaitForSync(t *testing.T) {
 	})
 }
 
-func TestWaitForSyncRefused(t *testing.T) {
+func TestWaitForSyncReturnsRefusal(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
 		refusals := 0
 		x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {

@@ -20,7 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
-// Watcher implements [DynamicWatcher]. [New] returns one. Its methods may be called from any goroutine.
+// Watcher implements [DynamicWatcher]. [New] returns one. Its methods may be called from any
+// goroutine.
 type Watcher struct {
 	options Options
 	metrics *metrics // nil without a registerer

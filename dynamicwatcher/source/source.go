@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package source provides a controller-runtime source that is backed by a dynamicwatcher. The controller reconciles an object
-// again when one of its dependencies changes. It uses its own queue and workers for that.
+// Package source provides a controller-runtime source that is backed by a dynamicwatcher. The
+// controller reconciles an object again when one of its dependencies changes. It uses its own queue
+// and workers for that.
 //
 //	dependencies, err := source.New(&dynamicwatcher.Options{Config: manager.GetConfig()})
 //	if err != nil {
@@ -13,11 +14,13 @@
 //		WatchesRawSource(dependencies).
 //		Complete(&reconciler{watcher: dependencies.Watcher()})
 //
-// The reconciler calls the watcher's AddOrUpdateWatcher with the dependencies of an object, and RemoveWatcher when the object is
-// deleted. All requests go through the controller's queue, so an object is never reconciled concurrently.
+// The reconciler calls the watcher's AddOrUpdateWatcher with the dependencies of an object, and
+// RemoveWatcher when the object is deleted. All requests go through the controller's queue, so an
+// object is never reconciled concurrently.
 //
-// The options MinInterval, BatchWindow and DisableInitialReconcile apply. The controller, not RateLimiter or
-// MaxConcurrentReconciles, sets the retries and the number of workers. In a controller's reconcile TriggersFrom returns nil.
+// The options MinInterval, BatchWindow and DisableInitialReconcile apply. The controller, not
+// RateLimiter or MaxConcurrentReconciles, sets the retries and the number of workers. In a
+// controller's reconcile TriggersFrom returns nil.
 package source
 
 import (
@@ -52,8 +55,9 @@ var _ source.Source = &Source{}
 
 var errStarted = errors.New("dynamicwatcher/source: already started: a source belongs to one controller")
 
-// New returns a source of requests with the watcher's namespace and name. It makes no request to the API server. The error is
-// that of [dynamicwatcher.New], or an ErrInvalidInput if Options.Reconciler is set: the controller reconciles.
+// New returns a source of requests with the watcher's namespace and name. It makes no request to
+// the API server. The error is that of [dynamicwatcher.New], or an ErrInvalidInput if
+// Options.Reconciler is set: the controller reconciles.
 func New(options *dynamicwatcher.Options) (*Source, error) {
 	return NewTyped(options, requestFor)
 }
@@ -88,7 +92,8 @@ func NewTyped[request comparable](options *dynamicwatcher.Options, to func(watch
 // controller starts it: do not call its Start.
 func (s *TypedSource[request]) Watcher() *dynamicwatcher.Watcher { return s.watcher }
 
-// Start implements [source.TypedSource]. The controller calls it once. It does not block: the watcher runs until ctx ends.
+// Start implements [source.TypedSource]. The controller calls it once. It does not block: the
+// watcher runs until ctx ends.
 func (s *TypedSource[request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
 	if !s.began.CompareAndSwap(false, true) {
 		return errStarted
@@ -103,7 +108,8 @@ func (s *TypedSource[request]) Start(ctx context.Context, queue workqueue.TypedR
 	return nil
 }
 
-// Done returns a channel that is closed after the context of Start has ended and all goroutines of the watcher have returned.
+// Done returns a channel that is closed after the context of Start has ended and all goroutines of
+// the watcher have returned.
 func (s *TypedSource[request]) Done() <-chan struct{} { return s.done }
 
 // String implements [fmt.Stringer], for the controller's log.
@@ -116,8 +122,9 @@ func (s *TypedSource[request]) enqueue(_ context.Context, watcher dynamicwatcher
 	return reconcile.Result{}, nil
 }
 
-// NewControllerRuntimeSource returns a reconciler for a dynamicwatcher, and the source of its requests, as in
-// kubernetes-dependency-watches. The caller creates and starts the watcher; with [New] the source does both.
+// NewControllerRuntimeSource returns a reconciler for a dynamicwatcher, and the source of its
+// requests, as in kubernetes-dependency-watches. The caller creates and starts the watcher; with
+// [New] the source does both.
 func NewControllerRuntimeSource() (*ControllerRuntimeSourceReconciler, source.Source) {
 	r := &ControllerRuntimeSourceReconciler{started: make(chan struct{})}
 	return r, source.Func(r.start)

@@ -32,9 +32,9 @@ var (
 	secret = dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "s"}
 )
 
-// TestEnqueues checks that each change adds a request to the queue of the controller, even if
-// earlier requests are not read.
-func TestEnqueues(t *testing.T) {
+// TestChangeEnqueuesRequest checks that each change adds a request to the queue of the controller,
+// even if earlier requests are not read.
+func TestChangeEnqueuesRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fakeapi.New()
 		defer api.Close()
@@ -87,7 +87,7 @@ func want(t *testing.T, queue workqueue.TypedRateLimitingInterface[reconcile.Req
 	}
 }
 
-func TestMisuse(t *testing.T) {
+func TestInvalidOptionsAreRejected(t *testing.T) {
 	config := &rest.Config{Host: "http://127.0.0.1:1"}
 	r := dynamicwatcher.ReconcilerFunc(func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 		return reconcile.Result{}, nil

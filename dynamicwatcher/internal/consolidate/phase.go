@@ -5,7 +5,8 @@
 // in it. It is pure: package dynamicwatcher makes the watches.
 package consolidate
 
-// Phase is the state of a shared watch. The documentation of package dynamicwatcher has the diagram.
+// Phase is the state of a shared watch. The documentation of package dynamicwatcher has the
+// diagram.
 type Phase int
 
 const (
@@ -21,7 +22,8 @@ const (
 	Sharing
 	// Interrupted: the stream of the shared watch has ended, and the next is being opened.
 	Interrupted
-	// Leaving: the shared watch delivers the changes of each object until the object has its own watch.
+	// Leaving: the shared watch delivers the changes of each object until the object has its own
+	// watch.
 	Leaving
 )
 

@@ -87,7 +87,7 @@ func encodings(t testing.TB) map[string]struct {
 	}
 }
 
-func TestFrames(t *testing.T) {
+func TestFramesBecomeEvents(t *testing.T) {
 	for name, e := range encodings(t) {
 		t.Run(name, func(t *testing.T) {
 			var body bytes.Buffer
@@ -119,7 +119,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-func TestBadFrames(t *testing.T) {
+func TestInvalidFramesAreErrors(t *testing.T) {
 	for name, e := range encodings(t) {
 		good := e.frame("ADDED", "PartialObjectMetadata", metadataOf("a", "7", nil))
 		for _, test := range []struct {
@@ -155,7 +155,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestOversizeFrames(t *testing.T) {
+func TestOversizeFramesAreErrors(t *testing.T) {
 	for name, reader := range map[string]frames{
 		"protobuf": &protobufFrames{body: bytes.NewReader(binary.BigEndian.AppendUint32(nil, maxFrame+1))},
 		"JSON":     newJSONFrames(&endless{}, false),
@@ -166,7 +166,7 @@ func TestOversizeFrames(t *testing.T) {
 	}
 }
 
-func TestStatusEvents(t *testing.T) {
+func TestErrorEventsAreStatusErrors(t *testing.T) {
 	status := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 410, Reason: metav1.StatusReasonExpired}
 	for name, e := range encodings(t) {
 		_, err := e.read(bytes.NewReader(e.frame("ERROR", "Status", status))).next()
@@ -179,7 +179,7 @@ func TestStatusEvents(t *testing.T) {
 	}
 }
 
-func TestWholeObjects(t *testing.T) {
+func TestFramesOfWholeObjects(t *testing.T) {
 	object := map[string]any{"kind": "Secret", "apiVersion": "v1", "metadata": map[string]any{"name": "a", "resourceVersion": "3"}, "data": map[string]any{"k": "v"}}
 	e, err := newJSONFrames(bytes.NewReader(jsonFrame(t, "ADDED", object)), true).next()
 	if err != nil {
@@ -190,7 +190,7 @@ func TestWholeObjects(t *testing.T) {
 	}
 }
 
-func TestErrorBodies(t *testing.T) {
+func TestErrorResponsesAreStatusErrors(t *testing.T) {
 	status := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 403, Reason: metav1.StatusReasonForbidden}
 	inJSON, err := json.Marshal(status)
 	if err != nil {
@@ -207,8 +207,8 @@ func TestErrorBodies(t *testing.T) {
 		{"a status in JSON", 403, nil, inJSON, apierrors.IsForbidden},
 		{"a status in protobuf", 403, nil, wrap(t, "Status", &status), apierrors.IsForbidden},
 		{"text of a proxy", 503, nil, []byte("upstream connect error"), apierrors.IsServiceUnavailable},
-		{"what is not text", 500, nil, []byte{0xff, 0xfe}, apierrors.IsInternalError},
-		{"nothing", 401, nil, nil, apierrors.IsUnauthorized},
+		{"a binary body", 500, nil, []byte{0xff, 0xfe}, apierrors.IsInternalError},
+		{"no body", 401, nil, nil, apierrors.IsUnauthorized},
 		{"a long text", 404, nil, bytes.Repeat([]byte("x"), maxStatus), apierrors.IsNotFound},
 		{"too many requests", 429, http.Header{"Retry-After": {"7"}}, []byte("Too many requests"), func(err error) bool {
 			seconds, ok := apierrors.SuggestsClientDelay(err)

@@ -63,7 +63,7 @@ func read(t *testing.T, s stream.Stream, n int) (names []string) {
 	return names
 }
 
-func TestListAndWatch(t *testing.T) {
+func TestServerWithoutWatchListIsListed(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		plain bool
@@ -71,7 +71,7 @@ func TestListAndWatch(t *testing.T) {
 		lists int
 	}{
 		{"a server with WatchList", false, false, 0},
-		{"one without", true, false, 3},
+		{"a server without WatchList", true, false, 3},
 		{"whole objects", true, true, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -113,13 +113,13 @@ func TestListAndWatch(t *testing.T) {
 	}
 }
 
-func TestErrorsOfOpen(t *testing.T) {
+func TestOpenReturnsServerErrors(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		fault fakeapi.Fault
 		is    func(error) bool
 	}{
-		{"broken off", fakeapi.Fault{Abort: true}, func(err error) bool { return errors.Is(err, stream.ErrConnection) }},
+		{"aborted", fakeapi.Fault{Abort: true}, func(err error) bool { return errors.Is(err, stream.ErrConnection) }},
 		{"forbidden", fakeapi.Fault{Status: 403}, apierrors.IsForbidden},
 		{"too old", fakeapi.Fault{Status: 410}, stream.Expired},
 	} {
@@ -143,7 +143,7 @@ func TestErrorsOfOpen(t *testing.T) {
 	})
 }
 
-func TestEndsOfStreams(t *testing.T) {
+func TestNextReturnsReasonForEnd(t *testing.T) {
 	script(t, func(t *testing.T, api *fakeapi.Server, h *stream.HTTP) {
 		for _, test := range []struct {
 			ending fakeapi.Ending
@@ -197,7 +197,7 @@ func (l *counting) cut() {
 	l.conns = nil
 }
 
-func TestConnections(t *testing.T) {
+func TestStreamsShareConnections(t *testing.T) {
 	const streams, most = 1000, 12
 	api := fakeapi.New()
 	defer api.Close()
@@ -270,9 +270,9 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestConnectionsAfterRest checks that connections without streams are closed after a while, and
-// that a burst of requests then opens no more connections than necessary.
-func TestConnectionsAfterRest(t *testing.T) {
+// TestIdleConnectionsAreClosed checks that connections without streams are closed after a while,
+// and that a burst of requests then opens no more connections than necessary.
+func TestIdleConnectionsAreClosed(t *testing.T) {
 	const streams, most = 180, 4
 	api := fakeapi.New()
 	defer api.Close()

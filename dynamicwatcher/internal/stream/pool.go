@@ -317,7 +317,8 @@ type server struct {
 	trying chan struct{} // closed at the end of the current attempt; nil without one
 }
 
-// newBackoff returns the delays between attempts to reach a server: 100 ms, growing to 10 s, each with jitter.
+// newBackoff returns the delays between attempts to reach a server: 100 ms, growing to 10 s, each
+// with jitter.
 func newBackoff() wait.DelayFunc {
 	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.6, Jitter: 0.3, Steps: 100, Cap: 7700 * time.Millisecond}.DelayFunc()
 }
