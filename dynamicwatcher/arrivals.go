@@ -25,7 +25,7 @@ type arrival struct {
 	waiting map[*watch]context.Context
 	exists  bool // the CRD exists
 	came    bool // the CRD was seen before its deletion, so the kind may have been served
-	told    bool // a stream has sent the first list
+	listed  bool // a stream has sent the first list
 }
 
 // awaitKind waits until the server has the kind of a watch. It returns nil, or the error of ctx.
@@ -102,8 +102,10 @@ func (a *arrival) await(ctx context.Context) {
 
 func (a *arrival) target(context.Context, ScopedGVR) (stream.Target, error) {
 	return stream.Target{
-		Resource: schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
-		Name:     a.watcher.kinds.name(a.kind.GroupKind()) + "." + a.kind.Group,
+		Resource: schema.GroupVersionResource{
+			Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+		},
+		Name: a.watcher.kinds.name(a.kind.GroupKind()) + "." + a.kind.Group,
 	}, nil
 }
 
@@ -122,8 +124,8 @@ func (a *arrival) takeLocked(e stream.Event) error {
 		gone = a.came
 		a.exists, a.came = false, false
 	case stream.Synced:
-		gone = !a.exists && (a.came || a.told) // the CRD may have existed between two streams
-		a.told, a.came = true, a.came && a.exists
+		gone = !a.exists && (a.came || a.listed) // the CRD may have existed between two streams
+		a.listed, a.came = true, a.came && a.exists
 	}
 	if gone {
 		a.absentLocked()

@@ -79,7 +79,9 @@ func (c *objectCache) Get(gvk schema.GroupVersionKind, namespace, name string) (
 	return &objects[0], nil
 }
 
-func (c *objectCache) List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+func (c *objectCache) List(
+	gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
+) ([]unstructured.Unstructured, error) {
 	return c.FromObjectIdentifier(identify(gvk, namespace, "", selector))
 }
 
@@ -104,11 +106,15 @@ func (c *objectCache) use(id ObjectIdentifier) *cacheEntry {
 	return element.Value.(*cacheEntry)
 }
 
-func (c *objectCache) CacheList(gvk schema.GroupVersionKind, namespace string, selector labels.Selector, objects []unstructured.Unstructured) {
+func (c *objectCache) CacheList(
+	gvk schema.GroupVersionKind, namespace string, selector labels.Selector, objects []unstructured.Unstructured,
+) {
 	c.CacheFromObjectIdentifier(identify(gvk, namespace, "", selector), objects)
 }
 
-func (c *objectCache) CacheObject(gvk schema.GroupVersionKind, namespace, name string, object *unstructured.Unstructured) {
+func (c *objectCache) CacheObject(
+	gvk schema.GroupVersionKind, namespace, name string, object *unstructured.Unstructured,
+) {
 	var objects []unstructured.Unstructured
 	if object != nil {
 		objects = append(objects, *object)

@@ -91,7 +91,9 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// not exist. The error is ErrNoCacheEntry if no watcher watches the object or list, or while
 	// its watch is not StateActive. GetFromCache needs a name.
 	GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
-	ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
+	ListFromCache(
+		gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
+	) ([]unstructured.Unstructured, error)
 	// ListWatchedFromCache returns all objects that the watcher watches and that exist, each once.
 	// It returns ErrNoCacheEntry while one of the watches is not StateActive.
 	ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error)
@@ -109,8 +111,12 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 // return the server's error immediately. Only changes after the read cause a reconcile.
 type Querier interface {
 	// Get returns an object, or nil if it does not exist.
-	Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
+	Get(
+		watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string,
+	) (*unstructured.Unstructured, error)
 	// List returns the objects that a selector matches, in the order of names. A nil selector
 	// matches all.
-	List(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
+	List(
+		watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
+	) ([]unstructured.Unstructured, error)
 }

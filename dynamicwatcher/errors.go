@@ -14,19 +14,19 @@ import (
 // Errors of the methods of [DynamicWatcher], for errors.Is.
 var (
 	// ErrNotStarted: the call needs a running watcher, and Start was not called yet or has ended.
-	ErrNotStarted = errors.New("the dynamic watcher is not running: this needs Start")
+	ErrNotStarted = errors.New("the watcher is not running")
 	// ErrCacheDisabled: a query needs Options.EnableCache.
-	ErrCacheDisabled = errors.New("the cache is not enabled: queries need Options.EnableCache")
+	ErrCacheDisabled = errors.New("the cache is disabled: set Options.EnableCache")
 	// ErrInvalidInput: an argument is invalid. For identifiers the error is an [*IdentifierError].
 	ErrInvalidInput = errors.New("invalid input")
 	// ErrNoVersionedResource: the server does not have the kind in this version. The error is a
 	// [*KindError].
 	ErrNoVersionedResource = errors.New("the server does not have this kind")
 	// ErrQueryBatchInProgress: the watcher has an open query batch. End or abort it first.
-	ErrQueryBatchInProgress = errors.New("a query batch of this watcher is under way")
+	ErrQueryBatchInProgress = errors.New("a query batch of this watcher is in progress")
 	// ErrQueryBatchNotStarted: Get, List, EndQueryBatch or AbortQueryBatch was called without a
 	// StartQueryBatch.
-	ErrQueryBatchNotStarted = errors.New("no query batch of this watcher is under way")
+	ErrQueryBatchNotStarted = errors.New("no query batch of this watcher is in progress")
 	// ErrResourceUnwatchable: the server has the kind, but objects of it cannot be watched. The
 	// error is a [*KindError].
 	ErrResourceUnwatchable = errors.New("objects of this kind cannot be watched")
@@ -35,10 +35,13 @@ var (
 	ErrWatchStopping = errors.New("the watched object has a watch being stopped")
 	// ErrNoCacheEntry: no watcher watches the object or list, its watch does not deliver changes,
 	// or an [ObjectCache] does not have it. The error contains the reason.
-	ErrNoCacheEntry = errors.New("there is no cache entry")
+	ErrNoCacheEntry = errors.New("no cache entry")
 )
 
-var errStopped = fmt.Errorf("%w; it was stopped", ErrNotStarted)
+var (
+	errUnstarted = fmt.Errorf("%w: call Start", ErrNotStarted)
+	errStopped   = fmt.Errorf("%w: Start has ended", ErrNotStarted)
+)
 
 // IdentifierError is an [ErrInvalidInput] that reports the invalid field of an identifier.
 type IdentifierError struct {
@@ -55,7 +58,7 @@ func (e *IdentifierError) Error() string {
 	if len(object) > most {
 		object = strings.ToValidUTF8(object[:most], "") + "…"
 	}
-	s := fmt.Sprintf("%s of %s %s", e.Field, object, e.Reason)
+	s := fmt.Sprintf("invalid %s of %s: %s", e.Field, object, e.Reason)
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

@@ -75,7 +75,7 @@ func ExampleNew() {
 func ExampleObjectIdentifier_Validate() {
 	fmt.Println(dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns"}.Validate())
 	// Output:
-	// Name of GroupVersion=v1, Kind=Secret, Namespace=ns, Name= is required without a Selector
+	// invalid Name of GroupVersion=v1, Kind=Secret, Namespace=ns, Name=: required without a Selector
 }
 
 // Code for kubernetes-dependency-watches passes a configuration, a reconciler and options.

@@ -39,7 +39,8 @@ type ObjectIdentifier struct {
 
 // String returns the identifier for logs: kind, group version, namespace and name.
 func (o ObjectIdentifier) String() string {
-	s := fmt.Sprintf("GroupVersion=%s, Kind=%s, Namespace=%s, Name=%s", o.GroupVersionKind().GroupVersion(), o.Kind, o.Namespace, o.Name)
+	s := fmt.Sprintf("GroupVersion=%s, Kind=%s, Namespace=%s, Name=%s",
+		o.GroupVersionKind().GroupVersion(), o.Kind, o.Namespace, o.Name)
 	if o.Selector != "" {
 		s += ", Selector=" + o.Selector
 	}
@@ -59,12 +60,12 @@ func (o ObjectIdentifier) Validate() error {
 	}
 	switch {
 	case o.Name == "" && o.Selector == "":
-		return o.invalid("Name", "is required without a Selector")
+		return o.invalid("Name", "required without a Selector")
 	case o.Name != "" && o.Selector != "":
-		return o.invalid("Selector", "is set in addition to Name: an identifier has one of the two")
+		return o.invalid("Selector", "must be empty with a Name")
 	case o.Selector != "":
 		if _, err := metav1.ParseToLabelSelector(o.Selector); err != nil {
-			return &IdentifierError{Object: o, Field: "Selector", Reason: "is not a label selector", Err: err}
+			return &IdentifierError{Object: o, Field: "Selector", Reason: "not a label selector", Err: err}
 		}
 	}
 	return nil
@@ -75,11 +76,11 @@ func (o ObjectIdentifier) Validate() error {
 func (o ObjectIdentifier) validateParts() error {
 	switch {
 	case o.Version == "":
-		return o.invalid("Version", "is required")
+		return o.invalid("Version", "required")
 	case strings.Contains(o.Version, "/"):
-		return o.invalid("Version", "has a slash: the group belongs into Group")
+		return o.invalid("Version", "must not contain a slash: set Group")
 	case o.Kind == "":
-		return o.invalid("Kind", "is required")
+		return o.invalid("Kind", "required")
 	}
 	for _, part := range []struct {
 		field, value string
@@ -89,14 +90,14 @@ func (o ObjectIdentifier) validateParts() error {
 		{"Namespace", o.Namespace, longestName}, {"Name", o.Name, longestName}, {"Selector", o.Selector, longestSelector},
 	} {
 		if len(part.value) > part.most {
-			return o.invalid(part.field, fmt.Sprintf("has %d bytes, more than %d", len(part.value), part.most))
+			return o.invalid(part.field, fmt.Sprintf("%d bytes: must have at most %d", len(part.value), part.most))
 		}
 	}
 	for _, segment := range []struct{ field, value string }{
 		{"Group", o.Group}, {"Version", o.Version}, {"Namespace", o.Namespace}, {"Name", o.Name},
 	} {
 		if faults := content.IsPathSegmentName(segment.value); len(faults) > 0 {
-			return o.invalid(segment.field, fmt.Sprintf("cannot be %q: it %s", segment.value, faults[0]))
+			return o.invalid(segment.field, fmt.Sprintf("%q: %s", segment.value, faults[0]))
 		}
 	}
 	return nil
@@ -107,13 +108,13 @@ func (o ObjectIdentifier) invalid(field, reason string) error {
 }
 
 func (o ObjectIdentifier) lacksNamespace() error {
-	return o.invalid("Namespace", "is required: objects of this kind are in namespaces")
+	return o.invalid("Namespace", "required for a namespaced kind")
 }
 
 // validateWatcher also checks the rules that apply only to watchers.
 func validateWatcher(o ObjectIdentifier) error {
 	if o.Selector != "" && o.Name == "" {
-		return o.invalid("Name", "is required: a watcher is one object")
+		return o.invalid("Name", "required: a watcher is one object")
 	}
 	return o.Validate()
 }

@@ -56,7 +56,9 @@ type groupVersion struct {
 	asked     time.Time
 }
 
-func newKinds(d discovery.DiscoveryInterfaceWithContext, mapper meta.RESTMapper, o ObjectCacheOptions, c clock.PassiveClock) *kinds {
+func newKinds(
+	d discovery.DiscoveryInterfaceWithContext, mapper meta.RESTMapper, o ObjectCacheOptions, c clock.PassiveClock,
+) *kinds {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &kinds{
 		ctx: ctx, cancel: cancel,

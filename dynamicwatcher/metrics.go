@@ -5,7 +5,6 @@ package dynamicwatcher
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,33 +40,36 @@ func (w *Watcher) measure() error {
 	labels := prometheus.Labels{"name": w.options.Name}
 	full := func(name string) string { return "spokewire_dynamicwatcher_" + name }
 	counters := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: full(name), Help: help, ConstLabels: labels}, []string{label})
+		opts := prometheus.CounterOpts{Name: full(name), Help: help, ConstLabels: labels}
+		return prometheus.NewCounterVec(opts, []string{label})
 	}
 	times := func(name, help string) prometheus.Histogram {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: full(name), Help: help, ConstLabels: labels,
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}})
 	}
+	desc := func(name, help string, variable ...string) *prometheus.Desc {
+		return prometheus.NewDesc(full(name), help, variable, labels)
+	}
 	m := &metrics{
 		watcher: w, registerer: w.options.MetricsRegisterer,
-		establish:  times("establish_seconds", "Time from the request for a watch until all that exists was told."),
-		reconcile:  times("reconcile_seconds", "Time that Reconcile took."),
-		wait:       times("queue_seconds", "Time from the first change that a watcher was queued for until its reconcile began."),
+		establish:  times("establish_seconds", "Time from the request for a watch until all existing objects were sent."),
+		reconcile:  times("reconcile_seconds", "Duration of Reconcile."),
+		wait:       times("queue_seconds", "Time from the first change that queues a watcher until its reconcile starts."),
 		reconciles: counters("reconciles_total", "Calls of Reconcile.", "result"),
-		events:     counters("triggers_total", "Changes that watchers were told of, once for each watcher.", "type"),
-		ends:       counters("watch_ends_total", "Watches that ended, or could not be begun.", "reason"),
+		events:     counters("triggers_total", "Changes reported to watchers, once for each watcher.", "type"),
+		ends:       counters("watch_ends_total", "Watches that ended or could not be opened.", "reason"),
 		active: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: full("active_workers"), Help: "Reconciles under way.", ConstLabels: labels,
+			Name: full("active_workers"), Help: "Running reconciles.", ConstLabels: labels,
 		}),
-		watches:      prometheus.NewDesc(full("watches"), "Watched objects by the state of their API watch.", []string{"state"}, labels),
-		watchers:     prometheus.NewDesc(full("watchers"), "Objects that watch others.", nil, labels),
-		consolidated: prometheus.NewDesc(full("consolidated_objects"), "Watched objects that share an API watch on their namespace.", nil, labels),
-		consolidates: prometheus.NewDesc(full("consolidated_watches"), "API watches on a namespace.", nil, labels),
-		depth:        prometheus.NewDesc(full("queue_depth"), "Watchers that wait for a reconcile.", nil, labels),
+		watches:      desc("watches", "Watched objects by the state of their API watch.", "state"),
+		watchers:     desc("watchers", "Objects that watch others."),
+		consolidated: desc("consolidated_objects", "Watched objects that share an API watch on their namespace."),
+		consolidates: desc("consolidated_watches", "API watches on a namespace."),
+		depth:        desc("queue_depth", "Watchers that wait for a reconcile."),
 	}
 	err := m.registerer.Register(m)
 	if already := new(prometheus.AlreadyRegisteredError); errors.As(err, already) {
-		return fmt.Errorf("%w: Options.MetricsRegisterer has metrics of the name %q already: two watchers on one registerer "+
-			"need two names", ErrInvalidInput, w.options.Name)
+		return invalidOption("Name", w.options.Name, "Options.MetricsRegisterer has metrics of this name: set another name")
 	}
 	w.metrics = m
 	return err
@@ -141,8 +143,8 @@ func (m *metrics) ended(v verdict) {
 	}
 }
 
-// told records a notification.
-func (m *metrics) told(t TriggerType) {
+// notified records a notification.
+func (m *metrics) notified(t TriggerType) {
 	if m != nil {
 		m.events.WithLabelValues(string(t)).Inc()
 	}

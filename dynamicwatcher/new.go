@@ -73,7 +73,8 @@ func NewWithClients(
 	}
 	options.Reconciler = r
 	w := newWatcher(options.withDefaults())
-	w.kinds = newKinds(discovery.ToDiscoveryInterfaceWithContext(discoveryClient), nil, w.options.ObjectCacheOptions, w.options.Clock)
+	lookups := discovery.ToDiscoveryInterfaceWithContext(discoveryClient)
+	w.kinds = newKinds(lookups, nil, w.options.ObjectCacheOptions, w.options.Clock)
 	w.opener = &stream.Clients{Dynamic: dynamicClient}
 	if w.invalid = options.validate(); w.invalid == nil {
 		w.invalid = w.measure()
@@ -132,9 +133,10 @@ func defaultConfig() (*rest.Config, error) {
 	if !errors.Is(err, rest.ErrNotInCluster) {
 		return config, err
 	}
-	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	files := clientcmd.NewDefaultClientConfigLoadingRules()
+	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(files, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("Options.Config is not set, the process is not in a cluster, and there is no usable kubeconfig: %w", err)
+		return nil, fmt.Errorf("Options.Config is nil and the process is not in a cluster: load kubeconfig: %w", err)
 	}
 	return config, nil
 }

@@ -264,7 +264,8 @@ func (o *object) notifyInitialLocked(watcher *watching, s subscription) {
 	case o.known.len() == 0 && s.seen == "":
 		return
 	case o.known.len() == 0:
-		if order, ok := stream.CompareVersions(s.seen, o.lastVersionLocked()); !ok || order <= 0 { // otherwise the object has not arrived yet
+		// Otherwise the object has not arrived yet.
+		if order, ok := stream.CompareVersions(s.seen, o.lastVersionLocked()); !ok || order <= 0 {
 			t.Type = TriggerDeleted
 		}
 	case o.id.Name != "":

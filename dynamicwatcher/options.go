@@ -136,24 +136,47 @@ type ObjectCacheOptions struct {
 	MaxBytes int64
 }
 
+// invalidOption returns an [ErrInvalidInput] for the field of Options.
+func invalidOption(field string, value any, rule string) error {
+	return fmt.Errorf("%w: Options.%s: %v: %s", ErrInvalidInput, field, value, rule)
+}
+
 func (o *Options) validate() error {
+	const negative = "must not be negative"
 	switch {
 	case o == nil || o.Reconciler == nil:
-		return fmt.Errorf("%w: Options.Reconciler is required", ErrInvalidInput)
+		return invalidOption("Reconciler", nil, "must be set")
 	case o.MaxConcurrentReconciles < 0:
-		return fmt.Errorf("%w: Options.MaxConcurrentReconciles is negative", ErrInvalidInput)
-	case o.MinInterval < 0 || o.BatchWindow < 0:
-		return fmt.Errorf("%w: Options.MinInterval and Options.BatchWindow must not be negative", ErrInvalidInput)
+		return invalidOption("MaxConcurrentReconciles", o.MaxConcurrentReconciles, negative)
+	case o.MinInterval < 0:
+		return invalidOption("MinInterval", o.MinInterval, negative)
+	case o.BatchWindow < 0:
+		return invalidOption("BatchWindow", o.BatchWindow, negative)
 	case o.MissingKind < Error || o.MissingKind > Wait:
-		return fmt.Errorf("%w: Options.MissingKind %d is none of its constants", ErrInvalidInput, o.MissingKind)
+		return invalidOption("MissingKind", o.MissingKind, "must be Error or Wait")
 	case o.AccessLost < RetryThenNotify || o.AccessLost > DropAndNotify:
-		return fmt.Errorf("%w: Options.AccessLost %d is none of its constants", ErrInvalidInput, o.AccessLost)
+		return invalidOption("AccessLost", o.AccessLost, "must be RetryThenNotify or DropAndNotify")
 	case o.Reconnect < NotifyIfChanged || o.Reconnect > NotifyAlways:
-		return fmt.Errorf("%w: Options.Reconnect %d is none of its constants", ErrInvalidInput, o.Reconnect)
-	case o.ObjectCacheOptions.GVKToGVRCacheTTL < 0 || o.ObjectCacheOptions.MissingAPIResourceCacheTTL < 0:
-		return fmt.Errorf("%w: the times of Options.ObjectCacheOptions must not be negative", ErrInvalidInput)
+		return invalidOption("Reconnect", o.Reconnect, "must be NotifyIfChanged or NotifyAlways")
 	}
-	return o.Consolidate.validate(o.EnableCache)
+	cache := &o.ObjectCacheOptions
+	if cache.GVKToGVRCacheTTL < 0 {
+		return invalidOption("ObjectCacheOptions.GVKToGVRCacheTTL", cache.GVKToGVRCacheTTL, negative)
+	}
+	if ttl := cache.MissingAPIResourceCacheTTL; ttl < 0 {
+		return invalidOption("ObjectCacheOptions.MissingAPIResourceCacheTTL", ttl, negative)
+	}
+	switch c := o.Consolidate; {
+	case c == nil:
+	case c.MinObjects < 0:
+		return invalidOption("Consolidate.MinObjects", c.MinObjects, negative)
+	case c.MaxRatio < 0:
+		return invalidOption("Consolidate.MaxRatio", c.MaxRatio, negative)
+	case o.EnableCache:
+		return invalidOption("Consolidate", *c, "must be nil with Options.EnableCache: "+
+			"one watch on a namespace would receive the content of all its objects")
+	}
+	return nil
 }
 
 func (o *Options) withDefaults() Options {
@@ -202,19 +225,6 @@ type ConsolidateOptions struct {
 	// the shared watch receives the changes of all of them. Above twice the ratio, single watches
 	// replace the shared one. Defaults to 50.
 	MaxRatio int
-}
-
-func (c *ConsolidateOptions) validate(cache bool) error {
-	switch {
-	case c == nil:
-		return nil
-	case c.MinObjects < 0 || c.MaxRatio < 0:
-		return fmt.Errorf("%w: Options.Consolidate.MinObjects and MaxRatio must not be negative", ErrInvalidInput)
-	case cache:
-		return fmt.Errorf("%w: Options.Consolidate is for watches of metadata: with Options.EnableCache whole objects are watched, "+
-			"and one watch on a namespace would bring the content of all objects in it", ErrInvalidInput)
-	}
-	return nil
 }
 
 func (c *ConsolidateOptions) withDefaults() *ConsolidateOptions {

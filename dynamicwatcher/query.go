@@ -97,26 +97,36 @@ type querier struct {
 }
 
 // Get implements [Querier].
-func (q *querier) Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+func (q *querier) Get(
+	watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace, name string,
+) (*unstructured.Unstructured, error) {
 	return q.watcher.get(q.ctx, watcher, gvk, namespace, name)
 }
 
 // List implements [Querier].
-func (q *querier) List(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+func (q *querier) List(
+	watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
+) ([]unstructured.Unstructured, error) {
 	return q.watcher.list(q.ctx, watcher, gvk, namespace, selector)
 }
 
 // Get implements [Querier].
-func (w *Watcher) Get(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error) {
+func (w *Watcher) Get(
+	watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string,
+) (*unstructured.Unstructured, error) {
 	return w.get(w.context(), watcher, gvk, namespace, name)
 }
 
 // List implements [Querier].
-func (w *Watcher) List(watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+func (w *Watcher) List(
+	watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
+) ([]unstructured.Unstructured, error) {
 	return w.list(w.context(), watcher, gvk, namespace, selector)
 }
 
-func (w *Watcher) get(ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+func (w *Watcher) get(
+	ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace, name string,
+) (*unstructured.Unstructured, error) {
 	id := identify(gvk, namespace, name, nil)
 	if err := id.Validate(); err != nil {
 		return nil, err
@@ -128,7 +138,9 @@ func (w *Watcher) get(ctx context.Context, watcher ObjectIdentifier, gvk schema.
 	return &objects[0], nil
 }
 
-func (w *Watcher) list(ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+func (w *Watcher) list(
+	ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
+) ([]unstructured.Unstructured, error) {
 	id := identify(gvk, namespace, "", selector)
 	if err := id.validateParts(); err != nil {
 		return nil, err
@@ -192,7 +204,9 @@ func (w *Watcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]un
 // current returns the cached objects while a watch delivers their changes, or an error if the
 // server refuses access. Otherwise it returns a channel that is closed when the caller should try
 // again, and the reason.
-func (w *Watcher) current(watcher ObjectIdentifier, o *object, missing bool) ([]unstructured.Unstructured, <-chan struct{}, error) {
+func (w *Watcher) current(
+	watcher ObjectIdentifier, o *object, missing bool,
+) ([]unstructured.Unstructured, <-chan struct{}, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := o.currentLocked()
@@ -244,7 +258,9 @@ func (w *Watcher) ask(watcher, id ObjectIdentifier) (*object, error) {
 }
 
 // GetFromCache implements [DynamicWatcher].
-func (w *Watcher) GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error) {
+func (w *Watcher) GetFromCache(
+	gvk schema.GroupVersionKind, namespace string, name string,
+) (*unstructured.Unstructured, error) {
 	id := identify(gvk, namespace, name, nil)
 	if err := id.Validate(); err != nil {
 		return nil, err
@@ -257,7 +273,9 @@ func (w *Watcher) GetFromCache(gvk schema.GroupVersionKind, namespace string, na
 }
 
 // ListFromCache implements [DynamicWatcher].
-func (w *Watcher) ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error) {
+func (w *Watcher) ListFromCache(
+	gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
+) ([]unstructured.Unstructured, error) {
 	return w.fromCache(identify(gvk, namespace, "", selector))
 }
 
@@ -341,7 +359,7 @@ func (w *Watcher) readable(watcher ObjectIdentifier) error {
 func (w *Watcher) runningLocked() error {
 	switch w.life {
 	case created:
-		return ErrNotStarted
+		return errUnstarted
 	case stopped:
 		return errStopped
 	}

@@ -24,7 +24,7 @@ func (w *Watcher) notifyLocked(record *watching, t Trigger) {
 		record.queued = w.options.Clock.Now()
 	}
 	record.triggers[t.Watched] = t
-	w.metrics.told(t.Type)
+	w.metrics.notified(t.Type)
 	w.due[record.id] = struct{}{}
 	delay := w.options.BatchWindow
 	if since := w.options.Clock.Since(record.began); !record.began.IsZero() {
@@ -61,11 +61,11 @@ func (w *Watcher) reconcileOne(ctx context.Context, watcher ObjectIdentifier) {
 	result, err := w.call(context.WithValue(klog.NewContext(ctx, logger), triggersKey{}, triggers), watcher)
 	switch {
 	case err != nil && errors.Is(err, reconcile.TerminalError(nil)):
-		logger.Error(err, "Reconcile failed, and is not tried again")
+		logger.Error(err, "Failed to reconcile, not retrying")
 		w.queue.Forget(watcher)
 		ended(resultTerminal)
 	case err != nil:
-		logger.Error(err, "Reconcile failed, trying again")
+		logger.Error(err, "Failed to reconcile, retrying")
 		w.giveBack(watcher, triggers)
 		w.owe(watcher)
 		w.queue.AddRateLimited(watcher)

@@ -41,7 +41,11 @@ type subscription struct {
 }
 
 func newRegistry() registry {
-	return registry{watchers: map[ObjectIdentifier]*watching{}, objects: map[ObjectIdentifier]*object{}, busy: map[ObjectIdentifier]time.Time{}}
+	return registry{
+		watchers: map[ObjectIdentifier]*watching{},
+		objects:  map[ObjectIdentifier]*object{},
+		busy:     map[ObjectIdentifier]time.Time{},
+	}
 }
 
 // watcher returns the record of a watcher, and makes a new one if needed. A reconcile that removes
@@ -57,7 +61,9 @@ func (r *registry) watcher(id ObjectIdentifier) *watching {
 
 // subscribe adds an object to a watcher. It returns the object, and whether the watcher did not
 // watch it before.
-func (r *registry) subscribe(watcher ObjectIdentifier, want wanted, make func(wanted) *object) (o *object, joined bool) {
+func (r *registry) subscribe(
+	watcher ObjectIdentifier, want wanted, make func(wanted) *object,
+) (o *object, joined bool) {
 	o = r.objects[want.id]
 	if o == nil {
 		o = make(want)

@@ -18,18 +18,18 @@ import (
 
 const (
 	// pauseToGather is the time without new objects before the first stream is opened, so that the
-	// stream serves all objects of a burst. mostPauses limits the number of these pauses.
+	// stream serves all objects of a burst. maxPauses limits the number of these pauses.
 	pauseToGather = 50 * time.Millisecond
-	mostPauses    = 10
-	// held is the time for which objects wait for the first stream, which may save them their own
-	// streams.
-	held = time.Second
-	// patience limits how long a stream may send existing objects, and how long single watches may
-	// take to take over.
-	patience = 30 * time.Second
-	// bearable limits how long a stream may fail before single watches take over. An overloaded
-	// server has more time: many single watches would be no help.
-	bearable, bearableLoad = 3 * time.Second, 30 * time.Second
+	maxPauses     = 10
+	// gatherTimeout is the time for which objects wait for the first stream, which may save them
+	// their own streams.
+	gatherTimeout = time.Second
+	// listTimeout limits how long a stream may send existing objects, and how long single watches
+	// may take to take over.
+	listTimeout = 30 * time.Second
+	// failureTolerance limits how long a stream may fail before single watches take over. An
+	// overloaded server has more time: many single watches would be no help.
+	failureTolerance, overloadTolerance = 3 * time.Second, 30 * time.Second
 )
 
 // unshareable is a reason of this package for not sharing a watch.
@@ -40,10 +40,10 @@ func (e unshareable) Error() string { return string(e) }
 
 const (
 	errTooLarge  unshareable = "the namespace has too many other objects"
-	errSlow      unshareable = "the server takes too long to send what is in the namespace"
+	errSlow      unshareable = "the server did not send the objects of the namespace in time"
 	errLeft      unshareable = "single watches have taken over"
-	errUnordered unshareable = "the server's resource versions are no numbers, so that one watch cannot take over from another"
-	errScope     unshareable = "the kind has namespaces where its objects have none, or the other way round"
+	errUnordered unshareable = "resource versions are not numbers: one watch cannot replace others"
+	errScope     unshareable = "the scope of the kind has changed"
 )
 
 // sharedKey identifies the objects that may share a watch.
@@ -141,9 +141,9 @@ func (g *shared) moveLocked(s consolidate.Step) {
 	switch g.phase {
 	case consolidate.Gathering:
 		g.watch = &watch{}
-		w.afterLocked(g.watch.startLocked(w, g, g.kind), held, func() { g.moveLocked(consolidate.Waited) })
+		w.afterLocked(g.watch.startLocked(w, g, g.kind), gatherTimeout, func() { g.moveLocked(consolidate.Waited) })
 	case consolidate.Leaving:
-		w.afterLocked(g.stream, patience, func() { g.cut(errLeft) })
+		w.afterLocked(g.stream, listTimeout, func() { g.cut(errLeft) })
 	case consolidate.Apart, consolidate.Trying:
 		for _, o := range g.objects {
 			o.deliverLocked(shareEnded)
@@ -183,7 +183,7 @@ func (g *shared) target(ctx context.Context, gvr ScopedGVR) (stream.Target, erro
 	}
 	t := stream.Target{Resource: gvr.GroupVersionResource, Namespace: g.namespace}
 	phase, n := g.look()
-	for i, more := 0, phase == consolidate.Gathering; more && i < mostPauses && g.watcher.sleep(ctx, pauseToGather); i++ {
+	for i, more := 0, phase == consolidate.Gathering; more && i < maxPauses && g.watcher.sleep(ctx, pauseToGather); i++ {
 		before := n
 		_, n = g.look()
 		more = n > before
@@ -217,7 +217,7 @@ func (g *shared) openLocked(ctx context.Context) (context.Context, string) {
 			o.suspendLocked()
 		}
 	}
-	g.watcher.afterLocked(g.stream, patience, func() { // a hanging request must not delay all objects for long
+	g.watcher.afterLocked(g.stream, listTimeout, func() { // a hanging request must not delay all objects for long
 		if g.exists != nil {
 			g.cut(errSlow)
 		}
@@ -332,12 +332,13 @@ func (g *shared) promising(v verdict, err error) bool {
 	case v == reopen, v == reconnect, v == restart:
 		g.failing = time.Time{}
 		return true
-	case v == awaitKind, v == unwatchable, errors.As(err, new(unshareable)), v == refuse && (g.phase == consolidate.Gathering || g.phase == consolidate.Trying):
+	case v == awaitKind, v == unwatchable, errors.As(err, new(unshareable)),
+		v == refuse && (g.phase == consolidate.Gathering || g.phase == consolidate.Trying):
 		return false
 	}
-	now, most := g.watcher.options.Clock.Now(), bearable
+	now, most := g.watcher.options.Clock.Now(), failureTolerance
 	if apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) {
-		most = bearableLoad
+		most = overloadTolerance
 	}
 	if g.failing.IsZero() {
 		g.failing = now

@@ -154,7 +154,7 @@ func (o *object) lostLocked(err error) (dropped bool) {
 		}
 		w.notifyLocked(watcher, o.trigger(TriggerAccessLost, stream.Event{}))
 	}
-	w.logger.Error(err, "The server refuses to let an object be watched", "object", o.id, "dropped", dropped)
+	w.logger.Error(err, "Failed to watch an object, access is denied", "object", o.id, "dropped", dropped)
 	if dropped {
 		w.dropLocked(o)
 	}

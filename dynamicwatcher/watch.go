@@ -74,7 +74,9 @@ const (
 
 // newBackoff returns the delays between attempts: 50 ms, growing to 30 s, each with jitter.
 func newBackoff() wait.DelayFunc {
-	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 1.8, Jitter: 0.5, Steps: 100, Cap: 20 * time.Second}.DelayFunc()
+	return wait.Backoff{
+		Duration: 50 * time.Millisecond, Factor: 1.8, Jitter: 0.5, Steps: 100, Cap: 20 * time.Second,
+	}.DelayFunc()
 }
 
 // startLocked starts the goroutine. Canceling ends it without a wait.

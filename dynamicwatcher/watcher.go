@@ -28,9 +28,10 @@ type Watcher struct {
 	kinds   *kinds
 	lookups *http.Client // of kinds; nil if it is the user's
 	opener  stream.Opener
-	wide    *stream.HTTP                                           // the opener, if it can watch a whole namespace; nil with the user's clients
-	queue   workqueue.TypedRateLimitingInterface[ObjectIdentifier] // it has goroutines: nil before Start
-	invalid error                                                  // of NewWithClients: Start returns it
+	wide    *stream.HTTP // the opener, if it can watch a whole namespace; nil with the user's clients
+	// queue is nil before Start, because it has goroutines.
+	queue   workqueue.TypedRateLimitingInterface[ObjectIdentifier]
+	invalid error // of NewWithClients: Start returns it
 	started chan struct{}
 	ended   chan struct{}  // closed when Start's context has ended
 	group   sync.WaitGroup // of watches
@@ -58,11 +59,10 @@ func (w *Watcher) Start(ctx context.Context) error {
 	w.mu.Lock()
 	if w.life != created {
 		w.mu.Unlock()
-		return errors.New("dynamicwatcher: already started: a watcher is started once")
+		return errors.New("dynamicwatcher: already started: call Start only once")
 	}
-	w.queue = workqueue.NewTypedRateLimitingQueueWithConfig(w.options.RateLimiter, workqueue.TypedRateLimitingQueueConfig[ObjectIdentifier]{
-		Name: w.options.Name, Clock: w.options.Clock,
-	})
+	w.queue = workqueue.NewTypedRateLimitingQueueWithConfig(w.options.RateLimiter,
+		workqueue.TypedRateLimitingQueueConfig[ObjectIdentifier]{Name: w.options.Name, Clock: w.options.Clock})
 	w.life, w.ctx, w.logger = running, ctx, klog.FromContext(ctx).WithValues("dynamicwatcher", w.options.Name)
 	for _, g := range w.groups {
 		g.considerLocked()

@@ -68,16 +68,19 @@ func requestFor(watcher dynamicwatcher.ObjectIdentifier) reconcile.Request {
 
 // NewTyped is [New] with a function that returns the request for a watcher. The function is called
 // from any goroutine.
-func NewTyped[request comparable](options *dynamicwatcher.Options, to func(watcher dynamicwatcher.ObjectIdentifier) request) (*TypedSource[request], error) {
+func NewTyped[request comparable](
+	options *dynamicwatcher.Options, to func(watcher dynamicwatcher.ObjectIdentifier) request,
+) (*TypedSource[request], error) {
 	var own dynamicwatcher.Options
 	if options != nil {
 		own = *options
 	}
 	switch {
 	case own.Reconciler != nil:
-		return nil, fmt.Errorf("source.New: %w: Options.Reconciler must be nil: the controller reconciles", dynamicwatcher.ErrInvalidInput)
+		return nil, fmt.Errorf("source.New: %w: Options.Reconciler: must be nil: the controller reconciles",
+			dynamicwatcher.ErrInvalidInput)
 	case to == nil:
-		return nil, fmt.Errorf("source.NewTyped: %w: the function is nil", dynamicwatcher.ErrInvalidInput)
+		return nil, fmt.Errorf("source.NewTyped: %w: to: must not be nil", dynamicwatcher.ErrInvalidInput)
 	}
 	s := &TypedSource[request]{to: to, done: make(chan struct{})}
 	own.Reconciler = dynamicwatcher.ReconcilerFunc(s.enqueue)
@@ -102,7 +105,7 @@ func (s *TypedSource[request]) Start(ctx context.Context, queue workqueue.TypedR
 	go func() {
 		defer close(s.done)
 		if err := s.watcher.Start(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "The dynamic watcher does not run")
+			klog.FromContext(ctx).Error(err, "Failed to start the watcher")
 		}
 	}()
 	return nil
@@ -117,7 +120,9 @@ func (s *TypedSource[request]) String() string { return "dynamicwatcher" }
 
 // enqueue is the watcher's reconciler. The queue accepts any number of requests without waiting,
 // each once.
-func (s *TypedSource[request]) enqueue(_ context.Context, watcher dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+func (s *TypedSource[request]) enqueue(
+	_ context.Context, watcher dynamicwatcher.ObjectIdentifier,
+) (reconcile.Result, error) {
 	s.queue.Add(s.to(watcher))
 	return reconcile.Result{}, nil
 }
@@ -138,7 +143,9 @@ type ControllerRuntimeSourceReconciler struct {
 	started chan struct{} // closed when queue is set
 }
 
-func (r *ControllerRuntimeSourceReconciler) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+func (r *ControllerRuntimeSourceReconciler) start(
+	_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request],
+) error {
 	if !r.began.CompareAndSwap(false, true) {
 		return errStarted
 	}
@@ -149,7 +156,9 @@ func (r *ControllerRuntimeSourceReconciler) start(_ context.Context, queue workq
 
 // Reconcile implements [dynamicwatcher.Reconciler]. It adds a request with the watcher's namespace
 // and name to the controller's queue. The error is the error of ctx.
-func (r *ControllerRuntimeSourceReconciler) Reconcile(ctx context.Context, watcher dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+func (r *ControllerRuntimeSourceReconciler) Reconcile(
+	ctx context.Context, watcher dynamicwatcher.ObjectIdentifier,
+) (reconcile.Result, error) {
 	select {
 	case <-r.started:
 		r.queue.Add(requestFor(watcher))

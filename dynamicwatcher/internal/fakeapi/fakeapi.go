@@ -216,7 +216,9 @@ func (s *Server) Get(gvk schema.GroupVersionKind, namespace, name string) *unstr
 
 // List returns the objects of a kind, sorted by namespace and name. An empty namespace means all
 // namespaces.
-func (s *Server) List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) []*unstructured.Unstructured {
+func (s *Server) List(
+	gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
+) []*unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.list(gvk, filter{namespace: namespace, selector: selector})

@@ -118,10 +118,12 @@ func (f Fault) pass(w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
 		}
 		reasons := map[int]metav1.StatusReason{
-			401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound, 410: metav1.StatusReasonExpired,
-			429: metav1.StatusReasonTooManyRequests, 500: metav1.StatusReasonInternalError, 503: metav1.StatusReasonServiceUnavailable,
+			401: metav1.StatusReasonUnauthorized, 403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound,
+			410: metav1.StatusReasonExpired, 429: metav1.StatusReasonTooManyRequests,
+			500: metav1.StatusReasonInternalError, 503: metav1.StatusReasonServiceUnavailable,
 		}
-		refuse(w, f.Status, reasons[f.Status], &metav1.StatusDetails{RetryAfterSeconds: int32(f.RetryAfter)}) //nolint:gosec // seconds
+		details := &metav1.StatusDetails{RetryAfterSeconds: int32(f.RetryAfter)} //nolint:gosec // seconds
+		refuse(w, f.Status, reasons[f.Status], details)
 		return false
 	}
 	return true
@@ -145,7 +147,10 @@ func sleep(r *http.Request, d time.Duration) bool {
 // parse reads a request. It reports false for a path that is not served.
 func (s *Server) parse(r *http.Request) (Request, bool) {
 	query := r.URL.Query()
-	q := Request{Verb: "list", Path: r.URL.Path, Accept: r.Header.Get("Accept"), Selector: query.Get("labelSelector"), Version: query.Get("resourceVersion")}
+	q := Request{
+		Verb: "list", Path: r.URL.Path, Accept: r.Header.Get("Accept"),
+		Selector: query.Get("labelSelector"), Version: query.Get("resourceVersion"),
+	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
 	case parts[0] == "api" && len(parts) > 1:
@@ -174,7 +179,8 @@ func (s *Server) parse(r *http.Request) (Request, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for gvk, k := range s.kinds {
-		if gvk.GroupVersion() == q.Kind.GroupVersion() && k.resource == parts[0] && (k.namespaced || q.Namespace == "") && len(parts) < 3 {
+		if gvk.GroupVersion() == q.Kind.GroupVersion() && k.resource == parts[0] &&
+			(k.namespaced || q.Namespace == "") && len(parts) < 3 {
 			q.Kind = gvk
 			return q, true
 		}
@@ -183,7 +189,9 @@ func (s *Server) parse(r *http.Request) (Request, bool) {
 }
 
 func (s *Server) discover(w http.ResponseWriter, gv schema.GroupVersion) {
-	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String()}
+	list := metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(),
+	}
 	s.mu.Lock()
 	for gvk, k := range s.kinds {
 		if gvk.GroupVersion() == gv {
@@ -191,7 +199,8 @@ func (s *Server) discover(w http.ResponseWriter, gv schema.GroupVersion) {
 			if verbs == nil {
 				verbs = []string{"get", "list", "watch"}
 			}
-			list.APIResources = append(list.APIResources, metav1.APIResource{Name: k.resource, Kind: gvk.Kind, Namespaced: k.namespaced, Verbs: verbs})
+			list.APIResources = append(list.APIResources,
+				metav1.APIResource{Name: k.resource, Kind: gvk.Kind, Namespaced: k.namespaced, Verbs: verbs})
 		}
 	}
 	s.mu.Unlock()
@@ -248,7 +257,9 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q Request) {
 	for _, o := range all {
 		items = append(items, q.shape(o).Object)
 	}
-	list := map[string]any{"kind": q.Kind.Kind + "List", "apiVersion": q.Kind.GroupVersion().String(), "metadata": meta, "items": items}
+	list := map[string]any{
+		"kind": q.Kind.Kind + "List", "apiVersion": q.Kind.GroupVersion().String(), "metadata": meta, "items": items,
+	}
 	if q.partial() {
 		list["kind"], list["apiVersion"] = "PartialObjectMetadataList", "meta.k8s.io/v1"
 	}
@@ -262,7 +273,9 @@ func (q Request) shape(o *unstructured.Unstructured) *unstructured.Unstructured 
 	if !q.partial() {
 		return o
 	}
-	return &unstructured.Unstructured{Object: map[string]any{"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": o.Object["metadata"]}}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": o.Object["metadata"],
+	}}
 }
 
 // filter selects the objects of a kind that a client requests.

@@ -107,7 +107,7 @@ func (t *stream) run(r *http.Request, version int64) {
 			panic(http.ErrAbortHandler)
 		}
 		for _, c := range news {
-			if c.ends || !t.tell(c) {
+			if c.ends || !t.sendChange(c) {
 				return
 			}
 		}
@@ -142,9 +142,9 @@ func (t *stream) goesOn() bool {
 	return false
 }
 
-// tell sends a change as a client with this filter sees it, and reports whether the stream
+// sendChange sends a change as a client with this filter sees it, and reports whether the stream
 // continues.
-func (t *stream) tell(c change) bool {
+func (t *stream) sendChange(c change) bool {
 	was, is := t.filter.matches(c.old), t.filter.matches(c.now)
 	switch {
 	case !was && is:

@@ -71,7 +71,7 @@ func (f *protobufFrames) next() (Event, error) {
 	}
 	var e metav1.WatchEvent
 	if err := e.Unmarshal(frame); err != nil {
-		return Event{}, fmt.Errorf("the server sent what is no watch event: %w", err)
+		return Event{}, fmt.Errorf("decode watch event: %w", err)
 	}
 	kind, raw, err := unwrapProtobuf(e.Object.Raw)
 	if err != nil {
@@ -82,7 +82,7 @@ func (f *protobufFrames) next() (Event, error) {
 	}
 	var obj metav1.PartialObjectMetadata
 	if err := obj.Unmarshal(raw); err != nil {
-		return Event{}, fmt.Errorf("the server sent what is no metadata: %w", err)
+		return Event{}, fmt.Errorf("decode object metadata: %w", err)
 	}
 	return metadataEvent(e.Type, &obj.ObjectMeta)
 }
@@ -91,11 +91,11 @@ func (f *protobufFrames) next() (Event, error) {
 func unwrapProtobuf(raw []byte) (kind string, content []byte, err error) {
 	rest, ok := bytes.CutPrefix(raw, protobufMagic)
 	if !ok {
-		return "", nil, fmt.Errorf("the server sent an object that is not protobuf")
+		return "", nil, errors.New("decode protobuf object: the magic number is missing")
 	}
 	var u runtime.Unknown
 	if err := u.Unmarshal(rest); err != nil {
-		return "", nil, fmt.Errorf("the server sent an object that is not protobuf: %w", err)
+		return "", nil, fmt.Errorf("decode protobuf object: %w", err)
 	}
 	return u.Kind, u.Raw, nil
 }
@@ -106,7 +106,7 @@ func protobufStatus(kind string, raw []byte) error {
 		return fmt.Errorf("the server ended the watch with a %s", kind)
 	}
 	if err := status.Unmarshal(raw); err != nil {
-		return fmt.Errorf("the server ended the watch with what is no status: %w", err)
+		return fmt.Errorf("decode the status that ended the watch: %w", err)
 	}
 	return &apierrors.StatusError{ErrStatus: status}
 }
@@ -142,14 +142,14 @@ func (f *jsonFrames) next() (Event, error) {
 	if e.Type == string(watch.Error) {
 		var status metav1.Status
 		if err := json.Unmarshal(e.Object, &status); err != nil {
-			return Event{}, fmt.Errorf("the server ended the watch with what is no status: %w", err)
+			return Event{}, fmt.Errorf("decode the status that ended the watch: %w", err)
 		}
 		return Event{}, &apierrors.StatusError{ErrStatus: status}
 	}
 	if f.whole && e.Type != string(watch.Bookmark) {
 		obj := &unstructured.Unstructured{}
 		if err := obj.UnmarshalJSON(e.Object); err != nil {
-			return Event{}, fmt.Errorf("the server sent what is no object: %w", err)
+			return Event{}, fmt.Errorf("decode object: %w", err)
 		}
 		return objectEvent(e.Type, obj)
 	}
@@ -157,7 +157,7 @@ func (f *jsonFrames) next() (Event, error) {
 		metav1.ObjectMeta `json:"metadata"`
 	}
 	if err := json.Unmarshal(e.Object, &obj); err != nil {
-		return Event{}, fmt.Errorf("the server sent what is no metadata: %w", err)
+		return Event{}, fmt.Errorf("decode object metadata: %w", err)
 	}
 	return metadataEvent(e.Type, &obj.ObjectMeta)
 }
@@ -191,7 +191,7 @@ func metadataEvent(wire string, obj metav1.Object) (Event, error) {
 			e.Type = Synced
 		}
 	default:
-		return Event{}, fmt.Errorf("the server sent an event of the unknown type %q", wire)
+		return Event{}, fmt.Errorf("watch event has the unknown type %q", wire)
 	}
 	return e, nil
 }
@@ -209,7 +209,8 @@ func readStatus(resp *http.Response, t Target, body []byte) error {
 		return &apierrors.StatusError{ErrStatus: status}
 	}
 	retryAfter, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-	return apierrors.NewGenericServerResponse(resp.StatusCode, "watch", t.Resource.GroupResource(), t.Name, excerpt(body), retryAfter, true)
+	return apierrors.NewGenericServerResponse(
+		resp.StatusCode, "watch", t.Resource.GroupResource(), t.Name, excerpt(body), retryAfter, true)
 }
 
 // excerpt returns the part of a body that an error quotes.

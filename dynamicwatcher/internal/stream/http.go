@@ -50,9 +50,9 @@ const initialSilence = 10 * time.Second
 // bookmark. The server may only have been slow.
 const plainFor = 10 * time.Minute
 
-var errNoBookmark = fmt.Errorf("the server did not end the initial events within %v: its objects are listed from now on", initialSilence)
+var errNoBookmark = fmt.Errorf("no bookmark after the initial events for %v: listing from now on", initialSilence)
 
-var errSilent = fmt.Errorf("the server has said nothing for %v", silence)
+var errSilent = fmt.Errorf("no response from the server for %v", silence)
 
 // newLimit returns a stopped timer that ends a request if the server is silent.
 func newLimit(cancel context.CancelCauseFunc) *time.Timer {
@@ -152,7 +152,7 @@ func (h *HTTP) watch(ctx context.Context, t Target, query url.Values) (Stream, e
 			cancel(errNoBookmark)
 		})
 	} else {
-		s.told()
+		s.synced()
 	}
 	if isProtobuf(resp) {
 		s.frames = &protobufFrames{body: resp.Body}
@@ -169,7 +169,9 @@ func isProtobuf(resp *http.Response) bool {
 
 // get sends a request on a connection with room, and then starts its limit. Without an error, the
 // caller closes the body and releases the shard. The caller stops the limit in any case.
-func (h *HTTP) get(ctx context.Context, t Target, query url.Values, accept string, limit *time.Timer) (*shard, int, *http.Response, error) {
+func (h *HTTP) get(
+	ctx context.Context, t Target, query url.Values, accept string, limit *time.Timer,
+) (*shard, int, *http.Response, error) {
 	u := *h.base
 	u.Path = strings.TrimSuffix(u.Path, "/") + path(t.Resource, t.Namespace)
 	if t.Name != "" {
@@ -235,8 +237,8 @@ type httpStream struct {
 	once   sync.Once
 }
 
-// told stops the limit after the existing objects: later pauses may be long.
-func (s *httpStream) told() {
+// synced stops the limit after the existing objects: later pauses may be long.
+func (s *httpStream) synced() {
 	s.limit.Stop()
 	s.limit = nil
 }
@@ -257,7 +259,7 @@ func (s *httpStream) Next() (Event, error) {
 	case err != nil:
 		err = s.ended(err)
 	case s.limit != nil && e.Type == Synced:
-		s.told()
+		s.synced()
 	case s.limit != nil:
 		s.limit.Reset(initialSilence)
 	}

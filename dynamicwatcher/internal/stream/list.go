@@ -112,7 +112,7 @@ func (h *HTTP) page(ctx context.Context, t Target, query url.Values) (*page, err
 		shard.failed(epoch)
 		return nil, fmt.Errorf("%w: %w", ErrConnection, err)
 	case len(body) > maxList:
-		return nil, fmt.Errorf("the server sent a list of more than %d bytes", maxList)
+		return nil, fmt.Errorf("list has more than %d bytes", maxList)
 	}
 	return readPage(resp, t, body)
 }
@@ -131,7 +131,7 @@ func readPage(resp *http.Response, t Target, body []byte) (*page, error) {
 	case t.Whole:
 		var list unstructured.UnstructuredList
 		if err := list.UnmarshalJSON(body); err != nil {
-			return nil, fmt.Errorf("the server sent what is no list: %w", err)
+			return nil, fmt.Errorf("decode list: %w", err)
 		}
 		p.ResourceVersion, p.Continue = list.GetResourceVersion(), list.GetContinue()
 		for i := range list.Items {
@@ -162,12 +162,12 @@ func readMetadataList(resp *http.Response, body []byte) (*metav1.PartialObjectMe
 			return nil, err
 		}
 		if err := list.Unmarshal(raw); err != nil {
-			return nil, fmt.Errorf("the server sent what is no list: %w", err)
+			return nil, fmt.Errorf("decode list: %w", err)
 		}
 		return &list, nil
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("the server sent what is no list: %w", err)
+		return nil, fmt.Errorf("decode list: %w", err)
 	}
 	return &list, nil
 }
@@ -175,5 +175,6 @@ func readMetadataList(resp *http.Response, body []byte) (*metav1.PartialObjectMe
 // Expired reports whether an error means that a resource version is too old, or newer than the
 // state of the server. A stream must then begin without a version.
 func Expired(err error) bool {
-	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsTimeout(err) && apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
+		apierrors.IsTimeout(err) && apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }

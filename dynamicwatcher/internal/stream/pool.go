@@ -320,7 +320,9 @@ type server struct {
 // newBackoff returns the delays between attempts to reach a server: 100 ms, growing to 10 s, each
 // with jitter.
 func newBackoff() wait.DelayFunc {
-	return wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.6, Jitter: 0.3, Steps: 100, Cap: 7700 * time.Millisecond}.DelayFunc()
+	return wait.Backoff{
+		Duration: 100 * time.Millisecond, Factor: 1.6, Jitter: 0.3, Steps: 100, Cap: 7700 * time.Millisecond,
+	}.DelayFunc()
 }
 
 // wait returns when it is the caller's turn to try. One of tried, failed and reached must follow.
