@@ -72,11 +72,7 @@ type cacheEntry struct {
 }
 
 func (c *objectCache) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
-	objects, err := c.FromObjectIdentifier(identify(gvk, namespace, name, nil))
-	if err != nil || len(objects) == 0 {
-		return nil, err
-	}
-	return &objects[0], nil
+	return first(c.FromObjectIdentifier(identify(gvk, namespace, name, nil)))
 }
 
 func (c *objectCache) List(

@@ -136,45 +136,46 @@ type ObjectCacheOptions struct {
 	MaxBytes int64
 }
 
-// invalidOption returns an [ErrInvalidInput] for the field of Options.
+// invalidOption returns an [ErrInvalidInput] for a field of Options.
 func invalidOption(field string, value any, rule string) error {
 	return fmt.Errorf("%w: Options.%s: %v: %s", ErrInvalidInput, field, value, rule)
 }
 
 func (o *Options) validate() error {
-	const negative = "must not be negative"
-	switch {
-	case o == nil || o.Reconciler == nil:
+	if o == nil || o.Reconciler == nil {
 		return invalidOption("Reconciler", nil, "must be set")
-	case o.MaxConcurrentReconciles < 0:
-		return invalidOption("MaxConcurrentReconciles", o.MaxConcurrentReconciles, negative)
-	case o.MinInterval < 0:
-		return invalidOption("MinInterval", o.MinInterval, negative)
-	case o.BatchWindow < 0:
-		return invalidOption("BatchWindow", o.BatchWindow, negative)
-	case o.MissingKind < Error || o.MissingKind > Wait:
-		return invalidOption("MissingKind", o.MissingKind, "must be Error or Wait")
-	case o.AccessLost < RetryThenNotify || o.AccessLost > DropAndNotify:
-		return invalidOption("AccessLost", o.AccessLost, "must be RetryThenNotify or DropAndNotify")
-	case o.Reconnect < NotifyIfChanged || o.Reconnect > NotifyAlways:
-		return invalidOption("Reconnect", o.Reconnect, "must be NotifyIfChanged or NotifyAlways")
 	}
-	cache := &o.ObjectCacheOptions
-	if cache.GVKToGVRCacheTTL < 0 {
-		return invalidOption("ObjectCacheOptions.GVKToGVRCacheTTL", cache.GVKToGVRCacheTTL, negative)
+	var limits ConsolidateOptions
+	if o.Consolidate != nil {
+		limits = *o.Consolidate
 	}
-	if ttl := cache.MissingAPIResourceCacheTTL; ttl < 0 {
-		return invalidOption("ObjectCacheOptions.MissingAPIResourceCacheTTL", ttl, negative)
-	}
-	switch c := o.Consolidate; {
-	case c == nil:
-	case c.MinObjects < 0:
-		return invalidOption("Consolidate.MinObjects", c.MinObjects, negative)
-	case c.MaxRatio < 0:
-		return invalidOption("Consolidate.MaxRatio", c.MaxRatio, negative)
-	case o.EnableCache:
-		return invalidOption("Consolidate", *c, "must be nil with Options.EnableCache: "+
-			"one watch on a namespace would receive the content of all its objects")
+	const negative = "must not be negative"
+	cache := o.ObjectCacheOptions
+	for _, option := range []struct {
+		field   string
+		value   any
+		invalid bool
+		rule    string
+	}{
+		{"MaxConcurrentReconciles", o.MaxConcurrentReconciles, o.MaxConcurrentReconciles < 0, negative},
+		{"MinInterval", o.MinInterval, o.MinInterval < 0, negative},
+		{"BatchWindow", o.BatchWindow, o.BatchWindow < 0, negative},
+		{"MissingKind", o.MissingKind, o.MissingKind < Error || o.MissingKind > Wait, "must be Error or Wait"},
+		{"AccessLost", o.AccessLost, o.AccessLost < RetryThenNotify || o.AccessLost > DropAndNotify,
+			"must be RetryThenNotify or DropAndNotify"},
+		{"Reconnect", o.Reconnect, o.Reconnect < NotifyIfChanged || o.Reconnect > NotifyAlways,
+			"must be NotifyIfChanged or NotifyAlways"},
+		{"ObjectCacheOptions.GVKToGVRCacheTTL", cache.GVKToGVRCacheTTL, cache.GVKToGVRCacheTTL < 0, negative},
+		{"ObjectCacheOptions.MissingAPIResourceCacheTTL", cache.MissingAPIResourceCacheTTL,
+			cache.MissingAPIResourceCacheTTL < 0, negative},
+		{"Consolidate.MinObjects", limits.MinObjects, limits.MinObjects < 0, negative},
+		{"Consolidate.MaxRatio", limits.MaxRatio, limits.MaxRatio < 0, negative},
+		{"EnableCache", true, o.EnableCache && o.Consolidate != nil,
+			"must be false with Options.Consolidate: one watch would receive the content of all objects in a namespace"},
+	} {
+		if option.invalid {
+			return invalidOption(option.field, option.value, option.rule)
+		}
 	}
 	return nil
 }

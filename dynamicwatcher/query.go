@@ -100,46 +100,16 @@ type querier struct {
 func (q *querier) Get(
 	watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace, name string,
 ) (*unstructured.Unstructured, error) {
-	return q.watcher.get(q.ctx, watcher, gvk, namespace, name)
+	id := identify(gvk, namespace, name, nil)
+	if err := id.Validate(); err != nil {
+		return nil, err
+	}
+	return first(q.watcher.query(q.ctx, watcher, id))
 }
 
 // List implements [Querier].
 func (q *querier) List(
 	watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
-) ([]unstructured.Unstructured, error) {
-	return q.watcher.list(q.ctx, watcher, gvk, namespace, selector)
-}
-
-// Get implements [Querier].
-func (w *Watcher) Get(
-	watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string,
-) (*unstructured.Unstructured, error) {
-	return w.get(w.context(), watcher, gvk, namespace, name)
-}
-
-// List implements [Querier].
-func (w *Watcher) List(
-	watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
-) ([]unstructured.Unstructured, error) {
-	return w.list(w.context(), watcher, gvk, namespace, selector)
-}
-
-func (w *Watcher) get(
-	ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace, name string,
-) (*unstructured.Unstructured, error) {
-	id := identify(gvk, namespace, name, nil)
-	if err := id.Validate(); err != nil {
-		return nil, err
-	}
-	objects, err := w.query(ctx, watcher, id)
-	if err != nil || len(objects) == 0 {
-		return nil, err
-	}
-	return &objects[0], nil
-}
-
-func (w *Watcher) list(
-	ctx context.Context, watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
 ) ([]unstructured.Unstructured, error) {
 	id := identify(gvk, namespace, "", selector)
 	if err := id.validateParts(); err != nil {
@@ -150,7 +120,29 @@ func (w *Watcher) list(
 			return []unstructured.Unstructured{}, nil
 		}
 	}
-	return w.query(ctx, watcher, id)
+	return q.watcher.query(q.ctx, watcher, id)
+}
+
+// Get implements [Querier].
+func (w *Watcher) Get(
+	watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, name string,
+) (*unstructured.Unstructured, error) {
+	return (&querier{w, w.context()}).Get(watcher, gvk, namespace, name)
+}
+
+// List implements [Querier].
+func (w *Watcher) List(
+	watcher ObjectIdentifier, gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
+) ([]unstructured.Unstructured, error) {
+	return (&querier{w, w.context()}).List(watcher, gvk, namespace, selector)
+}
+
+// first returns the only object of a query by name, or nil.
+func first(objects []unstructured.Unstructured, err error) (*unstructured.Unstructured, error) {
+	if err != nil || len(objects) == 0 {
+		return nil, err
+	}
+	return &objects[0], nil
 }
 
 // identify returns the identifier of a query. A query for all objects has neither name nor
@@ -265,11 +257,7 @@ func (w *Watcher) GetFromCache(
 	if err := id.Validate(); err != nil {
 		return nil, err
 	}
-	objects, err := w.fromCache(id)
-	if err != nil || len(objects) == 0 {
-		return nil, err
-	}
-	return &objects[0], nil
+	return first(w.fromCache(id))
 }
 
 // ListFromCache implements [DynamicWatcher].
