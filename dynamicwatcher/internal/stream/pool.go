@@ -142,38 +142,6 @@ type shard struct {
 	changed chan struct{} // closed and replaced when a dial ends
 }
 
-// connectionPhase is the state of the connection of a [shard].
-type connectionPhase int
-
-const (
-	disconnected connectionPhase = iota
-	dialing
-	connected
-)
-
-// connectionStep is an event that may change the phase of a connection.
-type connectionStep int
-
-const (
-	dialStarted connectionStep = iota
-	dialFailed
-	dialDone
-	connectionLost // or idle: it may end without an error
-)
-
-// after returns the phase that follows a step. Other steps do not change it.
-func (p connectionPhase) after(s connectionStep) connectionPhase {
-	switch {
-	case s == dialDone:
-		return connected
-	case p == disconnected && s == dialStarted:
-		return dialing
-	case p == dialing && s == dialFailed, p == connected && s == connectionLost:
-		return disconnected
-	}
-	return p
-}
-
 // turnLimit limits the time between the start of the request that makes a connection and its search
 // for one. Earlier steps, such as getting a token, must not delay others for longer. It is divided
 // into turnChecks: a busy machine delays these as it delays the request.
