@@ -185,3 +185,25 @@ func (o ObjectCacheOptions) copies(objects []unstructured.Unstructured) []unstru
 	}
 	return all
 }
+
+// first returns the only object of a query by name, or nil.
+func first(objects []unstructured.Unstructured, err error) (*unstructured.Unstructured, error) {
+	if err != nil || len(objects) == 0 {
+		return nil, err
+	}
+	return &objects[0], nil
+}
+
+// trim removes managed fields and the last applied configuration, which are long.
+func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u.SetManagedFields(nil)
+	annotations := u.GetAnnotations()
+	if _, ok := annotations[lastApplied]; ok {
+		delete(annotations, lastApplied)
+		u.SetAnnotations(annotations)
+	}
+	return u
+}
+
+// lastApplied is the annotation of kubectl apply.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"

@@ -6,7 +6,6 @@ package dynamicwatcher
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -42,36 +41,6 @@ var (
 	errUnstarted = fmt.Errorf("%w: call Start", ErrNotStarted)
 	errStopped   = fmt.Errorf("%w: Start has ended", ErrNotStarted)
 )
-
-// IdentifierError is an [ErrInvalidInput] that reports the invalid field of an identifier.
-type IdentifierError struct {
-	Object ObjectIdentifier
-	Field  string
-	Reason string
-	Err    error // the cause, or nil
-}
-
-// Error returns the field, the reason and the identifier.
-func (e *IdentifierError) Error() string {
-	const most = 1024 // bytes of an identifier that is too long
-	object := e.Object.String()
-	if len(object) > most {
-		object = strings.ToValidUTF8(object[:most], "") + "…"
-	}
-	s := fmt.Sprintf("invalid %s of %s: %s", e.Field, object, e.Reason)
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	return s
-}
-
-// Unwrap returns ErrInvalidInput and the cause.
-func (e *IdentifierError) Unwrap() []error {
-	if e.Err == nil {
-		return []error{ErrInvalidInput}
-	}
-	return []error{ErrInvalidInput, e.Err}
-}
 
 // KindError reports that a kind does not exist or cannot be watched.
 type KindError struct {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -117,4 +118,44 @@ func validateWatcher(o ObjectIdentifier) error {
 		return o.invalid("Name", "required: a watcher is one object")
 	}
 	return o.Validate()
+}
+
+// identify returns the identifier of a query. A query for all objects has neither name nor
+// selector; users cannot add such an identifier.
+func identify(gvk schema.GroupVersionKind, namespace, name string, selector labels.Selector) ObjectIdentifier {
+	id := ObjectIdentifier{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: namespace, Name: name}
+	if selector != nil {
+		id.Selector = selector.String()
+	}
+	return id
+}
+
+// IdentifierError is an [ErrInvalidInput] that reports the invalid field of an identifier.
+type IdentifierError struct {
+	Object ObjectIdentifier
+	Field  string
+	Reason string
+	Err    error // the cause, or nil
+}
+
+// Error returns the field, the reason and the identifier.
+func (e *IdentifierError) Error() string {
+	const most = 1024 // bytes of an identifier that is too long
+	object := e.Object.String()
+	if len(object) > most {
+		object = strings.ToValidUTF8(object[:most], "") + "…"
+	}
+	s := fmt.Sprintf("invalid %s of %s: %s", e.Field, object, e.Reason)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns ErrInvalidInput and the cause.
+func (e *IdentifierError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrInvalidInput}
+	}
+	return []error{ErrInvalidInput, e.Err}
 }

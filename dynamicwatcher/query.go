@@ -137,24 +137,6 @@ func (w *Watcher) List(
 	return (&querier{w, w.context()}).List(watcher, gvk, namespace, selector)
 }
 
-// first returns the only object of a query by name, or nil.
-func first(objects []unstructured.Unstructured, err error) (*unstructured.Unstructured, error) {
-	if err != nil || len(objects) == 0 {
-		return nil, err
-	}
-	return &objects[0], nil
-}
-
-// identify returns the identifier of a query. A query for all objects has neither name nor
-// selector; users cannot add such an identifier.
-func identify(gvk schema.GroupVersionKind, namespace, name string, selector labels.Selector) ObjectIdentifier {
-	id := ObjectIdentifier{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: namespace, Name: name}
-	if selector != nil {
-		id.Selector = selector.String()
-	}
-	return id
-}
-
 // query watches an object or list for a watcher, and returns it as soon as a watch delivers its
 // changes.
 func (w *Watcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]unstructured.Unstructured, error) {
@@ -366,17 +348,3 @@ func (w *Watcher) cachedLocked(o *object) []unstructured.Unstructured {
 	})
 	return all
 }
-
-// trim removes managed fields and the last applied configuration, which are long.
-func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
-	u.SetManagedFields(nil)
-	annotations := u.GetAnnotations()
-	if _, ok := annotations[lastApplied]; ok {
-		delete(annotations, lastApplied)
-		u.SetAnnotations(annotations)
-	}
-	return u
-}
-
-// lastApplied is the annotation of kubectl apply.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"

@@ -40,6 +40,12 @@ type subscription struct {
 	seen string
 }
 
+// wanted is an object to watch, with its kind looked up.
+type wanted struct {
+	id   ObjectIdentifier
+	seen string // a resource version, or empty
+}
+
 func newRegistry() registry {
 	return registry{
 		watchers: map[ObjectIdentifier]*watching{},

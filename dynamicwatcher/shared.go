@@ -32,18 +32,11 @@ const (
 	failureTolerance, overloadTolerance = 3 * time.Second, 30 * time.Second
 )
 
-// unshareable is a reason of this package for not sharing a watch.
-type unshareable string
-
-// Error returns the reason.
-func (e unshareable) Error() string { return string(e) }
-
 const (
 	errTooLarge  unshareable = "the namespace has too many other objects"
 	errSlow      unshareable = "the server did not send the objects of the namespace in time"
 	errLeft      unshareable = "single watches have taken over"
 	errUnordered unshareable = "resource versions are not numbers: one watch cannot replace others"
-	errScope     unshareable = "the scope of the kind has changed"
 )
 
 // sharedKey identifies the objects that may share a watch.

@@ -180,6 +180,15 @@ func (a *watch) next(ctx context.Context, s stream.Stream) error {
 	return nil
 }
 
+// unshareable is a reason of this package for not sharing a watch.
+type unshareable string
+
+// Error returns the reason.
+func (e unshareable) Error() string { return string(e) }
+
+// errScope ends streams of a kind that was created again with another scope.
+const errScope unshareable = "the scope of the kind has changed"
+
 // verdict is the reaction to the end of a stream, or to a failed request.
 type verdict int
 

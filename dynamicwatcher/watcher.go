@@ -112,12 +112,6 @@ func (w *Watcher) dropLocked(o *object) {
 	o.settleLocked(objectDropped)
 }
 
-// wanted is an object to watch, with its kind looked up.
-type wanted struct {
-	id   ObjectIdentifier
-	seen string // a resource version, or empty
-}
-
 // AddOrUpdateWatcher implements [DynamicWatcher].
 func (w *Watcher) AddOrUpdateWatcher(watcher ObjectIdentifier, watched ...ObjectIdentifier) error {
 	return w.change(watcher, true, "", watched...)
