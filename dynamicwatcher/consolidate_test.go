@@ -69,11 +69,11 @@ func (x *fixture) exact(i int) {
 		x.t.Errorf("the trigger is %+v, not %+v", got, want)
 	}
 	x.remove(o)
-	if got := x.trigger(x.expect("it is gone", watcher)); got.Type != dynamicwatcher.TriggerDeleted {
+	if got := x.trigger(x.expect("it was deleted", watcher)); got.Type != dynamicwatcher.TriggerDeleted {
 		x.t.Errorf("the trigger is %+v", got)
 	}
 	x.put(o)
-	x.expect("it is back", watcher)
+	x.expect("it was added again", watcher)
 }
 
 func TestManyObjectsShareOneWatch(t *testing.T) {
@@ -108,7 +108,7 @@ func TestManyObjectsShareOneWatch(t *testing.T) {
 				x.put(id(fakeapi.Secret, "elsewhere", "1"))
 				x.put(id(fakeapi.ConfigMap, "ns", "1"))
 				x.after(time.Minute)
-				x.expect("nobody watches those")
+				x.expect("no watcher has them")
 				if n := x.GetWatchCount(); n != 10 {
 					t.Errorf("%d objects are watched", n)
 				}
@@ -305,7 +305,7 @@ func TestSharedWatchEndsWhenFewObjectsAreLeft(t *testing.T) {
 		x.exact(0)
 		x.must(x.RemoveWatcher(policy("0")))
 		x.after(0)
-		x.shared("nobody watches", 0, 0)
+		x.shared("no watcher is left", 0, 0)
 	})
 }
 
@@ -361,7 +361,7 @@ func TestObjectsJoinAndLeaveSharedWatch(t *testing.T) {
 		x.expect("it changed", q)
 		x.must(x.RemoveWatcher(q))
 		x.put(secret(10))
-		x.expect("nobody watches it")
+		x.expect("it has no watcher")
 		x.shared("it has left", 4, 1)
 		x.faulty("watch", fakeapi.Fault{Delay: time.Second})
 		x.must(x.AddWatcher(p, secret(10)))

@@ -55,14 +55,14 @@ func TestCRDDeletedAndRecreated(t *testing.T) {
 		for range 5 {
 			x.api.DeleteCRD(widget, "widgets")
 			x.after(time.Minute)
-			if got := x.trigger(x.expect("it is gone with its kind; q's never was there", p)); got.Type != dynamicwatcher.TriggerDeleted {
+			if got := x.trigger(x.expect("it was deleted with its kind; q has no object", p)); got.Type != dynamicwatcher.TriggerDeleted {
 				t.Errorf("the trigger is %+v", got)
 			}
 			x.api.CreateCRD(widget, "widgets", true, 100*time.Millisecond)
 			x.after(100 * time.Millisecond)
 			x.put(widgetA)
 			x.after(time.Second)
-			x.expect("it is back", p)
+			x.expect("it was added again", p)
 			x.after(10 * time.Second)
 		}
 	})
@@ -81,11 +81,11 @@ func TestCRDWithUnusualPluralRecreated(t *testing.T) {
 		x.watch(dataA)
 		x.api.DeleteCRD(data, "data")
 		x.after(time.Hour)
-		x.expect("it is gone with its kind", p)
+		x.expect("it was deleted with its kind", p)
 		x.api.CreateCRD(data, "data", true, 0)
 		x.put(dataA)
 		x.after(time.Second)
-		x.expect("it is back", p)
+		x.expect("it was added again", p)
 	})
 }
 
@@ -225,7 +225,7 @@ func TestTriggersSurviveChangeToClusterScope(t *testing.T) {
 		x.after(time.Minute)
 		x.api.CreateCRD(widget, "widgets", false, 0)
 		x.after(2 * time.Hour)
-		if got := x.trigger(x.expect("it is gone", p)); got.Watched != id(widget, "", "a") || got.Type != dynamicwatcher.TriggerDeleted {
+		if got := x.trigger(x.expect("it was deleted", p)); got.Watched != id(widget, "", "a") || got.Type != dynamicwatcher.TriggerDeleted {
 			t.Errorf("the trigger is %+v", got)
 		}
 	})

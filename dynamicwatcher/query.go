@@ -260,7 +260,7 @@ func (w *Watcher) fromCache(id ObjectIdentifier) ([]unstructured.Unstructured, e
 	if o == nil {
 		return nil, fmt.Errorf("%w for %s", ErrNoCacheEntry, id)
 	}
-	return w.cacheOf(o)
+	return w.cacheOfLocked(o)
 }
 
 // ListWatchedFromCache implements [DynamicWatcher].
@@ -279,7 +279,7 @@ func (w *Watcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured
 	}
 	seen := map[key]bool{} // a name and a selector may give the same object
 	for _, o := range objects {
-		cached, err := w.cacheOf(o)
+		cached, err := w.cacheOfLocked(o)
 		if err != nil {
 			return nil, err
 		}
@@ -294,8 +294,8 @@ func (w *Watcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured
 	return all, nil
 }
 
-// cacheOf returns the cached objects, or an ErrNoCacheEntry while no watch delivers their changes.
-func (w *Watcher) cacheOf(o *object) ([]unstructured.Unstructured, error) {
+// cacheOfLocked returns the cached objects, or an ErrNoCacheEntry while no watch delivers their changes.
+func (w *Watcher) cacheOfLocked(o *object) ([]unstructured.Unstructured, error) {
 	if err := o.currentLocked(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoCacheEntry, err)
 	}

@@ -41,7 +41,7 @@ func TestMinIntervalLimitsReconciles(t *testing.T) {
 		x.after(time.Minute)
 		x.r.take()
 		x.put(secretA)
-		x.expect("after a time of rest it is told at once", p)
+		x.expect("after a pause the reconcile is immediate", p)
 	})
 }
 
@@ -282,7 +282,7 @@ func TestRemovedWatcherIsNotReconciled(t *testing.T) {
 				x.expect("it is removed")
 				x.must(x.AddWatcher(p, secretA))
 				x.after(time.Second)
-				x.expect("it is back", p)
+				x.expect("it was added again", p)
 				x.put(secretA)
 				x.after(time.Second)
 				x.expect("it changed", p)

@@ -83,7 +83,7 @@ func TestObjectRecreatedDuringInterruption(t *testing.T) {
 		x.api.Start()
 		x.after(time.Minute)
 		if got := x.trigger(x.expect("it is another", p)); got.Type != dynamicwatcher.TriggerAdded || got.ResourceVersion != version {
-			t.Errorf("the trigger of what was deleted and created anew is %+v", got)
+			t.Errorf("the trigger of a recreated object is %+v", got)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestObjectCreatedAndDeletedDuringInterruption(t *testing.T) {
 		x.r.take()
 		x.api.Disconnect()
 		x.after(time.Minute)
-		x.expect("nobody has looked since the bookmark")
+		x.expect("no reconcile since the bookmark")
 		x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {
 			return fakeapi.Fault{Delay: map[string]time.Duration{"Secret": time.Minute}[q.Kind.Kind]}
 		})
@@ -158,7 +158,7 @@ func TestDuplicateEventsAreIgnored(t *testing.T) {
 		x.expect("it changed", p)
 		x.remove(secretA)
 		x.after(time.Second)
-		x.expect("it is gone", p)
+		x.expect("it was deleted", p)
 	})
 }
 
@@ -247,7 +247,7 @@ func TestLostAccessIsReportedAndRestored(t *testing.T) {
 				t.Error("the status has no reason")
 			}
 			x.after(10 * time.Minute)
-			x.expect("it was told once")
+			x.expect("it was reconciled once")
 			x.api.Hook(nil)
 			x.after(time.Minute)
 			if got := x.trigger(x.expect("access is back", p)); got.Type != dynamicwatcher.TriggerResumed {
@@ -283,6 +283,6 @@ func TestDropAndNotifyRemovesObject(t *testing.T) {
 		x.api.Hook(nil)
 		x.must(x.AddWatcher(p, secretA))
 		x.after(time.Second)
-		x.expect("it is watched anew", p)
+		x.expect("it is watched again", p)
 	})
 }

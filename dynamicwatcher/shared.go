@@ -73,8 +73,8 @@ type shared struct {
 	since  string                   // the version of the first list
 }
 
-// groupOf returns the shared watch of an object, or nil.
-func (w *Watcher) groupOf(id ObjectIdentifier) *shared {
+// groupOfLocked returns the shared watch of an object, or nil.
+func (w *Watcher) groupOfLocked(id ObjectIdentifier) *shared {
 	if w.options.Consolidate == nil || w.wide == nil || id.Name == "" {
 		return nil
 	}
@@ -306,7 +306,7 @@ func (g *shared) endLocked(v verdict, err error) (rest time.Duration, again bool
 	if g.exists = nil; v == restart {
 		g.version = ""
 	}
-	if g.promising(v, err) && g.phase != consolidate.Leaving {
+	if g.promisingLocked(v, err) && g.phase != consolidate.Leaving {
 		g.moveLocked(consolidate.Ended)
 		return 0, true
 	}
@@ -319,8 +319,8 @@ func (g *shared) endLocked(v verdict, err error) (rest time.Duration, again bool
 	return g.rest(), true
 }
 
-// promising records a failure, and reports whether the next stream may do better soon.
-func (g *shared) promising(v verdict, err error) bool {
+// promisingLocked records a failure, and reports whether the next stream may do better soon.
+func (g *shared) promisingLocked(v verdict, err error) bool {
 	switch {
 	case v == reopen, v == reconnect, v == restart:
 		g.failing = time.Time{}

@@ -118,7 +118,7 @@ func (s *single) endLocked(v verdict, err error) (rest time.Duration, again bool
 		o.enterLocked(StateNoAccess, err)
 		o.refusal = err
 		o.settleLocked(refusalSent)
-		if v == refuse && s.refusedForGood(now) || v == unwatchable && errors.Is(err, ErrInvalidInput) {
+		if v == refuse && s.refusedForGoodLocked(now) || v == unwatchable && errors.Is(err, ErrInvalidInput) {
 			return 0, !o.lostLocked(err)
 		}
 	case restart:
@@ -132,8 +132,8 @@ func (s *single) endLocked(v verdict, err error) (rest time.Duration, again bool
 
 func (s *single) absentLocked() { s.object.absentLocked() }
 
-// refusedForGood counts a refusal, and reports whether access is lost.
-func (s *single) refusedForGood(now time.Time) bool {
+// refusedForGoodLocked counts a refusal, and reports whether access is lost.
+func (s *single) refusedForGoodLocked(now time.Time) bool {
 	if s.refusals == 0 {
 		s.refused = now
 	}

@@ -107,14 +107,14 @@ func TestWatchersOfOneObjectShareItsWatch(t *testing.T) {
 		x.must(x.AddOrUpdateWatcher(q))
 		x.after(0)
 		if c := x.api.Counts(); c.Streams != 0 || x.GetWatchCount() != 0 {
-			x.t.Fatalf("nobody watches any more, but the server sees %+v", c)
+			x.t.Fatalf("no watcher is left, but the server counts %+v", c)
 		}
 		if got := x.WatchersOf(secretA); len(got) != 0 || len(x.WatchesOf(q)) != 0 {
 			t.Errorf("the watchers are %v, and q watches %v", got, x.WatchesOf(q))
 		}
 		x.put(secretA)
 		x.after(time.Minute)
-		x.expect("nobody watches")
+		x.expect("no watcher is left")
 	})
 }
 
@@ -141,7 +141,7 @@ func TestAddWatcherAtReconcilesForOtherVersions(t *testing.T) {
 	}{
 		{"as seen", "nothing is new", func(x *fixture) string { return x.put(secretA) }, nil},
 		{"changed", "it is at another version", func(x *fixture) string { defer x.put(secretA); return x.put(secretA) }, []dynamicwatcher.ObjectIdentifier{p}},
-		{"deleted", "it is gone", func(x *fixture) string { defer x.remove(secretA); return x.put(secretA) }, []dynamicwatcher.ObjectIdentifier{p}},
+		{"deleted", "it was deleted", func(x *fixture) string { defer x.remove(secretA); return x.put(secretA) }, []dynamicwatcher.ObjectIdentifier{p}},
 		{"not seen", "there was none and is none", func(x *fixture) string { return "" }, nil},
 	} {
 		for _, joins := range []bool{false, true} {

@@ -210,7 +210,7 @@ func (w *Watcher) newObjectLocked(want wanted) *object {
 	if w.options.EnableCache {
 		o.cached = map[types.UID]*unstructured.Unstructured{}
 	}
-	if g := w.groupOf(o.id); g != nil {
+	if g := w.groupOfLocked(o.id); g != nil {
 		g.joinLocked(o)
 	}
 	w.launchLocked(o)
