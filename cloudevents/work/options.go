@@ -299,7 +299,8 @@ func (o AgentOptions) validate() error {
 			"MaxSourceBytes", cmp.Or(o.MaxSourceBytes, DefaultMaxSourceBytes)))
 	}
 	if o.PartialSyncTimeout < 0 {
-		errs = append(errs, fmt.Errorf("invalid AgentOptions.PartialSyncTimeout: %s: must not be negative", o.PartialSyncTimeout))
+		errs = append(errs, fmt.Errorf("invalid AgentOptions.PartialSyncTimeout: %s: must not be negative",
+			o.PartialSyncTimeout))
 	}
 	if o.AgentID != "" {
 		errs = append(errs, codec.ValidateName("AgentOptions.AgentID", o.AgentID))

@@ -169,7 +169,7 @@ var rules = []ruletest.Rule{
 	{Name: "a list shows what is not confirmed any more", Test: "TestNewProcessHasConfirmedNothing", Edits: edits{
 		{"internal/source/answer.go", "if w.confirmed { // the list", "if false { // the list"}}},
 	{Name: "a list answers only the hashes that it was asked with", Test: "TestBundleSilentLoss", Edits: edits{
-		{"internal/source/resync.go", " && (w.named || !answersHashes)", ""}}},
+		{"internal/source/resync.go", " &&\n\t\t\t(w.named || !answersHashes)", ""}}},
 	{Name: "a named source's end marker is waited for", Test: "TestInitialSync", Edits: edits{
 		{"internal/agent/sync.go", "must := held && named && a.serves(name)", "must := false && held && named && a.serves(name)"}}},
 	{Name: "few lists in a row are compared", Test: "TestListsWithoutPause", Edits: edits{

@@ -144,7 +144,8 @@ func check(path string, o Options) error {
 		return err // the process that has the file open may be creating it
 	case err != nil && isEmpty(path):
 		return damaged("it is empty: it was cut, as by a full disk, or never written")
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
+		errors.Is(err, bolterrors.ErrChecksum):
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	case err != nil:
 		return err

@@ -116,15 +116,8 @@ func New(transport cloudevents.Transport, options Options) (*Agent, error) {
 	if options.PartialLists {
 		close(a.synced)
 	}
-	if options.Store != nil {
-		if err := a.load(context.Background()); err != nil {
-			return nil, fmt.Errorf("AgentOptions.Store: %w", err)
-		}
-		a.journal = journal.New(journal.Options{
-			Store: options.Store, Lock: a.cache, Meta: (*agentMeta)(a), Clock: options.Clock, DrainTimeout: options.DrainTimeout,
-			Wrote: func(began time.Time, err error) { a.metrics.StoreWrote(began, err) },
-		})
-		a.keepMeta()
+	if err := a.openStore(); err != nil {
+		return nil, fmt.Errorf("AgentOptions.Store: %w", err)
 	}
 	if err := a.measure(); err != nil {
 		return nil, err
@@ -151,6 +144,23 @@ func New(transport cloudevents.Transport, options Options) (*Agent, error) {
 	a.presence.Use(e)
 	a.clientset = clientset.New(&agentBackend{a, clientset.Reader[*agentWork]{Store: a.cache}})
 	return a, nil
+}
+
+// openStore loads the store, if there is one, and makes its journal.
+func (a *Agent) openStore() error {
+	options := &a.options
+	if options.Store == nil {
+		return nil
+	}
+	if err := a.load(context.Background()); err != nil {
+		return err
+	}
+	a.journal = journal.New(journal.Options{
+		Store: options.Store, Lock: a.cache, Meta: (*agentMeta)(a), Clock: options.Clock, DrainTimeout: options.DrainTimeout,
+		Wrote: func(began time.Time, err error) { a.metrics.StoreWrote(began, err) },
+	})
+	a.keepMeta()
+	return nil
 }
 
 // Clientset implements the method of work.Agent.
@@ -206,7 +216,8 @@ func (a *Agent) sourceLocked(name string) *agentSource {
 	s := a.sources[name]
 	if s == nil {
 		a.names.Set(0, peer.SourceSize(name))
-		s = &agentSource{name: name, works: map[string]*agentWork{}, ask: map[string]int64{}, account: peer.Account{Budget: a.budget}}
+		s = &agentSource{name: name, works: map[string]*agentWork{}, ask: map[string]int64{},
+			account: peer.Account{Budget: a.budget}}
 		a.sources[name] = s
 	}
 	return s
@@ -250,7 +261,8 @@ func (a *Agent) logUnservedLocked() {
 			}
 		}
 		if held > 0 && !a.serves(name) {
-			a.logger.Info("Works of a source that Sources does not name stay until it deletes them", "source", name, "works", held)
+			a.logger.Info("Works of a source that Sources does not name stay until it deletes them", "source", name, "works",
+				held)
 		}
 	}
 }

@@ -235,6 +235,7 @@ func (w *agentWork) newErrors(spec *codec.Spec) error {
 
 // invalid counts and logs a spec that the schema forbids.
 func (w *agentWork) invalid(err error) {
-	w.agent.refuseLocked("", peer.Unusable(peer.RefusedSchema, "the spec of work %s of source %s is invalid: %w", w.name, w.source.name, err),
+	w.agent.refuseLocked("", peer.Unusable(peer.RefusedSchema, "the spec of work %s of source %s is invalid: %w", w.name,
+		w.source.name, err),
 		peer.RefusedSchema, 1)
 }

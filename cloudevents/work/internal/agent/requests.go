@@ -235,7 +235,8 @@ func (a *Agent) sendDigestsLocked(now time.Time) {
 	a.expireTombstonesLocked(now)
 	a.forgetUnused()
 	a.own.digestAt = a.own.digestAt.Add(digestInterval)
-	if next := a.own.digestAt.Sub(now); next < 0 || next > digestInterval { // no connection for a while, or the clock was set
+	// no connection for a while, or the clock was set
+	if next := a.own.digestAt.Sub(now); next < 0 || next > digestInterval {
 		a.own.digestAt = now.Add(digestInterval)
 	}
 	a.findRoomLocked()
@@ -266,7 +267,8 @@ func (a *Agent) sendDigest(s *agentSource, buckets int) {
 		}
 	}
 	a.enqueue(engine.LaneControl, s.name, peer.Item{Profile: a.options.Profile, Content: &codec.Digest{
-		Header:       codec.Header{ID: a.ids.Next(), Source: s.name, Cluster: a.options.ClusterName, Agent: a.options.AgentID},
+		Header: codec.Header{ID: a.ids.Next(), Source: s.name, Cluster: a.options.ClusterName,
+			Agent: a.options.AgentID},
 		AgentSession: a.session, Works: d.Works, Sums: d.Sums,
 	}}, peer.ListCost+8*int64(buckets))
 }

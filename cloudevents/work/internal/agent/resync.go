@@ -30,7 +30,8 @@ func (a *Agent) resyncLocked() {
 	if a.traits.Strict && a.options.Sources != nil {
 		for _, name := range a.options.Sources {
 			s := a.sourceLocked(name)
-			a.sendList(engine.LaneControl, &codec.SpecResync{Header: codec.Header{Source: name}, Entries: s.entries(nil, codec.Part{})})
+			a.sendList(engine.LaneControl,
+				&codec.SpecResync{Header: codec.Header{Source: name}, Entries: s.entries(nil, codec.Part{})})
 		}
 		a.beginSyncLocked("")
 		return
@@ -136,7 +137,8 @@ func (a *Agent) onHashesLocked(m *codec.StatusResync) error {
 		s = &agentSource{name: m.Source, account: peer.Account{Budget: a.budget}}
 	}
 	if size := listSize(len(s.works)); !s.account.HasRoom(size) {
-		return peer.Unusable(peer.RefusedBudget, "the answer to source %s has %d bytes: %w", s.name, size, s.account.ErrFull())
+		return peer.Unusable(peer.RefusedBudget, "the answer to source %s has %d bytes: %w", s.name, size,
+			s.account.ErrFull())
 	}
 	s.dialect = peer.DialectOf(m.ResyncID != "" || m.Scope == codec.ScopeDigest)
 	if a.traits.Strict {

@@ -86,7 +86,8 @@ func (w *agentWork) Content() any {
 	out := &storedAgentWork{
 		Name: w.name, UID: w.uid, Version: w.version, Seq: w.seq, Inherited: w.inherited, Time: w.time, State: w.state,
 		Next: w.next, Labels: w.labels, Annotations: w.annotations, Ahead: w.ahead, Problem: w.problem, Reported: w.reported,
-		Shrunk: w.shrunk, Relearned: w.relearned, Refused: w.refused, Removed: w.removed, LastMeta: w.lastMeta, Object: w.Object,
+		Shrunk: w.shrunk, Relearned: w.relearned, Refused: w.refused, Removed: w.removed, LastMeta: w.lastMeta,
+		Object: w.Object,
 	}
 	if !w.created.IsZero() {
 		created := w.created
@@ -155,7 +156,8 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 		}
 		a.cache.Begin(m.ResourceVersion)
 		a.covered = m.Sources
-		added := slices.ContainsFunc(a.options.Sources, func(source string) bool { return !slices.Contains(m.Sources, source) })
+		added := slices.ContainsFunc(a.options.Sources,
+			func(source string) bool { return !slices.Contains(m.Sources, source) })
 		if m.Synced && !added {
 			a.endSyncLocked()
 		}

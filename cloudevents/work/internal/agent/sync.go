@@ -238,7 +238,8 @@ func (a *Agent) endsAnswers(name string) bool {
 
 // answeredLocked reports whether the answer of a source is complete.
 func (a *Agent) answeredLocked(name string, answer *syncAnswer, now time.Time) bool {
-	return answer.complete() || !a.endsAnswers(name) && peer.IsDue(answer.progress.Add(a.options.QuietTime), now, a.options.QuietTime)
+	return answer.complete() || !a.endsAnswers(name) &&
+		peer.IsDue(answer.progress.Add(a.options.QuietTime), now, a.options.QuietTime)
 }
 
 // askAgainLocked sends a source the list of its works again. The source answers with the missing

@@ -75,7 +75,9 @@ func (w *works) apply(
 // configure returns the object after the configuration is applied to current, and the errors by the
 // schema. current is nil for a new object. If there are errors, spec or status stays unchanged: the
 // invalid JSON may not decode to the Go type.
-func (w *works) configure(c *configuration, current *workv1.ManifestWork, name string) (*workv1.ManifestWork, field.ErrorList, error) {
+func (w *works) configure(
+	c *configuration, current *workv1.ManifestWork, name string,
+) (*workv1.ManifestWork, field.ErrorList, error) {
 	merged, namesSpec, err := c.merge(current)
 	if err != nil {
 		return nil, nil, err
@@ -120,7 +122,9 @@ func (w *works) configure(c *configuration, current *workv1.ManifestWork, name s
 
 // merge applies the configuration with the API server's field manager. It also returns whether the
 // configuration has a spec.
-func (c *configuration) merge(current *workv1.ManifestWork) (merged *unstructured.Unstructured, namesSpec bool, err error) {
+func (c *configuration) merge(
+	current *workv1.ManifestWork,
+) (merged *unstructured.Unstructured, namesSpec bool, err error) {
 	live := &unstructured.Unstructured{Object: map[string]any{}}
 	live.SetAPIVersion(workv1.GroupName + "/v1")
 	live.SetKind(Kind.Kind)

@@ -30,7 +30,8 @@ func checkUpdateOptions(o *metav1.UpdateOptions) error {
 }
 
 func checkPatchOptions(o *metav1.PatchOptions, pt types.PatchType) error {
-	if o.FieldManager == "" && len(o.DryRun) == 0 && o.FieldValidation == "" && o.Force == nil && pt != types.ApplyPatchType {
+	if o.FieldManager == "" && len(o.DryRun) == 0 && o.FieldValidation == "" && o.Force == nil &&
+		pt != types.ApplyPatchType {
 		return nil
 	}
 	return invalidOptions("PatchOptions", validation.ValidatePatchOptions(o, pt))

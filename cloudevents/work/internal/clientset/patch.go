@@ -28,7 +28,9 @@ import (
 
 // Patch changes an object by a JSON patch, a JSON merge patch or a server-side apply, which can
 // also create it. For other types of patch it returns UnsupportedMediaType.
-func (w *works) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*workv1.ManifestWork, error) {
+func (w *works) Patch(
+	ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string,
+) (*workv1.ManifestWork, error) {
 	sub, err := patchable(name, subresources)
 	if err != nil {
 		return nil, err
@@ -105,7 +107,8 @@ func unsupportedPatch(pt types.PatchType) error {
 		Status: metav1.StatusFailure,
 		Code:   http.StatusUnsupportedMediaType,
 		Reason: metav1.StatusReasonUnsupportedMediaType,
-		Message: fmt.Sprintf("the body of the request was in an unknown format (%s) - accepted media types include: %s, %s, %s",
+		Message: fmt.Sprintf(
+			"the body of the request was in an unknown format (%s) - accepted media types include: %s, %s, %s",
 			pt, types.JSONPatchType, types.MergePatchType, types.ApplyYAMLPatchType),
 	}}
 }
@@ -161,7 +164,9 @@ type patcher struct {
 // are invalid, the error is that of the first.
 var members = []string{"kind", "apiVersion", "metadata", "spec", "status"}
 
-func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
+func (p *patcher) mergePatch(
+	patch mergePatch, current *workv1.ManifestWork,
+) (*workv1.ManifestWork, field.ErrorList, error) {
 	next := *current
 	next.TypeMeta = ownType
 	var invalid field.ErrorList
@@ -204,7 +209,9 @@ func (p *patcher) mergePatch(patch mergePatch, current *workv1.ManifestWork) (*w
 
 // mergeContent merges a patch into spec or status. An invalid result is not decoded: the current
 // value stays.
-func mergeContent[T any](current T, patch json.RawMessage, complete func([]byte) ([]byte, field.ErrorList, error)) (T, field.ErrorList, error) {
+func mergeContent[T any](
+	current T, patch json.RawMessage, complete func([]byte) ([]byte, field.ErrorList, error),
+) (T, field.ErrorList, error) {
 	var invalid field.ErrorList
 	next, err := mergeMember(current, patch, func(doc []byte) (completed []byte, err error) {
 		completed, invalid, err = complete(doc)
@@ -321,7 +328,9 @@ func mergeMember[T any](current T, patch json.RawMessage, finish func([]byte) ([
 
 func keep(doc []byte) ([]byte, error) { return doc, nil }
 
-func (p *patcher) jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
+func (p *patcher) jsonPatch(
+	patch jsonpatch.Patch, current *workv1.ManifestWork,
+) (*workv1.ManifestWork, field.ErrorList, error) {
 	doc, err := json.Marshal(stored(current))
 	if err != nil {
 		return nil, nil, err
@@ -331,7 +340,8 @@ func (p *patcher) jsonPatch(patch jsonpatch.Patch, current *workv1.ManifestWork)
 	case errors.Is(err, jsonpatch.ErrTooExpensive):
 		return nil, nil, tooExpensive(err)
 	case err != nil:
-		refused := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0, false)
+		refused := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0,
+			false)
 		refused.ErrStatus.Message += ": " + err.Error()
 		return nil, nil, refused
 	}

@@ -193,12 +193,14 @@ func (w *works) checkPatched(current, next *workv1.ManifestWork, o changeOptions
 func (w *works) stays(namespace, name, want string) error {
 	switch {
 	case namespace != "" && namespace != w.namespace:
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return apierrors.NewBadRequest(
+			"the namespace of the provided object does not match the namespace sent on the request")
 	case name == "":
 		return apierrors.NewBadRequest(fmt.Sprintf(
 			"the name of the object (%s based on URL) was undeterminable: name must be provided", want))
 	case name != want:
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, want))
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)",
+			name, want))
 	}
 	return nil
 }

@@ -96,10 +96,11 @@ func (w *works) listFrom(opts metav1.ListOptions) (at uint64, from continueToken
 // pageExpired returns an error with the API server's text, and a token for the rest of the current
 // objects.
 func pageExpired(from continueToken) error {
-	err := apierrors.NewResourceExpired("The provided continue parameter is too old to display a consistent list result. " +
-		"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
-		"the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that " +
-		"were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
+	err := apierrors.NewResourceExpired(
+		"The provided continue parameter is too old to display a consistent list result. " +
+			"You can start a new list without the continue parameter, or use the continue token in this response to retrieve " +
+			"the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that " +
+			"were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.")
 	from.Version = ""
 	err.ErrStatus.ListMeta.Continue = from.String()
 	return err

@@ -66,7 +66,9 @@ func (w *works) find(ctx context.Context, name string) (*workv1.ManifestWork, er
 }
 
 // Create adds an object.
-func (w *works) Create(ctx context.Context, obj *workv1.ManifestWork, opts metav1.CreateOptions) (*workv1.ManifestWork, error) {
+func (w *works) Create(
+	ctx context.Context, obj *workv1.ManifestWork, opts metav1.CreateOptions,
+) (*workv1.ManifestWork, error) {
 	if err := w.begin(ctx, "create", whole); err != nil {
 		return nil, err
 	}
@@ -96,19 +98,24 @@ func (w *works) Create(ctx context.Context, obj *workv1.ManifestWork, opts metav
 // than the client.
 func (w *works) place(obj *workv1.ManifestWork) error {
 	if obj.Namespace != "" && obj.Namespace != w.namespace {
-		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return apierrors.NewBadRequest(
+			"the namespace of the provided object does not match the namespace sent on the request")
 	}
 	obj.Namespace = w.namespace
 	return nil
 }
 
 // Update replaces spec and metadata.
-func (w *works) Update(ctx context.Context, obj *workv1.ManifestWork, opts metav1.UpdateOptions) (*workv1.ManifestWork, error) {
+func (w *works) Update(
+	ctx context.Context, obj *workv1.ManifestWork, opts metav1.UpdateOptions,
+) (*workv1.ManifestWork, error) {
 	return w.replace(ctx, obj, opts, whole)
 }
 
 // UpdateStatus replaces the status.
-func (w *works) UpdateStatus(ctx context.Context, obj *workv1.ManifestWork, opts metav1.UpdateOptions) (*workv1.ManifestWork, error) {
+func (w *works) UpdateStatus(
+	ctx context.Context, obj *workv1.ManifestWork, opts metav1.UpdateOptions,
+) (*workv1.ManifestWork, error) {
 	return w.replace(ctx, obj, opts, StatusPart)
 }
 
@@ -187,18 +194,8 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 		if err := precondition(current, next, o); err != nil {
 			return nil, err
 		}
-		managed := next.ManagedFields
-		tidy(&next.ObjectMeta)
-		KeepEqualManifests(&current.Spec, &next.Spec)
-		if err := w.backend.Admit(current, next, o.sub, invalid); err != nil {
+		if err := w.admit(current, next, o, invalid); err != nil {
 			return nil, err
-		}
-		switch {
-		case o.applied:
-			next.ManagedFields = managed
-		case len(current.ManagedFields) > 0:
-			next.ManagedFields = managed
-			track(current, next, o.sub, managerOrProcess(o.manager))
 		}
 		if unchanged(current, next) {
 			if again, err := refresher.Again(ctx); err != nil {
@@ -225,6 +222,24 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 		}
 	}
 	return nil, conflict(name)
+}
+
+// admit completes the metadata of the next state and checks it.
+func (w *works) admit(current, next *workv1.ManifestWork, o changeOptions, invalid field.ErrorList) error {
+	managed := next.ManagedFields
+	tidy(&next.ObjectMeta)
+	KeepEqualManifests(&current.Spec, &next.Spec)
+	if err := w.backend.Admit(current, next, o.sub, invalid); err != nil {
+		return err
+	}
+	switch {
+	case o.applied:
+		next.ManagedFields = managed
+	case len(current.ManagedFields) > 0:
+		next.ManagedFields = managed
+		track(current, next, o.sub, managerOrProcess(o.manager))
+	}
+	return nil
 }
 
 // precondition checks uid and resourceVersion of a change against the current object. An apply may

@@ -81,7 +81,8 @@ func Unstructured(obj *workv1.ManifestWork) (*unstructured.Unstructured, error) 
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &out); err != nil {
 		return nil, err
 	}
-	if len(obj.ManagedFields) > 0 && len(obj.Spec.Workload.Manifests) == 0 && !managesWorkload(obj) { // typed clients send it
+	// typed clients send it
+	if len(obj.ManagedFields) > 0 && len(obj.Spec.Workload.Manifests) == 0 && !managesWorkload(obj) {
 		withoutEmpty(out, "spec", "workload")
 	}
 	withoutEmpty(out, "status", "resourceStatus")

@@ -103,7 +103,8 @@ func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
 	if typed.Name == "" {
 		typed.Name = "fakename" // manifests may omit it, objects may not
 	}
-	return append(errs, validation.ValidateObjectMeta(typed, typed.Namespace != "", pathSegment, path.Child("metadata"))...)
+	return append(errs, validation.ValidateObjectMeta(typed, typed.Namespace != "", pathSegment,
+		path.Child("metadata"))...)
 }
 
 // errMetadata is returned for metadata over maxMetadata.

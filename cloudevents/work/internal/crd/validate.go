@@ -67,7 +67,8 @@ func MarkBlocked(errs field.ErrorList) field.ErrorList {
 	return append(errs, field.Invalid(nil, nil, blockedRemark))
 }
 
-const blockedRemark = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+const blockedRemark = "some validation rules were not checked because the object was invalid; correct the existing " +
+	"errors to complete validation"
 
 // constraints runs the API server's validator and converts its errors to field errors as the API
 // server does. The validator's time grows with the square of the number of errors, so it checks the
@@ -197,7 +198,8 @@ func fieldError(at *field.Path, v *openapierrors.Validation) *field.Error {
 // blocksRules reports whether the API server runs no CEL rules after this error.
 func blocksRules(err *field.Error) bool {
 	switch err.Type {
-	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany,
+		field.ErrorTypeTypeInvalid:
 		return true
 	}
 	return false

@@ -387,8 +387,8 @@ func (p *Presence) deaf(now time.Time) bool {
 	}
 	if !c.reported {
 		c.reported = true
-		p.logger.Info("This process does not receive its own presence, so it cannot detect others with its ID: does the broker "+
-			"let its user read the topic?", "topic", p.Filters()[0])
+		p.logger.Info("Received no presence of this process, so others with its ID are not detected: "+
+			"check that the broker lets this user read the topic", "topic", p.Filters()[0])
 	}
 	return true
 }

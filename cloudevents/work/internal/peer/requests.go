@@ -37,7 +37,9 @@ type topicQueue struct {
 	waiting []cloudevents.Message
 }
 
-func NewRequestQueue(b *Budget, handle func(cloudevents.Message), refuse func(cloudevents.Message, error)) *RequestQueue {
+func NewRequestQueue(
+	b *Budget, handle func(cloudevents.Message), refuse func(cloudevents.Message, error),
+) *RequestQueue {
 	return &RequestQueue{
 		budget: b, handle: handle, refuse: refuse, topics: map[string]*topicQueue{},
 	}

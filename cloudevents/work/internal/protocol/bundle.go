@@ -98,8 +98,9 @@ func onBundleStatus(w SourceWork, e StatusEvent) SourceActions {
 		return SourceActions{Raise: true} // the other work may have the same V
 	}
 	return SourceActions{
-		Raise:     e.V > w.V && !w.Unversioned,
-		Send:      w.Phase == SourceGone, // the deletion: it was given up, or a late event undid it, and lists may lack the work
+		Raise: e.V > w.V && !w.Unversioned,
+		// the deletion: it was given up, or a late event undid it, and lists may lack the work
+		Send:      w.Phase == SourceGone,
 		Accept:    e.V >= w.CreateV && fresh,
 		Confirmed: e.V == w.V,
 	}

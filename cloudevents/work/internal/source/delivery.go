@@ -384,7 +384,8 @@ func (s *Source) wakeClusterLocked(c *sourceCluster, at time.Time) {
 func (s *Source) runAlarms(ctx context.Context) {
 	// The queue compares times of its clock, so it needs a monotonic clock: Options.Clock may be a
 	// wall clock.
-	queue := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[*sourceCluster]{Clock: clock.RealClock{}})
+	queue := workqueue.NewTypedDelayingQueueWithConfig(
+		workqueue.TypedDelayingQueueConfig[*sourceCluster]{Clock: clock.RealClock{}})
 	s.cache.Lock()
 	s.alarms = queue
 	s.wakeAllLocked()

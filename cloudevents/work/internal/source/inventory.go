@@ -45,7 +45,8 @@ func (s *Source) clearsLocked(c *sourceCluster, id string) bool {
 		return true
 	}
 	if !seen && !c.account.Charge(suspectSize(id)) {
-		err := peer.Unusable(peer.RefusedBudget, "cluster %q has work %s, which is unknown: %w", c.name, id, c.account.ErrFull())
+		err := peer.Unusable(peer.RefusedBudget, "cluster %q has work %s, which is unknown: %w", c.name, id,
+			c.account.ErrFull())
 		s.refuseEntryLocked(err)
 		return false
 	}
@@ -176,7 +177,8 @@ func (s *Source) detectOutdatedLocked(c *sourceCluster, w *sourceWork, id string
 	}
 	c.outdated = true
 	s.keepCluster(c)
-	s.logger.Info("The store is older than what an agent holds: unknown works of its cluster stay until InventoryComplete is called",
+	s.logger.Info("The store is older than what an agent holds: unknown works of its cluster stay until "+
+		"InventoryComplete is called",
 		"cluster", c.name, "resourceID", id, "version", version)
 }
 
@@ -246,8 +248,9 @@ func (s *Source) inventoryProblems() error {
 	}
 	var errs []error
 	if n > 0 {
-		errs = append(errs, fmt.Errorf("the store is older than what %d clusters hold (%s is the first): a backup was restored; "+
-			"unknown works stay until InventoryComplete is called", n, first))
+		errs = append(errs, fmt.Errorf(
+			"the store is older than what %d clusters hold (%s is the first): a backup was restored; "+
+				"unknown works stay until InventoryComplete is called", n, first))
 	}
 	if s.replaced && !s.presence.OutrankedLocked() {
 		errs = append(errs, errors.New("a newer process with the same ID was connected and may have made works: "+

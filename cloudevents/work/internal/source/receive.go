@@ -181,7 +181,13 @@ func (s *Source) onStatusLocked(m *codec.Status) error {
 	if w == nil && m.Gone() {
 		c.forgetSuspect(m.ResourceID)
 	}
-	var refused error
+	return s.actLocked(c, w, m, act)
+}
+
+// actLocked acts on a status. It returns the error of a refused status or an unknown work.
+func (s *Source) actLocked(
+	c *sourceCluster, w *sourceWork, m *codec.Status, act protocol.SourceActions,
+) (refused error) {
 	if act.Accept {
 		refused = s.acceptLocked(w, m)
 	}
@@ -253,7 +259,8 @@ func (s *Source) deleteUnknownLocked(c *sourceCluster, id, name string) (*source
 		phase: protocol.SourceDeleting, deleted: metav1.NewTime(now).Rfc3339Copy(),
 	}
 	if !c.account.Charge(w.tombstoneSize()) {
-		return nil, peer.Unusable(peer.RefusedBudget, "cluster %q has work %s, which is unknown as are %d others that it must delete: %w",
+		return nil, peer.Unusable(peer.RefusedBudget,
+			"cluster %q has work %s, which is unknown as are %d others that it must delete: %w",
 			c.name, id, len(c.tombstones), c.account.ErrFull())
 	}
 	w.charged = w.tombstoneSize()
@@ -264,7 +271,8 @@ func (s *Source) deleteUnknownLocked(c *sourceCluster, id, name string) (*source
 	s.addTombstoneLocked(w)
 	s.unconfirmLocked(w)
 	s.unknownWorks.Error(s.logger, fmt.Errorf(
-		"the agent has work %q, but this source does not: it was not created again after a restart, or another source has the same ID", cmp.Or(name, id)), "unknown", c.name)
+		"the agent has work %q, but this source does not: it was not created again after a restart, or another source has "+
+			"the same ID", cmp.Or(name, id)), "unknown", c.name)
 	return w, nil
 }
 

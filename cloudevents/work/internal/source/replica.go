@@ -171,7 +171,8 @@ func (s *Source) lead(ctx context.Context) error {
 	case writes:
 		return ctx.Err()
 	case !started:
-		return apierrors.NewServiceUnavailable("a replica writes once it is started: before, it does not know what others wrote")
+		return apierrors.NewServiceUnavailable(
+			"a replica writes once it is started: before, it does not know what others wrote")
 	}
 	select {
 	case r.turn <- struct{}{}:
@@ -269,7 +270,8 @@ func (s *Source) following() error {
 	s.cache.Lock()
 	defer s.cache.Unlock()
 	if r := s.replica; r.lost != nil {
-		return fmt.Errorf("cannot follow the store since %s, so works may have changed: %w", r.since.UTC().Format(time.RFC3339), r.lost)
+		return fmt.Errorf("cannot follow the store since %s, so works may have changed: %w",
+			r.since.UTC().Format(time.RFC3339), r.lost)
 	}
 	return nil
 }
@@ -479,7 +481,8 @@ func (s *Source) handOver(m cloudevents.Message) bool {
 		s.refuseLocked(m.Topic, err, peer.RefusedNoEvent, 1)
 	case r.waiting >= r.most:
 		if r.dropped++; r.dropped == 1 {
-			s.logger.Info("Dropping events: no replica writes, and the next one that does will ask for what it lacks", "bytes", r.waiting)
+			s.logger.Info("Dropping events: no replica writes, and the next one that does will ask for what it lacks", "bytes",
+				r.waiting)
 		}
 	default:
 		r.dropped = 0

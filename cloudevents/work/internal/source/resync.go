@@ -139,7 +139,8 @@ func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.S
 	next.charged = peer.ReplyCost * int64(len(works)+peer.ListCost*count/peer.ReplyCost)
 	if !c.account.Charge(next.charged) {
 		next.lost.Store(true)
-		s.refuseEntryLocked(peer.Unusable(peer.RefusedBudget, "hashes for cluster %q were not sent: %w", c.name, c.account.ErrFull()))
+		s.refuseEntryLocked(peer.Unusable(peer.RefusedBudget, "hashes for cluster %q were not sent: %w", c.name,
+			c.account.ErrFull()))
 		return next
 	}
 	s.engine.Enqueue(engine.LaneBulk, next)
@@ -286,9 +287,15 @@ func (s *Source) onListLocked(m *codec.SpecResync) error {
 		return nil
 	}
 	c.dropList(m.ResyncID)
+	return s.onCompleteListLocked(c, l, m)
+}
+
+// onCompleteListLocked answers a list of which all chunks have arrived. m is the last chunk.
+func (s *Source) onCompleteListLocked(c *sourceCluster, l *agentList, m *codec.SpecResync) error {
 	if !c.mayCompare() {
 		s.droppedLocked(c)
-		return peer.Unusable(peer.RefusedBudget, "cluster %q lists its works more than %d times a second", c.name, comparesEachSecond)
+		return peer.Unusable(peer.RefusedBudget, "cluster %q lists its works more than %d times a second", c.name,
+			comparesEachSecond)
 	}
 	works := s.worksOf(c)
 	if s.traits.Strict && m.TargetSource == "" {
@@ -317,7 +324,8 @@ func (s *Source) onListLocked(m *codec.SpecResync) error {
 		s.sendAllHashes(c, works, codec.ScopeListed, uuid.NewString())
 	}
 	for _, w := range works {
-		if _, ok := l.listed[w.id]; !ok && w.phase != protocol.SourceGone && peer.InPart(w.id, l.part) && (w.named || !answersHashes) {
+		if _, ok := l.listed[w.id]; !ok && w.phase != protocol.SourceGone && peer.InPart(w.id, l.part) &&
+			(w.named || !answersHashes) {
 			s.reply(l, w)
 		}
 		w.named = w.named && !answersHashes
@@ -393,7 +401,8 @@ func (c *sourceCluster) dropLists() {
 // onEntry handles one entry of an agent's list.
 func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, directed bool) {
 	if e.Source == "" && c.dialect == peer.DialectExtended {
-		s.refuseEntryLocked(peer.Unusable(peer.RefusedUnexpected, "cluster %q lists work %s without a source", c.name, e.ResourceID))
+		s.refuseEntryLocked(peer.Unusable(peer.RefusedUnexpected, "cluster %q lists work %s without a source", c.name,
+			e.ResourceID))
 		return
 	}
 	foreign := e.Source != "" && e.Source != s.options.SourceID

@@ -110,7 +110,8 @@ func (w *sourceWork) Content() any {
 	out := &storedSourceWork{
 		Name: w.name, UID: w.uid, Session: w.session, Version: w.version, CreateV: w.createV, DeleteV: w.deleteV,
 		Seq: w.seq, StatusTime: w.statusTime, Hash: w.hash,
-		Deleting: w.phase.IsDeleting(), Gone: w.phase == protocol.SourceGone, Confirmed: w.confirmed, Problem: w.problem, Object: w.Object,
+		Deleting: w.phase.IsDeleting(), Gone: w.phase == protocol.SourceGone, Confirmed: w.confirmed, Problem: w.problem,
+		Object: w.Object,
 	}
 	if w.phase.IsDeleting() {
 		deleted := w.deleted
@@ -133,7 +134,8 @@ func (w *sourceWork) Saved() {
 }
 
 func (c *sourceCluster) Content() any {
-	out := &storedCluster{Highest: c.highest, Modern: c.dialect == peer.DialectExtended, Strict: c.dialect == peer.DialectEnhancement, Outdated: c.outdated}
+	out := &storedCluster{Highest: c.highest, Modern: c.dialect == peer.DialectExtended,
+		Strict: c.dialect == peer.DialectEnhancement, Outdated: c.outdated}
 	if c.gap.Kept() {
 		out.Gap = c.gap
 	}

@@ -137,7 +137,8 @@ func (s *Source) resyncStrictLocked() {
 func (s *Source) askAll() {
 	r := &codec.StatusResync{Header: codec.Header{Source: s.options.SourceID}, Broadcast: true}
 	r.ID, r.Time = s.ids.Next(), s.options.Clock.Now().UTC()
-	s.engine.Enqueue(engine.LaneControl, &askedAll{peer.NewRequirement(peer.Item{Profile: s.options.Profile, Content: r}, &s.asks), s})
+	s.engine.Enqueue(engine.LaneControl,
+		&askedAll{peer.NewRequirement(peer.Item{Profile: s.options.Profile, Content: r}, &s.asks), s})
 }
 
 // askedAll is a requirement that notes when the broker has the request. If the request is lost with

@@ -84,7 +84,8 @@ func (a *unknownAsk) Message() (cloudevents.Message, error) {
 		return cloudevents.Message{}, nil
 	}
 	r := &codec.StatusResync{
-		Header:  codec.Header{ID: s.ids.Next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID, Cluster: a.cluster.name},
+		Header: codec.Header{ID: s.ids.Next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID,
+			Cluster: a.cluster.name},
 		Entries: a.entries,
 	}
 	if !s.traits.Strict { // then a strict agent reads only the topic for all clusters

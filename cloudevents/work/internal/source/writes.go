@@ -132,7 +132,9 @@ func generateName(base string) string {
 
 // createOne stores a new object and queues it in the outbox. It removes a tombstone of the same
 // name: the agent then replaces the old incarnation, and does not delete it.
-func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun bool) (*workv1.ManifestWork, uint64, error) {
+func (s *Source) createOne(
+	ctx context.Context, obj *workv1.ManifestWork, dryRun bool,
+) (*workv1.ManifestWork, uint64, error) {
 	if obj.ResourceVersion != "" {
 		return nil, 0, clientset.InternalError("resourceVersion should not be set on objects to be created")
 	}
@@ -170,7 +172,8 @@ func (s *Source) createOne(ctx context.Context, obj *workv1.ManifestWork, dryRun
 	}
 	c := s.clusterLocked(obj.Namespace)
 	w := &sourceWork{
-		source: s, cluster: c, id: id, name: obj.Name, phase: protocol.SourceActive, trace: trace, uid: obj.UID, session: c.session,
+		source: s, cluster: c, id: id, name: obj.Name, phase: protocol.SourceActive, trace: trace, uid: obj.UID,
+		session: c.session,
 	}
 	if err := s.roomLocked(w); err != nil {
 		return nil, 0, err
@@ -296,7 +299,9 @@ func (s *sourceBackend) Remove(
 
 // removeOne marks the work as deleting and publishes the deletion. The work stays until its agent
 // reports it gone, because the source cannot know whether an agent has it.
-func (s *Source) removeOne(current *workv1.ManifestWork, dryRun bool, trace string) (*workv1.ManifestWork, uint64, error) {
+func (s *Source) removeOne(
+	current *workv1.ManifestWork, dryRun bool, trace string,
+) (*workv1.ManifestWork, uint64, error) {
 	s.cache.Lock()
 	defer s.cache.Unlock()
 	w := s.cache.Get(current.Namespace, current.Name)
