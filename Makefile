@@ -79,7 +79,7 @@ fuzz: kube ## run simulations (SEEDS=100000 RUNS=1000 CHECKS=10000), remove each
 	$(GO) test ./cloudevents/work -run 'Simulation$$' -work.seeds $(SEEDS) -timeout 0 -v
 	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work ./appliedwork ./rsync ./dynamicwatcher
 	$(GO) test ./dynamicwatcher -run '^TestSimulation$$' -dynamicwatcher.seeds $(SEEDS) -timeout 0 -v
-	$(GO) test ./internal/rawjson -run '^TestUnknownFieldsStayWithTheirElement$$' -rawjson.seeds $(SEEDS) -timeout 0 -v
+	$(GO) test ./internal/jsontext -run '^TestUnknownFieldsStayWithTheirElement$$' -jsontext.seeds $(SEEDS) -timeout 0 -v
 	$(GO) test ./interpreter -run '^TestUnknownFieldsStayWithTheirElement$$' -interpreter.seeds $(SEEDS) -timeout 0 -v
 	$(GO) test ./rsync -run '^Test(RolloutModel|RandomRecovery)$$' -rapid.checks $(CHECKS) -timeout 0 -v
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test . -run '^TestAppliedWork$$/^(Campaign|Handover|Owners)$$' -appliedwork.seeds $(RUNS) -timeout 0 -v

@@ -15,7 +15,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // statusData is the data of a status event: the API's status with the enhancement's names. Outer
@@ -142,7 +142,7 @@ func unmarshalObject(raw []byte, target any) error {
 	if c.open('{'); c.err != nil {
 		return c.err
 	}
-	if !c.count(rawjson.Count(raw, MaxElements)) {
+	if !c.count(jsontext.Count(raw, MaxElements)) {
 		return c.err
 	}
 	return utiljson.Unmarshal(raw, target)

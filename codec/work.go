@@ -10,7 +10,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // manifestDepth is the number of levels above a manifest in a structured event: the event, its
@@ -119,7 +119,7 @@ func (d *draft) json(name string, value any) {
 		d.fail(CodeData, "data."+name, "cannot be written as JSON", err)
 		return
 	}
-	d.elements("data."+name, rawjson.Count(text, MaxElements))
+	d.elements("data."+name, jsontext.Count(text, MaxElements))
 	d.name(name)
 	d.data = append(d.data, text...)
 }
@@ -208,7 +208,7 @@ func (p *dataParser) finish() *Error {
 func readJSON[T any](p *dataParser, field string, target *T) {
 	*target = *new(T) // the decoder would merge into it
 	raw := p.value()
-	if raw == nil || !p.count(rawjson.Count(raw, MaxElements)) {
+	if raw == nil || !p.count(jsontext.Count(raw, MaxElements)) {
 		return
 	}
 	if err := utiljson.Unmarshal(raw, target); err != nil {

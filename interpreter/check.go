@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
@@ -68,9 +68,9 @@ func (r *Response) checkReplicas() *AnswerError {
 
 func (r *Response) checkStatus(field string) *AnswerError {
 	switch {
-	case r.RawStatus == nil || len(r.RawStatus.Raw) == 0 || rawjson.KindOf(r.RawStatus.Raw) == rawjson.Null:
+	case r.RawStatus == nil || len(r.RawStatus.Raw) == 0 || jsontext.KindOf(r.RawStatus.Raw) == jsontext.Null:
 		return missing(field)
-	case !rawjson.Valid(r.RawStatus.Raw):
+	case !jsontext.Valid(r.RawStatus.Raw):
 		return invalid(field, "is not JSON")
 	}
 	return nil
@@ -152,7 +152,7 @@ func (r *Response) checkPatch() *AnswerError {
 		return &AnswerError{Problem: InvalidPatch, Field: "response.patchType", Detail: "is missing: response.patch needs one"}
 	case *r.PatchType != v1alpha1.PatchTypeJSONPatch:
 		return &AnswerError{Problem: InvalidPatch, Field: "response.patchType", Detail: fmt.Sprintf("is %q: only JSONPatch is known", *r.PatchType)}
-	case !rawjson.Valid(r.Patch) || rawjson.KindOf(r.Patch) != rawjson.Array:
+	case !jsontext.Valid(r.Patch) || jsontext.KindOf(r.Patch) != jsontext.Array:
 		return &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "is no JSON Patch: a list of operations is expected"}
 	}
 	return nil

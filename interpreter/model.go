@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
@@ -63,9 +63,9 @@ func decodeObject(field string, raw []byte, object any) error {
 		// The error of Unstructured would contain the object.
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "has no kind"}
 	}
-	if err := rawjson.Decode(raw, object); err != nil {
+	if err := jsontext.Decode(raw, object); err != nil {
 		code := http.StatusBadRequest
-		var memory *rawjson.MemoryError
+		var memory *jsontext.MemoryError
 		if errors.As(err, &memory) {
 			code = http.StatusRequestEntityTooLarge
 		}
@@ -75,7 +75,7 @@ func decodeObject(field string, raw []byte, object any) error {
 }
 
 func checkObject(field string, raw []byte) error {
-	if rawjson.KindOf(raw) != rawjson.Object {
+	if jsontext.KindOf(raw) != jsontext.Object {
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "is missing, or is no JSON object"}
 	}
 	return nil
@@ -83,7 +83,7 @@ func checkObject(field string, raw []byte) error {
 
 // kindOf returns the kind of an object.
 func kindOf(raw []byte) string {
-	kind, _ := rawjson.Text(rawjson.Member(raw, "kind"))
+	kind, _ := jsontext.Text(jsontext.Member(raw, "kind"))
 	return kind
 }
 
@@ -128,13 +128,13 @@ func Errored(code int32, err error) Response {
 // text. It is for untyped handlers: a [HandlerFor] makes the patch itself, and keeps fields that
 // are not in the type.
 func PatchResponse(original, current []byte) Response {
-	if !rawjson.Valid(original) || !rawjson.Valid(current) {
+	if !jsontext.Valid(original) || !jsontext.Valid(current) {
 		return Errored(http.StatusInternalServerError, errors.New("no patch can be made: one of the objects is not JSON"))
 	}
 	r := Succeeded("")
 	// A patch without operations is sent too: callers differ in how they read an answer without
 	// one.
-	r.Patch, r.PatchType = rawjson.Patch(original, current), new(v1alpha1.PatchTypeJSONPatch)
+	r.Patch, r.PatchType = jsontext.Patch(original, current), new(v1alpha1.PatchTypeJSONPatch)
 	return r
 }
 

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/spokewire/sdk-go/internal/jsonpatch"
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
@@ -30,13 +30,13 @@ func apply(operation Operation, object *unstructured.Unstructured, patch []byte)
 			return nil, err
 		}
 	}
-	if rawjson.KindOf(patched) == rawjson.Object && kindOf(patched) == "" {
+	if jsontext.KindOf(patched) == jsontext.Object && kindOf(patched) == "" {
 		// The error of Unstructured would contain the object.
 		return nil, changed("kind", object.GetKind(), "")
 	}
 	out := &unstructured.Unstructured{}
-	if err := rawjson.Decode(patched, out); err != nil {
-		var memory *rawjson.MemoryError
+	if err := jsontext.Decode(patched, out); err != nil {
+		var memory *jsontext.MemoryError
 		if errors.As(err, &memory) {
 			return nil, &AnswerError{
 				Problem: TooLarge, Field: "response.patch", Detail: "makes an object with too many parts", Err: err,

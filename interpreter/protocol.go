@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
@@ -72,16 +72,16 @@ func DecodeRequest(body []byte) (*Request, error) {
 	bad := func(field, problem string, err error) (*Request, error) {
 		return nil, &RequestError{Code: http.StatusBadRequest, UID: envelope.uid("request"), Field: field, Problem: problem, Err: err}
 	}
-	if kind := rawjson.KindOf(envelope.request); kind != rawjson.Object {
+	if kind := jsontext.KindOf(envelope.request); kind != jsontext.Object {
 		return bad("request", fmt.Sprintf("is missing: %s needs one", envelope.protocol.Kind()), nil)
 	}
 	if r.Protocol == Interpret {
-		if err := rawjson.Decode(envelope.request, &r.ResourceInterpreterRequest); err != nil {
+		if err := jsontext.Decode(envelope.request, &r.ResourceInterpreterRequest); err != nil {
 			return bad("request", "cannot be decoded", err)
 		}
 	} else {
 		var e v1alpha1.ExploreRequest
-		if err := rawjson.Decode(envelope.request, &e); err != nil {
+		if err := jsontext.Decode(envelope.request, &e); err != nil {
 			return bad("request", "cannot be decoded", err)
 		}
 		r.ResourceInterpreterRequest = interpretRequest(&e)
@@ -120,15 +120,15 @@ func DecodeResponse(request *Request, body []byte) (*Response, error) {
 	if envelope.protocol != request.Protocol {
 		return nil, &AnswerError{Problem: Malformed, Field: "kind", Detail: fmt.Sprintf("is %s, but the request was a %s", envelope.protocol.Kind(), request.Protocol.Kind())}
 	}
-	if rawjson.KindOf(envelope.response) != rawjson.Object {
+	if jsontext.KindOf(envelope.response) != jsontext.Object {
 		return nil, &AnswerError{Problem: NoResponse, Field: "response", Detail: "is missing"}
 	}
 	r := &Response{}
 	if request.Protocol == Interpret {
-		err = rawjson.Decode(envelope.response, &r.ResourceInterpreterResponse)
+		err = jsontext.Decode(envelope.response, &r.ResourceInterpreterResponse)
 	} else {
 		var e v1alpha1.ExploreResponse
-		err = rawjson.Decode(envelope.response, &e)
+		err = jsontext.Decode(envelope.response, &e)
 		r.ResourceInterpreterResponse = interpretResponse(&e)
 	}
 	if err != nil {
@@ -161,7 +161,7 @@ func (e envelope) uid(part string) types.UID {
 	if part == "response" {
 		from = e.response
 	}
-	uid, _ := rawjson.Text(rawjson.Member(from, "uid"))
+	uid, _ := jsontext.Text(jsontext.Member(from, "uid"))
 	return types.UID(uid)
 }
 
@@ -172,24 +172,24 @@ func readEnvelope(body []byte, expected Protocol) (envelope, error) {
 	if len(body) == 0 {
 		return e, fmt.Errorf("the body is empty")
 	}
-	if !rawjson.Valid(body) {
+	if !jsontext.Valid(body) {
 		var syntax any
 		return e, fmt.Errorf("the body is not JSON: %w", json.Unmarshal(body, &syntax))
 	}
-	if rawjson.KindOf(body) != rawjson.Object {
+	if jsontext.KindOf(body) != jsontext.Object {
 		return e, fmt.Errorf("the body is no JSON object")
 	}
 	kind, version := "", ""
 	if expected != "" {
 		kind, version = expected.Kind(), v1alpha1.GroupVersion.String()
 	}
-	if member := rawjson.Member(body, "kind"); member != nil {
-		kind, _ = rawjson.Text(member)
+	if member := jsontext.Member(body, "kind"); member != nil {
+		kind, _ = jsontext.Text(member)
 	}
-	if member := rawjson.Member(body, "apiVersion"); member != nil {
-		version, _ = rawjson.Text(member)
+	if member := jsontext.Member(body, "apiVersion"); member != nil {
+		version, _ = jsontext.Text(member)
 	}
-	e.request, e.response = rawjson.Member(body, "request"), rawjson.Member(body, "response")
+	e.request, e.response = jsontext.Member(body, "request"), jsontext.Member(body, "response")
 	switch kind {
 	case v1alpha1.KindExploreReview:
 		e.protocol = Explore

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
@@ -157,8 +157,8 @@ func (h *HandlerFor[T]) checkKind(kind metav1.GroupVersionKind, field string, ra
 	case t.Elem().Name() != gvk.Kind:
 		return wrong("is a %s: the handler takes objects of the kind %s", describe(gvk), t.Elem().Name())
 	}
-	apiVersion, _ := rawjson.Text(rawjson.Member(raw, "apiVersion"))
-	ownKind, _ := rawjson.Text(rawjson.Member(raw, "kind"))
+	apiVersion, _ := jsontext.Text(jsontext.Member(raw, "apiVersion"))
+	ownKind, _ := jsontext.Text(jsontext.Member(raw, "kind"))
 	if ownKind != "" && (ownKind != gvk.Kind || apiVersion != gvk.GroupVersion().String()) {
 		return wrong("is a %s %s, but the request says that it is a %s", apiVersion, ownKind, describe(gvk))
 	}
@@ -245,14 +245,14 @@ func (h *HandlerFor[T]) change(ctx context.Context, r *Request, object T) (Respo
 	if err != nil {
 		return Response{}, fmt.Errorf("the object cannot be encoded after the change: %w", err)
 	}
-	merged, err := rawjson.Merge(r.Object.Raw, before, after, reflect.TypeFor[T](), h.DropUncertain)
+	merged, err := jsontext.Merge(r.Object.Raw, before, after, reflect.TypeFor[T](), h.DropUncertain)
 	if err != nil {
 		return Response{}, fmt.Errorf("merge the change into the object: %w: "+
 			"give the elements a unique key, or set HandlerFor.DropUncertain", err)
 	}
 	for _, field := range []string{"apiVersion", "kind"} {
-		was, _ := rawjson.Text(rawjson.Member(r.Object.Raw, field))
-		if is, _ := rawjson.Text(rawjson.Member(merged, field)); is != was {
+		was, _ := jsontext.Text(jsontext.Member(r.Object.Raw, field))
+		if is, _ := jsontext.Text(jsontext.Member(merged, field)); is != was {
 			return Response{}, fmt.Errorf("the handler has changed %s of the object", field)
 		}
 	}

@@ -146,7 +146,7 @@ var rules = []rule{
 	{packages: "internal/celbound", may: []string{celGo}},
 	{packages: "internal/jsonpatch", may: []string{"gopkg.in/evanphx/json-patch.v4"}},
 	{packages: "internal/yamldoc", may: []string{"internal/turns", "go.yaml.in/yaml/v3", "sigs.k8s.io/yaml"}},
-	{packages: "internal/rawjson", may: []string{apimachinery}},
+	{packages: "internal/jsontext", may: []string{apimachinery}},
 	{packages: "internal/kubefields", may: []string{apimachinery}},
 	{packages: "internal/testing/gitserver", may: []string{"golang.org/x/crypto/ssh/..."}},
 	{packages: "internal/testing/agenttest", may: []string{

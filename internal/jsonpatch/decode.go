@@ -7,15 +7,15 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
-// OperationsError is returned for a patch of more than [rawjson.MaxOperations] operations.
+// OperationsError is returned for a patch of more than [jsontext.MaxOperations] operations.
 type OperationsError struct{ Count int }
 
 // Error returns the number and the limit.
 func (e *OperationsError) Error() string {
-	return fmt.Sprintf("has %d operations: the limit is %d", e.Count, rawjson.MaxOperations)
+	return fmt.Sprintf("has %d operations: the limit is %d", e.Count, jsontext.MaxOperations)
 }
 
 // Patch is a decoded JSON patch.
@@ -29,23 +29,23 @@ type operation struct{ op, path, from, value []byte }
 // objects. Apply checks their members.
 func Decode(data []byte) (Patch, error) {
 	var objects []map[string]*json.RawMessage
-	switch kind := rawjson.KindOf(data); {
-	case !rawjson.Valid(data) || kind != rawjson.Array && kind != rawjson.Null:
+	switch kind := jsontext.KindOf(data); {
+	case !jsontext.Valid(data) || kind != jsontext.Array && kind != jsontext.Null:
 		return nil, json.Unmarshal(data, &objects) // decodes nothing
-	case kind == rawjson.Null:
+	case kind == jsontext.Null:
 		return nil, nil
 	}
 	count := 0
-	for elements := rawjson.Open(data); ; count++ {
+	for elements := jsontext.Open(data); ; count++ {
 		if _, _, ok := elements.Next(); !ok {
 			break
 		}
 	}
-	if count > rawjson.MaxOperations {
+	if count > jsontext.MaxOperations {
 		return nil, &OperationsError{count}
 	}
 	p := make(Patch, 0, count)
-	for elements := rawjson.Open(data); ; {
+	for elements := jsontext.Open(data); ; {
 		_, element, ok := elements.Next()
 		if !ok {
 			return p, nil
@@ -59,18 +59,18 @@ func Decode(data []byte) (Patch, error) {
 }
 
 func decodeOperation(element []byte) (o operation, err error) {
-	if kind := rawjson.KindOf(element); kind != rawjson.Object && kind != rawjson.Null {
+	if kind := jsontext.KindOf(element); kind != jsontext.Object && kind != jsontext.Null {
 		return o, json.Unmarshal(element, &map[string]*json.RawMessage{}) // decodes nothing
 	}
-	for members := rawjson.Open(element); ; {
+	for members := jsontext.Open(element); ; {
 		key, value, ok := members.Next()
 		if !ok {
 			return o, nil
 		}
-		if rawjson.KindOf(value) == rawjson.Null {
+		if jsontext.KindOf(value) == jsontext.Null {
 			value = nil
 		}
-		switch name, _ := rawjson.Text(key); name {
+		switch name, _ := jsontext.Text(key); name {
 		case "op":
 			o.op = value
 		case "path":

@@ -10,7 +10,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // node is a value. It is text, which never changes, until an operation opens it.
@@ -25,25 +25,25 @@ type container struct {
 	list    []node
 }
 
-func (n *node) isNull() bool { return n.open == nil && rawjson.KindOf(n.raw) == rawjson.Null }
+func (n *node) isNull() bool { return n.open == nil && jsontext.KindOf(n.raw) == jsontext.Null }
 
 // open returns the members or elements of a value, or nil if it is neither an object nor a list.
 func (a *applier) open(n *node) (*container, error) {
 	if n.open != nil {
 		return n.open, nil
 	}
-	kind := rawjson.KindOf(n.raw)
-	if kind != rawjson.Object && kind != rawjson.Array {
+	kind := jsontext.KindOf(n.raw)
+	if kind != jsontext.Object && kind != jsontext.Array {
 		return nil, nil //nolint:nilnil // the callers have errors of their own
 	}
 	if err := a.spend(len(n.raw)); err != nil {
 		return nil, err
 	}
 	c := &container{}
-	if kind == rawjson.Object {
+	if kind == jsontext.Object {
 		c.members = map[string]*node{}
 	}
-	for cursor := rawjson.Open(n.raw); ; {
+	for cursor := jsontext.Open(n.raw); ; {
 		key, value, ok := cursor.Next()
 		if !ok {
 			break
@@ -51,8 +51,8 @@ func (a *applier) open(n *node) (*container, error) {
 		if err := a.spend(partCost); err != nil {
 			return nil, err
 		}
-		if kind == rawjson.Object {
-			name, _ := rawjson.Text(key)
+		if kind == jsontext.Object {
+			name, _ := jsontext.Text(key)
 			c.members[name] = &node{raw: value}
 		} else {
 			c.list = append(c.list, node{raw: value})

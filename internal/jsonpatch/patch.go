@@ -5,7 +5,7 @@
 // The results and error texts are those of gopkg.in/evanphx/json-patch.v4, which the API server
 // uses, but memory and time are limited:
 //
-//   - Decode refuses more than [rawjson.MaxOperations] operations, and allocates at most 1 MiB.
+//   - Decode refuses more than [jsontext.MaxOperations] operations, and allocates at most 1 MiB.
 //   - Options.MaxCopied limits the bytes that copy operations add.
 //   - A patch that reads too much text, opens too many values or moves too many list elements
 //     fails with [ErrTooExpensive], within a second.
@@ -19,7 +19,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // Errors for errors.Is.
@@ -65,7 +65,7 @@ const (
 // Apply applies the patch to a document and returns the result. Its size is at most that of
 // document and patch plus Options.MaxCopied.
 func (p Patch) Apply(doc []byte, o Options) ([]byte, error) {
-	if !rawjson.Valid(doc) {
+	if !jsontext.Valid(doc) {
 		return nil, errors.New("the document is not JSON")
 	}
 	a := applier{options: o, root: node{raw: bytes.TrimSpace(doc)}}

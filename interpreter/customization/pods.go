@@ -19,7 +19,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/spokewire/sdk-go/internal/bound"
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
@@ -39,7 +39,7 @@ func podSpec(steps *bound.Steps, template ref.Val) (*corev1.PodSpec, error) {
 		return nil, err
 	}
 	var pod corev1.PodTemplateSpec
-	if err := rawjson.Decode(raw, &pod); err != nil {
+	if err := jsontext.Decode(raw, &pod); err != nil {
 		return nil, fmt.Errorf("the pod template: %w", withoutValues(err))
 	}
 	if field := noTemplate(fields); field != "" {
@@ -103,7 +103,7 @@ func generic[T any](v any) (out T, err error) {
 	if err != nil {
 		return out, err
 	}
-	err = rawjson.Decode(raw, &out)
+	err = jsontext.Decode(raw, &out)
 	return out, err
 }
 
@@ -179,7 +179,7 @@ func quantityOf(v any) (*resource.Quantity, error) {
 		return nil, err
 	}
 	q := &resource.Quantity{}
-	if err := rawjson.Decode(raw, q); err != nil { // it limits the length
+	if err := jsontext.Decode(raw, q); err != nil { // it limits the length
 		return nil, withoutValues(err)
 	}
 	return q, nil

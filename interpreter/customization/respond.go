@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/spokewire/sdk-go/internal/bound"
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
@@ -126,11 +126,11 @@ func (v *evaluation) items() (items, statuses []any, err error) {
 			"health": string(item.Health),
 		}
 		items = append(items, out)
-		if item.Status == nil || rawjson.KindOf(item.Status.Raw) != rawjson.Object {
+		if item.Status == nil || jsontext.KindOf(item.Status.Raw) != jsontext.Object {
 			continue // the cluster has not reported, as in package native
 		}
 		var status map[string]any
-		if err := rawjson.Decode(item.Status.Raw, &status); err != nil {
+		if err := jsontext.Decode(item.Status.Raw, &status); err != nil {
 			return nil, nil, &interpreter.RequestError{Code: http.StatusBadRequest,
 				Field:   fmt.Sprintf("request.aggregatedStatus[%d]", i),
 				Problem: fmt.Sprintf("of cluster %q cannot be decoded", item.ClusterName), Err: err}

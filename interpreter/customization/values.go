@@ -20,7 +20,7 @@ import (
 
 	"github.com/spokewire/sdk-go/internal/bound"
 	"github.com/spokewire/sdk-go/internal/celbound"
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 const (
@@ -177,7 +177,7 @@ func decode(v, into any, names string) error {
 	if err != nil {
 		return err
 	}
-	if err := rawjson.Decode(raw, into); err != nil { // it limits quantities, too
+	if err := jsontext.Decode(raw, into); err != nil { // it limits quantities, too
 		return withoutValues(err)
 	}
 	unknown, err := kjson.UnmarshalStrict(raw, into)
@@ -197,7 +197,7 @@ func decode(v, into any, names string) error {
 
 // withoutValues returns an error of a decoder without the values that it quotes.
 func withoutValues(err error) error {
-	var quantity *rawjson.QuantityError
+	var quantity *jsontext.QuantityError
 	if errors.As(err, &quantity) {
 		return errors.New("a quantity is too long, or its exponent is too large")
 	}
@@ -254,12 +254,12 @@ func mergeRaw(raw []byte, patch map[string]any) ([]byte, error) {
 			left[name] = change
 		}
 	}
-	for members := rawjson.Open(raw); ; {
+	for members := jsontext.Open(raw); ; {
 		key, value, ok := members.Next()
 		if !ok {
 			break
 		}
-		name, _ := rawjson.Text(key)
+		name, _ := jsontext.Text(key)
 		change, named := patch[name]
 		delete(left, name)
 		switch object, isObject := change.(map[string]any); {
@@ -267,7 +267,7 @@ func mergeRaw(raw []byte, patch map[string]any) ([]byte, error) {
 			add(key, value)
 		case change == nil: // it is removed
 		case isObject:
-			if rawjson.KindOf(value) != rawjson.Object {
+			if jsontext.KindOf(value) != jsontext.Object {
 				value = []byte("{}")
 			}
 			merged, err := mergeRaw(value, object)

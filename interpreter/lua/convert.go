@@ -10,7 +10,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // fromJSON converts JSON to a value of the script.
@@ -28,14 +28,14 @@ func (m *meter) parse(raw []byte) (any, error) {
 		return nil, m.err
 	}
 	var value any
-	err := rawjson.Decode(raw, &value)
+	err := jsontext.Decode(raw, &value)
 	return value, err
 }
 
 // chargeParsed counts the memory of decoded JSON. The decoder itself rejects values that take much
 // more memory than their text.
 func (m *meter) chargeParsed(raw []byte) bool {
-	size, err := rawjson.Memory(raw)
+	size, err := jsontext.Memory(raw)
 	return err != nil || m.charge(size)
 }
 

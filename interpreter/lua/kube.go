@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
@@ -82,7 +82,7 @@ func quantity(l *glua.LState, i int) resource.Quantity {
 	text := l.CheckString(i)
 	raw, err := json.Marshal(text)
 	if err == nil {
-		err = rawjson.Decode(raw, &q) // which limits the length of a quantity
+		err = jsontext.Decode(raw, &q) // which limits the length of a quantity
 	}
 	if err != nil {
 		l.ArgError(i, fmt.Sprintf("%.64q is not a quantity", text))

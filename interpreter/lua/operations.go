@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
@@ -174,7 +174,7 @@ func answerObject(m *meter, q *question, results []glua.LValue, r *interpreter.R
 	if !m.charge(len(before) + 2*len(q.Object.Raw)) {
 		return m.err
 	}
-	changed, err := rawjson.Merge(q.Object.Raw, before, after, nil, true)
+	changed, err := jsontext.Merge(q.Object.Raw, before, after, nil, true)
 	if err != nil {
 		return err
 	}
@@ -217,10 +217,10 @@ func sameIdentity(before, after []byte) error {
 	} {
 		was, is := before, after
 		for _, name := range path {
-			was, is = rawjson.Member(was, name), rawjson.Member(is, name)
+			was, is = jsontext.Member(was, name), jsontext.Member(is, name)
 		}
-		a, _ := rawjson.Text(was)
-		if b, _ := rawjson.Text(is); a != b {
+		a, _ := jsontext.Text(was)
+		if b, _ := jsontext.Text(is); a != b {
 			return fmt.Errorf("the script changes %s: the answer would be another object", strings.Join(path, "."))
 		}
 	}

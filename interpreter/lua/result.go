@@ -13,7 +13,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // maxDepth is the limit of nested tables in a result. Package encoding/json has the same limit for
@@ -303,10 +303,10 @@ func (m *meter) decode(t *glua.LTable, into any) error {
 	}
 	// A small JSON value can be a large struct, such as a container.
 	const valueCost = 1 << 10
-	if !m.charge(valueCost * rawjson.Count(raw, m.limits.memory/valueCost+1)) {
+	if !m.charge(valueCost * jsontext.Count(raw, m.limits.memory/valueCost+1)) {
 		return m.err
 	}
-	return rawjson.Decode(raw, into)
+	return jsontext.Decode(raw, into)
 }
 
 // encode returns a table as JSON. object is whether the table itself is an object if it is empty.

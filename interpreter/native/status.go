@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 )
@@ -49,10 +49,10 @@ func reflectStatus(kind statusKind, r *interpreter.Request) interpreter.Response
 	if err := r.Decode(&meta); err != nil {
 		return interpreter.Errored(http.StatusBadRequest, err)
 	}
-	status := bytes.TrimSpace(rawjson.Member(r.Object.Raw, "status"))
-	switch rawjson.KindOf(status) {
-	case rawjson.Object:
-	case rawjson.Null, rawjson.Invalid:
+	status := bytes.TrimSpace(jsontext.Member(r.Object.Raw, "status"))
+	switch jsontext.KindOf(status) {
+	case jsontext.Object:
+	case jsontext.Null, jsontext.Invalid:
 		status = []byte("{}")
 	default:
 		return interpreter.Errored(http.StatusBadRequest, fmt.Errorf("request.object.status is no JSON object"))
@@ -80,7 +80,7 @@ func isObserved(observed, generation int64) bool {
 func withGenerations(status []byte, g generations) []byte {
 	out := bytes.Clone(bytes.TrimRight(status[:len(status)-1], " \t\r\n"))
 	add := func(name string, n int64) {
-		if n == 0 || rawjson.Member(status, name) != nil {
+		if n == 0 || jsontext.Member(status, name) != nil {
 			return
 		}
 		if out[len(out)-1] != '{' {
@@ -98,11 +98,11 @@ func withGenerations(status []byte, g generations) []byte {
 func eachStatus[S any](items []interpreter.AggregatedStatusItem, f func(cluster string, s *S)) (int, error) {
 	n := 0
 	for i, item := range items {
-		if item.Status == nil || rawjson.KindOf(item.Status.Raw) != rawjson.Object {
+		if item.Status == nil || jsontext.KindOf(item.Status.Raw) != jsontext.Object {
 			continue
 		}
 		s := new(S)
-		if err := rawjson.Decode(item.Status.Raw, s); err != nil {
+		if err := jsontext.Decode(item.Status.Raw, s); err != nil {
 			return n, &interpreter.RequestError{Code: http.StatusBadRequest, Field: fmt.Sprintf("request.aggregatedStatus[%d]", i),
 				Problem: fmt.Sprintf("of cluster %q does not fit %T", item.ClusterName, *s), Err: err}
 		}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // editor edits a tree as a handler edits an object. New values are unique.
@@ -31,7 +31,7 @@ func (e *editor) places(want func(place) bool) []place {
 	var walk func(n *node)
 	walk = func(n *node) {
 		for i, child := range n.children {
-			scalar := child.kind != rawjson.Object && child.kind != rawjson.Array
+			scalar := child.kind != jsontext.Object && child.kind != jsontext.Array
 			if n == e.root && (n.names[i] == "metadata" || scalar) {
 				continue
 			}
@@ -147,9 +147,9 @@ func (e *editor) renew(n *node) bool {
 	e.count++
 	switch n.t.Kind() {
 	case reflect.String:
-		n.kind, n.text = rawjson.String, fmt.Sprintf(`"new%d"`, e.count)
+		n.kind, n.text = jsontext.String, fmt.Sprintf(`"new%d"`, e.count)
 	case reflect.Int32, reflect.Int64, reflect.Int:
-		n.kind, n.text = rawjson.Number, strconv.Itoa(10_000+e.count)
+		n.kind, n.text = jsontext.Number, strconv.Itoa(10_000+e.count)
 	default:
 		return false
 	}
@@ -157,7 +157,7 @@ func (e *editor) renew(n *node) bool {
 }
 
 func isScalar(n *node) bool {
-	return n.t != nil && (n.kind == rawjson.String || n.kind == rawjson.Number)
+	return n.t != nil && (n.kind == jsontext.String || n.kind == jsontext.Number)
 }
 
 // change sets a field to a new value, or to its zero value. Keys do not change.
@@ -246,7 +246,7 @@ func (n *node) nameOf(child *node) string {
 func (n *node) remove(child *node) {
 	i := slices.Index(n.children, child)
 	n.children = slices.Delete(n.children, i, i+1)
-	if n.kind == rawjson.Object {
+	if n.kind == jsontext.Object {
 		n.names = slices.Delete(n.names, i, i+1)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // Unknown is the name of the unknown field that structs of an object have. Each such field has a
@@ -245,20 +245,20 @@ func (n *node) judge(merged []byte, drop bool) error {
 		if n.was != nil {
 			want = n.was.unknown
 		}
-		got := string(rawjson.Member(merged, Unknown))
+		got := string(jsontext.Member(merged, Unknown))
 		if got != want && (!drop || got != "") {
 			return fmt.Errorf("the unknown field of %s is %q, want %q", n, got, want)
 		}
 	}
 	switch n.kind {
-	case rawjson.Object:
+	case jsontext.Object:
 		for i, child := range n.children {
-			if err := child.judge(rawjson.Member(merged, n.names[i]), drop); err != nil {
+			if err := child.judge(jsontext.Member(merged, n.names[i]), drop); err != nil {
 				return err
 			}
 		}
-	case rawjson.Array:
-		c := rawjson.Open(merged)
+	case jsontext.Array:
+		c := jsontext.Open(merged)
 		for _, child := range n.children {
 			_, value, _ := c.Next()
 			if err := child.judge(value, drop); err != nil {

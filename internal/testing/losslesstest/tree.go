@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // node is a value of an object.
@@ -18,7 +18,7 @@ type node struct {
 	t         reflect.Type // without pointers; nil if the type encodes itself
 	optional  bool         // the type omits an empty value
 	pointer   bool
-	kind      rawjson.Kind
+	kind      jsontext.Kind
 	text      string // of a value without children
 	names     []string
 	children  []*node
@@ -37,7 +37,7 @@ var (
 
 // parse returns the tree of a value that the type has encoded.
 func parse(text []byte, t reflect.Type, keys Keys) *node {
-	n := &node{kind: rawjson.KindOf(text), text: string(text)}
+	n := &node{kind: jsontext.KindOf(text), text: string(text)}
 	for t != nil && t.Kind() == reflect.Pointer {
 		t, n.pointer = t.Elem(), true
 	}
@@ -45,19 +45,19 @@ func parse(text []byte, t reflect.Type, keys Keys) *node {
 		return n
 	}
 	n.t = t
-	if n.kind != rawjson.Object && n.kind != rawjson.Array {
+	if n.kind != jsontext.Object && n.kind != jsontext.Array {
 		return n
 	}
 	n.text = ""
-	if n.kind == rawjson.Array {
+	if n.kind == jsontext.Array {
 		n.key = keys[indirect(t.Elem())]
 	}
-	for c := rawjson.Open(text); ; {
+	for c := jsontext.Open(text); ; {
 		key, value, ok := c.Next()
 		if !ok {
 			return n
 		}
-		name, _ := rawjson.Text(key)
+		name, _ := jsontext.Text(key)
 		var child *node
 		if t.Kind() == reflect.Struct {
 			f, _ := fieldOf(t, name)
@@ -66,9 +66,9 @@ func parse(text []byte, t reflect.Type, keys Keys) *node {
 		} else {
 			child = parse(value, t.Elem(), keys)
 		}
-		if n.kind == rawjson.Object {
+		if n.kind == jsontext.Object {
 			n.names = append(n.names, name)
-		} else if child.kind == rawjson.Object {
+		} else if child.kind == jsontext.Object {
 			child.key = n.key
 		}
 		n.children = append(n.children, child)
@@ -147,10 +147,10 @@ func (n *node) member(name string) *node {
 }
 
 func (n *node) structure() bool {
-	return n.kind == rawjson.Object && n.t != nil && n.t.Kind() == reflect.Struct
+	return n.kind == jsontext.Object && n.t != nil && n.t.Kind() == reflect.Struct
 }
 
-func (n *node) list() bool { return n.kind == rawjson.Array && n.t != nil }
+func (n *node) list() bool { return n.kind == jsontext.Array && n.t != nil }
 
 // keyText returns the key of an element, or "".
 func (n *node) keyText() string {
@@ -174,9 +174,9 @@ func (n *node) keyText() string {
 // encode appends the JSON text, with or without the unknown fields.
 func (n *node) encode(out []byte, unknown bool) []byte {
 	switch {
-	case n.t == nil || n.kind != rawjson.Object && n.kind != rawjson.Array:
+	case n.t == nil || n.kind != jsontext.Object && n.kind != jsontext.Array:
 		return append(out, n.text...)
-	case n.kind == rawjson.Array:
+	case n.kind == jsontext.Array:
 		out = append(out, '[')
 		for i, child := range n.children {
 			if i > 0 {

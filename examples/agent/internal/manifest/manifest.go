@@ -18,7 +18,7 @@ import (
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // Kinds maps the kinds of a cluster to resources. If the cluster does not have a kind, the error is
@@ -55,7 +55,7 @@ const MaxMemory = 192 << 20
 // [MaxMemory]. Manifests that [Read] refuses do not count.
 func Memory(w *workv1.ManifestWork) (size int) {
 	for i := range w.Spec.Workload.Manifests {
-		n, err := rawjson.Memory(w.Spec.Workload.Manifests[i].Raw)
+		n, err := jsontext.Memory(w.Spec.Workload.Manifests[i].Raw)
 		if err == nil && n <= MaxMemory-size {
 			size += n
 		}
@@ -141,7 +141,7 @@ func (m *Manifest) decode(raw workv1.Manifest, left int) (size int) {
 		m.fail(errors.New("it is empty: write an object with apiVersion, kind and metadata.name"))
 		return 0
 	}
-	size, err := rawjson.Memory(raw.Raw)
+	size, err := jsontext.Memory(raw.Raw)
 	if err != nil {
 		m.fail(fmt.Errorf("it is not decoded: %w: make it simpler", err))
 		return 0

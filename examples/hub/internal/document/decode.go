@@ -12,7 +12,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
@@ -110,7 +110,7 @@ func decodeOne(part yamldoc.Document, where string) (d *Document, err error) {
 }
 
 func decodeJSON(raw []byte, where string) (*Document, error) {
-	if rawjson.Count(raw, MaxValues) > MaxValues {
+	if jsontext.Count(raw, MaxValues) > MaxValues {
 		return nil, &Error{
 			Where: where, Problem: fmt.Sprintf("it has more than %d fields and elements of lists", MaxValues),
 		}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rawjson
+package jsontext
 
 // member is a member of an object with its decoded name.
 type member struct {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rawjson
+package jsontext
 
 import (
 	"encoding/json"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rawjson_test
+package jsontext_test
 
 import (
 	"errors"
@@ -11,11 +11,11 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/internal/testing/losslesstest"
 )
 
-var seeds = flag.Uint64("rawjson.seeds", 0, "seeds of TestUnknownFieldsStayWithTheirElement, 1000 by default")
+var seeds = flag.Uint64("jsontext.seeds", 0, "seeds of TestUnknownFieldsStayWithTheirElement, 1000 by default")
 
 // shapes has lists of all kinds.
 type shapes struct {
@@ -133,8 +133,8 @@ func TestUnknownFieldsStayWithTheirElement(t *testing.T) {
 		if !c.Certain {
 			uncertain++
 		}
-		merged, err := rawjson.Merge(c.Raw, c.Before, c.After, reflect.TypeFor[shapes](), false)
-		var e *rawjson.UncertainError
+		merged, err := jsontext.Merge(c.Raw, c.Before, c.After, reflect.TypeFor[shapes](), false)
+		var e *jsontext.UncertainError
 		switch {
 		case errors.As(err, &e) && !c.Certain:
 			failed++
@@ -145,7 +145,7 @@ func TestUnknownFieldsStayWithTheirElement(t *testing.T) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
-		if merged, err = rawjson.Merge(c.Raw, c.Before, c.After, reflect.TypeFor[shapes](), true); err != nil {
+		if merged, err = jsontext.Merge(c.Raw, c.Before, c.After, reflect.TypeFor[shapes](), true); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, c)
 		}
 		if err := c.Judge(merged, true); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rawjson_test
+package jsontext_test
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
@@ -82,14 +82,14 @@ func TestMerge(t *testing.T) {
 			}
 			before := encode(t, k)
 			test.change(&k)
-			merged, err := rawjson.Merge([]byte(test.raw), before, encode(t, k), reflect.TypeFor[known](), false)
+			merged, err := jsontext.Merge([]byte(test.raw), before, encode(t, k), reflect.TypeFor[known](), false)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, string(merged)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", test.reason, diff)
 			}
-			patch := rawjson.Patch([]byte(test.raw), merged)
+			patch := jsontext.Patch([]byte(test.raw), merged)
 			if test.patch != "" && string(patch) != test.patch {
 				t.Errorf("patch %s, want %s", patch, test.patch)
 			}
@@ -100,12 +100,12 @@ func TestMerge(t *testing.T) {
 
 // TestLongPatch checks a change in more places than the limit of operations in a patch.
 func TestLongPatch(t *testing.T) {
-	from, to := make([]int, rawjson.MaxOperations+1), make([]int, rawjson.MaxOperations+1)
+	from, to := make([]int, jsontext.MaxOperations+1), make([]int, jsontext.MaxOperations+1)
 	for i := range to {
 		to[i] = 1
 	}
 	a, b := encode(t, map[string]any{"n": from}), encode(t, map[string]any{"n": to})
-	patch := rawjson.Patch(a, b)
+	patch := jsontext.Patch(a, b)
 	if want := `[{"op":"replace","path":"","value":` + string(b) + "}]"; string(patch) != want {
 		t.Errorf("the patch is %.60s…", patch)
 	}
@@ -145,14 +145,14 @@ func FuzzPatch(f *testing.F) {
 	f.Add([]byte(`{"":[],"a":{"":1}}`), []byte(`{"a":{"":2}}`))
 	f.Add([]byte(`{"a":{}}`), []byte(`{"":{},"a":{"":2}}`))
 	f.Fuzz(func(t *testing.T, from, to []byte) {
-		if !rawjson.Valid(from) || !rawjson.Valid(to) || rawjson.KindOf(from) != rawjson.Object || rawjson.KindOf(to) != rawjson.Object {
+		if !jsontext.Valid(from) || !jsontext.Valid(to) || jsontext.KindOf(from) != jsontext.Object || jsontext.KindOf(to) != jsontext.Object {
 			return
 		}
 		from, to = normal(from), normal(to)
 		if from == nil || to == nil {
 			return
 		}
-		applies(t, from, rawjson.Patch(from, to), to)
+		applies(t, from, jsontext.Patch(from, to), to)
 	})
 }
 
@@ -194,8 +194,8 @@ func FuzzDecode(f *testing.F) {
 func same[T any](t *testing.T, data []byte) {
 	t.Helper()
 	var got, want T
-	gotErr := rawjson.Decode(data, &got)
-	var quantity *rawjson.QuantityError
+	gotErr := jsontext.Decode(data, &got)
+	var quantity *jsontext.QuantityError
 	if errors.As(gotErr, &quantity) {
 		return // apimachinery would not return
 	}
@@ -218,7 +218,7 @@ func TestDecodeAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := testing.AllocsPerRun(20, func() {
-		if err := rawjson.Decode(data, &appsv1.Deployment{}); err != nil {
+		if err := jsontext.Decode(data, &appsv1.Deployment{}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -235,13 +235,13 @@ func TestDecodeAllocations(t *testing.T) {
 
 func TestMember(t *testing.T) {
 	data := []byte(` { "a" : 1 , "b\u0041" : "x\ny", "a" : [ {} ] } `)
-	if got := string(rawjson.Member(data, "a")); got != "[ {} ]" {
+	if got := string(jsontext.Member(data, "a")); got != "[ {} ]" {
 		t.Errorf("the last value counts, got %s", got)
 	}
-	if got, _ := rawjson.Text(rawjson.Member(data, "bA")); got != "x\ny" {
+	if got, _ := jsontext.Text(jsontext.Member(data, "bA")); got != "x\ny" {
 		t.Errorf("names and strings are decoded, got %q", got)
 	}
-	if got := rawjson.Member([]byte(`[1]`), "a"); got != nil {
+	if got := jsontext.Member([]byte(`[1]`), "a"); got != nil {
 		t.Errorf("an array has no members, got %s", got)
 	}
 }

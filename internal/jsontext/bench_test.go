@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rawjson_test
+package jsontext_test
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // BenchmarkDecode compares the package with apimachinery on a Deployment of 18 KB.
@@ -21,7 +21,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Fatal(err)
 	}
 	for name, decode := range map[string]func([]byte, any) error{
-		"rawjson":      rawjson.Decode,
+		"jsontext":     jsontext.Decode,
 		"apimachinery": func(data []byte, v any) error { return utiljson.Unmarshal(data, v) },
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -52,7 +52,7 @@ func BenchmarkMerge(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			var d appsv1.Deployment
-			if err := rawjson.Decode(data, &d); err != nil {
+			if err := jsontext.Decode(data, &d); err != nil {
 				b.Fatal(err)
 			}
 			before := encode(b, d)
@@ -60,7 +60,7 @@ func BenchmarkMerge(b *testing.B) {
 			after := encode(b, d)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := rawjson.Merge(data, before, after, reflect.TypeFor[appsv1.Deployment](), false); err != nil {
+				if _, err := jsontext.Merge(data, before, after, reflect.TypeFor[appsv1.Deployment](), false); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rawjson_test
+package jsontext_test
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // route is the Go type with lists that have no key.
@@ -120,9 +120,9 @@ func TestMergeLists(t *testing.T) {
 			}
 			before := encode(t, r)
 			test.change(&r)
-			merged, err := rawjson.Merge([]byte(test.raw), before, encode(t, r), reflect.TypeFor[route](), false)
+			merged, err := jsontext.Merge([]byte(test.raw), before, encode(t, r), reflect.TypeFor[route](), false)
 			got := string(merged)
-			if e, ok := errors.AsType[*rawjson.UncertainError](err); ok {
+			if e, ok := errors.AsType[*jsontext.UncertainError](err); ok {
 				got = e.Path
 			} else if err != nil {
 				t.Fatal(err)

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rawjson reads and changes JSON text without decoding all of it. It finds members, decodes
+// Package jsontext reads and changes JSON text without decoding all of it. It finds members, decodes
 // into typed objects with few allocations, merges fields that a typed object does not have, and
 // makes JSON Patches.
 //
 // Unless documented otherwise, functions need text that [Valid] accepts. For other text they return
 // any result or an error, and do not panic.
-package rawjson
+package jsontext
 
 import (
 	"bytes"

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rawjson_test
+package jsontext_test
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
 
@@ -39,20 +39,20 @@ func TestQuantities(t *testing.T) {
 		{"label, after a key that is there twice", `{"kind":"Pod","kind":"Pod","metadata":{"labels":{"commit":"9e84210a"}}}`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			err := rawjson.Decode([]byte(test.text), &corev1.Pod{})
-			var quantity *rawjson.QuantityError
+			err := jsontext.Decode([]byte(test.text), &corev1.Pod{})
+			var quantity *jsontext.QuantityError
 			if test.want == "" && err != nil || test.want != "" && (!errors.As(err, &quantity) || err.Error() != test.want) {
 				t.Errorf("got  %v\nwant %s", err, test.want)
 			}
 		})
 	}
-	// rawjson leaves this type to encoding/json and has no list of its fields. The quantity is
+	// jsontext leaves this type to encoding/json and has no list of its fields. The quantity is
 	// still an error.
 	var odd struct {
 		*child
 		Limits corev1.ResourceList
 	}
-	if err := rawjson.Decode([]byte(`{"Limits":{"cpu":"1e-2147483647"}}`), &odd); err == nil {
+	if err := jsontext.Decode([]byte(`{"Limits":{"cpu":"1e-2147483647"}}`), &odd); err == nil {
 		t.Error("a quantity in a type of another kind was decoded")
 	}
 }
@@ -69,7 +69,7 @@ func TestDepth(t *testing.T) {
 	text := strings.Repeat(`{"child":`, depth) + `{"list":[0` + strings.Repeat(",0", 1<<20) + `]}` + strings.Repeat("}", depth)
 	began := time.Now()
 	var n node
-	if err := rawjson.Decode([]byte(text), &n); err != nil {
+	if err := jsontext.Decode([]byte(text), &n); err != nil {
 		t.Fatal(err)
 	}
 	levels, last := 0, &n
@@ -84,7 +84,7 @@ func TestDepth(t *testing.T) {
 // TestDecodeInto checks that decoding into a non-empty object has the same result as encoding/json.
 func TestDecodeInto(t *testing.T) {
 	k := known{Name: "before", Labels: map[string]string{"a": "b"}, Count: 1}
-	if err := rawjson.Decode([]byte(`{"labels":{"c":"d"},"count":2}`), &k); err != nil {
+	if err := jsontext.Decode([]byte(`{"labels":{"c":"d"},"count":2}`), &k); err != nil {
 		t.Fatal(err)
 	}
 	if k.Name != "before" || len(k.Labels) != 2 || k.Count != 2 {
@@ -121,8 +121,8 @@ func TestMemory(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var err error
-			bytes, _ := alloctest.Cost(func() { err = rawjson.Decode([]byte(test.text), test.object) })
-			var memory *rawjson.MemoryError
+			bytes, _ := alloctest.Cost(func() { err = jsontext.Decode([]byte(test.text), test.object) })
+			var memory *jsontext.MemoryError
 			if !errors.As(err, &memory) {
 				t.Errorf("got %v", err)
 			}
@@ -134,7 +134,7 @@ func TestMemory(t *testing.T) {
 	// An ordinary large object is accepted.
 	text := []byte(pod(`"containers":` + many(`{"name":"container","image":"registry.example.com/app:1.2.3","args":["--verbose","--port=8080"]}`)))
 	for _, object := range []any{&corev1.Pod{}, &unstructured.Unstructured{}} {
-		if err := rawjson.Decode(text, object); err != nil {
+		if err := jsontext.Decode(text, object); err != nil {
 			t.Errorf("%T: %v", object, err)
 		}
 	}
