@@ -10,6 +10,8 @@ import (
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	cetypes "github.com/cloudevents/sdk-go/v2/types"
+
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // contextBuilder builds a context of attributes. It writes the extensions map itself: SetExtension
@@ -49,7 +51,7 @@ func (b *contextBuilder) setJSON(name string, raw []byte) {
 		b.set(name, known)
 		return
 	}
-	if text, ok := unquote(raw); ok {
+	if text, ok := jsontext.Text(raw); ok {
 		b.set(name, text)
 		return
 	}

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // The lists in the data of resync requests, and the members of an entry. Numbers are decimal
@@ -127,7 +129,7 @@ func checkEntry(id string, uid types.UID) (field, reason string) {
 }
 
 func (e *SpecEntry) append(dst []byte) []byte {
-	dst = appendString(append(dst, `{"resourceID":`...), e.ResourceID)
+	dst = jsontext.AppendString(append(dst, `{"resourceID":`...), e.ResourceID)
 	dst = append(dst, `,"resourceVersion":"`...)
 	dst = append(strconv.AppendInt(dst, e.Version, 10), '"')
 	dst = appendMember(dst, `,"uid":`, string(e.UID))
@@ -136,9 +138,9 @@ func (e *SpecEntry) append(dst []byte) []byte {
 }
 
 func (e *StatusEntry) append(dst []byte) []byte {
-	dst = appendString(append(dst, `{"resourceID":`...), e.ResourceID)
+	dst = jsontext.AppendString(append(dst, `{"resourceID":`...), e.ResourceID)
 	dst = append(dst, `,"statusHash":`...) // the enhancement's only other field: present even if empty
-	dst = appendString(dst, e.Hash)
+	dst = jsontext.AppendString(dst, e.Hash)
 	dst = appendMember(dst, `,"uid":`, string(e.UID))
 	return append(appendNumber(dst, `,"statusSeq":"`, e.StatusSeq), '}')
 }
@@ -148,7 +150,7 @@ func appendMember(dst []byte, name, value string) []byte {
 	if value == "" {
 		return dst
 	}
-	return appendString(append(dst, name...), value)
+	return jsontext.AppendString(append(dst, name...), value)
 }
 
 func appendNumber(dst []byte, name string, value int64) []byte {
@@ -162,9 +164,9 @@ func appendNumber(dst []byte, name string, value int64) []byte {
 // they belong to other sources, and must not make the list invalid for the rest. An entry without a
 // version has version 0, which is older than any other: the source sends the work.
 func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
-	p := dataParser{cursor: cursor{data: data}}
+	p := dataParser{Reader: newReader(data)}
 	var entries []SpecEntry
-	for p.open('{'); p.member(); {
+	for p.Open('{'); p.Member(); {
 		if !p.enter(listVersions) {
 			continue
 		}
@@ -172,11 +174,11 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 			entries = make([]SpecEntry, 0, len(data)/leastEntryText)
 		}
 		entries = entries[:0]
-		p.open('[')
+		p.Open('[')
 		for i := 0; p.entry(i); i++ {
 			var e SpecEntry
-			for p.open('{'); p.member(); {
-				switch string(p.key) {
+			for p.Open('{'); p.Member(); {
+				switch string(p.Key) {
 				case entryResourceID:
 					e.ResourceID = p.string(entryResourceID)
 				case entryVersion:
@@ -188,7 +190,7 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 				case entrySequenceID:
 					e.SequenceID = p.number(entrySequenceID)
 				default:
-					p.value()
+					p.Value()
 				}
 			}
 			p.required(entryResourceID, e.ResourceID)
@@ -205,9 +207,9 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 // status. An entry without a hash has the empty hash, which no status has: the agent sends the
 // status.
 func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
-	p := dataParser{cursor: cursor{data: data}}
+	p := dataParser{Reader: newReader(data)}
 	var entries []StatusEntry
-	for p.open('{'); p.member(); {
+	for p.Open('{'); p.Member(); {
 		if !p.enter(listHashes) {
 			continue
 		}
@@ -215,11 +217,11 @@ func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 			entries = make([]StatusEntry, 0, len(data)/leastEntryText)
 		}
 		entries = entries[:0]
-		p.open('[')
+		p.Open('[')
 		for i := 0; p.entry(i); i++ {
 			var e StatusEntry
-			for p.open('{'); p.member(); {
-				switch string(p.key) {
+			for p.Open('{'); p.Member(); {
+				switch string(p.Key) {
 				case entryResourceID:
 					e.ResourceID = p.string(entryResourceID)
 				case entryHash:
@@ -229,7 +231,7 @@ func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 				case entryStatusSeq:
 					e.StatusSeq = p.number(entryStatusSeq)
 				default:
-					p.value()
+					p.Value()
 				}
 			}
 			p.required(entryResourceID, e.ResourceID)
@@ -245,12 +247,12 @@ func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 // enter reports whether the current member is the list and can be opened. It skips other members,
 // and a null list, which counts as missing.
 func (p *dataParser) enter(list string) bool {
-	if string(p.key) != list {
-		p.value()
+	if string(p.Key) != list {
+		p.Value()
 		return false
 	}
-	if p.peek() != '[' {
-		if raw := p.value(); raw != nil && !isNull(raw) {
+	if p.Peek() != '[' {
+		if raw := p.Value(); raw != nil && !isNull(raw) {
 			p.fail("data."+list, "is not a list", nil)
 		}
 		return false
@@ -262,11 +264,11 @@ func (p *dataParser) enter(list string) bool {
 // entry moves to the next entry of the list that is an object. i is its index.
 func (p *dataParser) entry(i int) bool {
 	p.index = i
-	for p.element() {
-		if p.peek() == '{' {
+	for p.Element() {
+		if p.Peek() == '{' {
 			return true
 		}
-		p.value()
+		p.Value()
 		p.fail("", "is not an object", nil)
 	}
 	return false

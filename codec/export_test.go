@@ -3,13 +3,6 @@
 
 package codec
 
-// These functions are checked against encoding/json and RFC 8785.
-var (
-	Canonical    = appendCanonical
-	AppendString = appendString
-	Unquote      = unquote
-)
-
 // These functions write statuses: the writer, and the reflection that it must agree with.
 var (
 	MarshalStatus   = marshalStatus
@@ -26,9 +19,3 @@ var (
 	ReflectBundleStatus = reflectBundleStatus
 	Words               = words[:]
 )
-
-// Valid reports whether the scanner accepts data.
-func Valid(data []byte) bool {
-	_, err := validate(data)
-	return err == nil
-}

@@ -4,11 +4,9 @@
 package codec_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -177,47 +175,4 @@ func checkSDK(t *testing.T, payload []byte, want *ce.Event) {
 	if diff := cmp.Diff(want, got, sameEvent); diff != "" {
 		t.Fatalf("we read something else (-want +got):\n%s\n%s", diff, written)
 	}
-}
-
-// FuzzScan compares the scanner with encoding/json.
-func FuzzScan(f *testing.F) {
-	for _, s := range scanCases() {
-		if len(s) < 1000 { // mutants of the deepest texts would use all the time
-			f.Add([]byte(s))
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > codec.MaxDepth {
-			return // encoding/json accepts deeper nesting
-		}
-		valid := json.Valid(data)
-		if got := codec.Valid(data); got != valid {
-			t.Fatalf("valid: %t, want %t", got, valid)
-		}
-		if !valid {
-			return
-		}
-		var want any
-		if err := json.Unmarshal(data, &want); err != nil {
-			return // a number out of range
-		}
-		if s, ok := want.(string); ok {
-			checkString(t, data, s)
-		}
-		canonical, err := codec.Canonical(nil, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got any
-		if err := json.Unmarshal(canonical, &got); err != nil {
-			t.Fatalf("the canonical form is not JSON: %v\n%s", err, canonical)
-		}
-		if !reflect.DeepEqual(want, got) { // cmp.Diff takes minutes for deep values
-			t.Fatalf("the canonical form means something else:\n got %v\nwant %v", got, want)
-		}
-		again, err := codec.Canonical(nil, canonical)
-		if err != nil || string(again) != string(canonical) {
-			t.Fatalf("the canonical form of %s is %s, %v", canonical, again, err)
-		}
-	})
 }

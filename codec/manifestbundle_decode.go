@@ -130,10 +130,10 @@ func readBundle(data []byte) (*workv1.ManifestWork, *Error) {
 		return nil, &Error{Code: CodeData, Field: "data", Reason: "is missing"}
 	}
 	w := &workv1.ManifestWork{}
-	p := dataParser{cursor: cursor{data: data}}
+	p := dataParser{Reader: newReader(data)}
 	hasManifests := false
-	for p.open('{'); p.member(); {
-		switch string(p.key) {
+	for p.Open('{'); p.Member(); {
+		switch string(p.Key) {
 		case "manifests":
 			hasManifests = true
 			p.manifests(&w.Spec.Workload)
@@ -144,7 +144,7 @@ func readBundle(data []byte) (*workv1.ManifestWork, *Error) {
 		case "executer":
 			readJSON(&p, "data.executer", &w.Spec.Executor)
 		default:
-			p.value()
+			p.Value()
 		}
 	}
 	if err := p.finish(); err != nil {

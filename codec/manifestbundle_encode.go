@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // Attributes that only the profile ManifestBundle has.
@@ -212,7 +214,7 @@ func (d *bundleDraft) specResync(m *SpecResync) {
 	d.whole(m.Part, m.Chunk)
 	d.list(listVersions, len(m.Entries), func(i int) (string, string) {
 		e := &m.Entries[i]
-		d.data = appendString(append(d.data, `{"resourceID":`...), e.ResourceID)
+		d.data = jsontext.AppendString(append(d.data, `{"resourceID":`...), e.ResourceID)
 		d.data = strconv.AppendInt(append(d.data, `,"resourceVersion":`...), e.Version, 10)
 		d.data = append(d.data, '}')
 		return e.check()
@@ -233,8 +235,8 @@ func (d *bundleDraft) statusResync(m *StatusResync) {
 	d.whole(m.Part, m.Chunk)
 	d.list(listHashes, len(m.Entries), func(i int) (string, string) {
 		e := &m.Entries[i]
-		d.data = appendString(append(d.data, `{"resourceID":`...), e.ResourceID)
-		d.data = appendString(append(d.data, `,"statusHash":`...), e.Hash)
+		d.data = jsontext.AppendString(append(d.data, `{"resourceID":`...), e.ResourceID)
+		d.data = jsontext.AppendString(append(d.data, `,"statusHash":`...), e.Hash)
 		d.data = append(d.data, '}')
 		return e.check()
 	})

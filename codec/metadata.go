@@ -9,6 +9,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // The metadata in events is encoded and decoded without encoding/json: it is in every spec event,
@@ -46,7 +48,7 @@ func (d *draft) name(name string) {
 	if d.data[len(d.data)-1] != '{' {
 		d.data = append(d.data, ',')
 	}
-	d.data = append(appendString(d.data, name), ':')
+	d.data = append(jsontext.AppendString(d.data, name), ':')
 }
 
 // stringMap appends labels or annotations sorted by key, so that equal works have equal data.
@@ -67,8 +69,8 @@ func (d *draft) stringMap(name string, m map[string]string) {
 		if i > 0 {
 			d.data = append(d.data, ',')
 		}
-		d.data = append(appendString(d.data, key), ':')
-		d.data = appendString(d.data, m[key])
+		d.data = append(jsontext.AppendString(d.data, key), ':')
+		d.data = jsontext.AppendString(d.data, m[key])
 	}
 	d.data = append(d.data, '}')
 }
@@ -77,14 +79,14 @@ func (d *draft) stringMap(name string, m map[string]string) {
 // rest.
 func (p *dataParser) metadata(m *metav1.ObjectMeta) {
 	*m = metav1.ObjectMeta{}
-	if p.peek() != '{' {
-		if raw := p.value(); !isNull(raw) {
+	if p.Peek() != '{' {
+		if raw := p.Value(); !isNull(raw) {
 			p.fail("data.metadata", "is not an object", nil)
 		}
 		return
 	}
-	for p.open('{'); p.member(); {
-		switch string(p.key) {
+	for p.Open('{'); p.Member(); {
+		switch string(p.Key) {
 		case "labels":
 			m.Labels = p.stringMap("data.metadata.labels")
 		case "annotations":
@@ -96,21 +98,21 @@ func (p *dataParser) metadata(m *metav1.ObjectMeta) {
 		case "creationTimestamp":
 			m.CreationTimestamp = p.time("data.metadata.creationTimestamp")
 		default:
-			p.value()
+			p.Value()
 		}
 	}
 }
 
 func (p *dataParser) stringMap(field string) map[string]string {
-	if p.peek() != '{' {
-		if raw := p.value(); !isNull(raw) {
+	if p.Peek() != '{' {
+		if raw := p.Value(); !isNull(raw) {
 			p.fail(field, "is not an object", nil)
 		}
 		return nil
 	}
 	m := map[string]string{}
-	for p.open('{'); p.member() && p.count(1); {
-		key := string(p.key)
+	for p.Open('{'); p.Member() && p.Count(1); {
+		key := string(p.Key)
 		m[key] = p.string(field)
 	}
 	return m
@@ -118,8 +120,8 @@ func (p *dataParser) stringMap(field string) map[string]string {
 
 // string reads a string; null is the empty string, as in Kubernetes.
 func (p *dataParser) string(field string) string {
-	raw := p.value()
-	s, ok := unquote(raw)
+	raw := p.Value()
+	s, ok := jsontext.Text(raw)
 	if !ok && !isNull(raw) {
 		p.fail(field, "is not a string", nil)
 	}
@@ -128,11 +130,11 @@ func (p *dataParser) string(field string) string {
 
 // number reads a number from 0 to 2^63-1, as a number or as a decimal string; null is 0.
 func (p *dataParser) number(field string) int64 {
-	raw := p.value()
+	raw := p.Value()
 	if raw == nil || isNull(raw) {
 		return 0
 	}
-	text, ok := unquote(raw)
+	text, ok := jsontext.Text(raw)
 	if !ok {
 		text = string(raw)
 	}

@@ -123,6 +123,8 @@ func (r *reader) number(name string) int64 {
 	return n
 }
 
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }
+
 // parseNumber accepts digits only: no sign, fraction or exponent.
 func parseNumber(s string) (int64, bool) {
 	if s == "" || !isDigit(s[0]) {

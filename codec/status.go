@@ -55,7 +55,8 @@ func canonicalStatus(s *workv1.ManifestWorkStatus) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return appendCanonical(nil, data)
+		c := newReader(data)
+		return c.AppendCanonical(nil)
 	}
 	w := statusWriter{data: make([]byte, 0, statusSize(s)), canonical: true}
 	w.status(s)
@@ -138,12 +139,9 @@ func reflectStatus(raw []byte) (*workv1.ManifestWorkStatus, error) {
 // unmarshalObject decodes an object. It refuses other values, such as null, which encoding/json
 // would accept as a status.
 func unmarshalObject(raw []byte, target any) error {
-	c := cursor{data: raw}
-	if c.open('{'); c.err != nil {
-		return c.err
-	}
-	if !c.count(jsontext.Count(raw, MaxElements)) {
-		return c.err
+	c := newReader(raw)
+	if c.Open('{'); c.Err() != nil || !c.Count(jsontext.Count(raw, MaxElements)) {
+		return c.Err()
 	}
 	return utiljson.Unmarshal(raw, target)
 }

@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // statusParser reads the data of a status event in one pass, in the usual form of agents. It gives
@@ -21,7 +23,7 @@ import (
 // share one block per type. Frequent strings of agents need no memory, and other strings share
 // blocks.
 type statusParser struct {
-	cursor
+	jsontext.Reader
 	// The blocks of entries. Their capacity is the number of entries in the text; one more is an
 	// error.
 	conditions []metav1.Condition
@@ -36,7 +38,7 @@ type statusParser struct {
 // reasonOdd is the error that makes the parser give up. It is not reported.
 const reasonOdd = "something unusual"
 
-func (p *statusParser) odd() { p.fail(p.pos, reasonOdd) }
+func (p *statusParser) odd() { p.Fail(reasonOdd) }
 
 // memberSet is the set of members that an object has had so far: one bit for each.
 type memberSet uint16
@@ -52,19 +54,19 @@ func (p *statusParser) first(seen *memberSet, bit int) {
 // parseStatus reads data of the profile ManifestWork. It returns false if reflection must decode
 // it.
 func parseStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
-	p := statusParser{cursor: cursor{data: data}}
-	p.blocks()
+	p := statusParser{Reader: newReader(data)}
+	p.blocks(data)
 	s := &workv1.ManifestWorkStatus{}
 	var seen, seenInner memberSet
-	for p.open('{'); p.member(); {
-		switch string(p.key) {
+	for p.Open('{'); p.Member(); {
+		switch string(p.Key) {
 		case "conditions":
 			p.first(&seen, 0)
 			s.Conditions = p.conditionList()
 		case "resourceStatus":
 			p.first(&seen, 1)
-			for p.open('{'); p.member(); {
-				switch string(p.key) {
+			for p.Open('{'); p.Member(); {
+				switch string(p.Key) {
 				case "manifestConditions", "manifests": // only one of both: reflection decides which one counts
 					p.first(&seenInner, 0)
 					s.ResourceStatus.Manifests = p.manifestList()
@@ -81,12 +83,12 @@ func parseStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 
 // parseBundleStatus reads data of the profile ManifestBundle.
 func parseBundleStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
-	p := statusParser{cursor: cursor{data: data}}
-	p.blocks()
+	p := statusParser{Reader: newReader(data)}
+	p.blocks(data)
 	s := &workv1.ManifestWorkStatus{}
 	var seen memberSet
-	for p.open('{'); p.member(); {
-		switch string(p.key) {
+	for p.Open('{'); p.Member(); {
+		switch string(p.Key) {
 		case "conditions":
 			p.first(&seen, 0)
 			s.Conditions = p.conditionList()
@@ -103,10 +105,10 @@ func parseBundleStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 // blocks allocates the blocks. It counts the entries by a member that each of them has. It searches
 // for the end of the name, which no other name has, and which begins with a rare letter for speed.
 // Text in strings does not count, since a quote there has a backslash before it.
-func (p *statusParser) blocks() {
-	p.conditions = block[metav1.Condition](p.data, `TransitionTime":`)
-	p.manifests = block[workv1.ManifestCondition](p.data, `Meta":`)
-	p.values = block[workv1.FeedbackValue](p.data, `Value":`)
+func (p *statusParser) blocks(data []byte) {
+	p.conditions = block[metav1.Condition](data, `TransitionTime":`)
+	p.manifests = block[workv1.ManifestCondition](data, `Meta":`)
+	p.values = block[workv1.FeedbackValue](data, `Value":`)
 }
 
 func block[T any](data []byte, name string) []T {
@@ -118,7 +120,7 @@ func block[T any](data []byte, name string) []T {
 
 // finish reports whether there was no error, and the blocks are completely used.
 func (p *statusParser) finish() bool {
-	if p.end() != nil || len(p.conditions) < cap(p.conditions) || len(p.manifests) < cap(p.manifests) ||
+	if p.End() != nil || len(p.conditions) < cap(p.conditions) || len(p.manifests) < cap(p.manifests) ||
 		len(p.values) < cap(p.values) {
 		return false
 	}
@@ -149,7 +151,7 @@ func tail[T any](block []T, from int) []T {
 
 func (p *statusParser) conditionList() []metav1.Condition {
 	from := len(p.conditions)
-	for p.open('['); p.element(); {
+	for p.Open('['); p.Element(); {
 		if c := grow(p, &p.conditions); c != nil {
 			p.condition(c)
 		}
@@ -159,8 +161,8 @@ func (p *statusParser) conditionList() []metav1.Condition {
 
 func (p *statusParser) condition(c *metav1.Condition) {
 	var seen memberSet
-	for p.open('{'); p.member(); {
-		switch string(p.key) {
+	for p.Open('{'); p.Member(); {
+		switch string(p.Key) {
 		case "type":
 			p.first(&seen, 0)
 			p.text(&c.Type)
@@ -187,7 +189,7 @@ func (p *statusParser) condition(c *metav1.Condition) {
 
 func (p *statusParser) manifestList() []workv1.ManifestCondition {
 	from := len(p.manifests)
-	for p.open('['); p.element(); {
+	for p.Open('['); p.Element(); {
 		if m := grow(p, &p.manifests); m != nil {
 			p.manifest(m)
 		}
@@ -197,8 +199,8 @@ func (p *statusParser) manifestList() []workv1.ManifestCondition {
 
 func (p *statusParser) manifest(m *workv1.ManifestCondition) {
 	var seen memberSet
-	for p.open('{'); p.member(); {
-		switch string(p.key) {
+	for p.Open('{'); p.Member(); {
+		switch string(p.Key) {
 		case "resourceMeta":
 			p.first(&seen, 0)
 			p.resource(&m.ResourceMeta)
@@ -216,8 +218,8 @@ func (p *statusParser) manifest(m *workv1.ManifestCondition) {
 
 func (p *statusParser) resource(r *workv1.ManifestResourceMeta) {
 	var seen memberSet
-	for p.open('{'); p.member(); {
-		switch string(p.key) {
+	for p.Open('{'); p.Member(); {
+		switch string(p.Key) {
 		case "ordinal":
 			p.first(&seen, 0)
 			r.Ordinal = int32(p.integer(32))
@@ -248,14 +250,14 @@ func (p *statusParser) resource(r *workv1.ManifestResourceMeta) {
 // feedback reads {"values":[…]}.
 func (p *statusParser) feedback() (values []workv1.FeedbackValue) {
 	var seen memberSet
-	for p.open('{'); p.member(); {
-		if string(p.key) != "values" {
+	for p.Open('{'); p.Member(); {
+		if string(p.Key) != "values" {
 			p.odd()
 			break
 		}
 		p.first(&seen, 0)
 		from := len(p.values)
-		for p.open('['); p.element(); {
+		for p.Open('['); p.Element(); {
 			if v := grow(p, &p.values); v != nil {
 				p.feedbackValue(v)
 			}
@@ -267,8 +269,8 @@ func (p *statusParser) feedback() (values []workv1.FeedbackValue) {
 
 func (p *statusParser) feedbackValue(v *workv1.FeedbackValue) {
 	var seen memberSet
-	for p.open('{'); p.member(); {
-		switch string(p.key) {
+	for p.Open('{'); p.Member(); {
+		switch string(p.Key) {
 		case "name":
 			p.first(&seen, 0)
 			p.text(&v.Name)
@@ -283,8 +285,8 @@ func (p *statusParser) feedbackValue(v *workv1.FeedbackValue) {
 
 func (p *statusParser) fieldValue(v *workv1.FieldValue) {
 	var seen memberSet
-	for p.open('{'); p.member(); {
-		switch string(p.key) {
+	for p.Open('{'); p.Member(); {
+		switch string(p.Key) {
 		case "type":
 			p.first(&seen, 0)
 			p.text((*string)(&v.Type))
@@ -319,19 +321,19 @@ func (p *statusParser) text(to *string) {
 
 // quoted reads a string and returns its text, which may share memory with the data.
 func (p *statusParser) quoted() ([]byte, bool) {
-	if p.peek() != '"' {
+	if p.Peek() != '"' {
 		p.odd()
 		return nil, false
 	}
-	raw := p.value()
+	raw := p.Value()
 	if raw == nil {
 		return nil, false
 	}
-	return unquoteBytes(raw), true
+	return jsontext.Unquote(raw), true
 }
 
 func (p *statusParser) integer(bits int) int64 {
-	n, err := strconv.ParseInt(string(p.value()), 10, bits)
+	n, err := strconv.ParseInt(string(p.Value()), 10, bits)
 	if err != nil {
 		p.odd()
 	}
@@ -339,7 +341,7 @@ func (p *statusParser) integer(bits int) int64 {
 }
 
 func (p *statusParser) boolean() bool {
-	switch string(p.value()) {
+	switch string(p.Value()) {
 	case "true":
 		return true
 	case "false":
@@ -351,8 +353,8 @@ func (p *statusParser) boolean() bool {
 
 // timestamp reads a time like metav1.Time, which encodes the zero time as null.
 func (p *statusParser) timestamp() metav1.Time {
-	if p.peek() == 'n' {
-		p.value()
+	if p.Peek() == 'n' {
+		p.Value()
 		return metav1.Time{}
 	}
 	text, _ := p.quoted()

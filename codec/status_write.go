@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // statusWriter writes the data of a status event, in the member order of the API, or in that of RFC
@@ -65,14 +67,14 @@ func (w *statusWriter) name(name string) {
 
 func (w *statusWriter) text(name, value string) {
 	w.name(name)
-	w.data = appendString(w.data, value)
+	w.data = jsontext.AppendString(w.data, value)
 }
 
 func (w *statusWriter) integer(name string, n int64) {
 	w.name(name)
 	const exact = 1 << 53
 	if w.canonical && (n > exact || n < -exact) {
-		w.data = appendCanonicalFloat(w.data, float64(n))
+		w.data = jsontext.AppendCanonicalFloat(w.data, float64(n))
 		return
 	}
 	w.data = strconv.AppendInt(w.data, n, 10)

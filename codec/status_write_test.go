@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // sameWriting checks that the writer writes the same as reflection, in both orders.
@@ -29,7 +30,8 @@ func sameWriting(t *testing.T, s *workv1.ManifestWorkStatus) {
 	if got, want := normalText(t, data), normalText(t, later); got != want {
 		t.Fatalf("written:\n%s\nby reflection:\n%s", got, want)
 	}
-	want, err := codec.Canonical(nil, later)
+	r := jsontext.NewReader(later, codec.MaxDepth, codec.MaxElements)
+	want, err := r.AppendCanonical(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,7 @@ func sameWriting(t *testing.T, s *workv1.ManifestWorkStatus) {
 // members.
 func normalText(t *testing.T, data []byte) string {
 	t.Helper()
-	if !codec.Valid(data) {
+	if !jsontext.Valid(data) {
 		t.Fatalf("no JSON: %s", data)
 	}
 	var out []byte
@@ -58,8 +60,8 @@ func normalText(t *testing.T, data []byte) string {
 				end++
 			}
 		}
-		s, _ := codec.Unquote(data[i : end+1])
-		out = codec.AppendString(out, s)
+		s, _ := jsontext.Text(data[i : end+1])
+		out = jsontext.AppendString(out, s)
 		i = end
 	}
 	return string(out)

@@ -13,6 +13,8 @@ import (
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	cetypes "github.com/cloudevents/sdk-go/v2/types"
+
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // ContentTypeStructured is the content type of an event in structured mode: the whole event as one
@@ -35,18 +37,18 @@ func AppendStructured(dst []byte, e *ce.Event) ([]byte, error) {
 		return dst, err
 	}
 	out := append(dst, `{"specversion":"1.0","id":`...)
-	out = appendString(out, ctx.ID)
+	out = jsontext.AppendString(out, ctx.ID)
 	out = append(out, `,"source":`...)
-	out = appendString(out, ctx.Source.String())
+	out = jsontext.AppendString(out, ctx.Source.String())
 	out = append(out, `,"type":`...)
-	out = appendString(out, ctx.Type)
+	out = jsontext.AppendString(out, ctx.Type)
 	if ctx.Subject != nil {
 		out = append(out, `,"subject":`...)
-		out = appendString(out, *ctx.Subject)
+		out = jsontext.AppendString(out, *ctx.Subject)
 	}
 	if ctx.DataSchema != nil {
 		out = append(out, `,"dataschema":`...)
-		out = appendString(out, ctx.DataSchema.String())
+		out = jsontext.AppendString(out, ctx.DataSchema.String())
 	}
 	if ctx.Time != nil {
 		out = append(out, `,"time":"`...)
@@ -54,7 +56,7 @@ func AppendStructured(dst []byte, e *ce.Event) ([]byte, error) {
 	}
 	if ctx.DataContentType != nil {
 		out = append(out, `,"datacontenttype":`...)
-		out = appendString(out, *ctx.DataContentType)
+		out = jsontext.AppendString(out, *ctx.DataContentType)
 	}
 	if out, err = appendExtensions(out, ctx); err != nil {
 		return dst, err
@@ -95,10 +97,10 @@ func appendExtensions(dst []byte, ctx *ce.EventContextV1) ([]byte, error) {
 	var buf [16]string
 	for _, name := range extensionNames(buf[:0], ctx) {
 		dst = append(dst, ',')
-		dst = append(appendString(dst, name), ':')
+		dst = append(jsontext.AppendString(dst, name), ':')
 		switch v := ctx.Extensions[name].(type) {
 		case string:
-			dst = appendString(dst, v)
+			dst = jsontext.AppendString(dst, v)
 		case int32:
 			dst = strconv.AppendInt(dst, int64(v), 10)
 		case bool:
@@ -109,7 +111,7 @@ func appendExtensions(dst []byte, ctx *ce.EventContextV1) ([]byte, error) {
 				return nil, &Error{Code: CodeAttribute, EventID: ctx.ID, Field: name,
 					Reason: "cannot be expressed as an attribute", Err: err}
 			}
-			dst = appendString(dst, s)
+			dst = jsontext.AppendString(dst, s)
 		}
 	}
 	return dst, nil
@@ -127,7 +129,7 @@ func appendData(dst []byte, e *ce.Event, ctx *ce.EventContextV1) []byte {
 	case isJSON:
 		return append(append(dst, `,"data":`...), e.DataEncoded...)
 	default:
-		return appendString(append(dst, `,"data":`...), string(e.DataEncoded))
+		return jsontext.AppendString(append(dst, `,"data":`...), string(e.DataEncoded))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // ParseStructured reads an event in the CloudEvents JSON format. Names of attributes are read in
@@ -23,23 +25,23 @@ import (
 func ParseStructured(data []byte) (*ce.Event, error) {
 	b := newContextBuilder()
 	var body, body64 []byte
-	c := cursor{data: data}
-	for c.open('{'); c.member(); {
-		switch string(c.key) {
+	c := newReader(data)
+	for c.Open('{'); c.Member(); {
+		switch string(c.Key) {
 		case "data":
-			body = c.value()
+			body = c.Value()
 		case "data_base64":
-			body64 = c.value()
+			body64 = c.Value()
 		default:
-			name := attributeName(c.key)
+			name := attributeName(c.Key)
 			if name == "data" { // in another case
-				body = c.value()
+				body = c.Value()
 				continue
 			}
-			b.setJSON(name, c.value())
+			b.setJSON(name, c.Value())
 		}
 	}
-	if err := c.end(); err != nil {
+	if err := c.End(); err != nil {
 		return nil, &Error{Code: CodeData, EventID: b.ctx.ID, Reason: "the event is not a JSON object", Err: err}
 	}
 	ctx, err := b.context()
@@ -71,7 +73,7 @@ func setData(e *ce.Event, ctx *ce.EventContextV1, body, body64 []byte) error {
 	case isNull(body):
 		return nil
 	}
-	text, ok := unquote(body)
+	text, ok := jsontext.Text(body)
 	if !ok {
 		return &Error{Code: CodeData, EventID: ctx.ID, Field: "data",
 			Reason: "must be a string, as datacontenttype is not JSON"}
@@ -81,7 +83,7 @@ func setData(e *ce.Event, ctx *ce.EventContextV1, body, body64 []byte) error {
 }
 
 func setBase64(e *ce.Event, ctx *ce.EventContextV1, raw []byte) error {
-	text, ok := unquote(raw)
+	text, ok := jsontext.Text(raw)
 	if !ok {
 		return &Error{Code: CodeData, EventID: ctx.ID, Field: "data_base64", Reason: "must be a string"}
 	}

@@ -30,7 +30,7 @@ func Decode(data []byte, object any) error {
 		return utiljson.Unmarshal(data, object) // its error has the offset
 	}
 	d := decoder{text: string(data), data: data, free: memoryOf(data)}
-	start := space(data, 0)
+	start := skipSpace(data, 0)
 	err := d.value(v.Elem(), start, skip(data, start))
 	if err == nil {
 		return nil
@@ -189,43 +189,33 @@ func (d *decoder) str(i, end int) (string, error) {
 	if plain(d.data[i:end]) {
 		return d.text[i+1 : end-1], nil
 	}
-	var s string
-	err := utiljson.Unmarshal(d.data[i:end], &s)
-	return s, err
+	return unescape(d.data[i:end])
 }
 
-// step finds the next member or element after i, which is the position after the bracket or the
-// previous value. It returns -1 at the end.
-func (d *decoder) step(i int) int {
-	i = space(d.data, i)
-	if d.data[i] == ',' {
-		i = space(d.data, i+1)
+// open returns a cursor before the first member or element of the value at i.
+func (d *decoder) open(i int, start byte) (Cursor, error) {
+	if d.data[i] != start {
+		return Cursor{}, errForeign
 	}
-	if d.data[i] == '}' || d.data[i] == ']' {
-		return -1
-	}
-	return i
-}
-
-// member splits a member that begins at i: its key, and its value from begin to end.
-func (d *decoder) member(i int) (key string, begin, end int, err error) {
-	end = skip(d.data, i)
-	key, err = d.str(i, end)
-	begin = space(d.data, space(d.data, end)+1)
-	return key, begin, skip(d.data, begin), err
+	return Cursor{data: d.data, pos: i + 1, key: start == '{'}, nil
 }
 
 func (d *decoder) structure(v reflect.Value, l *layout, i int) error {
-	if d.data[i] != '{' {
-		return errForeign
+	members, err := d.open(i, '{')
+	if err != nil {
+		return err
 	}
 	var few [2]uint64
 	seen := few[:]
 	if len(l.fields) > 64*len(seen) {
 		seen = make([]uint64, len(l.fields)/64+1)
 	}
-	for i = d.step(i + 1); i >= 0; {
-		key, begin, end, err := d.member(i)
+	for {
+		p, ok := members.next()
+		if !ok {
+			return nil
+		}
+		key, err := d.str(p.key, p.keyEnd)
 		if err != nil {
 			return err
 		}
@@ -235,51 +225,48 @@ func (d *decoder) structure(v reflect.Value, l *layout, i int) error {
 				return errForeign
 			}
 			seen[n/64] |= 1 << (n % 64)
-			if err := d.value(v.FieldByIndex(l.fields[n].index), begin, end); err != nil {
+			if err := d.value(v.FieldByIndex(l.fields[n].index), p.begin, p.end); err != nil {
 				return err
 			}
 		}
-		i = d.step(end)
 	}
-	return nil
 }
 
 func (d *decoder) slice(v reflect.Value, i int) error {
-	if d.data[i] != '[' {
-		return errForeign
+	elements, err := d.open(i, '[')
+	if err != nil {
+		return err
 	}
-	n := 0
-	for at := d.step(i + 1); at >= 0; at = d.step(skip(d.data, at)) {
-		n++
-	}
+	n := length(elements)
 	if err := d.take(n, v.Type().Elem().Size()); err != nil {
 		return err
 	}
 	v.Set(reflect.MakeSlice(v.Type(), n, n))
-	at := i + 1
 	for k := range n {
-		begin := d.step(at)
-		at = skip(d.data, begin)
-		if err := d.value(v.Index(k), begin, at); err != nil {
+		p, _ := elements.next()
+		if err := d.value(v.Index(k), p.begin, p.end); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *decoder) dictionary(v reflect.Value, i int) error {
-	if d.data[i] != '{' {
-		return errForeign
-	}
-	n := 0
-	for at := d.step(i + 1); at >= 0; n++ {
-		_, _, end, err := d.member(at)
-		if err != nil {
-			return err
+// length returns the number of the remaining members or elements.
+func length(c Cursor) (n int) {
+	for {
+		if _, ok := c.next(); !ok {
+			return n
 		}
-		at = d.step(end)
+		n++
 	}
-	t := v.Type()
+}
+
+func (d *decoder) dictionary(v reflect.Value, i int) error {
+	members, err := d.open(i, '{')
+	if err != nil {
+		return err
+	}
+	n, t := length(members), v.Type()
 	if err := d.take(n, t.Key().Size()+t.Elem().Size()+mapCost); err != nil {
 		return err
 	}
@@ -289,15 +276,16 @@ func (d *decoder) dictionary(v reflect.Value, i int) error {
 	if !simple {
 		key, elem = reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
 	}
-	for at := d.step(i + 1); at >= 0; {
-		name, begin, end, err := d.member(at)
+	for range n {
+		p, _ := members.next()
+		name, err := d.str(p.key, p.keyEnd)
 		if err != nil {
 			return err
 		}
 		if simple {
 			s := ""
-			if d.data[begin] != 'n' {
-				if s, err = d.str(begin, end); err != nil {
+			if d.data[p.begin] != 'n' {
+				if s, err = d.str(p.begin, p.end); err != nil {
 					return err
 				}
 			}
@@ -305,12 +293,11 @@ func (d *decoder) dictionary(v reflect.Value, i int) error {
 		} else {
 			key.SetString(name)
 			elem.SetZero()
-			if err := d.value(elem, begin, end); err != nil {
+			if err := d.value(elem, p.begin, p.end); err != nil {
 				return err
 			}
 			v.SetMapIndex(key, elem)
 		}
-		at = d.step(end)
 	}
 	if v.Len() != n {
 		return errForeign // a key was repeated

@@ -121,7 +121,7 @@ func (p *patcher) operation(op string, value []byte) {
 	p.out = append(p.out, `{"op":"`...)
 	p.out = append(p.out, op...)
 	p.out = append(p.out, `","path":`...)
-	p.out = append(p.out, quote(string(p.path))...)
+	p.out = AppendString(p.out, string(p.path))
 	if value != nil {
 		p.out = append(p.out, `,"value":`...)
 		p.out = append(p.out, value...)

@@ -58,7 +58,7 @@ func Count(data []byte, limit int) (n int) {
 		case ',':
 			n++
 		case '[', '{':
-			if first := space(data, i+1); first < len(data) && data[first] != ']' && data[first] != '}' {
+			if first := skipSpace(data, i+1); first < len(data) && data[first] != ']' && data[first] != '}' {
 				n++
 			}
 		}

@@ -5,7 +5,6 @@ package jsontext
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"reflect"
 	"strconv"
@@ -69,15 +68,8 @@ var (
 
 func (m merger) objects(out, raw, before, after []byte, s shape) ([]byte, error) {
 	b, a := parse(before), parse(after)
-	first := true
-	put := func(name []byte) {
-		if !first {
-			out = append(out, ',')
-		}
-		first = false
-		out = append(append(out, name...), ':')
-	}
 	out = append(out, '{')
+	start := len(out)
 	for c := Open(raw); ; {
 		key, value, ok := c.Next()
 		if !ok {
@@ -102,7 +94,7 @@ func (m merger) objects(out, raw, before, after []byte, s shape) ([]byte, error)
 			is.taken = true
 			from, to = was.value, is.value
 		}
-		put(key)
+		out = append(append(comma(out, start), key...), ':')
 		if bytes.Equal(from, to) {
 			out = append(out, value...)
 			continue
@@ -113,16 +105,19 @@ func (m merger) objects(out, raw, before, after []byte, s shape) ([]byte, error)
 			return nil, below(name, err)
 		}
 	}
-	for i := range a.members {
-		is := &a.members[i]
-		if is.taken {
-			continue
-		}
-		was := b.find(is.name)
-		if was != nil && bytes.Equal(was.value, is.value) {
+	out, err := m.added(out, start, b, a)
+	return append(out, '}'), err
+}
+
+// added appends the members of after that raw does not have to an object that begins at start.
+func (m merger) added(out []byte, start int, before, after object) ([]byte, error) {
+	for i := range after.members {
+		is := &after.members[i]
+		was := before.find(is.name)
+		if is.taken || was != nil && bytes.Equal(was.value, is.value) {
 			continue // a zero value that only the type has
 		}
-		put(quote(is.name))
+		out = append(AppendString(comma(out, start), is.name), ':')
 		if was == nil || KindOf(was.value) != Object || KindOf(is.value) != Object {
 			out = append(out, is.value...)
 			continue
@@ -132,7 +127,15 @@ func (m merger) objects(out, raw, before, after []byte, s shape) ([]byte, error)
 			return nil, below(is.name, err)
 		}
 	}
-	return append(out, '}'), nil
+	return out, nil
+}
+
+// comma appends a comma, except to an object that begins at start and has no members yet.
+func comma(out []byte, start int) []byte {
+	if len(out) > start {
+		out = append(out, ',')
+	}
+	return out
 }
 
 // zeroOf returns the encoding of the empty value that a type may omit.
@@ -144,14 +147,6 @@ func zeroOf(value []byte) []byte {
 		return emptyArray
 	}
 	return null
-}
-
-func quote(name string) []byte {
-	out, err := json.Marshal(name)
-	if err != nil {
-		return []byte(`""`) // a string can always be encoded
-	}
-	return out
 }
 
 func (m merger) arrays(out, raw, before, after []byte, s shape) ([]byte, error) {

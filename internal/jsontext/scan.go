@@ -2,222 +2,277 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package jsontext reads and changes JSON text without decoding all of it. It finds members, decodes
-// into typed objects with few allocations, merges fields that a typed object does not have, and
-// makes JSON Patches.
+// into typed objects with few allocations, merges fields that a typed object does not have, makes
+// JSON Patches, and writes the canonical form of RFC 8785.
 //
-// Unless documented otherwise, functions need text that [Valid] accepts. For other text they return
-// any result or an error, and do not panic.
+// [Reader] reads text from other processes: it validates all text that it passes. Other functions,
+// unless documented otherwise, need text that [Valid] accepts. For other text they return any
+// result or an error, and do not panic.
 package jsontext
 
 import (
-	"bytes"
-	"encoding/json"
-	"unicode/utf8"
-
-	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"encoding/binary"
+	"math/bits"
+	"strconv"
 )
 
-// Valid reports whether data is one JSON value.
-func Valid(data []byte) bool { return json.Valid(data) }
+// SyntaxError is the position and reason of malformed JSON. It never quotes the text, which may
+// contain secrets.
+type SyntaxError struct {
+	offset int
+	reason string
+	// TooMany is whether the text has more elements than its reader accepts.
+	TooMany bool
+}
 
-// Kind is the kind of a value.
-type Kind byte
+// Error returns the reason and the position.
+func (e *SyntaxError) Error() string {
+	return e.reason + " at byte " + strconv.Itoa(e.offset)
+}
 
-// The kinds of values. Invalid is the kind of text without a value.
+// Reasons of syntax errors.
 const (
-	Invalid Kind = iota
-	Null
-	Bool
-	Number
-	String
-	Array
-	Object
+	reasonEnd     = "unexpected end of JSON"
+	reasonValue   = "expected a JSON value"
+	reasonKey     = "expected a string as key"
+	reasonColon   = "expected a colon"
+	reasonComma   = "expected a comma or the end"
+	reasonString  = "control character in string"
+	reasonEscape  = "bad escape in string"
+	reasonLiteral = "bad literal"
+	reasonNumber  = "bad number"
+	reasonDepth   = "nested too deep"
+	reasonObject  = "expected an object"
+	reasonArray   = "expected an array"
+	reasonMore    = "text after the JSON value"
 )
 
-// KindOf returns the kind of a value, which may have space around it.
-func KindOf(data []byte) Kind {
-	i := space(data, 0)
+// validDepth is the largest nesting depth that encoding/json accepts.
+const validDepth = 10_000
+
+// Valid reports whether data is one JSON value, as encoding/json.Valid does.
+func Valid(data []byte) bool {
+	r := NewReader(data, validDepth, 0)
+	r.Value()
+	return r.End() == nil
+}
+
+// The scan functions validate one value that begins at data[i], in one pass and without allocating.
+// They return the index after it and "", or the index of the error and the reason. They accept the
+// same text as encoding/json.Valid: invalid UTF-8 in strings is accepted, and replaced when a
+// string is read. levels is the number of nested containers that are still allowed.
+
+func scanValue(data []byte, i, levels int) (int, string) {
 	if i >= len(data) {
-		return Invalid
+		return i, reasonEnd
 	}
-	switch c := data[i]; {
-	case c == '{':
-		return Object
-	case c == '[':
-		return Array
-	case c == '"':
-		return String
-	case c == 't' || c == 'f':
-		return Bool
-	case c == 'n':
-		return Null
-	case c == '-' || '0' <= c && c <= '9':
-		return Number
-	}
-	return Invalid
-}
-
-// Cursor iterates over the members of an object or the elements of an array.
-type Cursor struct {
-	data []byte
-	pos  int
-	key  bool
-}
-
-// Open returns a cursor before the first member or element of a value. For other values, the cursor
-// is at its end.
-func Open(data []byte) Cursor {
-	i := space(data, 0)
-	if i >= len(data) || data[i] != '{' && data[i] != '[' {
-		return Cursor{}
-	}
-	return Cursor{data: data, pos: i + 1, key: data[i] == '{'}
-}
-
-// Next returns the next member or element. The key is the text with its quotes. Elements have no
-// key.
-func (c *Cursor) Next() (key, value []byte, ok bool) {
-	i := space(c.data, c.pos)
-	if i < len(c.data) && c.data[i] == ',' {
-		i = space(c.data, i+1)
-	}
-	if i >= len(c.data) || c.data[i] == '}' || c.data[i] == ']' {
-		return nil, nil, false
-	}
-	if c.key {
-		end := skip(c.data, i)
-		key = c.data[i:end]
-		i = space(c.data, end)
-		if i >= len(c.data) || c.data[i] != ':' {
-			return nil, nil, false
+	switch b := data[i]; b {
+	case '"':
+		return scanString(data, i)
+	case '{', '[':
+		return scanContainer(data, i, levels-1)
+	case 't':
+		return scanLiteral(data, i, "true")
+	case 'f':
+		return scanLiteral(data, i, "false")
+	case 'n':
+		return scanLiteral(data, i, "null")
+	default:
+		if b == '-' || isDigit(b) {
+			return scanNumber(data, i)
 		}
-		i = space(c.data, i+1)
+		return i, reasonValue
 	}
-	end := skip(c.data, i)
-	if end == i {
-		return nil, nil, false // not JSON
-	}
-	c.pos = end
-	return key, c.data[i:end], true
 }
 
-// Member returns the value of a member of an object, or nil. If a name is repeated, the last value
-// counts.
-func Member(data []byte, name string) []byte {
-	if KindOf(data) != Object {
-		return nil
+func scanContainer(data []byte, i, levels int) (int, string) {
+	if levels < 0 {
+		return i, reasonDepth
 	}
-	var found []byte
-	for c := Open(data); ; {
-		key, value, ok := c.Next()
-		if !ok {
-			return found
+	closing := data[i] + 2 // of both brackets in ASCII
+	i = skipSpace(data, i+1)
+	if i < len(data) && data[i] == closing {
+		return i + 1, ""
+	}
+	for {
+		var reason string
+		if closing == '}' {
+			if i, reason = scanKey(data, i); reason != "" {
+				return i, reason
+			}
 		}
-		if isKey(key, name) {
-			found = value
+		if i, reason = scanValue(data, i, levels); reason != "" {
+			return i, reason
+		}
+		i = skipSpace(data, i)
+		switch {
+		case i >= len(data):
+			return i, reasonEnd
+		case data[i] == ',':
+			i = skipSpace(data, i+1)
+		case data[i] == closing:
+			return i + 1, ""
+		default:
+			return i, reasonComma
 		}
 	}
 }
 
-// Text returns the string in a value. It returns false if the value is not a string.
-func Text(data []byte) (string, bool) {
-	i := space(data, 0)
-	if i >= len(data) || data[i] != '"' {
-		return "", false
+// scanKey validates a key and its colon and returns where the value begins.
+func scanKey(data []byte, i int) (int, string) {
+	if i >= len(data) {
+		return i, reasonEnd
 	}
-	data = data[i:skip(data, i)]
-	if len(data) < 2 {
-		return "", false
+	if data[i] != '"' {
+		return i, reasonKey
 	}
-	if plain(data) {
-		return string(data[1 : len(data)-1]), true
+	i, reason := scanString(data, i)
+	if reason != "" {
+		return i, reason
 	}
-	var s string
-	if err := utiljson.Unmarshal(data, &s); err != nil {
-		return "", false
+	if i < len(data) && data[i] != ':' {
+		i = skipSpace(data, i)
 	}
-	return s, true
+	if i >= len(data) {
+		return i, reasonEnd
+	}
+	if data[i] != ':' {
+		return i, reasonColon
+	}
+	return skipSpace(data, i+1), ""
 }
 
-// isKey reports whether a key in the text has a name.
-func isKey(key []byte, name string) bool {
-	if len(key) >= 2 && plain(key) {
-		return string(key[1:len(key)-1]) == name
+// scanString validates a string. DEL and invalid UTF-8 are accepted, as in encoding/json. It looks
+// only for the end of the string, escapes, and control characters below the space.
+func scanString(data []byte, i int) (int, string) {
+	for i++; i < len(data); i++ {
+		if i = skipPlain(data, i); i >= len(data) {
+			break
+		}
+		switch b := data[i]; {
+		case b == '"':
+			return i + 1, ""
+		case b == '\\':
+			var reason string
+			if i, reason = scanEscape(data, i); reason != "" {
+				return i, reason
+			}
+		case b < ' ':
+			return i, reasonString
+		}
 	}
-	s, ok := Text(key)
-	return ok && s == name
+	return i, reasonEnd
 }
 
-// plain reports whether a string in the text needs no decoding.
-func plain(quoted []byte) bool {
-	if bytes.IndexByte(quoted, '\\') >= 0 {
-		return false
+// skipPlain skips ordinary bytes, eight at a time. Most of the scanned text is in strings.
+func skipPlain(data []byte, i int) int {
+	for ; i+8 <= len(data); i += 8 {
+		if stop := stopBytes(binary.LittleEndian.Uint64(data[i:])); stop != 0 {
+			return i + bits.TrailingZeros64(stop)/8
+		}
 	}
-	return utf8.Valid(quoted)
+	return i
 }
 
-func space(data []byte, i int) int {
-	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\t' || data[i] == '\r') {
+// stopBytes sets the high bit of each byte that is a quote, a backslash or a control character. A
+// borrow can also set the bit of a byte above such a byte, but never below, so the lowest one is
+// correct.
+func stopBytes(word uint64) uint64 {
+	const (
+		ones  = 0x0101010101010101
+		highs = ones << 7
+	)
+	quotes, slashes := word^ones*'"', word^ones*'\\'
+	return ((word-ones*' ')&^word | (quotes-ones)&^quotes | (slashes-ones)&^slashes) & highs
+}
+
+// scanEscape returns the index of the last byte of the escape that begins at data[i].
+func scanEscape(data []byte, i int) (int, string) {
+	i++
+	if i >= len(data) {
+		return i, reasonEnd
+	}
+	switch data[i] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i, ""
+	case 'u':
+		for range 4 {
+			i++
+			if i >= len(data) {
+				return i, reasonEnd
+			}
+			if !isHex(data[i]) {
+				return i, reasonEscape
+			}
+		}
+		return i, ""
+	default:
+		return i, reasonEscape
+	}
+}
+
+// scanNumber validates a number. Its value does not matter: numbers stay text until they are
+// needed.
+func scanNumber(data []byte, i int) (int, string) {
+	if data[i] == '-' {
+		i++
+	}
+	switch {
+	case i >= len(data):
+		return i, reasonEnd
+	case data[i] == '0': // no digit may follow a leading zero
+		i++
+	case isDigit(data[i]):
+		i = skipDigits(data, i)
+	default:
+		return i, reasonNumber
+	}
+	if i < len(data) && data[i] == '.' {
+		next := skipDigits(data, i+1)
+		if next == i+1 {
+			return next, reasonNumber
+		}
+		i = next
+	}
+	if i < len(data) && (data[i] == 'e' || data[i] == 'E') {
+		i++
+		if i < len(data) && (data[i] == '+' || data[i] == '-') {
+			i++
+		}
+		next := skipDigits(data, i)
+		if next == i {
+			return next, reasonNumber
+		}
+		i = next
+	}
+	return i, ""
+}
+
+func scanLiteral(data []byte, i int, literal string) (int, string) {
+	if len(data)-i < len(literal) || string(data[i:i+len(literal)]) != literal {
+		return i, reasonLiteral
+	}
+	return i + len(literal), ""
+}
+
+func skipSpace(data []byte, i int) int {
+	for i < len(data) && isSpace(data[i]) {
 		i++
 	}
 	return i
 }
 
-// skip returns the end of the value that begins at i. It does not recurse, so deep values are safe.
-func skip(data []byte, i int) int {
-	for depth := 0; i < len(data); {
-		switch data[i] {
-		case '"':
-			i = skipString(data, i)
-		case '{', '[':
-			depth++
-			i++
-			continue
-		case '}', ']':
-			depth--
-			i++
-		case ',', ':', ' ', '\n', '\t', '\r':
-			if depth == 0 {
-				return i
-			}
-			i++
-			continue
-		default:
-			i = skipWord(data, i)
-		}
-		if depth <= 0 {
-			return i
-		}
+func isSpace(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }
+
+func skipDigits(data []byte, i int) int {
+	for i < len(data) && isDigit(data[i]) {
+		i++
 	}
 	return i
 }
 
-// skipString returns the end of a string. It searches for quotes, which are rare, and does not read
-// each byte. A quote after an odd number of backslashes is part of the string.
-func skipString(data []byte, begin int) int {
-	for i := begin + 1; i < len(data); i++ {
-		k := bytes.IndexByte(data[i:], '"')
-		if k < 0 {
-			break
-		}
-		i += k
-		backslashes := 0
-		for j := i - 1; j > begin && data[j] == '\\'; j-- {
-			backslashes++
-		}
-		if backslashes%2 == 0 {
-			return i + 1
-		}
-	}
-	return len(data)
-}
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
-func skipWord(data []byte, i int) int {
-	for ; i < len(data); i++ {
-		switch data[i] {
-		case ',', ':', '}', ']', ' ', '\n', '\t', '\r':
-			return i
-		}
-	}
-	return i
+func isHex(b byte) bool {
+	return isDigit(b) || 'a' <= b && b <= 'f' || 'A' <= b && b <= 'F'
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package codec
+package jsontext
 
 import (
 	"math"
@@ -10,43 +10,41 @@ import (
 	"unicode/utf16"
 )
 
-// appendCanonical appends JSON text in the form of RFC 8785: no space, members sorted by the UTF-16
-// code units of their names, strings with the fewest escapes, numbers as ECMAScript writes doubles.
-// Of members with one name the last counts, as everywhere in this package.
-func appendCanonical(dst, data []byte) ([]byte, error) {
-	c := cursor{data: data}
-	dst = c.canonical(dst)
-	return dst, c.end()
+// AppendCanonical appends the rest of the text in the form of RFC 8785: no space, members sorted by
+// the UTF-16 code units of their names, strings with the fewest escapes, numbers as ECMAScript
+// writes doubles. Of members with one name the last counts.
+func (r *Reader) AppendCanonical(dst []byte) ([]byte, error) {
+	dst = r.canonical(dst)
+	return dst, r.End()
 }
 
-// canonical appends the value at the cursor. After an error its result is invalid.
-func (c *cursor) canonical(dst []byte) []byte {
-	switch b := c.peek(); {
+// canonical appends the value at the present position. After an error its result is invalid.
+func (r *Reader) canonical(dst []byte) []byte {
+	switch b := r.Peek(); {
 	case b == '{':
-		return c.canonicalObject(dst)
+		return r.canonicalObject(dst)
 	case b == '[':
 		dst = append(dst, b)
 		first := true
-		for c.open('['); c.element(); first = false {
+		for r.Open('['); r.Element(); first = false {
 			if !first {
 				dst = append(dst, ',')
 			}
-			dst = c.canonical(dst)
+			dst = r.canonical(dst)
 		}
 		return append(dst, ']')
 	case b == '"':
-		s, _ := unquote(c.value())
-		return appendString(dst, s)
+		s, _ := Text(r.Value())
+		return AppendString(dst, s)
 	case b == '-' || isDigit(b):
-		at := c.pos
-		out, err := appendCanonicalNumber(dst, c.value())
+		at := r.pos
+		f, err := strconv.ParseFloat(string(r.Value()), 64)
 		if err != nil {
-			c.fail(at, "number beyond the range of a double")
-			return dst
+			r.fail(at, "number beyond the range of a double")
 		}
-		return out
+		return AppendCanonicalFloat(dst, f)
 	default:
-		return append(dst, c.value()...)
+		return append(dst, r.Value()...)
 	}
 }
 
@@ -56,21 +54,21 @@ type canonicalMember struct {
 	from, to int
 }
 
-func (c *cursor) canonicalObject(dst []byte) []byte {
+func (r *Reader) canonicalObject(dst []byte) []byte {
 	var buf [8]canonicalMember
 	members, sorted := buf[:0], true
 	dst = append(dst, '{')
 	start := len(dst)
-	for c.open('{'); c.member(); {
+	for r.Open('{'); r.Member(); {
 		if len(members) > 0 {
 			dst = append(dst, ',')
 		}
-		name := string(c.key)
+		name := string(r.Key)
 		m := canonicalMember{name: utf16.Encode([]rune(name)), from: len(dst)}
 		if n := len(members); n > 0 && slices.Compare(members[n-1].name, m.name) >= 0 {
 			sorted = false
 		}
-		dst = c.canonical(append(appendString(dst, name), ':'))
+		dst = r.canonical(append(AppendString(dst, name), ':'))
 		m.to = len(dst)
 		members = append(members, m)
 	}
@@ -98,16 +96,8 @@ func reorder(dst []byte, start int, members []canonicalMember) []byte {
 	return dst
 }
 
-// appendCanonicalNumber writes a double as ECMAScript's Number::toString does.
-func appendCanonicalNumber(dst, raw []byte) ([]byte, error) {
-	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil {
-		return nil, err
-	}
-	return appendCanonicalFloat(dst, f), nil
-}
-
-func appendCanonicalFloat(dst []byte, f float64) []byte {
+// AppendCanonicalFloat appends a double as ECMAScript's Number::toString writes it.
+func AppendCanonicalFloat(dst []byte, f float64) []byte {
 	abs := math.Abs(f)
 	switch {
 	case f == 0: // also for minus zero
