@@ -5,10 +5,11 @@ package codec
 
 import (
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
-// The extension attributes of the profile. CloudEvents allows lower-case letters and digits only;
+// The extension attributes. CloudEvents allows lower-case letters and digits only;
 // the enhancement writes some of them in camel case, so they are read in any case.
 const (
 	attrResourceID          = "resourceid"
@@ -37,6 +38,23 @@ const (
 	attrTraceParent  = "traceparent"
 )
 
+// The attributes that only a [Presence] has.
+const (
+	attrSession = "session"
+	attrStarted = "started"
+	attrLeaving = "leaving"
+
+	wirePresence = "presence"
+	typePresence = "io.open-cluster-management.v1.manifestwork." + wirePresence
+)
+
+// Attributes that only the profile ManifestBundle has.
+const (
+	attrOriginalSource = "originalsource"
+	attrMetadata       = "metadata"
+	attrLogTracing     = "logtracing"
+)
+
 // ourAttributes are the names that the parser does not copy for each event. The most frequent ones
 // are first.
 var ourAttributes = [...]string{
@@ -46,92 +64,23 @@ var ourAttributes = [...]string{
 	attrTargetSource, attrBuckets, attrDigest, attrSession, attrStarted, attrLeaving,
 }
 
-// maxAttribute is the longest attribute value in bytes: in binary mode MQTT carries attributes as
-// properties, with a length of 16 bits.
-const maxAttribute = 1<<16 - 1
-
-// text writes an attribute, unless it is empty.
-func (d *draft) text(name, value string) {
-	if value == "" {
-		return
-	}
-	if reason := checkText(value); reason != "" {
-		d.fail(CodeAttribute, name, reason, nil)
-		return
-	}
-	d.ext[name] = value
-}
-
-// hash writes a status hash, unless it is empty.
-func (d *draft) hash(value string) {
-	if len(value) > MaxHashLength {
-		d.fail(CodeAttribute, attrStatusHash, reasonLongHash, nil)
-		return
-	}
-	d.text(attrStatusHash, value)
-}
-
-// id writes an attribute that identifies something, unless it is empty.
-func (d *draft) id(name, value string) {
-	if len(value) > MaxIDLength {
-		d.fail(CodeAttribute, name, reasonLong, nil)
-		return
-	}
-	d.text(name, value)
-}
-
-// number writes an attribute as a decimal string: 64 bits do not fit a CloudEvents Integer.
-func (d *draft) number(name string, value int64) {
-	if value < 0 {
-		d.fail(CodeAttribute, name, "must not be negative", nil)
-		return
-	}
-	d.ext[name] = strconv.FormatInt(value, 10)
-}
-
-// optionalNumber writes an attribute, unless it is 0.
-func (d *draft) optionalNumber(name string, value int64) {
-	if value != 0 {
-		d.number(name, value)
-	}
-}
-
-// ref writes the identity of a work. Spec and status events have different names for the ID and the
-// version.
-func (d *draft) ref(h *Header, w *WorkRef, idName, versionName string) {
-	if w.ResourceID == "" {
-		d.fail(CodeAttribute, idName, "is missing", nil)
-	}
-	d.id(idName, w.ResourceID)
-	d.number(versionName, w.Version)
-	d.id(attrWorkUID, string(w.UID))
-	if w.named() {
-		d.id(attrWorkName, w.Name)
-	}
-	if w.foreign(h) {
-		d.fail(CodeMismatch, idName, reasonForeign, nil)
-	}
-}
+// MaxIDLength is the longest identifier in an event, in bytes: resource IDs, the names and UIDs of
+// works, agent sessions and resync IDs. Peers store them, and use them as keys.
+const MaxIDLength = 1024
 
 // reasonLong is the reason of errors about [MaxIDLength].
 const reasonLong = "is longer than 1024 bytes"
 
+// MaxHashLength is the limit of a status hash in bytes. Hashes of this package and of the OCM SDK
+// have 64. A source stores the hash of each status, and computes the sizes of its lists with it.
+const MaxHashLength = 128
+
 // reasonLongHash is the reason of errors about [MaxHashLength].
 const reasonLongHash = "is longer than 128 bytes"
 
-const reasonForeign = "is not the resource ID of this source, cluster and work name"
-
-// named reports whether the work's name is known. Otherwise it is the default, the resource ID.
-func (w *WorkRef) named() bool { return w.Name != "" && w.Name != w.ResourceID }
-
-// foreign reports whether the resource ID of an incarnation is not the ID of its work. Without the
-// name it returns false: a source that deletes an unknown work of an agent's list has no name.
-func (w *WorkRef) foreign(h *Header) bool {
-	return w.UID != "" && w.named() && !isResourceID(w.ResourceID, h.Source, h.Cluster, w.Name)
-}
-
-// nameless reports whether the name of an incarnation is unknown. Only a deletion may have no name.
-func (w *WorkRef) nameless() bool { return w.UID != "" && !w.named() }
+// maxAttribute is the longest attribute value in bytes: in binary mode MQTT carries attributes as
+// properties, with a length of 16 bits.
+const maxAttribute = 1<<16 - 1
 
 // checkText returns why a string cannot be an attribute of an event, or "".
 func checkText(s string) string {
@@ -169,3 +118,22 @@ func checkText(s string) string {
 func isNoncharacter(r rune) bool {
 	return r&0xfffe == 0xfffe || 0xfdd0 <= r && r <= 0xfdef
 }
+
+const reasonTime = "is zero or not within the years 0 to 9999 of UTC"
+
+// isRFC3339 reports whether RFC 3339 can express the time's year in UTC.
+func isRFC3339(t time.Time) bool {
+	year := t.UTC().Year()
+	return 0 <= year && year <= 9999
+}
+
+// parseNumber accepts digits only: no sign, fraction or exponent.
+func parseNumber(s string) (int64, bool) {
+	if s == "" || !isDigit(s[0]) {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+func isDigit(b byte) bool { return '0' <= b && b <= '9' }

@@ -4,10 +4,12 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strconv"
 
+	ce "github.com/cloudevents/sdk-go/v2/event"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -32,18 +34,20 @@ const MaxManifestDepth = MaxDepth - manifestDepth
 // memory.
 const MaxElements = 1 << 18
 
-func newReader(data []byte) jsontext.Reader { return jsontext.NewReader(data, MaxDepth, MaxElements) }
+// payload returns the event's data without surrounding space, or nil if it is empty or null.
+func payload(e *ce.Event, ctx *ce.EventContextV1) ([]byte, *Error) {
+	data := bytes.Trim(e.DataEncoded, " \t\r\n")
+	switch {
+	case len(data) == 0 || isNull(data):
+		return nil, nil
+	case ctx.DataContentType != nil && !isJSONType(*ctx.DataContentType):
+		return nil, &Error{Code: CodeData, Field: "datacontenttype", Reason: "must be " + contentTypeJSON}
+	}
+	return data, nil
+}
 
 // isNull reports whether a valid value is null.
 func isNull(raw []byte) bool { return string(raw) == "null" }
-
-// reasonFor returns the usual reason for an error, or another one if there are too many elements.
-func reasonFor(err error, usual string) string {
-	if syntax, ok := errors.AsType[*jsontext.SyntaxError](err); ok && syntax.TooMany {
-		return "is too large"
-	}
-	return usual
-}
 
 // manifest appends one manifest unchanged, after one validating scan.
 func (d *draft) manifest(i int, m *workv1.Manifest) {
@@ -69,6 +73,8 @@ func (d *draft) manifest(i int, m *workv1.Manifest) {
 	}
 }
 
+func manifestField(i int) string { return "data.manifests[" + strconv.Itoa(i) + "]" }
+
 // json appends a small member.
 func (d *draft) json(name string, value any) {
 	text, err := json.Marshal(value)
@@ -81,14 +87,20 @@ func (d *draft) json(name string, value any) {
 	d.data = append(d.data, text...)
 }
 
+// name appends the name of a member, and the comma before it.
+func (d *draft) name(name string) {
+	if d.data[len(d.data)-1] != '{' {
+		d.data = append(d.data, ',')
+	}
+	d.data = append(jsontext.AppendString(d.data, name), ':')
+}
+
 // elements counts the same elements as Decode.
 func (d *draft) elements(field string, n int) {
 	if d.counted += n; d.counted > MaxElements {
 		d.fail(CodeData, field, "has more than "+strconv.Itoa(MaxElements)+" elements", nil)
 	}
 }
-
-func manifestField(i int) string { return "data.manifests[" + strconv.Itoa(i) + "]" }
 
 // dataParser reads the data of an event. It keeps the first errors: a syntax error in the reader, a
 // value of another form in bad.
@@ -100,6 +112,8 @@ type dataParser struct {
 	list  string
 	index int
 }
+
+func newReader(data []byte) jsontext.Reader { return jsontext.NewReader(data, MaxDepth, MaxElements) }
 
 func (p *dataParser) fail(field, reason string, cause error) {
 	if p.list != "" {
@@ -119,6 +133,14 @@ func (p *dataParser) finish() *Error {
 	return p.bad
 }
 
+// reasonFor returns the usual reason for an error, or another one if there are too many elements.
+func reasonFor(err error, usual string) string {
+	if syntax, ok := errors.AsType[*jsontext.SyntaxError](err); ok && syntax.TooMany {
+		return "is too large"
+	}
+	return usual
+}
+
 // readJSON decodes a small member into target. A later member of the same name replaces the value.
 func readJSON[T any](p *dataParser, field string, target *T) {
 	*target = *new(T) // the decoder would merge into it
@@ -129,6 +151,33 @@ func readJSON[T any](p *dataParser, field string, target *T) {
 	if err := utiljson.Unmarshal(raw, target); err != nil {
 		p.fail(field, "has another form than expected", err)
 	}
+}
+
+// string reads a string; null is the empty string, as in Kubernetes.
+func (p *dataParser) string(field string) string {
+	raw := p.Value()
+	s, ok := jsontext.Text(raw)
+	if !ok && !isNull(raw) {
+		p.fail(field, "is not a string", nil)
+	}
+	return s
+}
+
+// number reads a number from 0 to 2^63-1, as a number or as a decimal string; null is 0.
+func (p *dataParser) number(field string) int64 {
+	raw := p.Value()
+	if raw == nil || isNull(raw) {
+		return 0
+	}
+	text, ok := jsontext.Text(raw)
+	if !ok {
+		text = string(raw)
+	}
+	n, ok := parseNumber(text)
+	if !ok {
+		p.fail(field, "is not a decimal number from 0 to 2^63-1", nil)
+	}
+	return n
 }
 
 func (p *dataParser) manifests(t *workv1.ManifestsTemplate) {

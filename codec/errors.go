@@ -6,6 +6,8 @@ package codec
 import (
 	"fmt"
 	"strings"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
 )
 
 // Code is the class of an [Error]; its text is the value of a metric label.
@@ -68,3 +70,19 @@ func cut(s string) string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// located adds the topic and the ID of the event to an error.
+func located(m Message, err *Error, topic string, e *ce.Event) (Message, error) {
+	if err == nil {
+		return m, nil
+	}
+	err.Topic = topic
+	if e != nil && e.Context != nil {
+		err.EventID = e.Context.GetID()
+	}
+	return m, err
+}
+
+func attributeError(eventID, field, reason string) *Error {
+	return &Error{Code: CodeAttribute, EventID: eventID, Field: field, Reason: reason}
+}

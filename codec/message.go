@@ -4,6 +4,7 @@
 package codec
 
 import (
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -211,6 +212,76 @@ type StatusEntry struct {
 	UID       types.UID
 	StatusSeq int64
 }
+
+// Digest is a summary of an agent's works of one source. It is the agent's heartbeat. The source
+// detects lost messages with it, at a small part of the cost of a list. Only [ManifestWork] has it.
+type Digest struct {
+	Header
+	// AgentSession is the session of the agent process. Required.
+	AgentSession string
+	// Works is the number of works in the agent.
+	Works int
+	// Sums are the sums, modulo 2^64, of the hashes of the works in each bucket: one sum in a
+	// heartbeat, the requested number in an answer to [ScopeDigest]. The number is a power of two
+	// from 1 to [MaxBuckets]. Required.
+	Sums []uint64
+}
+
+// MaxBuckets is the largest number of buckets for works.
+const MaxBuckets = 256
+
+// Part selects works of a source on a cluster by buckets of their hashed resource IDs. The zero
+// Part selects all works.
+type Part struct {
+	// Buckets is the number of buckets: a power of two, at most [MaxBuckets]. 0 stands for all
+	// works.
+	Buckets int
+	// Listed are the buckets of the part, in ascending order; nil in a request for a [Digest],
+	// which covers all buckets.
+	Listed []int
+}
+
+// IsZero reports whether p selects all works.
+func (p Part) IsZero() bool { return p.Buckets == 0 && len(p.Listed) == 0 }
+
+// String returns p in the form of the attribute: the number of buckets, a colon, and the listed
+// ones.
+func (p Part) String() string {
+	if p.IsZero() {
+		return ""
+	}
+	out := strconv.AppendInt(nil, int64(p.Buckets), 10)
+	for i, bucket := range p.Listed {
+		separator := byte(',')
+		if i == 0 {
+			separator = ':'
+		}
+		out = strconv.AppendInt(append(out, separator), int64(bucket), 10)
+	}
+	return string(out)
+}
+
+// valid returns why p cannot be an attribute, or "".
+func (p Part) valid() string {
+	switch {
+	case p.IsZero():
+		return ""
+	case !isBuckets(p.Buckets):
+		return reasonBuckets
+	}
+	last := -1
+	for _, bucket := range p.Listed {
+		if bucket <= last || bucket >= p.Buckets {
+			return "lists buckets that are not in ascending order below their number"
+		}
+		last = bucket
+	}
+	return ""
+}
+
+const reasonBuckets = "is not a power of two from 1 to 256"
+
+func isBuckets(n int) bool { return n >= 1 && n <= MaxBuckets && n&(n-1) == 0 }
 
 // Presence is the message of a process about itself, to other processes with the same ID. A source
 // sets Header.Source, the agent of a cluster Header.Cluster. Only processes with that ID subscribe

@@ -3,29 +3,7 @@
 
 package codec
 
-import (
-	"time"
-
-	ce "github.com/cloudevents/sdk-go/v2/event"
-)
-
-// The attributes that only a [Presence] has.
-const (
-	attrSession = "session"
-	attrStarted = "started"
-	attrLeaving = "leaving"
-
-	wirePresence = "presence"
-	typePresence = "io.open-cluster-management.v1.manifestwork." + wirePresence
-)
-
-// isPresence reports whether the event type of any profile is that of a [Presence].
-func isPresence(eventType string) bool {
-	return eventType == typePresence || eventType == bundleType+"."+wirePresence
-}
-
-// IsPresence reports whether an event of any profile is a [Presence], by its type alone.
-func IsPresence(e *ce.Event) bool { return e != nil && isPresence(e.Type()) }
+import "time"
 
 func (manifestWork) PresenceFilter(source, cluster string) string {
 	return presenceTopic(source, cluster)
@@ -45,7 +23,7 @@ func (p *manifestBundle) PresenceFilter(source, cluster string) string {
 	return p.clusters + "/" + cluster + "/" + wirePresence
 }
 
-func (d *draft) presence(m *Presence) {
+func (d *enhancementDraft) presence(m *Presence) {
 	d.draftPresence(m, presenceTopic(m.Source, m.Cluster), typePresence)
 }
 

@@ -51,15 +51,6 @@ type Profile interface {
 	sealed()
 }
 
-// IsResync reports whether an event of any profile is a [SpecResync] or a [StatusResync], by its
-// type alone. Such an event can be long, and its answers are not urgent.
-func IsResync(e *ce.Event) bool {
-	if e == nil {
-		return false
-	}
-	return strings.HasSuffix(e.Type(), resyncRequested) || strings.HasSuffix(e.Type(), "."+wireResyncRequest)
-}
-
 // Traits are properties of a profile as a whole, for implementations of a source or an agent.
 type Traits struct {
 	// Binary is whether events are sent in the binary content mode: attributes next to the data.
@@ -70,4 +61,76 @@ type Traits struct {
 	Strict bool
 	// MaxVersion is the largest version that an event can carry.
 	MaxVersion int64
+}
+
+// IsResync reports whether an event of any profile is a [SpecResync] or a [StatusResync], by its
+// type alone. Such an event can be long, and its answers are not urgent.
+func IsResync(e *ce.Event) bool {
+	if e == nil {
+		return false
+	}
+	return strings.HasSuffix(e.Type(), resyncRequested) || strings.HasSuffix(e.Type(), "."+wireResyncRequest)
+}
+
+// IsPresence reports whether an event of any profile is a [Presence], by its type alone.
+func IsPresence(e *ce.Event) bool {
+	return e != nil && (e.Type() == typePresence || e.Type() == bundleType+"."+wirePresence)
+}
+
+// IsDigest reports whether an event is a [Digest], by its type alone.
+func IsDigest(e *ce.Event) bool { return e != nil && e.Type() == typeDigest }
+
+// drafter writes each kind of message of a profile to a draft.
+type drafter interface {
+	spec(*Spec)
+	status(*Status)
+	specResync(*SpecResync)
+	statusResync(*StatusResync)
+	digest(*Digest)
+	presence(*Presence)
+}
+
+// encode writes m to the draft with as, and returns the topic and the event.
+func (d *draft) encode(m Message, as drafter) (string, *ce.Event, error) {
+	var h *Header
+	switch m := m.(type) {
+	case *Spec:
+		if m != nil {
+			h = &m.Header
+			as.spec(m)
+		}
+	case *Status:
+		if m != nil {
+			h = &m.Header
+			as.status(m)
+		}
+	case *SpecResync:
+		if m != nil {
+			h = &m.Header
+			as.specResync(m)
+		}
+	case *StatusResync:
+		if m != nil {
+			h = &m.Header
+			as.statusResync(m)
+		}
+	case *Digest:
+		if m != nil {
+			h = &m.Header
+			as.digest(m)
+		}
+	case *Presence:
+		if m != nil {
+			h = &m.Header
+			as.presence(m)
+		}
+	}
+	if h == nil {
+		return "", nil, &Error{Code: CodeType, Reason: "the message is nil"}
+	}
+	if d.err != nil {
+		d.err.EventID = h.ID
+		return "", nil, d.err
+	}
+	return d.topic, d.event(h), nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/internal/jsontext"
@@ -367,4 +368,52 @@ func (p *statusParser) timestamp() metav1.Time {
 	}
 	p.timeText, p.time = text, metav1.Time{Time: t.Local()}
 	return p.time
+}
+
+// statusTimes reports whether the times in a status can be written and read again: metav1.Time does
+// not check them.
+func statusTimes(s *workv1.ManifestWorkStatus) bool {
+	good := func(list []metav1.Condition) bool {
+		for i := range list {
+			if !isRFC3339(list[i].LastTransitionTime.Time) {
+				return false
+			}
+		}
+		return true
+	}
+	for i := range s.ResourceStatus.Manifests {
+		if !good(s.ResourceStatus.Manifests[i].Conditions) {
+			return false
+		}
+	}
+	return good(s.Conditions)
+}
+
+// unmarshalObject decodes an object. It refuses other values, such as null, which encoding/json
+// would accept as a status.
+func unmarshalObject(raw []byte, target any) error {
+	c := newReader(raw)
+	if c.Open('{'); c.Err() != nil || !c.Count(jsontext.Count(raw, MaxElements)) {
+		return c.Err()
+	}
+	return utiljson.Unmarshal(raw, target)
+}
+
+// checkedStatus returns a status if it was read without an error and its times are valid.
+func checkedStatus(s *workv1.ManifestWorkStatus, err error) (*workv1.ManifestWorkStatus, *Error) {
+	switch {
+	case err != nil:
+		return nil, &Error{Code: CodeData, Field: "data", Reason: reasonFor(err, "is not a status"), Err: err}
+	case !statusTimes(s):
+		return nil, &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
+	}
+	return s, nil
+}
+
+func (d *draft) statusElements(s *workv1.ManifestWorkStatus) {
+	n := len(s.Conditions) + len(s.ResourceStatus.Manifests)
+	for i := range s.ResourceStatus.Manifests {
+		n += len(s.ResourceStatus.Manifests[i].Conditions) + len(s.ResourceStatus.Manifests[i].StatusFeedbacks.Values)
+	}
+	d.elements("data", n)
 }

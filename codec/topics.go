@@ -4,8 +4,9 @@
 package codec
 
 import (
-	"errors"
-	"strings"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
 )
 
 // kind is the kind of the messages on a topic.
@@ -32,139 +33,53 @@ type address struct {
 	ofSource bool
 }
 
-// The last level of each topic.
-const (
-	levelSpec         = "manifests"
-	levelStatus       = "manifestsstatus"
-	levelSpecResync   = "specresync"
-	levelStatusResync = "statusresync"
-)
+// MaxNameLength is the longest source ID, cluster name or share group in bytes. Topics have at most
+// two names and fixed words, so they stay far below the limit of MQTT, 65,535 bytes.
+const MaxNameLength = 1024
 
-func (manifestWork) SourceFilters(source string) []string {
-	return []string{
-		pairTopic(source, "+", levelStatus),
-		"/sources/resync/+/" + levelSpec,
-		pairTopic(source, "+", levelSpecResync),
-	}
-}
-
-func (manifestWork) AgentFilters(cluster string) []string {
-	return []string{
-		pairTopic("+", cluster, levelSpec),
-		"/sources/+/resync/clusters/" + levelStatus,
-		pairTopic("+", cluster, levelStatusResync),
-	}
-}
-
-func pairTopic(source, cluster, last string) string {
-	return "/sources/" + source + "/clusters/" + cluster + "/" + last
-}
-
-// topic is the inverse of parseTopic.
-func (a address) topic() string {
+// ValidateName checks that a name can be one level of a topic: not empty, at most [MaxNameLength]
+// bytes, valid UTF-8, without the characters `/`, `+` and `#` and without control characters. kind
+// is the purpose of the name, such as "source ID", and begins the text of the error. The error is
+// an [*Error] with [CodeTopic].
+func ValidateName(kind, name string) error {
+	reason := ""
 	switch {
-	case a.kind == kindSpec:
-		return pairTopic(a.source, a.cluster, levelSpec)
-	case a.kind == kindStatus:
-		return pairTopic(a.source, a.cluster, levelStatus)
-	case a.kind == kindSpecResync && a.broadcast:
-		return "/sources/resync/" + a.cluster + "/" + levelSpec
-	case a.kind == kindSpecResync:
-		return pairTopic(a.source, a.cluster, levelSpecResync)
-	case a.kind == kindPresence:
-		return presenceTopic(a.source, a.cluster)
-	case a.broadcast:
-		return "/sources/" + a.source + "/resync/clusters/" + levelStatus
-	default:
-		return pairTopic(a.source, a.cluster, levelStatusResync)
+	case name == "":
+		reason = "must not be empty"
+	case len(name) > MaxNameLength:
+		reason = fmt.Sprintf("must not be longer than %d bytes", MaxNameLength)
+	case !utf8.ValidString(name):
+		reason = "is not valid UTF-8"
 	}
-}
-
-// carries reports whether events of that type belong on the topic.
-func (a address) carries(eventType string) bool {
-	switch a.kind {
-	case kindSpec:
-		return eventType == typeSpecCreated || eventType == typeSpecUpdated || eventType == typeSpecDeleted
-	case kindStatus:
-		return eventType == typeStatus
-	case kindSpecResync:
-		return eventType == typeSpecResync || eventType == typeDigest && !a.broadcast
-	case kindPresence:
-		return eventType == typePresence
-	default:
-		return eventType == typeStatusResync
+	if reason != "" {
+		return &Error{Code: CodeTopic, Field: kind, Reason: reason}
 	}
-}
-
-func parseTopic(topic string) (address, *Error) {
-	a, ok := splitTopic(topic)
-	if !ok {
-		return a, &Error{Code: CodeTopic, Reason: "is not a topic of the profile ManifestWork"}
-	}
-	var e *Error
-	if !a.sourceless() {
-		if err := ValidateName("source", a.source); errors.As(err, &e) {
-			return a, e
+	for _, r := range name {
+		switch {
+		case r == '/' || r == '+' || r == '#':
+			reason = fmt.Sprintf("must not contain %q, which has a meaning in topics", r)
+		case unicode.IsControl(r):
+			reason = fmt.Sprintf("must not contain the control character %U", r)
+		case isNoncharacter(r):
+			reason = fmt.Sprintf("must not contain the noncharacter %U", r)
+		default:
+			continue
 		}
+		return &Error{Code: CodeTopic, Field: kind, Reason: reason}
 	}
-	if !a.clusterless() {
-		if err := ValidateName("cluster", a.cluster); errors.As(err, &e) {
-			return a, e
-		}
-	}
-	return a, nil
+	return nil
 }
 
-// sourceless reports whether the topic has no level for a source.
-func (a address) sourceless() bool {
-	return a.kind == kindSpecResync && a.broadcast || a.kind == kindPresence && !a.ofSource
-}
-
-// clusterless reports whether the topic has no level for a cluster.
-func (a address) clusterless() bool {
-	return a.kind == kindStatusResync && a.broadcast || a.kind == kindPresence && a.ofSource
-}
-
-// splitTopic distinguishes the topics by their number of levels and their fixed words. A source or
-// cluster may have the name "resync" or "clusters": topics with the same number of levels differ in
-// a fixed word.
-func splitTopic(topic string) (address, bool) {
-	if id, ok := strings.CutSuffix(topic, "/"+wirePresence); ok {
-		if source, ok := strings.CutPrefix(id, "/sources/"); ok && !strings.Contains(source, "/") {
-			return address{kind: kindPresence, source: source, ofSource: true}, true
-		}
-		if cluster, ok := strings.CutPrefix(id, "/clusters/"); ok && !strings.Contains(cluster, "/") {
-			return address{kind: kindPresence, cluster: cluster}, true
-		}
+// SharedFilters converts filters to shared subscriptions of a group: one client of the group
+// receives each matching message. With the group "" it returns the filters unchanged. The group
+// must pass [ValidateName].
+func SharedFilters(group string, filters []string) []string {
+	if group == "" {
+		return filters
 	}
-	rest, ok := strings.CutPrefix(topic, "/sources/")
-	if !ok || strings.Count(rest, "/") < 2 {
-		return address{}, false
+	shared := make([]string, len(filters))
+	for i, filter := range filters {
+		shared[i] = "$share/" + group + "/" + filter
 	}
-	first, rest, _ := strings.Cut(rest, "/")
-	second, rest, _ := strings.Cut(rest, "/")
-	if rest == levelSpec && first == "resync" {
-		return address{kind: kindSpecResync, cluster: second, broadcast: true}, true
-	}
-	if second == "resync" && rest == "clusters/"+levelStatus {
-		return address{kind: kindStatusResync, source: first, broadcast: true}, true
-	}
-	third, last, ok := strings.Cut(rest, "/")
-	if !ok || second != "clusters" {
-		return address{}, false
-	}
-	a := address{source: first, cluster: third}
-	switch last {
-	case levelSpec:
-		a.kind = kindSpec
-	case levelStatus:
-		a.kind = kindStatus
-	case levelSpecResync:
-		a.kind = kindSpecResync
-	case levelStatusResync:
-		a.kind = kindStatusResync
-	default:
-		return address{}, false
-	}
-	return a, true
+	return shared
 }

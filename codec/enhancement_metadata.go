@@ -17,7 +17,7 @@ import (
 // and encoding/json would need longer for it than for the rest of the event.
 
 // metadata appends the part of the object's metadata that belongs to the source.
-func (d *draft) metadata(m *metav1.ObjectMeta) {
+func (d *enhancementDraft) metadata(m *metav1.ObjectMeta) {
 	d.data = append(d.data, '{')
 	d.stringMap("labels", m.Labels)
 	d.stringMap("annotations", m.Annotations)
@@ -43,16 +43,8 @@ func (d *draft) metadata(m *metav1.ObjectMeta) {
 	d.data = append(d.data, '}')
 }
 
-// name appends the name of a member, and the comma before it.
-func (d *draft) name(name string) {
-	if d.data[len(d.data)-1] != '{' {
-		d.data = append(d.data, ',')
-	}
-	d.data = append(jsontext.AppendString(d.data, name), ':')
-}
-
 // stringMap appends labels or annotations sorted by key, so that equal works have equal data.
-func (d *draft) stringMap(name string, m map[string]string) {
+func (d *enhancementDraft) stringMap(name string, m map[string]string) {
 	if len(m) == 0 {
 		return
 	}
@@ -116,33 +108,6 @@ func (p *dataParser) stringMap(field string) map[string]string {
 		m[key] = p.string(field)
 	}
 	return m
-}
-
-// string reads a string; null is the empty string, as in Kubernetes.
-func (p *dataParser) string(field string) string {
-	raw := p.Value()
-	s, ok := jsontext.Text(raw)
-	if !ok && !isNull(raw) {
-		p.fail(field, "is not a string", nil)
-	}
-	return s
-}
-
-// number reads a number from 0 to 2^63-1, as a number or as a decimal string; null is 0.
-func (p *dataParser) number(field string) int64 {
-	raw := p.Value()
-	if raw == nil || isNull(raw) {
-		return 0
-	}
-	text, ok := jsontext.Text(raw)
-	if !ok {
-		text = string(raw)
-	}
-	n, ok := parseNumber(text)
-	if !ok {
-		p.fail(field, "is not a decimal number from 0 to 2^63-1", nil)
-	}
-	return n
 }
 
 // time reads an RFC 3339 timestamp in whole seconds; null is the zero time.

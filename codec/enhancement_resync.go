@@ -10,7 +10,7 @@ import (
 )
 
 // specResync drafts an agent's request for specs.
-func (d *draft) specResync(m *SpecResync) {
+func (d *enhancementDraft) specResync(m *SpecResync) {
 	// Only the topic of all sources has no source.
 	broadcast := m.Broadcast || m.Source == ""
 	d.names(m.Source, m.Cluster, !broadcast, true)
@@ -42,7 +42,7 @@ func (d *draft) specResync(m *SpecResync) {
 }
 
 // statusResync drafts a source's request for statuses.
-func (d *draft) statusResync(m *StatusResync) {
+func (d *enhancementDraft) statusResync(m *StatusResync) {
 	// On the topic of all agents, clustername identifies the agent of the hashes, if they are for
 	// one agent.
 	broadcast := m.Broadcast || m.Cluster == ""
@@ -61,7 +61,7 @@ func (d *draft) statusResync(m *StatusResync) {
 }
 
 // request writes the attributes of both kinds of request.
-func (d *draft) request(h *Header, scope Scope, chunk Chunk) {
+func (d *enhancementDraft) request(h *Header, scope Scope, chunk Chunk) {
 	if !scope.known() {
 		d.fail(CodeAttribute, attrResyncScope, "is unknown", nil)
 	}
@@ -81,7 +81,7 @@ func (d *draft) request(h *Header, scope Scope, chunk Chunk) {
 }
 
 // specResync reads an agent's request for specs.
-func (r *reader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
+func (r *enhancementReader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	m := &SpecResync{
 		Header:       h,
 		AgentSession: r.id(attrAgentSession),
@@ -116,7 +116,7 @@ func (r *reader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventConte
 }
 
 // statusResync reads a source's request for statuses.
-func (r *reader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
+func (r *enhancementReader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	m := &StatusResync{Header: h, Broadcast: a.broadcast}
 	m.Scope, m.Chunk = r.request(&h)
 	m.Part = r.part()
@@ -138,7 +138,7 @@ func (r *reader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventCon
 
 // request reads the attributes of both kinds of request. An unknown scope is an error: as ScopeAll,
 // works that the sender did not intend to list would count as missing.
-func (r *reader) request(h *Header) (Scope, Chunk) {
+func (r *enhancementReader) request(h *Header) (Scope, Chunk) {
 	scope := Scope(r.text(attrResyncScope))
 	if !scope.known() {
 		r.fail(CodeAttribute, attrResyncScope, "is unknown")

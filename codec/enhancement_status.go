@@ -12,10 +12,7 @@ import (
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
-
-	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // statusData is the data of a status event: the API's status with the enhancement's names. Outer
@@ -94,25 +91,6 @@ func presentConditions(list []workv1.ManifestCondition) []workv1.ManifestConditi
 	return out
 }
 
-// statusTimes reports whether the times in a status can be written and read again: metav1.Time does
-// not check them.
-func statusTimes(s *workv1.ManifestWorkStatus) bool {
-	good := func(list []metav1.Condition) bool {
-		for i := range list {
-			if !isRFC3339(list[i].LastTransitionTime.Time) {
-				return false
-			}
-		}
-		return true
-	}
-	for i := range s.ResourceStatus.Manifests {
-		if !good(s.ResourceStatus.Manifests[i].Conditions) {
-			return false
-		}
-	}
-	return good(s.Conditions)
-}
-
 // readStatus reads the data of a status event. It accepts the API's own names as well.
 func readStatus(raw []byte) (*workv1.ManifestWorkStatus, *Error) {
 	if s, ok := parseStatus(raw); ok {
@@ -136,27 +114,6 @@ func reflectStatus(raw []byte) (*workv1.ManifestWorkStatus, error) {
 	return &s, nil
 }
 
-// unmarshalObject decodes an object. It refuses other values, such as null, which encoding/json
-// would accept as a status.
-func unmarshalObject(raw []byte, target any) error {
-	c := newReader(raw)
-	if c.Open('{'); c.Err() != nil || !c.Count(jsontext.Count(raw, MaxElements)) {
-		return c.Err()
-	}
-	return utiljson.Unmarshal(raw, target)
-}
-
-// checkedStatus returns a status if it was read without an error and its times are valid.
-func checkedStatus(s *workv1.ManifestWorkStatus, err error) (*workv1.ManifestWorkStatus, *Error) {
-	switch {
-	case err != nil:
-		return nil, &Error{Code: CodeData, Field: "data", Reason: reasonFor(err, "is not a status"), Err: err}
-	case !statusTimes(s):
-		return nil, &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
-	}
-	return s, nil
-}
-
 // StatusHash returns the hash by which source and agent compare their statuses: the SHA-256, in
 // lower-case hex, of the status event's data in RFC 8785 form. A nil status counts as an empty one.
 // RFC 8785 has numbers as doubles only: different integers beyond 2^53 have the same hash if they
@@ -177,7 +134,7 @@ func StatusHash(status *workv1.ManifestWorkStatus) (string, error) {
 }
 
 // status drafts a status event.
-func (d *draft) status(m *Status) {
+func (d *enhancementDraft) status(m *Status) {
 	d.names(m.Source, m.Cluster, true, true)
 	d.topic = address{kind: kindStatus, source: m.Source, cluster: m.Cluster}.topic()
 	d.eventType, d.source = typeStatus, m.Agent
@@ -197,16 +154,8 @@ func (d *draft) status(m *Status) {
 	d.data = data
 }
 
-func (d *draft) statusElements(s *workv1.ManifestWorkStatus) {
-	n := len(s.Conditions) + len(s.ResourceStatus.Manifests)
-	for i := range s.ResourceStatus.Manifests {
-		n += len(s.ResourceStatus.Manifests[i].Conditions) + len(s.ResourceStatus.Manifests[i].StatusFeedbacks.Values)
-	}
-	d.elements("data", n)
-}
-
 // status reads a status event.
-func (r *reader) status(h Header, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
+func (r *enhancementReader) status(h Header, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	m := &Status{
 		Header:     h,
 		WorkRef:    r.ref(&h, attrSpecResourceID, attrSpecResourceVersion, attrSpecResouceVersion),

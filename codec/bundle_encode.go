@@ -15,13 +15,6 @@ import (
 	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
-// Attributes that only the profile ManifestBundle has.
-const (
-	attrOriginalSource = "originalsource"
-	attrMetadata       = "metadata"
-	attrLogTracing     = "logtracing"
-)
-
 // bundleDraft has the parts of an event of the profile ManifestBundle.
 type bundleDraft struct {
 	draft

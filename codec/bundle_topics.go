@@ -48,20 +48,6 @@ func (p *manifestBundle) AgentFilters(cluster string) []string {
 	})
 }
 
-// SharedFilters converts filters to shared subscriptions of a group: one client of the group
-// receives each matching message. With the group "" it returns the filters unchanged. The group
-// must pass [ValidateName].
-func SharedFilters(group string, filters []string) []string {
-	if group == "" {
-		return filters
-	}
-	shared := make([]string, len(filters))
-	for i, filter := range filters {
-		shared[i] = "$share/" + group + "/" + filter
-	}
-	return shared
-}
-
 func (p *manifestBundle) pair(source, cluster, last string) string {
 	return p.sources + "/" + source + "/" + p.clusters + "/" + cluster + "/" + last
 }

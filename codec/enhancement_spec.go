@@ -4,8 +4,70 @@
 package codec
 
 import (
+	"time"
+
+	ce "github.com/cloudevents/sdk-go/v2/event"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
+
+// spec drafts a spec event.
+func (d *enhancementDraft) spec(m *Spec) {
+	d.names(m.Source, m.Cluster, true, true)
+	d.topic = address{kind: kindSpec, source: m.Source, cluster: m.Cluster}.topic()
+	d.eventType, d.source = typeSpecCreated, m.Source
+	d.header(&m.Header)
+	d.ref(&m.Header, &m.WorkRef, attrResourceID, attrResourceVersion)
+	d.id(attrAgentSession, m.AgentSession)
+	d.optionalNumber(attrStatusSeq, m.StatusSeq)
+	if m.DeletionTimestamp == nil && m.nameless() {
+		d.fail(CodeMismatch, attrResourceID, reasonForeign, nil)
+	}
+	if m.DeletionTimestamp != nil {
+		// A zero time would be a deletion here, but not for metav1.Time.IsZero.
+		if m.DeletionTimestamp.IsZero() || !isRFC3339(m.DeletionTimestamp.Time) {
+			d.fail(CodeAttribute, attrDeletionTimestamp, reasonTime, nil)
+		}
+		d.ext[attrDeletionTimestamp] = m.DeletionTimestamp.UTC().Format(time.RFC3339)
+	}
+	if d.err != nil {
+		return // the manifests are not encoded
+	}
+	switch {
+	case m.Work != nil:
+		d.work(m.Work, m.DeletionTimestamp != nil)
+	case m.DeletionTimestamp == nil:
+		d.fail(CodeData, "data", "is missing: only a deletion can do without a work", nil)
+	}
+}
+
+// spec reads a spec event.
+func (r *enhancementReader) spec(h Header, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
+	m := &Spec{
+		Header:            h,
+		WorkRef:           r.ref(&h, attrResourceID, attrResourceVersion),
+		DeletionTimestamp: r.timestamp(attrDeletionTimestamp),
+		AgentSession:      r.id(attrAgentSession),
+		StatusSeq:         r.number(attrStatusSeq),
+	}
+	if m.DeletionTimestamp == nil && m.nameless() {
+		r.fail(CodeMismatch, attrResourceID, reasonForeign)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	// The attributes are valid: the event is from this source and about this work. If the data is
+	// invalid, the caller receives the message in addition to the error, to report it to the
+	// source.
+	data, err := payload(e, ctx)
+	if err != nil {
+		return m, err
+	}
+	if m.Work, err = readWork(data, m.DeletionTimestamp != nil); err != nil {
+		return m, err
+	}
+	m.Work.Name, m.Work.Namespace = m.Name, m.Cluster
+	return m, nil
+}
 
 // deleteOption is the API's DeleteOption with the orphaning rules at the level of the enhancement.
 // Fields of a later API are included without a change here.
@@ -17,7 +79,7 @@ type deleteOption struct {
 
 // work writes the data of a spec event: {"metadata":…,"manifests":[…],"deleteOption":…,…}; of a deletion,
 // the metadata only.
-func (d *draft) work(w *workv1.ManifestWork, deletion bool) {
+func (d *enhancementDraft) work(w *workv1.ManifestWork, deletion bool) {
 	d.data = append(make([]byte, 0, workSize(w, deletion)), `{"metadata":`...)
 	d.metadata(&w.ObjectMeta)
 	if !deletion {
@@ -61,7 +123,7 @@ func workSize(w *workv1.ManifestWork, deletion bool) int {
 //
 // These parts are small and often absent: encoding/json is fast enough for them, and supports all
 // their fields.
-func (d *draft) options(s *workv1.ManifestWorkSpec) {
+func (d *enhancementDraft) options(s *workv1.ManifestWorkSpec) {
 	if s.DeleteOption != nil {
 		option := deleteOption{DeleteOption: *s.DeleteOption}
 		if orphan := s.DeleteOption.SelectivelyOrphan; orphan != nil {

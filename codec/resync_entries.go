@@ -39,7 +39,7 @@ const (
 // The lists are encoded and decoded without encoding/json: otherwise a resync of 10,000 works would
 // delay the following events for many milliseconds.
 
-func (d *draft) specEntries(entries []SpecEntry) {
+func (d *enhancementDraft) specEntries(entries []SpecEntry) {
 	d.elements("data."+listVersions, len(entries))
 	size := 64
 	for i := range entries {
@@ -60,7 +60,7 @@ func (d *draft) specEntries(entries []SpecEntry) {
 	d.data = append(d.data, "]}"...)
 }
 
-func (d *draft) statusEntries(entries []StatusEntry) {
+func (d *enhancementDraft) statusEntries(entries []StatusEntry) {
 	d.elements("data."+listHashes, len(entries))
 	size := 64
 	for i := range entries {

@@ -14,7 +14,6 @@ import (
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	cetypes "github.com/cloudevents/sdk-go/v2/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // reader reads the attributes of one event. It keeps the first error; later results are then
@@ -123,17 +122,6 @@ func (r *reader) number(name string) int64 {
 	return n
 }
 
-func isDigit(b byte) bool { return '0' <= b && b <= '9' }
-
-// parseNumber accepts digits only: no sign, fraction or exponent.
-func parseNumber(s string) (int64, bool) {
-	if s == "" || !isDigit(s[0]) {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
-}
-
 // timestamp returns an RFC 3339 timestamp in whole seconds, or nil if the event does not have it.
 func (r *reader) timestamp(name string) *metav1.Time {
 	s := r.text(name)
@@ -191,31 +179,4 @@ func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
 	h.ResyncID = r.id(attrResyncID)
 	h.TraceParent = r.text(attrTraceParent)
 	return h
-}
-
-// ref reads the identity of a work.
-func (r *reader) ref(h *Header, idName string, versionNames ...string) WorkRef {
-	w := WorkRef{ResourceID: r.id(idName), UID: types.UID(r.id(attrWorkUID)), Name: r.id(attrWorkName)}
-	if w.ResourceID == "" {
-		r.fail(CodeAttribute, idName, "is missing")
-	}
-	if w.Name == "" {
-		w.Name = w.ResourceID
-	}
-	// The first name in the event counts, even if its value is invalid: a guess between two
-	// versions could restore an old state.
-	found := false
-	for _, name := range versionNames {
-		if r.text(name) != "" {
-			w.Version, found = r.number(name), true
-			break
-		}
-	}
-	if !found {
-		r.fail(CodeAttribute, versionNames[0], "is missing")
-	}
-	if w.foreign(h) {
-		r.fail(CodeMismatch, idName, reasonForeign)
-	}
-	return w
 }
