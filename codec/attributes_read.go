@@ -158,8 +158,8 @@ func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
 	}
 	switch {
 	case a.kind == kindStatus, a.kind == kindSpecResync, a.kind == kindPresence && !a.ofSource:
-		// Any ID is valid: the topic identifies the cluster, and strict agents put the source's ID
-		// into their resyncs, as in the example of the enhancement.
+		// Any ID is valid: the topic identifies the cluster, and agents that know only the
+		// enhancement put the source's ID into their resyncs, as in its example.
 		h.Agent = publisher
 	default:
 		if publisher != a.source {

@@ -185,7 +185,7 @@ func isPlain(s string) bool {
 }
 
 // The CloudEvents source is a URI reference, but IDs can be any text. An ID that is a URI reference
-// is sent unchanged, any other ID percent-escaped, so that a strict reader can parse it.
+// is sent unchanged, any other ID percent-escaped, so that other readers can parse it.
 
 // sourceURI returns the URI reference of a source or agent ID. sourceID is its inverse.
 func sourceURI(id string) url.URL {

@@ -6,10 +6,12 @@ package codec_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -24,7 +26,7 @@ func TestEnhancementEvents(t *testing.T) {
 		return codec.Header{ID: "0b1f", Time: time.Date(year, month, 5, 17, 31, 0, 0, time.UTC), Source: sourceID, Cluster: cluster, Agent: agent}
 	}
 	work := &workv1.ManifestWork{}
-	work.Name, work.Namespace = strictRef().Name, cluster
+	work.Name, work.Namespace = enhancementRef().Name, cluster
 	deleting := work.DeepCopy()
 	work.Spec.DeleteOption = &workv1.DeleteOption{SelectivelyOrphan: &workv1.SelectivelyOrphan{}}
 	work.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{
@@ -40,11 +42,11 @@ func TestEnhancementEvents(t *testing.T) {
 		want                codec.Message
 	}{
 		{"spec.json", "a number as version, rules at the enhancement's level", "/sources/sd3ded4-mwrs-controller/clusters/cluster1/manifests",
-			&codec.Spec{Header: header("", 2023, time.April), WorkRef: strictRef(), Work: work}},
+			&codec.Spec{Header: header("", 2023, time.April), WorkRef: enhancementRef(), Work: work}},
 		{"spec-deleting.json", "of a deletion only the metadata counts", "/sources/sd3ded4-mwrs-controller/clusters/cluster1/manifests",
-			&codec.Spec{Header: header("", 2023, time.April), WorkRef: strictRef(), DeletionTimestamp: &deletion, Work: deleting}},
+			&codec.Spec{Header: header("", 2023, time.April), WorkRef: enhancementRef(), DeletionTimestamp: &deletion, Work: deleting}},
 		{"status.json", "the misspelt version alone", "/sources/sd3ded4-mwrs-controller/clusters/cluster1/manifestsstatus",
-			&codec.Status{Header: header(agent, 2018, time.April), WorkRef: strictRef(), Status: &workv1.ManifestWorkStatus{
+			&codec.Status{Header: header(agent, 2018, time.April), WorkRef: enhancementRef(), Status: &workv1.ManifestWorkStatus{
 				ResourceStatus: workv1.ManifestResourceStatus{Manifests: []workv1.ManifestCondition{{}}},
 			}}},
 		{"specresync.json", "the example has a source ID where agents have theirs", "/sources/resync/cluster1/manifests",
@@ -62,5 +64,15 @@ func TestEnhancementEvents(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+func TestResourceID(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for _, parts := range [][3]string{{"s", "c", "w"}, {"", "", ""}, {"a", "b/c", "d"}, {long, long, long}} {
+		want := uuid.NewSHA1(uuid.NameSpaceOID, []byte(strings.Join(parts[:], "/"))).String()
+		if got := codec.ResourceID(parts[0], parts[1], parts[2]); got != want {
+			t.Errorf("ResourceID(%.10q, %.10q, %.10q) = %s, want %s", parts[0], parts[1], parts[2], got, want)
+		}
 	}
 }

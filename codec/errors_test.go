@@ -50,3 +50,17 @@ func TestErrorText(t *testing.T) {
 		t.Error("Unwrap does not return the cause")
 	}
 }
+
+// TestErrorNamesTopicAndEvent checks that an error names the topic and the event.
+func TestErrorNamesTopicAndEvent(t *testing.T) {
+	topic, payload := eventWith(t, newSpec(), fields{"clustername": "other"})
+	e, err := codec.ParseStructured(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = codec.ManifestWork.Decode(topic, e)
+	const want = `topic "/sources/mwrs-controller/clusters/cluster1/manifests": event "0b1f": clustername: is not the cluster that the topic names`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

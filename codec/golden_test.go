@@ -28,14 +28,14 @@ func goldenCases() []goldenCase {
 	const pair = "/sources/mwrs-controller/clusters/cluster1/"
 	answer := newSpec()
 	answer.ResyncID, answer.TraceParent = "r-1", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	strict := newSpec()
-	strict.WorkRef, strict.AgentSession, strict.StatusSeq = strictRef(), "", 0
-	strict.Work.Name = strict.Name
+	bareSpec := newSpec()
+	bareSpec.WorkRef, bareSpec.AgentSession, bareSpec.StatusSeq = enhancementRef(), "", 0
+	bareSpec.Work.Name = bareSpec.Name
 	bareDelete := newDelete()
 	bareDelete.Work = metadataOnly()
-	bareDelete.Work.ObjectMeta = strict.Work.ObjectMeta
+	bareDelete.Work.ObjectMeta = bareSpec.Work.ObjectMeta
 	bareDelete.Work.Labels, bareDelete.Work.Annotations, bareDelete.Work.OwnerReferences = nil, nil, nil
-	bareDelete.WorkRef = strictRef()
+	bareDelete.WorkRef = enhancementRef()
 	hashed := newStatus()
 	hashed.Hash = "3d5d1a40c1f8ac4e0f7a0d5b2c7b0a1f3d5d1a40c1f8ac4e0f7a0d5b2c7b0a1f"
 	ack := newStatus()
@@ -58,8 +58,8 @@ func goldenCases() []goldenCase {
 	lists.Cluster, lists.Broadcast, lists.Entries, lists.Scope = "", true, nil, codec.ScopeLists
 	statusChunk := newStatusResync()
 	statusChunk.Chunk = codec.Chunk{Index: 0, Count: 2}
-	strictHashes := newStatusResync()
-	strictHashes.Broadcast = true
+	bareHashes := newStatusResync()
+	bareHashes.Broadcast = true
 	end := newStatusResync()
 	end.Entries, end.Scope, end.Chunk = nil, codec.ScopeListed, codec.Chunk{Count: 7}
 
@@ -82,9 +82,9 @@ func goldenCases() []goldenCase {
 		{"presence-agent", "an agent that is about to end", "/clusters/cluster1/presence", agent},
 		{"spec", "a write, with something in every part", pair + "manifests", newSpec()},
 		{"spec-answer", "the answer to a resync carries its ID and the trace", pair + "manifests", answer},
-		{"spec-strict", "without our extensions", pair + "manifests", strict},
+		{"spec-enhancement", "without our extensions", pair + "manifests", bareSpec},
 		{"delete", "metadata, no manifests", pair + "manifests", newDelete()},
-		{"delete-strict", "a deletion without our extensions", pair + "manifests", bareDelete},
+		{"delete-enhancement", "a deletion without our extensions", pair + "manifests", bareDelete},
 		{"status", "both spellings of the version", pair + "manifestsstatus", newStatus()},
 		{"status-hash", "with the hash that the source shall echo", pair + "manifestsstatus", hashed},
 		{"gone", "condition Deleted", pair + "manifestsstatus", newGone()},
@@ -97,7 +97,7 @@ func goldenCases() []goldenCase {
 		{"statusresync-all", "a source without a store", "/sources/mwrs-controller/resync/clusters/manifestsstatus", noStore},
 		{"statusresync-lists", "a source with a store", "/sources/mwrs-controller/resync/clusters/manifestsstatus", lists},
 		{"statusresync-chunk", "a part of the hashes", pair + "statusresync", statusChunk},
-		{"statusresync-one", "hashes for a strict agent", "/sources/mwrs-controller/resync/clusters/manifestsstatus", strictHashes},
+		{"statusresync-one", "hashes for an agent that knows only the enhancement", "/sources/mwrs-controller/resync/clusters/manifestsstatus", bareHashes},
 		{"digest", "an agent's heartbeat", pair + "specresync", heartbeat},
 		{"digest-buckets", "what a source asks for when a heartbeat differs", pair + "specresync", detailed},
 		{"statusresync-digest", "the question for it", pair + "statusresync", askDigest},

@@ -55,8 +55,8 @@ type WorkRef struct {
 	// Version is the protocol's version V of the work: it orders all events about one resource ID,
 	// across incarnations. Not negative.
 	Version int64
-	// UID identifies the incarnation: it is the UID of the source's API object. Empty from strict
-	// peers.
+	// UID identifies the incarnation: it is the UID of the source's API object. Empty from peers
+	// that know only the enhancement.
 	UID types.UID
 	// Name is the work's name. Decode sets it to ResourceID if the event does not carry it. With a
 	// UID it is required in a [Spec] that is no deletion: a source can delete a listed work without
@@ -105,7 +105,8 @@ type Status struct {
 	WorkRef
 	// Action is why the event is sent, for [ManifestBundle].
 	Action Action
-	// SequenceID orders the statuses of one work; 0 from strict peers.
+	// SequenceID orders the statuses of one work; 0 from peers that know only the
+	// enhancement.
 	SequenceID int64
 	// Hash is the attribute statushash, empty if the event carries none.
 	Hash string
@@ -181,7 +182,8 @@ type SpecResync struct {
 type SpecEntry struct {
 	ResourceID string
 	Version    int64
-	// UID, Source and SequenceID (the last status published) are zero from strict peers.
+	// UID, Source and SequenceID (the last status published) are zero from peers that know only the
+	// enhancement.
 	UID        types.UID
 	Source     string
 	SequenceID int64
@@ -208,7 +210,8 @@ type StatusEntry struct {
 	// Hash is the hash of the status in the source ([StatusHash]), or the hash that was received
 	// with it; empty without a status.
 	Hash string
-	// UID and StatusSeq (the last status accepted) are zero from strict peers.
+	// UID and StatusSeq (the last status accepted) are zero from peers that know only the
+	// enhancement.
 	UID       types.UID
 	StatusSeq int64
 }

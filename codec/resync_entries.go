@@ -145,7 +145,7 @@ func (e *StatusEntry) append(dst []byte) []byte {
 	return append(appendNumber(dst, `,"statusSeq":"`, e.StatusSeq), '}')
 }
 
-// appendMember writes a member, unless it is empty: strict peers do not use the optional ones.
+// appendMember writes a member, unless it is empty: the enhancement does not have the optional ones.
 func appendMember(dst []byte, name, value string) []byte {
 	if value == "" {
 		return dst

@@ -184,7 +184,7 @@ func drawMessage(t *rapid.T) codec.Message {
 		h.Time = time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "time"), rapid.Int64Range(0, 999999999).Draw(t, "nanos")).UTC()
 	}
 	ref := codec.WorkRef{Name: text.Draw(t, "name"), Version: number.Draw(t, "version")}
-	if rapid.Bool().Draw(t, "modern") {
+	if rapid.Bool().Draw(t, "incarnation") {
 		ref.ResourceID, ref.UID = codec.ResourceID(h.Source, h.Cluster, ref.Name), types.UID(text.Draw(t, "uid"))
 	} else {
 		ref.ResourceID = text.Draw(t, "resourceid")

@@ -179,9 +179,9 @@ func TestParseStatusBlocks(t *testing.T) {
 	}
 }
 
-// TestWords checks that the words are sorted, which the search requires, and that known and other
+// TestFrequentStrings checks that the words are sorted, which the search requires, and that known and other
 // words are read correctly.
-func TestWords(t *testing.T) {
+func TestFrequentStrings(t *testing.T) {
 	if !slices.IsSorted(codec.Words) {
 		t.Error("the words are not sorted")
 	}

@@ -7,145 +7,46 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/spokewire/sdk-go/codec"
 )
 
-func TestName(t *testing.T) {
-	if got := codec.ManifestWork.Name(); got != "ManifestWork" {
-		t.Errorf("got %q", got)
-	}
-}
-
-func TestFilters(t *testing.T) {
-	want := []string{
-		"/sources/src/clusters/+/manifestsstatus",
-		"/sources/resync/+/manifests",
-		"/sources/src/clusters/+/specresync",
-	}
-	if diff := cmp.Diff(want, codec.ManifestWork.SourceFilters("src")); diff != "" {
-		t.Errorf("SourceFilters (-want +got):\n%s", diff)
-	}
-	want = []string{
-		"/sources/+/clusters/c1/manifests",
-		"/sources/+/resync/clusters/manifestsstatus",
-		"/sources/+/clusters/c1/statusresync",
-	}
-	if diff := cmp.Diff(want, codec.ManifestWork.AgentFilters("c1")); diff != "" {
-		t.Errorf("AgentFilters (-want +got):\n%s", diff)
-	}
-}
-
-// TestFiltersMatchTopics checks that the filters of the receiving side match each message's topic,
-// and that those of the other side do not.
-func TestFiltersMatchTopics(t *testing.T) {
-	for _, tc := range goldenCases() {
-		forAgent := false
-		switch m := tc.message.(type) {
-		case *codec.Presence:
-			if got := codec.ManifestWork.PresenceFilter(m.Source, m.Cluster); got != tc.topic {
-				t.Errorf("%s: the filter is %s, want %s", tc.name, got, tc.topic)
-			}
-			if matchesAny(append(codec.ManifestWork.AgentFilters("+"), codec.ManifestWork.SourceFilters("+")...), tc.topic) {
-				t.Errorf("%s: peers get %s", tc.name, tc.topic)
-			}
-			continue
-		case *codec.Spec, *codec.StatusResync:
-			forAgent = true
-		}
-		if got := matchesAny(codec.ManifestWork.AgentFilters(cluster), tc.topic); got != forAgent {
-			t.Errorf("%s: the agent gets %s: %t, want %t", tc.name, tc.topic, got, forAgent)
-		}
-		if got := matchesAny(codec.ManifestWork.SourceFilters(source), tc.topic); got == forAgent {
-			t.Errorf("%s: the source gets %s: %t, want %t", tc.name, tc.topic, got, !forAgent)
-		}
-	}
-}
-
-func matchesAny(filters []string, topic string) bool {
-	for _, filter := range filters {
-		want, got := strings.Split(filter, "/"), strings.Split(topic, "/")
-		match := len(want) == len(got)
-		for i := 0; match && i < len(want); i++ {
-			match = want[i] == "+" || want[i] == got[i]
-		}
-		if match {
-			return true
-		}
-	}
-	return false
-}
-
-// TestTopicsWithFixedWords uses the fixed words of the topics as names. Decode must return the
-// correct source, cluster, and type.
-func TestTopicsWithFixedWords(t *testing.T) {
-	words := []string{"sources", "resync", "clusters", "manifests", "manifestsstatus", "specresync", "statusresync"}
-	for _, s := range words {
-		for _, c := range words {
-			for _, tc := range goldenCases() {
-				m := tc.message
-				h := m.Head()
-				if h.Source != "" {
-					h.Source = s
-				}
-				if h.Cluster != "" {
-					h.Cluster = c
-				}
-				switch m := m.(type) {
-				case *codec.Spec:
-					m.UID = ""
-					if m.Work != nil {
-						m.Work.Namespace = c
-					}
-				case *codec.Status:
-					m.UID = ""
-				case *codec.SpecResync:
-					if m.TargetSource != "" {
-						m.TargetSource = s
-					}
-				}
-				topic, payload := structured(t, m)
-				if diff := cmp.Diff(m, decode(t, topic, payload), sameMessage); diff != "" {
-					t.Fatalf("%s with source %s and cluster %s (-want +got):\n%s", tc.name, s, c, diff)
-				}
-			}
-		}
-	}
-}
-
-func TestDecodeTopic(t *testing.T) {
-	for _, tc := range []struct{ name, topic, reason string }{
-		{"empty", "", "no topic"},
-		{"no leading slash", "sources/s/clusters/c/manifests", "another profile's"},
-		{"other root", "/other/s/clusters/c/manifests", "not ours"},
-		{"other middle", "/sources/s/consumers/c/manifests", "a fixed word differs"},
-		{"other end", "/sources/s/clusters/c/specs", "unknown last level"},
-		{"too short", "/sources/s/clusters", "levels are missing"},
-		{"too long", "/sources/s/clusters/c/manifests/x", "a level too many"},
-		{"trailing slash", "/sources/s/clusters/c/manifests/", "an empty level"},
-		{"empty source", "/sources//clusters/c/manifests", "a name must not be empty"},
-		{"directed resync of no source", "/sources//clusters/c/specresync", "it is not the one to all sources"},
-		{"directed resync of no cluster", "/sources/s/clusters//statusresync", "it is not the one to all clusters"},
-		{"empty cluster", "/sources/s/clusters//manifests", "a name must not be empty"},
-		{"resync of no cluster", "/sources/resync//manifests", "a name must not be empty"},
-		{"resync of no source", "/sources//resync/clusters/manifestsstatus", "a name must not be empty"},
-		{"wildcard", "/sources/+/clusters/c/manifests", "a filter is no topic"},
-		{"hash", "/sources/s/clusters/#/manifests", "a filter is no topic"},
-		{"control character", "/sources/s\x00/clusters/c/manifests", "never in a name"},
-		{"not UTF-8", "/sources/s/clusters/\xff/manifests", "never in a name"},
-		{"shared", "$share/g/sources/s/clusters/c/manifests", "a filter is no topic"},
+func TestValidateName(t *testing.T) {
+	for _, tc := range []struct {
+		name, reason string
+		value        string
+		want         string
+	}{
+		{"plain", "the usual", "cluster1", ""},
+		{"dots", "cluster names are DNS names", "a.b-c", ""},
+		{"resync", "a fixed word of the topics is a name like others", "resync", ""},
+		{"letters", "any language", "Zürich-東京", ""},
+		{"space", "allowed by MQTT", "a b", ""},
+		{"dollar", "special only at the start of a topic", "$share", ""},
+		{"longest", "exactly the limit", strings.Repeat("x", codec.MaxNameLength), ""},
+		{"empty", "would be an empty level", "", "source ID: must not be empty"},
+		{"slash", "would be two levels", "a/b", `source ID: must not contain '/', which has a meaning in topics`},
+		{"plus", "wildcard", "+", `source ID: must not contain '+', which has a meaning in topics`},
+		{"hash", "wildcard", "a#", `source ID: must not contain '#', which has a meaning in topics`},
+		{"NUL", "MQTT forbids it", "a\x00", "source ID: must not contain the control character U+0000"},
+		{"newline", "control character", "a\n", "source ID: must not contain the control character U+000A"},
+		{"DEL", "control character", "\x7f", "source ID: must not contain the control character U+007F"},
+		{"C1", "control character", "\u0085", "source ID: must not contain the control character U+0085"},
+		{"noncharacter", "CloudEvents forbids it", "\ufffe", "source ID: must not contain the noncharacter U+FFFE"},
+		{"not UTF-8", "MQTT strings are UTF-8", "a\xff", "source ID: is not valid UTF-8"},
+		{"too long", "one above the limit", strings.Repeat("x", codec.MaxNameLength+1), "source ID: must not be longer than 1024 bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, e, err := codec.ManifestWork.Encode(newSpec())
-			if err != nil {
-				t.Fatal(err)
+			err := codec.ValidateName("source ID", tc.value)
+			if tc.want == "" {
+				if err != nil {
+					t.Errorf("%s: %v", tc.reason, err)
+				}
+				return
 			}
-			m, err := codec.ManifestWork.Decode(tc.topic, e)
-			if m != nil {
-				t.Errorf("%s: got a message", tc.reason)
+			wantError(t, err, codec.CodeTopic, "source ID", tc.reason)
+			if err.Error() != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.reason, err, tc.want)
 			}
-			wantError(t, err, codec.CodeTopic, "*", tc.reason)
 		})
 	}
 }

@@ -4,6 +4,7 @@
 package codec_test
 
 import (
+	"errors"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,5 +49,31 @@ func TestIsResync(t *testing.T) {
 				t.Errorf("%s: IsResync of a %s, type %s: %v", profile.Name(), name, event.Type(), got)
 			}
 		}
+	}
+}
+
+func TestProfileName(t *testing.T) {
+	if got := codec.ManifestWork.Name(); got != "ManifestWork" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestNilMessages checks that nil arguments return an error or an empty result, and do not panic.
+func TestNilMessages(t *testing.T) {
+	if codec.IsResync(nil) {
+		t.Error("no event is a resync")
+	}
+	var refused *codec.Error
+	if e, err := codec.FromAttributes(nil, "", nil); !errors.As(err, &refused) || refused.Code != codec.CodeAttribute {
+		t.Errorf("no attributes make the event %v: %v", e, err)
+	}
+	if got := codec.SplitSpecResync(nil, 0); len(got) != 1 || got[0] != nil {
+		t.Errorf("no request for specs is divided into %v", got)
+	}
+	if got := codec.SplitStatusResync(nil, 0); len(got) != 1 || got[0] != nil {
+		t.Errorf("no request for statuses is divided into %v", got)
+	}
+	if (*codec.Status)(nil).Gone() {
+		t.Error("no status says that its work is gone")
 	}
 }

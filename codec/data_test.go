@@ -4,6 +4,7 @@
 package codec_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -137,4 +138,46 @@ func TestMaxElements(t *testing.T) {
 	if chunks := codec.SplitSpecResync(works(codec.MaxElements+1), 1<<30); len(chunks) != 2 {
 		t.Errorf("a list of more elements is split into %d chunks", len(chunks))
 	}
+}
+
+// TestDecodeCopiesSmallManifests checks that small manifests do not keep the event alive and that large
+// manifests are not copied. An append to a manifest must not overwrite the next manifest.
+func TestDecodeCopiesSmallManifests(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		size   int
+		copied bool
+	}{
+		{"small", 1 << 10, true},
+		{"large", 16 << 10, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			spec := newSpec()
+			spec.Work.Spec.Workload.Manifests = []workv1.Manifest{
+				manifest(`{"kind":"ConfigMap","data":"` + strings.Repeat("x", tc.size) + `"}`), manifest(`{"kind":"Secret"}`),
+			}
+			topic, payload := structured(t, spec)
+			list := decode(t, topic, payload).(*codec.Spec).Work.Spec.Workload.Manifests
+			for i := range list {
+				if cap(list[i].Raw) != len(list[i].Raw) {
+					t.Errorf("manifest %d can grow into what follows it", i)
+				}
+			}
+			if cap(list) != len(list) {
+				t.Error("the list has room")
+			}
+			clear(payload)
+			if copied := json.Valid(list[0].Raw); copied != tc.copied {
+				t.Errorf("copied: %t, want %t", copied, tc.copied)
+			}
+		})
+	}
+}
+
+// TestMaxDepth checks that Decode accepts a manifest at the depth limit of Encode.
+func TestMaxDepth(t *testing.T) {
+	m := newSpec()
+	m.Work.Spec.Workload.Manifests = []workv1.Manifest{manifest(nested(codec.MaxManifestDepth))}
+	topic, payload := structured(t, m)
+	decode(t, topic, payload)
 }

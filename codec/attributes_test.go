@@ -18,9 +18,9 @@ var (
 	tooLongID = longestID + "i"
 )
 
-// TestIDs checks that identifiers have a maximum length, in Encode and in Decode.
-func TestIDs(t *testing.T) {
-	strict := func(id string) codec.WorkRef { return codec.WorkRef{ResourceID: id, Version: 1, Name: id} }
+// TestMaxIDLength checks that identifiers have a maximum length, in Encode and in Decode.
+func TestMaxIDLength(t *testing.T) {
+	ref := func(id string) codec.WorkRef { return codec.WorkRef{ResourceID: id, Version: 1, Name: id} }
 	for _, tc := range []struct {
 		name, reason, field string
 		profile             codec.Profile
@@ -28,12 +28,12 @@ func TestIDs(t *testing.T) {
 	}{
 		{"spec", "an agent's key", "resourceid", codec.ManifestWork, func(id string) codec.Message {
 			m := newSpec()
-			m.WorkRef = strict(id)
+			m.WorkRef = ref(id)
 			return m
 		}},
 		{"status", "a source's key", "specresourceid", codec.ManifestWork, func(id string) codec.Message {
 			m := newStatus()
-			m.WorkRef = strict(id)
+			m.WorkRef = ref(id)
 			return m
 		}},
 		{"name", "an object has it", "workname", codec.ManifestWork, func(id string) codec.Message {
@@ -92,9 +92,9 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestLongIDsInLists checks that Decode accepts a list with an entry that no event of this package
+// TestMaxIDLengthInLists checks that Decode accepts a list with an entry that no event of this package
 // can match.
-func TestLongIDsInLists(t *testing.T) {
+func TestMaxIDLengthInLists(t *testing.T) {
 	specs := newSpecResync()
 	specs.Entries = []codec.SpecEntry{{ResourceID: "a", Version: 1}, {ResourceID: longestID, Version: 2}, {ResourceID: "b", Version: 3}}
 	statuses := newStatusResync()

@@ -79,8 +79,8 @@ func TestWriteStatusEveryField(t *testing.T) {
 	}
 }
 
-// TestWriteStatusOdd writes values that random statuses seldom contain.
-func TestWriteStatusOdd(t *testing.T) {
+// TestWriteStatusUnusualValues writes values that random statuses seldom contain.
+func TestWriteStatusUnusualValues(t *testing.T) {
 	integer := func(n int64) workv1.FeedbackValue {
 		return workv1.FeedbackValue{Value: workv1.FieldValue{Type: workv1.Integer, Integer: &n}}
 	}

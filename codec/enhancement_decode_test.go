@@ -10,7 +10,6 @@ import (
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/codec"
@@ -84,12 +83,12 @@ func TestDecodeRefuses(t *testing.T) {
 		{"fraction", "versions are whole", spec, fields{"resourceversion": raw("3.5")}, codec.CodeAttribute, "resourceversion"},
 		{"exponent", "not plain decimal", spec, fields{"resourceversion": raw("3e2")}, codec.CodeAttribute, "resourceversion"},
 		{"65 bits", "out of range", spec, fields{"resourceversion": raw("9223372036854775808")}, codec.CodeAttribute, "resourceversion"},
-		{"foreign ID", "the incarnation's ID is not its work's", spec, fields{"resourceid": strictRef().ResourceID}, codec.CodeMismatch, "resourceid"},
+		{"foreign ID", "the incarnation's ID is not its work's", spec, fields{"resourceid": enhancementRef().ResourceID}, codec.CodeMismatch, "resourceid"},
 		{"ID in upper case", "IDs are compared as text", spec, fields{"resourceid": strings.ToUpper(workRef().ResourceID)}, codec.CodeMismatch, "resourceid"},
 		{"other name", "the incarnation's ID is not its work's", spec, fields{"workname": "other"}, codec.CodeMismatch, "resourceid"},
 		{"no name", "the ID is not that of the default name", spec, fields{"workname": nil}, codec.CodeMismatch, "resourceid"},
 		{"control in name", "CloudEvents forbids it", spec, fields{"workname": "a\u0085"}, codec.CodeAttribute, "workname"},
-		{"status of foreign ID", "the incarnation's ID is not its work's", status, fields{"specresourceid": strictRef().ResourceID}, codec.CodeMismatch, "specresourceid"},
+		{"status of foreign ID", "the incarnation's ID is not its work's", status, fields{"specresourceid": enhancementRef().ResourceID}, codec.CodeMismatch, "specresourceid"},
 		{"status without ID", "required", status, fields{"specresourceid": nil}, codec.CodeAttribute, "specresourceid"},
 		{"status without versions", "required, in either spelling", status, fields{"specresourceversion": nil, "specresouceversion": nil}, codec.CodeAttribute, "specresourceversion"},
 		{"bad correct version", "the misspelt one does not save it", status, fields{"specresourceversion": "x"}, codec.CodeAttribute, "specresourceversion"},
@@ -147,9 +146,9 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeBadSpec checks that Decode returns the message along with the error for bad data, so
+// TestDecodeReturnsSpecWithInvalidData checks that Decode returns the message along with the error for bad data, so
 // its source can be notified.
-func TestDecodeBadSpec(t *testing.T) {
+func TestDecodeReturnsSpecWithInvalidData(t *testing.T) {
 	for _, tc := range []struct{ name, reason, data, field string }{
 		{"none", "only deletions can do without", "null", "data"},
 		{"string", "another form", `"x"`, "data"},
@@ -203,8 +202,8 @@ func TestDecodeMalformedData(t *testing.T) {
 
 func TestDecodeAccepts(t *testing.T) {
 	withRules := newSpec()
-	strict := newStatus()
-	strict.WorkRef, strict.SequenceID = strictRef(), 0
+	bare := newStatus()
+	bare.WorkRef, bare.SequenceID = enhancementRef(), 0
 	for _, tc := range []struct {
 		name, reason string
 		message      codec.Message
@@ -217,7 +216,7 @@ func TestDecodeAccepts(t *testing.T) {
 		{"no cluster name", "the topic says it", newSpec(), fields{"clustername": nil}, newSpec()},
 		{"null attributes", "as good as absent", newSpec(), fields{"clustername": raw("null"), "resyncid": raw("null")}, newSpec()},
 		{"unknown attributes", "from later versions", newSpec(), fields{"newthing": true, "other": 7}, newSpec()},
-		{"number as name", "attributes are text", strict, fields{"specresourceid": 7}, change(newStatus(), func(m *codec.Status) {
+		{"number as name", "attributes are text", bare, fields{"specresourceid": 7}, change(newStatus(), func(m *codec.Status) {
 			m.WorkRef, m.SequenceID = codec.WorkRef{ResourceID: "7", Version: 3, Name: "7"}, 0
 		})},
 		{"correct version wins", "over the misspelt one", newStatus(), fields{"specresouceversion": "7"}, newStatus()},
@@ -288,9 +287,9 @@ func TestDecodeAccepts(t *testing.T) {
 	}
 }
 
-// TestDecodeForeignContexts decodes events as other transports build them: with attribute names in
+// TestDecodeEventsOfOtherTransports decodes events as other transports build them: with attribute names in
 // any case, and values of any CloudEvents type.
-func TestDecodeForeignContexts(t *testing.T) {
+func TestDecodeEventsOfOtherTransports(t *testing.T) {
 	topic, e, err := codec.ManifestWork.Encode(newStatus())
 	if err != nil {
 		t.Fatal(err)
@@ -327,75 +326,5 @@ func TestDecodeWithoutContext(t *testing.T) {
 	for _, e := range []*ce.Event{nil, {}, {Context: &ce.EventContextV1{}}} {
 		_, err := codec.ManifestWork.Decode("/sources/s/clusters/c/manifests", e)
 		wantError(t, err, codec.CodeAttribute, "*", "an event without attributes")
-	}
-}
-
-func TestGone(t *testing.T) {
-	condition := func(kind, status string) *codec.Status {
-		return &codec.Status{Status: &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{
-			{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}, {Type: kind, Status: metav1.ConditionStatus(status)},
-		}}}
-	}
-	for _, tc := range []struct {
-		name, reason string
-		status       *codec.Status
-		want         bool
-	}{
-		{"acknowledgement", "says nothing about it", &codec.Status{}, false},
-		{"other condition", "not the one", condition("Available", "True"), false},
-		{"not deleted", "the condition is there, but not true", condition(codec.ConditionDeleted, "False"), false},
-		{"gone", "beside other conditions", condition(codec.ConditionDeleted, "True"), true},
-	} {
-		if got := tc.status.Gone(); got != tc.want {
-			t.Errorf("%s: %s: got %t, want %t", tc.name, tc.reason, got, tc.want)
-		}
-	}
-}
-
-// TestErrorsLocate checks that an error names the topic and the event.
-func TestErrorsLocate(t *testing.T) {
-	topic, payload := eventWith(t, newSpec(), fields{"clustername": "other"})
-	e, err := codec.ParseStructured(payload)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = codec.ManifestWork.Decode(topic, e)
-	const want = `topic "/sources/mwrs-controller/clusters/cluster1/manifests": event "0b1f": clustername: is not the cluster that the topic names`
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-}
-
-// TestManifestMemory checks that small manifests do not keep the event alive and that large
-// manifests are not copied. An append to a manifest must not overwrite the next manifest.
-func TestManifestMemory(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		size   int
-		copied bool
-	}{
-		{"small", 1 << 10, true},
-		{"large", 16 << 10, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			spec := newSpec()
-			spec.Work.Spec.Workload.Manifests = []workv1.Manifest{
-				manifest(`{"kind":"ConfigMap","data":"` + strings.Repeat("x", tc.size) + `"}`), manifest(`{"kind":"Secret"}`),
-			}
-			topic, payload := structured(t, spec)
-			list := decode(t, topic, payload).(*codec.Spec).Work.Spec.Workload.Manifests
-			for i := range list {
-				if cap(list[i].Raw) != len(list[i].Raw) {
-					t.Errorf("manifest %d can grow into what follows it", i)
-				}
-			}
-			if cap(list) != len(list) {
-				t.Error("the list has room")
-			}
-			clear(payload)
-			if copied := json.Valid(list[0].Raw); copied != tc.copied {
-				t.Errorf("copied: %t, want %t", copied, tc.copied)
-			}
-		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-func TestSplitKeepsSmallOnes(t *testing.T) {
+func TestSplitReturnsSmallRequestUnchanged(t *testing.T) {
 	spec, status := newSpecResync(), newStatusResync()
 	if got := codec.SplitSpecResync(spec, 0); len(got) != 1 || got[0] != spec {
 		t.Errorf("got %d chunks, want the request itself", len(got))

@@ -4,6 +4,7 @@
 package codec_test
 
 import (
+	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,9 +51,9 @@ func workRef() codec.WorkRef {
 	}
 }
 
-// strictRef returns the reference of a work from a peer that supports only the attributes of the
+// enhancementRef returns the reference of a work from a peer that supports only the attributes of the
 // enhancement.
-func strictRef() codec.WorkRef {
+func enhancementRef() codec.WorkRef {
 	const id = "748d04ad-887a-44dd-b788-da1373227072"
 	return codec.WorkRef{ResourceID: id, Version: 3, Name: id}
 }
@@ -147,7 +148,7 @@ func newSpecResync() *codec.SpecResync {
 	h.Source, h.ResyncID = "", "r-1"
 	return &codec.SpecResync{Header: h, AgentSession: "s-1", Broadcast: true, Entries: []codec.SpecEntry{
 		{ResourceID: workRef().ResourceID, Version: 1783432567890123456, UID: workRef().UID, Source: source, SequenceID: 1783432567890123499},
-		{ResourceID: strictRef().ResourceID, Version: 3},
+		{ResourceID: enhancementRef().ResourceID, Version: 3},
 	}}
 }
 
@@ -163,6 +164,28 @@ func newStatusResync() *codec.StatusResync {
 	h.ResyncID = "r-2"
 	return &codec.StatusResync{Header: h, Entries: []codec.StatusEntry{
 		{ResourceID: workRef().ResourceID, Hash: "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", UID: workRef().UID, StatusSeq: 1783432567890123499},
-		{ResourceID: strictRef().ResourceID},
+		{ResourceID: enhancementRef().ResourceID},
 	}}
+}
+
+func TestStatusGone(t *testing.T) {
+	condition := func(kind, status string) *codec.Status {
+		return &codec.Status{Status: &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{
+			{Type: workv1.WorkApplied, Status: metav1.ConditionTrue}, {Type: kind, Status: metav1.ConditionStatus(status)},
+		}}}
+	}
+	for _, tc := range []struct {
+		name, reason string
+		status       *codec.Status
+		want         bool
+	}{
+		{"acknowledgement", "says nothing about it", &codec.Status{}, false},
+		{"other condition", "not the one", condition("Available", "True"), false},
+		{"not deleted", "the condition is there, but not true", condition(codec.ConditionDeleted, "False"), false},
+		{"gone", "beside other conditions", condition(codec.ConditionDeleted, "True"), true},
+	} {
+		if got := tc.status.Gone(); got != tc.want {
+			t.Errorf("%s: %s: got %t, want %t", tc.name, tc.reason, got, tc.want)
+		}
+	}
 }

@@ -143,8 +143,8 @@ func capturedMessages() []codec.Message {
 	}
 }
 
-// TestManifestBundleReadsThePeers checks the message that Decode returns for each captured event.
-func TestManifestBundleReadsThePeers(t *testing.T) {
+// TestManifestBundleDecodesPeerEvents checks the message that Decode returns for each captured event.
+func TestManifestBundleDecodesPeerEvents(t *testing.T) {
 	messages := capturedMessages()
 	for i, c := range capturedEvents(t) {
 		t.Run(c.Step, func(t *testing.T) {
@@ -163,9 +163,9 @@ func TestManifestBundleReadsThePeers(t *testing.T) {
 	}
 }
 
-// TestManifestBundleWritesLikeThePeers checks that Encode makes the captured event from each
+// TestManifestBundleEncodesPeerEvents checks that Encode makes the captured event from each
 // message, except for ids and times.
-func TestManifestBundleWritesLikeThePeers(t *testing.T) {
+func TestManifestBundleEncodesPeerEvents(t *testing.T) {
 	messages := capturedMessages()
 	for i, c := range capturedEvents(t) {
 		t.Run(c.Step, func(t *testing.T) {
@@ -223,8 +223,8 @@ func anyJSON(t *testing.T, text []byte) (v any) {
 	return v
 }
 
-// TestManifestBundleNames checks that resource IDs and hashes are those of the captured events.
-func TestManifestBundleNames(t *testing.T) {
+// TestManifestBundleResourceIDsAndHashes checks that resource IDs and hashes are those of the captured events.
+func TestManifestBundleResourceIDsAndHashes(t *testing.T) {
 	p := codec.ManifestBundle
 	if got := p.ResourceID("s1", "c1", "w"); got != capturedID {
 		t.Errorf("resource ID %s, want %s", got, capturedID)
