@@ -42,94 +42,33 @@
 //
 // # Messages
 //
-// There are six kinds of [Message]. The default profile [ManifestWork] publishes each kind on its
-// own topic. The CloudEvents type identifies the kind (io.open-cluster-management.v1.manifestwork.
-// and the word below):
+// There are six kinds of [Message]:
 //
-//	[Spec]          source to agent   /sources/<source>/clusters/<cluster>/manifests             spec.created
-//	[Status]        agent to source   /sources/<source>/clusters/<cluster>/manifestsstatus       status.created
-//	[SpecResync]    agent to sources  /sources/resync/<cluster>/manifests                        specresync.requested
-//	                … to one source   /sources/<source>/clusters/<cluster>/specresync
-//	[Digest]        agent to source   /sources/<source>/clusters/<cluster>/specresync            digest
-//	[StatusResync]  source to agents  /sources/<source>/resync/clusters/manifestsstatus          statusresync.requested
-//	                … to one agent    /sources/<source>/clusters/<cluster>/statusresync
-//	[Presence]      among processes   /sources/<source>/presence                                 presence
-//	                … of one ID       /clusters/<cluster>/presence
+//	[Spec]          source to agent               the desired state of a work, or its deletion
+//	[Status]        agent to source               the status of a work
+//	[SpecResync]    agent to one or all sources   request for specs
+//	[StatusResync]  source to one or all agents   request for statuses
+//	[Digest]        agent to source               heartbeat with a summary of the agent's works
+//	[Presence]      among processes of one ID     heartbeat of a process
 //
-// Profile.SourceFilters, Profile.AgentFilters and Profile.PresenceFilter return the filters to
-// subscribe to. Updates and deletions are sent as spec.created too; spec.updated and spec.deleted
-// are read.
+// Profile.SourceFilters, Profile.AgentFilters and Profile.PresenceFilter return the topic filters to
+// subscribe to.
 //
-// # Attributes
+// # Profiles
 //
-// Attribute names are written in lower case and read in any. Numbers are decimal strings, because a
-// CloudEvents Integer has 32 bits; JSON numbers are read as exact 64 bits. The format has these
-// attributes:
+// A [Profile] is a wire format: topics, event types, attributes and data.
 //
-//	resourceid, resourceversion            spec: which work, and the protocol's version
-//	deletiontimestamp                      spec: the work must be deleted; RFC 3339, UTC
-//	specresourceid, specresourceversion    status: the spec that it answers; the version is also written under the
-//	                                       misspelt specresouceversion; the correct name has priority on read
+// [ManifestWork] is the format of the event based ManifestWork enhancement, and the default. It adds
+// attributes, for example for incarnations, sequences and resync IDs. Peers that know only the
+// enhancement do not send them; the fields then have their zero values.
 //
-// This SDK adds these attributes. Peers that know only those of the format do not send them; they
-// then have their defaults:
-//
-//	clustername, workname, workuid         the work of the event (default: the topic's cluster, the resource ID)
-//	agentsession, statusseq                spec: the agent process and the status that the source received last
-//	sequenceid, statushash                 status: its position in the order of statuses, and its hash
-//	resyncid, chunkindex, chunkcount       resync: which request, and which part of it
-//	resyncscope, buckets, targetsource     resync: the works that it covers, and the source that must answer
-//	digest                                 digest: the number of works, and the sums of their hashes in hexadecimal
-//	traceparent                            W3C trace context
-//
-// # Data
-//
-//	spec     {"metadata":{…},"manifests":[…],"deleteOption":{…},"manifestConfigs":[…],"executor":{…}}
-//	delete   {"metadata":{…}}
-//	status   {"conditions":[…],"resourceStatus":{"manifestConditions":[…]}}
-//	resync   {"resourceVersions":[{"resourceID":"…","resourceVersion":"3",…}]}
-//	         {"statusHashes":[{"resourceID":"…","statusHash":"…",…}]}
-//
-// The metadata has labels, annotations, ownerReferences, generation and creationTimestamp. The
-// orphaning rules are deleteOption.selectiveOrphaningRules; the API's
-// selectivelyOrphans.orphaningRules is read as well. Keys are case-sensitive, unknown ones are
-// ignored, and of two with one name the last counts.
-//
-// # The profile ManifestBundle
-//
-// [ManifestBundle] is the profile of sources and agents built on the OCM SDK
+// [ManifestBundle] is the format of sources and agents built on the OCM SDK
 // (open-cluster-management.io/sdk-go v1.3.0). Its events are sent in the binary content mode
-// ([Traits]): MQTT user properties with the prefix ce-. [NewManifestBundle] returns it with other
-// words in the topics and with shared subscriptions.
+// ([Traits]). [NewManifestBundle] returns it with other words in the topics and with shared
+// subscriptions. It cannot express incarnations, sessions, scopes, chunks and resync IDs, and has no
+// [Digest].
 //
-//	[Spec], [StatusResync]   source to agent    sources/<source>/clusters/<cluster>/sourceevents
-//	[Status], [SpecResync]   agent to source    sources/<source>/clusters/<cluster>/agentevents
-//	[StatusResync]           … to all agents    sources/<source>/sourcebroadcast
-//	[SpecResync]             … to all sources   clusters/<cluster>/agentbroadcast
-//	[Presence]               among processes    sources/<source>/presence and clusters/<cluster>/presence
-//
-// The type is io.open-cluster-management.works.v1alpha1.manifestbundles.<spec|status>. and
-// create_request, update_request, delete_request, resync_request or resync_response; the [Action]
-// of a message selects it. The type of a [Presence], which the OCM SDK does not have, ends with
-// presence instead. The differences from ManifestWork are:
-//
-//   - clustername and originalsource are always present, even if empty. In events of agents,
-//     originalsource has the source.
-//   - resourceid has another formula ([Profile].ResourceID), on status events too. resourceversion
-//     is a CloudEvents Integer: at most 2^31-1, and 0 for works without versions.
-//   - metadata is the object's whole metadata as JSON, at most 64 KiB, in spec and status events;
-//     its uid is the resource ID, and it includes finalizers. logtracing repeats the annotations
-//     that begin with logging.open-cluster-management.io/.
-//   - sequenceid is required on status events, and statushash is computed as in the OCM SDK
-//     ([Profile].StatusHash). The last sequence that a source accepted is in the annotation
-//     [AnnotationSequenceID] of its specs.
-//   - The data has the spelling executer, and resourceStatus is the list of manifest conditions. A
-//     deletion has no data. A request has its list even if it is empty; versions in it are numbers.
-//   - Decode sets the same keys on works as OCM agents: [AnnotationDataType],
-//     [LabelOriginalSource].
-//   - It cannot express incarnations, sessions, scopes, chunks and resync IDs. Encode omits
-//     incarnations and sessions. It refuses messages that would have another meaning without the
-//     others.
+// FORMAT.md in this folder has the topics, attributes and data of both.
 //
 // # Guarantees
 //
