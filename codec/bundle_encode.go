@@ -97,15 +97,8 @@ func (d *bundleDraft) spec(m *Spec) {
 
 // bundle writes the data of a spec event.
 func (d *bundleDraft) bundle(s *workv1.ManifestWorkSpec) {
-	d.elements("data.manifests", len(s.Workload.Manifests))
-	d.data = append(d.data, `{"manifests":[`...)
-	for i := range s.Workload.Manifests {
-		if i > 0 {
-			d.data = append(d.data, ',')
-		}
-		d.manifest(i, &s.Workload.Manifests[i])
-	}
-	d.data = append(d.data, ']')
+	d.data = append(d.data, '{')
+	d.manifests(s.Workload.Manifests)
 	if s.DeleteOption != nil {
 		d.json("deleteOption", s.DeleteOption)
 	}
@@ -135,8 +128,8 @@ func (d *bundleDraft) jsonText(name string, value any) {
 		d.fail(CodeAttribute, name, "cannot be written as JSON", err)
 		return
 	}
-	if checkText(string(text)) != "" {
-		text = appendASCII(nil, text)
+	if checkText(string(text)) != "" { // JSON strings may have characters that attributes must not
+		text = jsontext.AppendASCII(nil, text)
 	}
 	d.text(name, string(text))
 }
@@ -205,7 +198,8 @@ func (d *bundleDraft) specResync(m *SpecResync) {
 		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: a list stands for all works", nil)
 	}
 	d.whole(m.Part, m.Chunk)
-	d.list(listVersions, len(m.Entries), func(i int) (string, string) {
+	d.elements("data."+listVersions, len(m.Entries))
+	d.list(listVersions, len(m.Entries), 64+128*len(m.Entries), func(i int) (string, string) {
 		e := &m.Entries[i]
 		d.data = jsontext.AppendString(append(d.data, `{"resourceID":`...), e.ResourceID)
 		d.data = strconv.AppendInt(append(d.data, `,"resourceVersion":`...), e.Version, 10)
@@ -226,7 +220,8 @@ func (d *bundleDraft) statusResync(m *StatusResync) {
 		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: an empty list stands for all works", nil)
 	}
 	d.whole(m.Part, m.Chunk)
-	d.list(listHashes, len(m.Entries), func(i int) (string, string) {
+	d.elements("data."+listHashes, len(m.Entries))
+	d.list(listHashes, len(m.Entries), 64+128*len(m.Entries), func(i int) (string, string) {
 		e := &m.Entries[i]
 		d.data = jsontext.AppendString(append(d.data, `{"resourceID":`...), e.ResourceID)
 		d.data = jsontext.AppendString(append(d.data, `,"statusHash":`...), e.Hash)
@@ -248,20 +243,4 @@ func (d *bundleDraft) whole(p Part, c Chunk) {
 	if !p.IsZero() {
 		d.fail(CodeAttribute, attrBuckets, "cannot be expressed: a list stands for all works", nil)
 	}
-}
-
-// list writes the data of a request, which is present even if the list is empty. write appends one
-// entry and returns its invalid field and the reason, or "".
-func (d *bundleDraft) list(name string, n int, write func(int) (field, reason string)) {
-	d.elements("data."+name, n)
-	d.data = append(make([]byte, 0, 64+128*n), `{"`+name+`":[`...)
-	for i := range n {
-		if i > 0 {
-			d.data = append(d.data, ',')
-		}
-		if field, reason := write(i); reason != "" {
-			d.fail(CodeData, entryField(name, i, field), reason, nil)
-		}
-	}
-	d.data = append(d.data, "]}"...)
 }

@@ -10,8 +10,6 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -133,28 +131,4 @@ func bundleStatusHash(status *workv1.ManifestWorkStatus) (string, error) {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
-}
-
-// appendASCII appends JSON text and escapes all but printable ASCII: JSON strings may have
-// characters that attributes must not.
-func appendASCII(dst, text []byte) []byte {
-	for i := 0; i < len(text); {
-		r, size := utf8.DecodeRune(text[i:])
-		i += size
-		switch {
-		case r < 0x7f:
-			dst = append(dst, byte(r))
-		case r <= 0xffff:
-			dst = appendUnit(dst, uint16(r))
-		default:
-			high, low := utf16.EncodeRune(r)
-			dst = appendUnit(appendUnit(dst, uint16(high)), uint16(low))
-		}
-	}
-	return dst
-}
-
-func appendUnit(dst []byte, u uint16) []byte {
-	const digits = "0123456789abcdef"
-	return append(dst, '\\', 'u', digits[u>>12], digits[u>>8&15], digits[u>>4&15], digits[u&15])
 }

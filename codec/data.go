@@ -49,6 +49,19 @@ func payload(e *ce.Event, ctx *ce.EventContextV1) ([]byte, *Error) {
 // isNull reports whether a valid value is null.
 func isNull(raw []byte) bool { return string(raw) == "null" }
 
+func (d *draft) manifests(list []workv1.Manifest) {
+	d.elements("data.manifests", len(list))
+	d.name("manifests")
+	d.data = append(d.data, '[')
+	for i := range list {
+		if i > 0 {
+			d.data = append(d.data, ',')
+		}
+		d.manifest(i, &list[i])
+	}
+	d.data = append(d.data, ']')
+}
+
 // manifest appends one manifest unchanged, after one validating scan.
 func (d *draft) manifest(i int, m *workv1.Manifest) {
 	raw := m.Raw
@@ -169,11 +182,10 @@ func (p *dataParser) number(field string) int64 {
 	if raw == nil || isNull(raw) {
 		return 0
 	}
-	text, ok := jsontext.Text(raw)
-	if !ok {
-		text = string(raw)
+	if raw[0] == '"' {
+		raw = jsontext.Unquote(raw)
 	}
-	n, ok := parseNumber(text)
+	n, ok := parseNumber(string(raw))
 	if !ok {
 		p.fail(field, "is not a decimal number from 0 to 2^63-1", nil)
 	}

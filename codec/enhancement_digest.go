@@ -4,6 +4,7 @@
 package codec
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"slices"
 	"strconv"
@@ -67,10 +68,9 @@ func (d *enhancementDraft) digest(m *Digest) {
 		d.fail(CodeAttribute, attrDigest, "has a negative number of works", nil)
 	}
 	text := append(strconv.AppendInt(nil, int64(m.Works), 10), ':')
+	var buf [8]byte
 	for _, sum := range m.Sums {
-		text = hex.AppendEncode(text, []byte{
-			byte(sum >> 56), byte(sum >> 48), byte(sum >> 40), byte(sum >> 32), byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum),
-		})
+		text = hex.AppendEncode(text, binary.BigEndian.AppendUint64(buf[:0], sum))
 	}
 	d.text(attrDigest, string(text))
 }

@@ -83,15 +83,7 @@ func (d *enhancementDraft) work(w *workv1.ManifestWork, deletion bool) {
 	d.data = append(make([]byte, 0, workSize(w, deletion)), `{"metadata":`...)
 	d.metadata(&w.ObjectMeta)
 	if !deletion {
-		d.elements("data.manifests", len(w.Spec.Workload.Manifests))
-		d.data = append(d.data, `,"manifests":[`...)
-		for i := range w.Spec.Workload.Manifests {
-			if i > 0 {
-				d.data = append(d.data, ',')
-			}
-			d.manifest(i, &w.Spec.Workload.Manifests[i])
-		}
-		d.data = append(d.data, ']')
+		d.manifests(w.Spec.Workload.Manifests)
 		d.options(&w.Spec)
 	}
 	d.data = append(d.data, '}')

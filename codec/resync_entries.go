@@ -39,46 +39,46 @@ const (
 // The lists are encoded and decoded without encoding/json: otherwise a resync of 10,000 works would
 // delay the following events for many milliseconds.
 
+// list writes the data of a request, in a buffer of the expected size. write appends one entry and
+// returns its invalid field and the reason, or "".
+func (d *draft) list(name string, n, size int, write func(int) (field, reason string)) {
+	d.data = append(make([]byte, 0, size), `{"`+name+`":[`...)
+	for i := range n {
+		if i > 0 {
+			d.data = append(d.data, ',')
+		}
+		if field, reason := write(i); reason != "" {
+			d.fail(CodeData, entryField(name, i, field), reason, nil)
+			return
+		}
+	}
+	d.data = append(d.data, "]}"...)
+}
+
 func (d *enhancementDraft) specEntries(entries []SpecEntry) {
-	d.elements("data."+listVersions, len(entries))
 	size := 64
 	for i := range entries {
 		e := &entries[i]
 		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Source)
 	}
-	d.data = append(make([]byte, 0, size), `{"resourceVersions":[`...)
-	for i := range entries {
-		if field, reason := entries[i].check(); reason != "" {
-			d.fail(CodeData, entryField(listVersions, i, field), reason, nil)
-			return
-		}
-		if i > 0 {
-			d.data = append(d.data, ',')
-		}
+	d.elements("data."+listVersions, len(entries))
+	d.list(listVersions, len(entries), size, func(i int) (string, string) {
 		d.data = entries[i].append(d.data)
-	}
-	d.data = append(d.data, "]}"...)
+		return entries[i].check()
+	})
 }
 
 func (d *enhancementDraft) statusEntries(entries []StatusEntry) {
-	d.elements("data."+listHashes, len(entries))
 	size := 64
 	for i := range entries {
 		e := &entries[i]
 		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Hash)
 	}
-	d.data = append(make([]byte, 0, size), `{"statusHashes":[`...)
-	for i := range entries {
-		if field, reason := entries[i].check(); reason != "" {
-			d.fail(CodeData, entryField(listHashes, i, field), reason, nil)
-			return
-		}
-		if i > 0 {
-			d.data = append(d.data, ',')
-		}
+	d.elements("data."+listHashes, len(entries))
+	d.list(listHashes, len(entries), size, func(i int) (string, string) {
 		d.data = entries[i].append(d.data)
-	}
-	d.data = append(d.data, "]}"...)
+		return entries[i].check()
+	})
 }
 
 func entryField(list string, i int, name string) string {
@@ -160,83 +160,75 @@ func appendNumber(dst []byte, name string, value int64) []byte {
 	return append(strconv.AppendInt(append(dst, name...), value, 10), '"')
 }
 
-// readSpecEntries reads the list. It skips entries with identifiers that are too long for a spec:
-// they belong to other sources, and must not make the list invalid for the rest. An entry without a
-// version has version 0, which is older than any other: the source sends the work.
+// readSpecEntries reads the list. An entry without a version has version 0, which is older than any
+// other: the source sends the work.
 func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
-	p := dataParser{Reader: newReader(data)}
-	var entries []SpecEntry
-	for p.Open('{'); p.Member(); {
-		if !p.enter(listVersions) {
-			continue
-		}
-		if entries == nil { // otherwise the list is a duplicate
-			entries = make([]SpecEntry, 0, len(data)/leastEntryText)
-		}
-		entries = entries[:0]
-		p.Open('[')
-		for i := 0; p.entry(i); i++ {
-			var e SpecEntry
-			for p.Open('{'); p.Member(); {
-				switch string(p.Key) {
-				case entryResourceID:
-					e.ResourceID = p.string(entryResourceID)
-				case entryVersion:
-					e.Version = p.number(entryVersion)
-				case entryUID:
-					e.UID = types.UID(p.string(entryUID))
-				case entrySource:
-					e.Source = p.string(entrySource)
-				case entrySequenceID:
-					e.SequenceID = p.number(entrySequenceID)
-				default:
-					p.Value()
-				}
-			}
-			p.required(entryResourceID, e.ResourceID)
-			if len(e.ResourceID) <= MaxIDLength && len(e.UID) <= MaxIDLength {
-				entries = append(entries, e)
+	return readEntries(data, listVersions, func(p *dataParser, e *SpecEntry) (string, types.UID) {
+		for p.Open('{'); p.Member(); {
+			switch string(p.Key) {
+			case entryResourceID:
+				e.ResourceID = p.string(entryResourceID)
+			case entryVersion:
+				e.Version = p.number(entryVersion)
+			case entryUID:
+				e.UID = types.UID(p.string(entryUID))
+			case entrySource:
+				e.Source = p.string(entrySource)
+			case entrySequenceID:
+				e.SequenceID = p.number(entrySequenceID)
+			default:
+				p.Value()
 			}
 		}
-		p.list = ""
-	}
-	return entries, p.finish()
+		return e.ResourceID, e.UID
+	})
 }
 
-// readStatusEntries reads the list, without entries with identifiers that are too long for a
-// status. An entry without a hash has the empty hash, which no status has: the agent sends the
-// status.
+// readStatusEntries reads the list. An entry without a hash has the empty hash, which no status has:
+// the agent sends the status.
 func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
+	return readEntries(data, listHashes, func(p *dataParser, e *StatusEntry) (string, types.UID) {
+		for p.Open('{'); p.Member(); {
+			switch string(p.Key) {
+			case entryResourceID:
+				e.ResourceID = p.string(entryResourceID)
+			case entryHash:
+				e.Hash = p.string(entryHash)
+			case entryUID:
+				e.UID = types.UID(p.string(entryUID))
+			case entryStatusSeq:
+				e.StatusSeq = p.number(entryStatusSeq)
+			default:
+				p.Value()
+			}
+		}
+		return e.ResourceID, e.UID
+	})
+}
+
+// readEntries reads a list. read reads one entry and returns its identifiers. Entries with
+// identifiers that are too long for a spec or a status are skipped: they belong to other peers, and
+// must not make the list invalid for the rest.
+func readEntries[E any](data []byte, list string, read func(*dataParser, *E) (string, types.UID)) ([]E, *Error) {
 	p := dataParser{Reader: newReader(data)}
-	var entries []StatusEntry
+	var entries []E
 	for p.Open('{'); p.Member(); {
-		if !p.enter(listHashes) {
+		if !p.enter(list) {
 			continue
 		}
 		if entries == nil { // otherwise the list is a duplicate
-			entries = make([]StatusEntry, 0, len(data)/leastEntryText)
+			entries = make([]E, 0, len(data)/leastEntryText)
 		}
 		entries = entries[:0]
 		p.Open('[')
 		for i := 0; p.entry(i); i++ {
-			var e StatusEntry
-			for p.Open('{'); p.Member(); {
-				switch string(p.Key) {
-				case entryResourceID:
-					e.ResourceID = p.string(entryResourceID)
-				case entryHash:
-					e.Hash = p.string(entryHash)
-				case entryUID:
-					e.UID = types.UID(p.string(entryUID))
-				case entryStatusSeq:
-					e.StatusSeq = p.number(entryStatusSeq)
-				default:
-					p.Value()
-				}
+			entries = append(entries, *new(E))
+			id, uid := read(&p, &entries[len(entries)-1])
+			if id == "" {
+				p.fail(entryResourceID, "is missing", nil)
 			}
-			p.required(entryResourceID, e.ResourceID)
-			if len(e.ResourceID) <= MaxIDLength && len(e.UID) <= MaxIDLength {
-				entries = append(entries, e)
+			if len(id) > MaxIDLength || len(uid) > MaxIDLength {
+				entries = entries[:len(entries)-1]
 			}
 		}
 		p.list = ""
@@ -272,10 +264,4 @@ func (p *dataParser) entry(i int) bool {
 		p.fail("", "is not an object", nil)
 	}
 	return false
-}
-
-func (p *dataParser) required(name, value string) {
-	if value == "" {
-		p.fail(name, "is missing", nil)
-	}
 }

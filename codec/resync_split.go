@@ -26,24 +26,9 @@ func SplitSpecResync(r *SpecResync, limit int) []*SpecResync {
 	}
 	empty := *r
 	empty.Entries = nil
-	var buf []byte
-	ends := chunkEnds(&empty, limit, len(r.Entries), func(i int) int {
-		buf = r.Entries[i].append(buf[:0])
-		return len(buf)
+	return split(r, &empty, r.Entries, limit, (*SpecEntry).append, func(c *SpecResync, i, n int, part []SpecEntry) {
+		c.ID, c.Chunk, c.Entries = chunkID(r.ID, i), Chunk{Index: i, Count: n}, part
 	})
-	if len(ends) <= 1 {
-		return []*SpecResync{r}
-	}
-	chunks := make([]*SpecResync, len(ends))
-	start := 0
-	for i, end := range ends {
-		c := *r
-		c.ID = chunkID(r.ID, i)
-		c.Chunk = Chunk{Index: i, Count: len(ends)}
-		c.Entries = r.Entries[start:end:end]
-		chunks[i], start = &c, end
-	}
-	return chunks
 }
 
 // SplitStatusResync divides a status resync into chunks, like [SplitSpecResync].
@@ -53,21 +38,29 @@ func SplitStatusResync(r *StatusResync, limit int) []*StatusResync {
 	}
 	empty := *r
 	empty.Entries = nil
+	return split(r, &empty, r.Entries, limit, (*StatusEntry).append, func(c *StatusResync, i, n int, part []StatusEntry) {
+		c.ID, c.Chunk, c.Entries = chunkID(r.ID, i), Chunk{Index: i, Count: n}, part
+	})
+}
+
+// split divides a request. empty is the request without entries; set makes a copy of r the i-th of n
+// chunks.
+func split[M, E any](
+	r *M, empty Message, entries []E, limit int, write func(*E, []byte) []byte, set func(c *M, i, n int, part []E),
+) []*M {
 	var buf []byte
-	ends := chunkEnds(&empty, limit, len(r.Entries), func(i int) int {
-		buf = r.Entries[i].append(buf[:0])
+	ends := chunkEnds(empty, limit, len(entries), func(i int) int {
+		buf = write(&entries[i], buf[:0])
 		return len(buf)
 	})
 	if len(ends) <= 1 {
-		return []*StatusResync{r}
+		return []*M{r}
 	}
-	chunks := make([]*StatusResync, len(ends))
+	chunks := make([]*M, len(ends))
 	start := 0
 	for i, end := range ends {
 		c := *r
-		c.ID = chunkID(r.ID, i)
-		c.Chunk = Chunk{Index: i, Count: len(ends)}
-		c.Entries = r.Entries[start:end:end]
+		set(&c, i, len(ends), entries[start:end:end])
 		chunks[i], start = &c, end
 	}
 	return chunks

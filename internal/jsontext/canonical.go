@@ -34,8 +34,10 @@ func (r *Reader) canonical(dst []byte) []byte {
 		}
 		return append(dst, ']')
 	case b == '"':
-		s, _ := Text(r.Value())
-		return AppendString(dst, s)
+		if raw := r.Value(); raw != nil {
+			dst = AppendString(dst, string(Unquote(raw)))
+		}
+		return dst
 	case b == '-' || isDigit(b):
 		at := r.pos
 		f, err := strconv.ParseFloat(string(r.Value()), 64)

@@ -6,6 +6,7 @@ package jsontext
 import (
 	"bytes"
 	"encoding/json"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -38,7 +39,6 @@ func AppendString(dst []byte, s string) []byte {
 }
 
 func appendEscape(dst []byte, b byte) []byte {
-	const hex = "0123456789abcdef"
 	switch b {
 	case '"', '\\':
 		return append(dst, '\\', b)
@@ -53,8 +53,31 @@ func appendEscape(dst []byte, b byte) []byte {
 	case '\r':
 		return append(dst, '\\', 'r')
 	default:
-		return append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
+		return appendUnit(dst, uint16(b))
 	}
+}
+
+// AppendASCII appends JSON text and escapes all but printable ASCII.
+func AppendASCII(dst, text []byte) []byte {
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		i += size
+		switch {
+		case r < 0x7f:
+			dst = append(dst, byte(r))
+		case r <= 0xffff:
+			dst = appendUnit(dst, uint16(r))
+		default:
+			high, low := utf16.EncodeRune(r)
+			dst = appendUnit(appendUnit(dst, uint16(high)), uint16(low))
+		}
+	}
+	return dst
+}
+
+func appendUnit(dst []byte, u uint16) []byte {
+	const hex = "0123456789abcdef"
+	return append(dst, '\\', 'u', hex[u>>12], hex[u>>8&15], hex[u>>4&15], hex[u&15])
 }
 
 // Unquote returns the text of a valid JSON string. It shares memory with the argument if there are
