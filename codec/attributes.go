@@ -43,9 +43,6 @@ const (
 	attrSession = "session"
 	attrStarted = "started"
 	attrLeaving = "leaving"
-
-	wirePresence = "presence"
-	typePresence = "io.open-cluster-management.v1.manifestwork." + wirePresence
 )
 
 // Attributes that only the profile ManifestBundle has.

@@ -235,6 +235,10 @@ func (d *bundleDraft) digest(*Digest) {
 	d.fail(CodeType, "type", "cannot be expressed: the profile has no digests", nil)
 }
 
+func (d *bundleDraft) presence(m *Presence) {
+	d.draftPresence(m, d.profile.PresenceFilter(m.Source, m.Cluster), bundleType+"."+wirePresence)
+}
+
 // whole refuses a request about some of the works.
 func (d *bundleDraft) whole(p Part, c Chunk) {
 	if c != (Chunk{}) {

@@ -48,6 +48,13 @@ func (p *manifestBundle) AgentFilters(cluster string) []string {
 	})
 }
 
+func (p *manifestBundle) PresenceFilter(source, cluster string) string {
+	if source != "" {
+		return p.sources + "/" + source + "/" + wirePresence
+	}
+	return p.clusters + "/" + cluster + "/" + wirePresence
+}
+
 func (p *manifestBundle) pair(source, cluster, last string) string {
 	return p.sources + "/" + source + "/" + p.clusters + "/" + cluster + "/" + last
 }

@@ -29,6 +29,7 @@ const (
 	typeSpecResync   = "io.open-cluster-management.v1.manifestwork.spec" + resyncRequested
 	typeStatusResync = "io.open-cluster-management.v1.manifestwork.status" + resyncRequested
 	typeDigest       = "io.open-cluster-management.v1.manifestwork.digest"
+	typePresence     = "io.open-cluster-management.v1.manifestwork." + wirePresence
 
 	resyncRequested = "resync.requested"
 )
@@ -81,6 +82,10 @@ func extensions(m Message) int {
 func (p manifestWork) Decode(topic string, e *ce.Event) (Message, error) {
 	m, err := p.decode(topic, e)
 	return located(m, err, topic, e)
+}
+
+func (d *enhancementDraft) presence(m *Presence) {
+	d.draftPresence(m, manifestWork{}.PresenceFilter(m.Source, m.Cluster), typePresence)
 }
 
 func (manifestWork) decode(topic string, e *ce.Event) (Message, *Error) {

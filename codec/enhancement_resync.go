@@ -60,6 +60,32 @@ func (d *enhancementDraft) statusResync(m *StatusResync) {
 	}
 }
 
+func (d *enhancementDraft) specEntries(entries []SpecEntry) {
+	size := 64
+	for i := range entries {
+		e := &entries[i]
+		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Source)
+	}
+	d.elements("data."+listVersions, len(entries))
+	d.list(listVersions, len(entries), size, func(i int) (string, string) {
+		d.data = entries[i].append(d.data)
+		return entries[i].check()
+	})
+}
+
+func (d *enhancementDraft) statusEntries(entries []StatusEntry) {
+	size := 64
+	for i := range entries {
+		e := &entries[i]
+		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Hash)
+	}
+	d.elements("data."+listHashes, len(entries))
+	d.list(listHashes, len(entries), size, func(i int) (string, string) {
+		d.data = entries[i].append(d.data)
+		return entries[i].check()
+	})
+}
+
 // request writes the attributes of both kinds of request.
 func (d *enhancementDraft) request(h *Header, scope Scope, chunk Chunk) {
 	if !scope.known() {

@@ -32,6 +32,13 @@ func (manifestWork) AgentFilters(cluster string) []string {
 	}
 }
 
+func (manifestWork) PresenceFilter(source, cluster string) string {
+	if source != "" {
+		return "/sources/" + source + "/" + wirePresence
+	}
+	return "/clusters/" + cluster + "/" + wirePresence
+}
+
 func pairTopic(source, cluster, last string) string {
 	return "/sources/" + source + "/clusters/" + cluster + "/" + last
 }
@@ -48,7 +55,7 @@ func (a address) topic() string {
 	case a.kind == kindSpecResync:
 		return pairTopic(a.source, a.cluster, levelSpecResync)
 	case a.kind == kindPresence:
-		return presenceTopic(a.source, a.cluster)
+		return manifestWork{}.PresenceFilter(a.source, a.cluster)
 	case a.broadcast:
 		return "/sources/" + a.source + "/resync/clusters/" + levelStatus
 	default:

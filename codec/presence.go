@@ -5,31 +5,8 @@ package codec
 
 import "time"
 
-func (manifestWork) PresenceFilter(source, cluster string) string {
-	return presenceTopic(source, cluster)
-}
-
-func presenceTopic(source, cluster string) string {
-	if source != "" {
-		return "/sources/" + source + "/" + wirePresence
-	}
-	return "/clusters/" + cluster + "/" + wirePresence
-}
-
-func (p *manifestBundle) PresenceFilter(source, cluster string) string {
-	if source != "" {
-		return p.sources + "/" + source + "/" + wirePresence
-	}
-	return p.clusters + "/" + cluster + "/" + wirePresence
-}
-
-func (d *enhancementDraft) presence(m *Presence) {
-	d.draftPresence(m, presenceTopic(m.Source, m.Cluster), typePresence)
-}
-
-func (d *bundleDraft) presence(m *Presence) {
-	d.draftPresence(m, d.profile.PresenceFilter(m.Source, m.Cluster), bundleType+"."+wirePresence)
-}
+// wirePresence is the last level of the topics of a [Presence], and the end of its event type.
+const wirePresence = "presence"
 
 // draftPresence drafts the message of a process about itself.
 func (d *draft) draftPresence(m *Presence, topic, eventType string) {

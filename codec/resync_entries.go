@@ -55,32 +55,6 @@ func (d *draft) list(name string, n, size int, write func(int) (field, reason st
 	d.data = append(d.data, "]}"...)
 }
 
-func (d *enhancementDraft) specEntries(entries []SpecEntry) {
-	size := 64
-	for i := range entries {
-		e := &entries[i]
-		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Source)
-	}
-	d.elements("data."+listVersions, len(entries))
-	d.list(listVersions, len(entries), size, func(i int) (string, string) {
-		d.data = entries[i].append(d.data)
-		return entries[i].check()
-	})
-}
-
-func (d *enhancementDraft) statusEntries(entries []StatusEntry) {
-	size := 64
-	for i := range entries {
-		e := &entries[i]
-		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Hash)
-	}
-	d.elements("data."+listHashes, len(entries))
-	d.list(listHashes, len(entries), size, func(i int) (string, string) {
-		d.data = entries[i].append(d.data)
-		return entries[i].check()
-	})
-}
-
 func entryField(list string, i int, name string) string {
 	field := "data." + list + "[" + strconv.Itoa(i) + "]"
 	if name != "" {
