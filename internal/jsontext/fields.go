@@ -52,7 +52,8 @@ func layoutOf(t reflect.Type) *layout {
 		l.foreign = !l.collect(t, nil)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8, // base64, and its exceptions
 		t.Kind() == reflect.Map && (t.Key().Kind() != reflect.String || reflect.PointerTo(t.Key()).Implements(textType)),
-		t.Kind() == reflect.Array, t.Kind() == reflect.Interface, t.Kind() == reflect.Complex64, t.Kind() == reflect.Complex128:
+		t.Kind() == reflect.Array, t.Kind() == reflect.Interface,
+		t.Kind() == reflect.Complex64, t.Kind() == reflect.Complex128:
 		l.foreign = true
 	}
 	l.marshaler = p.Implements(marshalerType) || p.Implements(toTextType)

@@ -25,7 +25,8 @@ type QuantityError struct{ text string }
 
 // Error returns a text with the beginning of the quantity.
 func (e *QuantityError) Error() string {
-	return fmt.Sprintf("the quantity %.32s has more than %d characters, or an exponent of more than %d digits", e.text, maxQuantity, maxExponent)
+	return fmt.Sprintf("the quantity %.32s has more than %d characters, or an exponent of more than %d digits",
+		e.text, maxQuantity, maxExponent)
 }
 
 // checkQuantity checks the text of one quantity, a string or a number.

@@ -4,9 +4,7 @@
 package jsontext_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -42,78 +40,12 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// TestReaderLimits checks the nesting depth and the number of elements that a reader accepts.
-func TestReaderLimits(t *testing.T) {
-	for _, tc := range []struct{ text, want string }{
-		{`[[1],{"a":2}]`, ""},
-		{`[[[1]]]`, "nested too deep at byte 2"},
-		{`[[1],{"a":{}}]`, "nested too deep at byte 10"},
-		{`[1,2,3,4]`, "more than 3 elements at byte 7"},
-	} {
-		got := ""
-		r := jsontext.NewReader([]byte(tc.text), 2, 3)
-		for r.Open('['); r.Element(); {
-			r.Value()
-		}
-		err := r.End()
-		if err != nil {
-			got = err.Error()
-		}
-		if got != tc.want {
-			t.Errorf("%s: got %q, want %q", tc.text, got, tc.want)
-		}
-		var syntax *jsontext.SyntaxError
-		if want := strings.HasPrefix(tc.want, "more"); errors.As(err, &syntax) && syntax.TooMany != want {
-			t.Errorf("%s: too many elements: %t", tc.text, syntax.TooMany)
-		}
-	}
-}
-
-// TestScanStaysInside checks that the scanner rejects a text that is cut at any position.
-func TestScanStaysInside(t *testing.T) {
+// TestScanRejectsCutText checks that the scanner rejects a text that is cut at any position.
+func TestScanRejectsCutText(t *testing.T) {
 	whole := []byte(`{"a":[1.5e3,true,"\u00e4",null,{"b":-7}],"c":"d"}`)
 	for i := range whole {
 		if jsontext.Valid(whole[:i]) {
 			t.Errorf("%s is valid", whole[:i])
-		}
-	}
-}
-
-func TestStrings(t *testing.T) {
-	for _, s := range scanCases() {
-		var want string
-		if json.Unmarshal([]byte(s), &want) == nil && strings.HasPrefix(s, `"`) {
-			checkString(t, []byte(s), want)
-		}
-	}
-	if _, ok := jsontext.Text([]byte("7")); ok {
-		t.Error("a number is a string")
-	}
-}
-
-// checkString checks that Unquote and AppendString agree with encoding/json on one string.
-func checkString(t *testing.T, raw []byte, want string) {
-	t.Helper()
-	got, ok := jsontext.Text(bytes.TrimSpace(raw))
-	if !ok || got != want {
-		t.Fatalf("%s is read as %q, want %q", raw, got, want)
-	}
-	var back string
-	written := jsontext.AppendString(nil, want)
-	if err := json.Unmarshal(written, &back); err != nil || back != want {
-		t.Fatalf("%q is written as %s", want, written)
-	}
-}
-
-func TestAppendString(t *testing.T) {
-	for _, tc := range []struct{ name, reason, value, want string }{
-		{"plain", "as it is", "a<b>&ü\u2028", "\"a<b>&ü\u2028\""},
-		{"escapes", "the short ones where there are", "\"\\\b\t\n\f\r\x00\x1f\x7f", `"\"\\\b\t\n\f\r\u0000\u001f` + "\x7f\""},
-		{"not UTF-8", "replaced byte by byte, as in encoding/json", "a\xff\xfeb\xe2\x82", "\"a\uFFFD\uFFFDb\uFFFD\uFFFD\""},
-		{"replacement", "kept", "\uFFFD", "\"\uFFFD\""},
-	} {
-		if got := string(jsontext.AppendString(nil, tc.value)); got != tc.want {
-			t.Errorf("%s: %s: got %s, want %s", tc.name, tc.reason, got, tc.want)
 		}
 	}
 }
