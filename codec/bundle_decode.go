@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/codec/internal/statusdata"
 )
 
 // bundleReader reads the attributes of one event of the profile ManifestBundle.
@@ -178,29 +180,10 @@ func (r *bundleReader) status(h Header, action Action, e *ce.Event, ctx *ce.Even
 	if err != nil || data == nil {
 		return m, err
 	}
-	if m.Status, err = readBundleStatus(data); err != nil {
+	if m.Status, err = checkedStatus(statusdata.UnmarshalBundle(data, statusLimits)); err != nil {
 		return nil, err
 	}
 	return m, nil
-}
-
-// readBundleStatus reads the data of a status event.
-func readBundleStatus(raw []byte) (*workv1.ManifestWorkStatus, *Error) {
-	if s, ok := parseBundleStatus(raw); ok {
-		return checkedStatus(s, nil)
-	}
-	return checkedStatus(reflectBundleStatus(raw))
-}
-
-// reflectBundleStatus reads data that parseBundleStatus does not support.
-func reflectBundleStatus(raw []byte) (*workv1.ManifestWorkStatus, error) {
-	var data bundleStatus
-	if err := unmarshalObject(raw, &data); err != nil {
-		return nil, err
-	}
-	s := &workv1.ManifestWorkStatus{Conditions: data.Conditions}
-	s.ResourceStatus.Manifests = data.ResourceStatus
-	return s, nil
 }
 
 // specResync reads an agent's request for specs.

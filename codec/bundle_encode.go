@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/codec/internal/statusdata"
 	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
@@ -134,13 +135,6 @@ func (d *bundleDraft) jsonText(name string, value any) {
 	d.text(name, string(text))
 }
 
-// bundleStatus is the data of a status event. Missing lists stay missing: peers hash the data that
-// they read.
-type bundleStatus struct {
-	Conditions     []metav1.Condition         `json:"conditions"`
-	ResourceStatus []workv1.ManifestCondition `json:"resourceStatus,omitempty"`
-}
-
 func (d *bundleDraft) status(m *Status) {
 	d.names(m.Source, m.Cluster, true, true)
 	d.topic = d.profile.topic(address{kind: kindStatus, source: m.Source, cluster: m.Cluster})
@@ -177,7 +171,7 @@ func (d *bundleDraft) status(m *Status) {
 	}
 	d.hash(hash)
 	d.metadata(statusMeta(m))
-	data, err := json.Marshal(bundleStatus{status.Conditions, status.ResourceStatus.Manifests})
+	data, err := statusdata.MarshalBundle(status)
 	if err != nil {
 		d.fail(CodeData, "data", "cannot be written as JSON", err)
 	}

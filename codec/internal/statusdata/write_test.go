@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package codec_test
+package statusdata_test
 
 import (
 	"math/rand"
@@ -11,18 +11,18 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/randfill"
 
-	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/codec/internal/statusdata"
 	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // sameWriting checks that the writer writes the same as reflection, in both orders.
 func sameWriting(t *testing.T, s *workv1.ManifestWorkStatus) {
 	t.Helper()
-	data, err := codec.MarshalStatus(s)
+	data, err := statusdata.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	later, err := codec.MarshalLater(s)
+	later, err := statusdata.MarshalLater(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,12 +30,12 @@ func sameWriting(t *testing.T, s *workv1.ManifestWorkStatus) {
 	if got, want := normalText(t, data), normalText(t, later); got != want {
 		t.Fatalf("written:\n%s\nby reflection:\n%s", got, want)
 	}
-	r := jsontext.NewReader(later, codec.MaxDepth, codec.MaxElements)
+	r := jsontext.NewReader(later, limits.Depth, limits.Elements)
 	want, err := r.AppendCanonical(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := codec.CanonicalStatus(s)
+	got, err := statusdata.Canonical(s)
 	if err != nil || string(got) != string(want) {
 		t.Fatalf("canonical: %v\n%s\nby reflection:\n%s", err, got, want)
 	}
@@ -69,7 +69,7 @@ func normalText(t *testing.T, data []byte) string {
 
 // TestWriteStatusEveryField fills the whole status, with nil, empty and full lists.
 func TestWriteStatusEveryField(t *testing.T) {
-	if !codec.WritesAll() {
+	if !statusdata.WritesAll() {
 		t.Fatal("the API has fields that the writer does not know: it is not used")
 	}
 	for seed := range int64(300) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package codec
+package statusdata
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/internal/jsontext"
@@ -52,11 +51,11 @@ func (p *statusParser) first(seen *memberSet, bit int) {
 	*seen |= 1 << bit
 }
 
-// parseStatus reads data of the profile ManifestWork. It returns false if reflection must decode
+// parseStatus reads data of the enhancement. It returns false if reflection must decode
 // it.
-func parseStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
-	p := statusParser{Reader: newReader(data)}
-	p.blocks(data)
+func parseStatus(data []byte, l Limits) (*workv1.ManifestWorkStatus, bool) {
+	p := statusParser{Reader: l.reader(data)}
+	p.blocks(data, l.Elements)
 	s := &workv1.ManifestWorkStatus{}
 	var seen, seenInner memberSet
 	for p.Open('{'); p.Member(); {
@@ -82,10 +81,10 @@ func parseStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 	return s, p.finish()
 }
 
-// parseBundleStatus reads data of the profile ManifestBundle.
-func parseBundleStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
-	p := statusParser{Reader: newReader(data)}
-	p.blocks(data)
+// parseBundleStatus reads data of a bundle.
+func parseBundleStatus(data []byte, l Limits) (*workv1.ManifestWorkStatus, bool) {
+	p := statusParser{Reader: l.reader(data)}
+	p.blocks(data, l.Elements)
 	s := &workv1.ManifestWorkStatus{}
 	var seen memberSet
 	for p.Open('{'); p.Member(); {
@@ -106,14 +105,14 @@ func parseBundleStatus(data []byte) (*workv1.ManifestWorkStatus, bool) {
 // blocks allocates the blocks. It counts the entries by a member that each of them has. It searches
 // for the end of the name, which no other name has, and which begins with a rare letter for speed.
 // Text in strings does not count, since a quote there has a backslash before it.
-func (p *statusParser) blocks(data []byte) {
-	p.conditions = block[metav1.Condition](data, `TransitionTime":`)
-	p.manifests = block[workv1.ManifestCondition](data, `Meta":`)
-	p.values = block[workv1.FeedbackValue](data, `Value":`)
+func (p *statusParser) blocks(data []byte, limit int) {
+	p.conditions = block[metav1.Condition](data, `TransitionTime":`, limit)
+	p.manifests = block[workv1.ManifestCondition](data, `Meta":`, limit)
+	p.values = block[workv1.FeedbackValue](data, `Value":`, limit)
 }
 
-func block[T any](data []byte, name string) []T {
-	if n := bytes.Count(data, []byte(name)); 0 < n && n <= MaxElements {
+func block[T any](data []byte, name string, limit int) []T {
+	if n := bytes.Count(data, []byte(name)); 0 < n && n <= limit {
 		return make([]T, 0, n)
 	}
 	return nil
@@ -368,52 +367,4 @@ func (p *statusParser) timestamp() metav1.Time {
 	}
 	p.timeText, p.time = text, metav1.Time{Time: t.Local()}
 	return p.time
-}
-
-// statusTimes reports whether the times in a status can be written and read again: metav1.Time does
-// not check them.
-func statusTimes(s *workv1.ManifestWorkStatus) bool {
-	good := func(list []metav1.Condition) bool {
-		for i := range list {
-			if !isRFC3339(list[i].LastTransitionTime.Time) {
-				return false
-			}
-		}
-		return true
-	}
-	for i := range s.ResourceStatus.Manifests {
-		if !good(s.ResourceStatus.Manifests[i].Conditions) {
-			return false
-		}
-	}
-	return good(s.Conditions)
-}
-
-// unmarshalObject decodes an object. It refuses other values, such as null, which encoding/json
-// would accept as a status.
-func unmarshalObject(raw []byte, target any) error {
-	c := newReader(raw)
-	if c.Open('{'); c.Err() != nil || !c.Count(jsontext.Count(raw, MaxElements)) {
-		return c.Err()
-	}
-	return utiljson.Unmarshal(raw, target)
-}
-
-// checkedStatus returns a status if it was read without an error and its times are valid.
-func checkedStatus(s *workv1.ManifestWorkStatus, err error) (*workv1.ManifestWorkStatus, *Error) {
-	switch {
-	case err != nil:
-		return nil, &Error{Code: CodeData, Field: "data", Reason: reasonFor(err, "is not a status"), Err: err}
-	case !statusTimes(s):
-		return nil, &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
-	}
-	return s, nil
-}
-
-func (d *draft) statusElements(s *workv1.ManifestWorkStatus) {
-	n := len(s.Conditions) + len(s.ResourceStatus.Manifests)
-	for i := range s.ResourceStatus.Manifests {
-		n += len(s.ResourceStatus.Manifests[i].Conditions) + len(s.ResourceStatus.Manifests[i].StatusFeedbacks.Values)
-	}
-	d.elements("data", n)
 }

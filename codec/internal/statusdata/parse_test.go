@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package codec_test
+package statusdata_test
 
 import (
 	"encoding/json"
@@ -12,23 +12,35 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/randfill"
 
-	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/codec/internal/statusdata"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
-// statusReaders lists, for each profile, the two functions that read the data of a status event.
-var statusReaders = []struct {
-	profile codec.Profile
-	parse   func([]byte) (*workv1.ManifestWorkStatus, bool)
-	reflect func([]byte) (*workv1.ManifestWorkStatus, error)
+var limits = statusdata.Limits{Depth: 9000, Elements: 1 << 18}
+
+// formats lists, for each format, the functions that write and read the data of a status event.
+var formats = []struct {
+	name    string
+	marshal func(*workv1.ManifestWorkStatus) ([]byte, error)
+	parse   func([]byte, statusdata.Limits) (*workv1.ManifestWorkStatus, bool)
+	reflect func([]byte, statusdata.Limits) (*workv1.ManifestWorkStatus, error)
 }{
-	{codec.ManifestWork, codec.ParseStatus, codec.ReflectStatus},
-	{codec.ManifestBundle, codec.ParseBundleStatus, codec.ReflectBundleStatus},
+	{"enhancement", statusdata.Marshal, statusdata.Parse, statusdata.Reflect},
+	{"bundle", statusdata.MarshalBundle, statusdata.ParseBundle, statusdata.ReflectBundle},
+}
+
+// filler fills statuses with times that JSON can represent.
+func filler(f *randfill.Filler) *randfill.Filler {
+	return f.NumElements(1, 3).Funcs(func(t *metav1.Time, c randfill.Continue) {
+		*t = metav1.NewTime(time.Unix(c.Int63n(200<<30)-50<<30, 0))
+	})
 }
 
 // sameReading checks that the parser reads data as reflection does, or leaves the data to
@@ -36,8 +48,8 @@ var statusReaders = []struct {
 func sameReading(t *testing.T, data []byte) (parsed bool) {
 	t.Helper()
 	before := slices.Clone(data)
-	for _, r := range statusReaders {
-		got, ok := r.parse(data)
+	for _, r := range formats {
+		got, ok := r.parse(data, limits)
 		if !slices.Equal(before, data) {
 			t.Fatal("the data was changed")
 		}
@@ -45,12 +57,12 @@ func sameReading(t *testing.T, data []byte) (parsed bool) {
 			continue
 		}
 		parsed = true
-		want, err := r.reflect(data)
+		want, err := r.reflect(data, limits)
 		if err != nil {
-			t.Fatalf("%s: the parser reads what reflection refuses: %v\n%s", r.profile.Name(), err, data)
+			t.Fatalf("%s: the parser reads what reflection refuses: %v\n%s", r.name, err, data)
 		}
 		if !reflect.DeepEqual(want, got) { // distinguishes nil from empty
-			t.Fatalf("%s: -reflection +parser:\n%s\n%s", r.profile.Name(), cmp.Diff(want, got), data)
+			t.Fatalf("%s: -reflection +parser:\n%s\n%s", r.name, cmp.Diff(want, got), data)
 		}
 		exactLists(t, got)
 	}
@@ -141,20 +153,19 @@ func TestParseStatus(t *testing.T) {
 func TestParseStatusEveryField(t *testing.T) {
 	for seed := range int64(300) {
 		f := filler(randfill.New().RandSource(rand.NewSource(seed))).NilChance(float64(seed%3)/4).NumElements(0, 5)
-		m := newStatus()
-		m.Version, m.Status = 3, &workv1.ManifestWorkStatus{}
-		f.Fill(m.Status)
-		for _, r := range statusReaders {
-			_, e, err := r.profile.Encode(m)
+		s := &workv1.ManifestWorkStatus{}
+		f.Fill(s)
+		for _, r := range formats {
+			data, err := r.marshal(s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, ok := r.parse(e.Data()); !ok && seed%3 == 0 { // nil lists are null in a bundle
-				t.Fatalf("seed %d: %s leaves it to reflection:\n%s", seed, r.profile.Name(), e.Data())
+			if _, ok := r.parse(data, limits); !ok && seed%3 == 0 { // nil lists are null in a bundle
+				t.Fatalf("seed %d: %s leaves it to reflection:\n%s", seed, r.name, data)
 			}
-			sameReading(t, e.Data())
+			sameReading(t, data)
 		}
-		api, err := json.Marshal(m.Status)
+		api, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,15 +193,15 @@ func TestParseStatusBlocks(t *testing.T) {
 // TestFrequentStrings checks that the words are sorted, which the search requires, and that known and other
 // words are read correctly.
 func TestFrequentStrings(t *testing.T) {
-	if !slices.IsSorted(codec.Words) {
+	if !slices.IsSorted(statusdata.Words) {
 		t.Error("the words are not sorted")
 	}
-	for _, word := range append([]string{"", "A", "zzz", "Appliedx"}, codec.Words...) {
+	for _, word := range append([]string{"", "A", "zzz", "Appliedx"}, statusdata.Words...) {
 		data, err := json.Marshal(map[string]any{"conditions": []map[string]any{{"lastTransitionTime": nil, "reason": word}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, ok := codec.ParseStatus(data); !ok || s.Conditions[0].Reason != word {
+		if s, ok := statusdata.Parse(data, limits); !ok || s.Conditions[0].Reason != word {
 			t.Errorf("%q is read as %v", word, s)
 		}
 	}
@@ -202,26 +213,21 @@ func FuzzParseStatus(f *testing.F) {
 		f.Add([]byte(tc.data))
 	}
 	for _, name := range []string{"status.json", "gone.json", "enhancement/status.json"} {
-		payload, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
+		event, err := os.ReadFile(filepath.Join("..", "..", "testdata", filepath.FromSlash(name)))
 		if err != nil {
 			f.Fatal(err)
 		}
-		e, err := codec.ParseStructured(payload)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(e.Data())
+		f.Add(jsontext.Member(event, "data"))
 	}
 	for seed := range int64(5) {
-		m := newStatus()
-		m.Version, m.Status = 3, &workv1.ManifestWorkStatus{}
-		filler(randfill.New().RandSource(rand.NewSource(seed))).NilChance(.2).Fill(m.Status)
-		for _, r := range statusReaders {
-			_, e, err := r.profile.Encode(m)
+		s := &workv1.ManifestWorkStatus{}
+		filler(randfill.New().RandSource(rand.NewSource(seed))).NilChance(.2).Fill(s)
+		for _, r := range formats {
+			data, err := r.marshal(s)
 			if err != nil {
 				f.Fatal(err)
 			}
-			f.Add(e.Data())
+			f.Add(data)
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) { sameReading(t, data) })

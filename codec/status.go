@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/codec/internal/statusdata"
+)
+
+var statusLimits = statusdata.Limits{Depth: MaxDepth, Elements: MaxElements}
+
+func (d *draft) statusElements(s *workv1.ManifestWorkStatus) {
+	n := len(s.Conditions) + len(s.ResourceStatus.Manifests)
+	for i := range s.ResourceStatus.Manifests {
+		n += len(s.ResourceStatus.Manifests[i].Conditions) + len(s.ResourceStatus.Manifests[i].StatusFeedbacks.Values)
+	}
+	d.elements("data", n)
+}
+
+// checkedStatus returns a status if it was read without an error and its times are valid.
+func checkedStatus(s *workv1.ManifestWorkStatus, err error) (*workv1.ManifestWorkStatus, *Error) {
+	switch {
+	case err != nil:
+		return nil, &Error{Code: CodeData, Field: "data", Reason: reasonFor(err, "is not a status"), Err: err}
+	case !statusTimes(s):
+		return nil, &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
+	}
+	return s, nil
+}
+
+// statusTimes reports whether the times in a status can be written and read again: metav1.Time does
+// not check them.
+func statusTimes(s *workv1.ManifestWorkStatus) bool {
+	good := func(list []metav1.Condition) bool {
+		for i := range list {
+			if !isRFC3339(list[i].LastTransitionTime.Time) {
+				return false
+			}
+		}
+		return true
+	}
+	for i := range s.ResourceStatus.Manifests {
+		if !good(s.ResourceStatus.Manifests[i].Conditions) {
+			return false
+		}
+	}
+	return good(s.Conditions)
+}
