@@ -198,11 +198,8 @@ func (r *bundleReader) specResync(h Header, a address, e *ce.Event, ctx *ce.Even
 	if r.err != nil {
 		return nil, r.err
 	}
-	data, err := payload(e, ctx)
-	if err == nil && data != nil {
-		m.Entries, err = readSpecEntries(data)
-	}
-	if err != nil {
+	var err *Error
+	if m.Entries, err = readSpecEntries(e, ctx); err != nil {
 		return nil, err
 	}
 	for i := range m.Entries { // the format has only these two
@@ -217,11 +214,8 @@ func (r *bundleReader) statusResync(h Header, a address, e *ce.Event, ctx *ce.Ev
 	if r.err != nil {
 		return nil, r.err
 	}
-	data, err := payload(e, ctx)
-	if err == nil && data != nil {
-		m.Entries, err = readStatusEntries(data)
-	}
-	if err != nil {
+	var err *Error
+	if m.Entries, err = readStatusEntries(e, ctx); err != nil {
 		return nil, err
 	}
 	for i := range m.Entries {

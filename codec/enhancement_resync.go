@@ -131,11 +131,8 @@ func (r *enhancementReader) specResync(h Header, a address, e *ce.Event, ctx *ce
 	if r.err != nil {
 		return nil, r.err
 	}
-	data, err := payload(e, ctx)
-	if err == nil && data != nil {
-		m.Entries, err = readSpecEntries(data)
-	}
-	if err != nil {
+	var err *Error
+	if m.Entries, err = readSpecEntries(e, ctx); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -152,11 +149,8 @@ func (r *enhancementReader) statusResync(h Header, a address, e *ce.Event, ctx *
 	if r.err != nil {
 		return nil, r.err
 	}
-	data, err := payload(e, ctx)
-	if err == nil && data != nil {
-		m.Entries, err = readStatusEntries(data)
-	}
-	if err != nil {
+	var err *Error
+	if m.Entries, err = readStatusEntries(e, ctx); err != nil {
 		return nil, err
 	}
 	return m, nil

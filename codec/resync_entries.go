@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	ce "github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/internal/jsontext"
@@ -136,8 +137,8 @@ func appendNumber(dst []byte, name string, value int64) []byte {
 
 // readSpecEntries reads the list. An entry without a version has version 0, which is older than any
 // other: the source sends the work.
-func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
-	return readEntries(data, listVersions, func(p *dataParser, e *SpecEntry) (string, types.UID) {
+func readSpecEntries(e *ce.Event, ctx *ce.EventContextV1) ([]SpecEntry, *Error) {
+	return readEntries(e, ctx, listVersions, func(p *dataParser, e *SpecEntry) (string, types.UID) {
 		for p.Open('{'); p.Member(); {
 			switch string(p.Key) {
 			case entryResourceID:
@@ -160,8 +161,8 @@ func readSpecEntries(data []byte) ([]SpecEntry, *Error) {
 
 // readStatusEntries reads the list. An entry without a hash has the empty hash, which no status has:
 // the agent sends the status.
-func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
-	return readEntries(data, listHashes, func(p *dataParser, e *StatusEntry) (string, types.UID) {
+func readStatusEntries(e *ce.Event, ctx *ce.EventContextV1) ([]StatusEntry, *Error) {
+	return readEntries(e, ctx, listHashes, func(p *dataParser, e *StatusEntry) (string, types.UID) {
 		for p.Open('{'); p.Member(); {
 			switch string(p.Key) {
 			case entryResourceID:
@@ -180,10 +181,16 @@ func readStatusEntries(data []byte) ([]StatusEntry, *Error) {
 	})
 }
 
-// readEntries reads a list. read reads one entry and returns its identifiers. Entries with
+// readEntries reads a list, which may be missing. read reads one entry and returns its identifiers. Entries with
 // identifiers that are too long for a spec or a status are skipped: they belong to other peers, and
 // must not make the list invalid for the rest.
-func readEntries[E any](data []byte, list string, read func(*dataParser, *E) (string, types.UID)) ([]E, *Error) {
+func readEntries[E any](
+	e *ce.Event, ctx *ce.EventContextV1, list string, read func(*dataParser, *E) (string, types.UID),
+) ([]E, *Error) {
+	data, err := payload(e, ctx)
+	if data == nil {
+		return nil, err
+	}
 	p := dataParser{Reader: newReader(data)}
 	var entries []E
 	for p.Open('{'); p.Member(); {

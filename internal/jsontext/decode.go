@@ -8,7 +8,6 @@ import (
 	"errors"
 	"reflect"
 	"strconv"
-	"strings"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
@@ -303,9 +302,4 @@ func (d *decoder) dictionary(v reflect.Value, i int) error {
 		return errForeign // a key was repeated
 	}
 	return nil
-}
-
-// Escape escapes a part of a JSON Pointer (RFC 6901).
-func Escape(part string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(part)
 }

@@ -104,7 +104,7 @@ func (p *patcher) at(name string, f func()) {
 	before := len(p.path)
 	p.path = append(p.path, '/')
 	if strings.ContainsAny(name, "~/") {
-		name = Escape(name)
+		name = strings.NewReplacer("~", "~0", "/", "~1").Replace(name) // RFC 6901
 	}
 	p.path = append(p.path, name...)
 	f()

@@ -9,7 +9,6 @@ var (
 	WritesAll     = writesAll
 	Parse         = parseStatus
 	Reflect       = reflectStatus
-	ParseBundle   = parseBundleStatus
 	ReflectBundle = reflectBundleStatus
 	Words         = words[:]
 )

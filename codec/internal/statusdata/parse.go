@@ -51,19 +51,22 @@ func (p *statusParser) first(seen *memberSet, bit int) {
 	*seen |= 1 << bit
 }
 
-// parseStatus reads data of the enhancement. It returns false if reflection must decode
-// it.
-func parseStatus(data []byte, l Limits) (*workv1.ManifestWorkStatus, bool) {
+// parseStatus reads data of the enhancement or of a bundle. It returns false if reflection must
+// decode it.
+func parseStatus(data []byte, l Limits, bundle bool) (*workv1.ManifestWorkStatus, bool) {
 	p := statusParser{Reader: l.reader(data)}
 	p.blocks(data, l.Elements)
 	s := &workv1.ManifestWorkStatus{}
 	var seen, seenInner memberSet
 	for p.Open('{'); p.Member(); {
-		switch string(p.Key) {
-		case "conditions":
+		switch key := string(p.Key); {
+		case key == "conditions":
 			p.first(&seen, 0)
 			s.Conditions = p.conditionList()
-		case "resourceStatus":
+		case key == "resourceStatus" && bundle:
+			p.first(&seen, 1)
+			s.ResourceStatus.Manifests = p.manifestList()
+		case key == "resourceStatus":
 			p.first(&seen, 1)
 			for p.Open('{'); p.Member(); {
 				switch string(p.Key) {
@@ -74,27 +77,6 @@ func parseStatus(data []byte, l Limits) (*workv1.ManifestWorkStatus, bool) {
 					p.odd()
 				}
 			}
-		default:
-			p.odd()
-		}
-	}
-	return s, p.finish()
-}
-
-// parseBundleStatus reads data of a bundle.
-func parseBundleStatus(data []byte, l Limits) (*workv1.ManifestWorkStatus, bool) {
-	p := statusParser{Reader: l.reader(data)}
-	p.blocks(data, l.Elements)
-	s := &workv1.ManifestWorkStatus{}
-	var seen memberSet
-	for p.Open('{'); p.Member(); {
-		switch string(p.Key) {
-		case "conditions":
-			p.first(&seen, 0)
-			s.Conditions = p.conditionList()
-		case "resourceStatus":
-			p.first(&seen, 1)
-			s.ResourceStatus.Manifests = p.manifestList()
 		default:
 			p.odd()
 		}

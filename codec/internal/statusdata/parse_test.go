@@ -29,11 +29,11 @@ var limits = statusdata.Limits{Depth: 9000, Elements: 1 << 18}
 var formats = []struct {
 	name    string
 	marshal func(*workv1.ManifestWorkStatus) ([]byte, error)
-	parse   func([]byte, statusdata.Limits) (*workv1.ManifestWorkStatus, bool)
+	bundle  bool
 	reflect func([]byte, statusdata.Limits) (*workv1.ManifestWorkStatus, error)
 }{
-	{"enhancement", statusdata.Marshal, statusdata.Parse, statusdata.Reflect},
-	{"bundle", statusdata.MarshalBundle, statusdata.ParseBundle, statusdata.ReflectBundle},
+	{"enhancement", statusdata.Marshal, false, statusdata.Reflect},
+	{"bundle", statusdata.MarshalBundle, true, statusdata.ReflectBundle},
 }
 
 // filler fills statuses with times that JSON can represent.
@@ -49,7 +49,7 @@ func sameReading(t *testing.T, data []byte) (parsed bool) {
 	t.Helper()
 	before := slices.Clone(data)
 	for _, r := range formats {
-		got, ok := r.parse(data, limits)
+		got, ok := statusdata.Parse(data, limits, r.bundle)
 		if !slices.Equal(before, data) {
 			t.Fatal("the data was changed")
 		}
@@ -160,7 +160,7 @@ func TestParseStatusEveryField(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, ok := r.parse(data, limits); !ok && seed%3 == 0 { // nil lists are null in a bundle
+			if _, ok := statusdata.Parse(data, limits, r.bundle); !ok && seed%3 == 0 { // nil lists are null in a bundle
 				t.Fatalf("seed %d: %s leaves it to reflection:\n%s", seed, r.name, data)
 			}
 			sameReading(t, data)
@@ -201,7 +201,7 @@ func TestFrequentStrings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, ok := statusdata.Parse(data, limits); !ok || s.Conditions[0].Reason != word {
+		if s, ok := statusdata.Parse(data, limits, false); !ok || s.Conditions[0].Reason != word {
 			t.Errorf("%q is read as %v", word, s)
 		}
 	}

@@ -103,7 +103,7 @@ func presentConditions(list []workv1.ManifestCondition) []workv1.ManifestConditi
 
 // Unmarshal reads the data of the enhancement. It accepts the API's own names as well.
 func Unmarshal(data []byte, l Limits) (*workv1.ManifestWorkStatus, error) {
-	if s, ok := parseStatus(data, l); ok {
+	if s, ok := parseStatus(data, l, false); ok {
 		return s, nil
 	}
 	return reflectStatus(data, l)
@@ -131,7 +131,7 @@ func MarshalBundle(s *workv1.ManifestWorkStatus) ([]byte, error) {
 
 // UnmarshalBundle reads the data of a bundle.
 func UnmarshalBundle(data []byte, l Limits) (*workv1.ManifestWorkStatus, error) {
-	if s, ok := parseBundleStatus(data, l); ok {
+	if s, ok := parseStatus(data, l, true); ok {
 		return s, nil
 	}
 	return reflectBundleStatus(data, l)
