@@ -60,7 +60,7 @@
 //
 // [ManifestWork] is the format of the event based ManifestWork enhancement, and the default. It adds
 // attributes, for example for incarnations, sequences and resync IDs. Peers that know only the
-// enhancement do not send them; the fields then have their zero values.
+// enhancement do not send these attributes; the fields of a message then have their defaults.
 //
 // [ManifestBundle] is the format of sources and agents built on the OCM SDK
 // (open-cluster-management.io/sdk-go v1.3.0). Its events are sent in the binary content mode
