@@ -23,7 +23,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 	"github.com/spokewire/sdk-go/internal/jsonpatch"
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // Patch changes an object by a JSON patch, a JSON merge patch or a server-side apply, which can
@@ -118,19 +118,19 @@ func unsupportedPatch(pt types.PatchType) error {
 type mergePatch map[string]json.RawMessage
 
 func parseMergePatch(data []byte) (mergePatch, error) {
-	if rawjson.KindOf(data) != rawjson.Object || !rawjson.Valid(data) {
+	if jsontext.KindOf(data) != jsontext.Object || !jsontext.Valid(data) {
 		if err := json.Unmarshal(data, &map[string]any{}); err != nil {
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("error decoding patch: %v", err))
 		}
 		return nil, nil // null
 	}
 	p := mergePatch{}
-	for cursor := rawjson.Open(data); ; {
+	for cursor := jsontext.Open(data); ; {
 		key, value, ok := cursor.Next()
 		if !ok {
 			return p, nil
 		}
-		if name, _ := rawjson.Text(key); slices.Contains(members, name) {
+		if name, _ := jsontext.Text(key); slices.Contains(members, name) {
 			p[name] = value
 		}
 	}
@@ -146,7 +146,7 @@ func parseJSONPatch(data []byte) (jsonpatch.Patch, error) {
 	switch {
 	case errors.As(err, &many):
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-			"The allowed maximum operations in a JSON patch is %d, got %d", rawjson.MaxOperations, many.Count))
+			"The allowed maximum operations in a JSON patch is %d, got %d", jsontext.MaxOperations, many.Count))
 	case err != nil:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the JSON patch cannot be read: %v", err))
 	}
@@ -242,12 +242,12 @@ func mergeType(t metav1.TypeMeta, member string, change json.RawMessage) (metav1
 // the status. It does so without encoding the metadata, and returns false for other patches.
 func setPreconditions(meta *metav1.ObjectMeta, patch json.RawMessage) bool {
 	next := *meta
-	for members := rawjson.Open(patch); ; {
+	for members := jsontext.Open(patch); ; {
 		key, value, ok := members.Next()
 		if !ok {
 			break
 		}
-		text, ok := rawjson.Text(value)
+		text, ok := jsontext.Text(value)
 		switch string(key) {
 		case `"uid"`:
 			next.UID = types.UID(text)
@@ -261,7 +261,7 @@ func setPreconditions(meta *metav1.ObjectMeta, patch json.RawMessage) bool {
 		}
 	}
 	*meta = next
-	return rawjson.KindOf(patch) == rawjson.Object
+	return jsontext.KindOf(patch) == jsontext.Object
 }
 
 // replaceStatusLists merges the most frequent patch of agents, which replaces whole lists of the

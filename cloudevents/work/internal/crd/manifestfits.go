@@ -12,19 +12,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // manifestFits reports whether the schema finds no error in a manifest. raw must be valid JSON. Of
 // several members with one name the last counts, as in the schema.
 func manifestFits(raw []byte) bool {
 	var apiVersion, kind, metadata []byte
-	for members := rawjson.Open(raw); ; {
+	for members := jsontext.Open(raw); ; {
 		key, value, ok := members.Next()
 		if !ok {
 			break
 		}
-		switch name, _ := rawjson.Text(key); name {
+		switch name, _ := jsontext.Text(key); name {
 		case "apiVersion":
 			apiVersion = value
 		case "kind":
@@ -33,8 +33,8 @@ func manifestFits(raw []byte) bool {
 			metadata = value
 		}
 	}
-	version, _ := rawjson.Text(apiVersion)
-	name, _ := rawjson.Text(kind)
+	version, _ := jsontext.Text(apiVersion)
+	name, _ := jsontext.Text(kind)
 	return version != "" && strings.Count(version, "/") <= 1 && kindFits(name) &&
 		(metadata == nil || plainMetadata(metadata) || metadataFits(metadata))
 }
@@ -87,7 +87,7 @@ func plainLabel(s []byte) bool {
 const maxMetadata = 10_000
 
 func metadataFits(data []byte) bool {
-	if rawjson.Count(data, maxMetadata) > maxMetadata {
+	if jsontext.Count(data, maxMetadata) > maxMetadata {
 		return false
 	}
 	var m metav1.ObjectMeta

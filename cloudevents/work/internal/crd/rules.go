@@ -19,7 +19,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // celRules are the CRD's x-kubernetes-validations, by their text. A CEL interpreter would be a
@@ -123,7 +123,7 @@ func decodeMetadata(metadata any) (*metav1.ObjectMeta, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rawjson.Count(data, maxMetadata) > maxMetadata {
+	if jsontext.Count(data, maxMetadata) > maxMetadata {
 		return nil, errMetadata
 	}
 	typed := &metav1.ObjectMeta{}

@@ -9,7 +9,7 @@ import (
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/internal/rawjson"
+	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
 // SpecFits reports whether the schema finds no error in the JSON of a spec with defaults. It may be
@@ -60,12 +60,12 @@ func Unfit(s *workv1.ManifestWorkSpec) iter.Seq2[*workv1.ManifestWorkSpec, int] 
 
 // head returns a manifest without the members that are not in the schema.
 func head(raw []byte) []byte {
-	if rawjson.KindOf(raw) != rawjson.Object {
+	if jsontext.KindOf(raw) != jsontext.Object {
 		return raw
 	}
 	out := []byte{'{'}
 	for _, name := range []string{"apiVersion", "kind", "metadata"} {
-		if value := rawjson.Member(raw, name); value != nil {
+		if value := jsontext.Member(raw, name); value != nil {
 			if len(out) > 1 {
 				out = append(out, ',')
 			}
@@ -77,7 +77,7 @@ func head(raw []byte) []byte {
 
 func manifestsAreJSON(s *workv1.ManifestWorkSpec) bool {
 	for i := range s.Workload.Manifests {
-		if !rawjson.Valid(s.Workload.Manifests[i].Raw) {
+		if !jsontext.Valid(s.Workload.Manifests[i].Raw) {
 			return false
 		}
 	}
