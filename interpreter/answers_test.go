@@ -38,23 +38,23 @@ func TestAnswersOfKarmada(t *testing.T) {
 		operation    interpreter.Operation
 		answer, want string
 	}{
-		"neither kind nor apiVersion": {v1alpha1.InterpretHealth, `{"response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
-		"no apiVersion":               {v1alpha1.InterpretHealth, `{"kind":"ResourceInterpreterContext","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
-		"no kind":                     {v1alpha1.InterpretHealth, `{"apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
-		"a number for a kind":         {v1alpha1.InterpretHealth, `{"kind":1,"response":{"uid":"u","successful":true,"healthy":true}}`, "kind is missing"},
-		"another kind":                {v1alpha1.InterpretHealth, `{"kind":"ExploreReview","response":{"uid":"u","successful":true,"healthy":true}}`, "the request was a ResourceInterpreterContext"},
-		"another apiVersion":          {v1alpha1.InterpretHealth, `{"apiVersion":"v1","response":{"uid":"u","successful":true,"healthy":true}}`, `apiVersion is "v1"`},
-		"a failure without UID":       {v1alpha1.InterpretHealth, head + `{"uid":"","successful":false,"status":{"code":400,"message":"cannot read it"}}}`, "cannot read it"},
-		"a failure of another":        {v1alpha1.InterpretHealth, head + `{"uid":"v","successful":false,"status":{"code":400,"message":"m"}}}`, `response.uid is "v"`},
-		"a success without UID":       {v1alpha1.InterpretHealth, head + `{"uid":"","successful":true,"healthy":true}}`, `response.uid is ""`},
-		"duplicate dependencies": {v1alpha1.InterpretDependency, head + `{"uid":"u","successful":true,"dependencies":[
+		"neither kind nor apiVersion": {v1alpha1.InterpreterOperationInterpretHealth, `{"response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
+		"no apiVersion":               {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":"ResourceInterpreterContext","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
+		"no kind":                     {v1alpha1.InterpreterOperationInterpretHealth, `{"apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
+		"a number for a kind":         {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":1,"response":{"uid":"u","successful":true,"healthy":true}}`, "kind is missing"},
+		"another kind":                {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":"ExploreReview","response":{"uid":"u","successful":true,"healthy":true}}`, "the request was a ResourceInterpreterContext"},
+		"another apiVersion":          {v1alpha1.InterpreterOperationInterpretHealth, `{"apiVersion":"v1","response":{"uid":"u","successful":true,"healthy":true}}`, `apiVersion is "v1"`},
+		"a failure without UID":       {v1alpha1.InterpreterOperationInterpretHealth, head + `{"uid":"","successful":false,"status":{"code":400,"message":"cannot read it"}}}`, "cannot read it"},
+		"a failure of another":        {v1alpha1.InterpreterOperationInterpretHealth, head + `{"uid":"v","successful":false,"status":{"code":400,"message":"m"}}}`, `response.uid is "v"`},
+		"a success without UID":       {v1alpha1.InterpreterOperationInterpretHealth, head + `{"uid":"","successful":true,"healthy":true}}`, `response.uid is ""`},
+		"duplicate dependencies": {v1alpha1.InterpreterOperationInterpretDependency, head + `{"uid":"u","successful":true,"dependencies":[
 			{"apiVersion":"v1","kind":"Secret","name":"a"},{"apiVersion":"v1","kind":"Secret","name":"a"},{"apiVersion":"v1","kind":"Secret","name":"b"}]}}`, "Secret a, Secret b"},
-		"a selector next to a name": {v1alpha1.InterpretDependency, head + `{"uid":"u","successful":true,"dependencies":[
+		"a selector next to a name": {v1alpha1.InterpreterOperationInterpretDependency, head + `{"uid":"u","successful":true,"dependencies":[
 			{"apiVersion":"v1","kind":"Secret","name":"a","labelSelector":{"matchLabels":{"x":"y"}}}]}}`, "Secret a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := interpreter.Query{Operation: test.operation, Object: object}
-			request, err := q.Request(interpreter.Interpret, "u")
+			request, err := q.Request(interpreter.ProtocolInterpret, "u")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,9 +62,9 @@ func TestAnswersOfKarmada(t *testing.T) {
 			response, err := interpreter.DecodeResponse(request, []byte(test.answer))
 			if err == nil {
 				var answer interpreter.Answer
-				answer, err = q.Answer(interpreter.Interpret, response)
+				answer, err = q.Answer(interpreter.ProtocolInterpret, response)
 				got = "{Healthy:true}"
-				if test.operation == v1alpha1.InterpretDependency {
+				if test.operation == v1alpha1.InterpreterOperationInterpretDependency {
 					got = dependencyNames(answer.Dependencies)
 				} else if !answer.Healthy {
 					got = "{Healthy:false}"
@@ -121,7 +121,7 @@ func TestTextInAnswers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			answer := httptest.NewRecorder()
 			interpreter.NewHandler(answering(test.answer), interpreter.HandlerOptions{}).
-				ServeHTTP(answer, newRequest(t, strings.Replace(health(interpreter.Interpret, workload), "InterpretHealth", test.operation, 1)))
+				ServeHTTP(answer, newRequest(t, strings.Replace(health(interpreter.ProtocolInterpret, workload), "InterpretHealth", test.operation, 1)))
 			if !test.ok {
 				wantFailure(t, answer.Code, answer.Body.String(), 500, "the handler's answer cannot be sent: "+test.want)
 			} else if !strings.Contains(answer.Body.String(), test.want) {
@@ -139,7 +139,7 @@ func TestAnswersAreNotLogged(t *testing.T) {
 	h := interpreter.NewHandler(answering(func(r *interpreter.Response) {
 		r.Components = []interpreter.Component{{Name: "hunter2"}, {Name: "hunter2"}}
 	}), interpreter.HandlerOptions{})
-	r := newRequest(t, strings.Replace(health(interpreter.Interpret, workload), "InterpretHealth", "InterpretComponent", 1))
+	r := newRequest(t, strings.Replace(health(interpreter.ProtocolInterpret, workload), "InterpretHealth", "InterpretComponent", 1))
 	answer := httptest.NewRecorder()
 	h.ServeHTTP(answer, r.WithContext(klog.NewContext(t.Context(), logger)))
 	wantFailure(t, answer.Code, answer.Body.String(), 500, `the handler's answer cannot be sent: response.components[1].name is "hunter2", as that of a component before`)

@@ -67,9 +67,9 @@ func (q *Query) Request(p Protocol, uid types.UID) (*Request, error) {
 		return bad("Query.Operation", fmt.Sprintf("is %q, which is no operation", q.Operation), nil)
 	case q.Object == nil || q.Object.GetKind() == "" || q.Object.GetAPIVersion() == "":
 		return bad("Query.Object", "is nil, or has no kind or apiVersion", nil)
-	case q.Operation == v1alpha1.Retain && q.Observed == nil:
+	case q.Operation == v1alpha1.InterpreterOperationRetain && q.Observed == nil:
 		return bad("Query.Observed", "is nil: without the object on the cluster there is nothing to retain", nil)
-	case q.Operation == v1alpha1.ReviseReplica && q.Replicas < 0:
+	case q.Operation == v1alpha1.InterpreterOperationReviseReplica && q.Replicas < 0:
 		return bad("Query.Replicas", "is negative", nil)
 	}
 	r := &Request{Protocol: p}
@@ -82,14 +82,14 @@ func (q *Query) Request(p Protocol, uid types.UID) (*Request, error) {
 	}
 	r.Object.Raw = raw
 	switch q.Operation {
-	case v1alpha1.Retain:
+	case v1alpha1.InterpreterOperationRetain:
 		if raw, err = json.Marshal(q.Observed); err != nil {
 			return bad("Query.Observed", "cannot be encoded", err)
 		}
 		r.ObservedObject = &runtime.RawExtension{Raw: raw}
-	case v1alpha1.ReviseReplica:
+	case v1alpha1.InterpreterOperationReviseReplica:
 		r.DesiredReplicas = &q.Replicas
-	case v1alpha1.AggregateStatus:
+	case v1alpha1.InterpreterOperationAggregateStatus:
 		r.AggregatedStatus = q.Statuses
 	}
 	return r, nil
@@ -106,15 +106,15 @@ func (q *Query) Answer(p Protocol, r *Response) (Answer, error) {
 	}
 	var a Answer
 	switch q.Operation {
-	case v1alpha1.InterpretReplica:
+	case v1alpha1.InterpreterOperationInterpretReplica:
 		a.Replicas, a.Requirements = *r.Replicas, r.ReplicaRequirements
-	case v1alpha1.InterpretComponent:
+	case v1alpha1.InterpreterOperationInterpretComponent:
 		a.Components = r.Components
-	case v1alpha1.InterpretDependency:
+	case v1alpha1.InterpreterOperationInterpretDependency:
 		a.Dependencies = r.Dependencies
-	case v1alpha1.InterpretStatus:
+	case v1alpha1.InterpreterOperationInterpretStatus:
 		a.Status = r.RawStatus
-	case v1alpha1.InterpretHealth:
+	case v1alpha1.InterpreterOperationInterpretHealth:
 		a.Healthy = *r.Healthy
 	default:
 		var err error
@@ -127,7 +127,7 @@ func (q *Query) Answer(p Protocol, r *Response) (Answer, error) {
 
 // FromHandler returns an [Interpreter] that calls a handler in the same process. A response with
 // the code 501 becomes [ErrNotInterpreted].
-func FromHandler(h Handler) Interpreter { return inProcess{h} }
+func FromHandler(h Handler) Ask { return Ask{inProcess{h}} }
 
 type inProcess struct{ handler Handler }
 
@@ -136,7 +136,7 @@ func (i inProcess) Interpret(ctx context.Context, q Query) (Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return Answer{}, err
 	}
-	r, err := q.Request(Interpret, "in-process")
+	r, err := q.Request(ProtocolInterpret, "in-process")
 	if err != nil {
 		return Answer{}, err
 	}
@@ -144,7 +144,7 @@ func (i inProcess) Interpret(ctx context.Context, q Query) (Answer, error) {
 	if !response.Successful && response.Status != nil && response.Status.Code == http.StatusNotImplemented {
 		return Answer{}, fmt.Errorf("%w: %s", ErrNotInterpreted, response.Status.Message)
 	}
-	return q.Answer(Interpret, &response)
+	return q.Answer(ProtocolInterpret, &response)
 }
 
 // Ask has a method for each operation of an [Interpreter]. Their errors are those of Interpret.
@@ -155,55 +155,55 @@ type Ask struct {
 // Replicas returns the replicas that an object declares, and the requirements of each, which may be
 // nil.
 func (a Ask) Replicas(ctx context.Context, object *unstructured.Unstructured) (int32, *ReplicaRequirements, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretReplica, Object: object})
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationInterpretReplica, Object: object})
 	return answer.Replicas, answer.Requirements, err
 }
 
 // Components returns the parts of an object with several pod templates.
 func (a Ask) Components(ctx context.Context, object *unstructured.Unstructured) ([]Component, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretComponent, Object: object})
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationInterpretComponent, Object: object})
 	return answer.Components, err
 }
 
 // Revise returns the object with another number of replicas.
 func (a Ask) Revise(ctx context.Context, object *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.ReviseReplica, Object: object, Replicas: replicas})
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationReviseReplica, Object: object, Replicas: replicas})
 	return answer.Object, err
 }
 
 // Retain returns the desired object with the fields that controllers of the cluster have set in the
 // observed one.
 func (a Ask) Retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.Retain, Object: desired, Observed: observed})
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationRetain, Object: desired, Observed: observed})
 	return answer.Object, err
 }
 
 // AggregateStatus returns the object with a status that combines those of the clusters.
 func (a Ask) AggregateStatus(ctx context.Context, object *unstructured.Unstructured, statuses []AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.AggregateStatus, Object: object, Statuses: statuses})
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationAggregateStatus, Object: object, Statuses: statuses})
 	return answer.Object, err
 }
 
 // Dependencies returns the objects that must be sent to each cluster of the object.
 func (a Ask) Dependencies(ctx context.Context, object *unstructured.Unstructured) ([]DependentObjectReference, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretDependency, Object: object})
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationInterpretDependency, Object: object})
 	return answer.Dependencies, err
 }
 
 // Status returns the status of an object.
 func (a Ask) Status(ctx context.Context, object *unstructured.Unstructured) (*runtime.RawExtension, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretStatus, Object: object})
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationInterpretStatus, Object: object})
 	return answer.Status, err
 }
 
 // Health returns whether an object is healthy.
 func (a Ask) Health(ctx context.Context, object *unstructured.Unstructured) (bool, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpretHealth, Object: object})
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationInterpretHealth, Object: object})
 	return answer.Healthy, err
 }
 
 // Prune returns the object without the parts that must not be sent to a cluster.
 func (a Ask) Prune(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.Prune, Object: object})
+	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationPrune, Object: object})
 	return answer.Object, err
 }

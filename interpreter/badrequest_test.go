@@ -20,7 +20,7 @@ import (
 // health returns a request for the health of an object, in the given protocol.
 func health(p interpreter.Protocol, object string) string {
 	operation := "InterpretHealth"
-	if p == interpreter.Explore {
+	if p == interpreter.ProtocolExplore {
 		operation = "ExploreHealthy"
 	}
 	return fmt.Sprintf(`{"kind":%q,"apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"u1","kind":{"group":"example.com","version":"v1","kind":"Workload"},"name":"w","operation":%q,"object":%s}}`, p.Kind(), operation, object)
@@ -33,9 +33,9 @@ const workload = `{"apiVersion":"example.com/v1","kind":"Workload","metadata":{"
 func TestBadRequests(t *testing.T) {
 	w := start(t, interpreter.ServerOptions{MaxBytes: 4096}, map[string]interpreter.Handler{"/w": workloads})
 	const j = "application/json"
-	for _, p := range []interpreter.Protocol{interpreter.Explore, interpreter.Interpret} {
+	for _, p := range []interpreter.Protocol{interpreter.ProtocolExplore, interpreter.ProtocolInterpret} {
 		good := health(p, workload)
-		operation := map[interpreter.Protocol]string{interpreter.Explore: "ExploreHealthy", interpreter.Interpret: "InterpretHealth"}[p]
+		operation := map[interpreter.Protocol]string{interpreter.ProtocolExplore: "ExploreHealthy", interpreter.ProtocolInterpret: "InterpretHealth"}[p]
 		tests := []struct {
 			name, method, contentType, body string
 			code                            int
@@ -71,12 +71,12 @@ func TestBadRequests(t *testing.T) {
 			{"handler error", http.MethodPost, j, health(p, strings.Replace(workload, `"w"`, `"fails"`, 1)), 500, "no idea", "u1", true},
 			{"no UID", http.MethodPost, j, strings.Replace(good, `"uid":"u1",`, "", 1), 400, "request.uid is missing", "", false},
 			{"replicas of another type", http.MethodPost, j, strings.Replace(good, `"name":"w"`, `"name":1`, 1), 400,
-				"request cannot be decoded: json: cannot unmarshal number into Go struct field " + map[interpreter.Protocol]string{interpreter.Explore: "ExploreRequest", interpreter.Interpret: "ResourceInterpreterRequest"}[p] + ".name of type string", "u1", false},
+				"request cannot be decoded: json: cannot unmarshal number into Go struct field " + map[interpreter.Protocol]string{interpreter.ProtocolExplore: "ExploreRequest", interpreter.ProtocolInterpret: "ResourceInterpreterRequest"}[p] + ".name of type string", "u1", false},
 		}
 		for _, test := range tests {
 			t.Run(string(p)+"/"+test.name, func(t *testing.T) {
 				code, body := w.do(t, test.method, "/w", test.contentType, test.body)
-				if p == interpreter.Interpret && test.failed {
+				if p == interpreter.ProtocolInterpret && test.failed {
 					wantFailure(t, code, body, test.code, test.message)
 				} else {
 					wantStatus(t, code, body, test.code, test.message, test.uid)
@@ -153,9 +153,9 @@ func TestBadHandlers(t *testing.T) {
 			if code == 0 {
 				code = 500
 			}
-			status, body := w.post(t, "/w", health(interpreter.Interpret, workload))
+			status, body := w.post(t, "/w", health(interpreter.ProtocolInterpret, workload))
 			wantFailure(t, status, body, code, test.message)
-			status, body = w.post(t, "/w", health(interpreter.Explore, workload))
+			status, body = w.post(t, "/w", health(interpreter.ProtocolExplore, workload))
 			wantStatus(t, status, body, code, test.message, "u1")
 		})
 	}

@@ -17,24 +17,24 @@ import (
 func (r *Response) check(p Protocol, operation Operation) *AnswerError {
 	if !r.Successful {
 		if r.Status == nil || r.Status.Message == "" && r.Status.Code == 0 {
-			return &AnswerError{Problem: NoStatus, Field: "response.status", Detail: "is missing: the request was not successful, and nothing says why"}
+			return &AnswerError{Problem: ProblemNoStatus, Field: "response.status", Detail: "is missing: the request was not successful, and nothing says why"}
 		}
 		return nil
 	}
 	switch operation {
-	case v1alpha1.InterpretReplica:
+	case v1alpha1.InterpreterOperationInterpretReplica:
 		return r.checkReplicas()
-	case v1alpha1.InterpretComponent:
+	case v1alpha1.InterpreterOperationInterpretComponent:
 		return r.checkComponents()
-	case v1alpha1.InterpretDependency:
+	case v1alpha1.InterpreterOperationInterpretDependency:
 		return r.checkDependencies(p)
-	case v1alpha1.InterpretStatus:
+	case v1alpha1.InterpreterOperationInterpretStatus:
 		return r.checkStatus(statusField(p))
-	case v1alpha1.InterpretHealth:
+	case v1alpha1.InterpreterOperationInterpretHealth:
 		if r.Healthy == nil {
 			return missing("response.healthy")
 		}
-	case v1alpha1.ReviseReplica, v1alpha1.Retain, v1alpha1.AggregateStatus, v1alpha1.Prune:
+	case v1alpha1.InterpreterOperationReviseReplica, v1alpha1.InterpreterOperationRetain, v1alpha1.InterpreterOperationAggregateStatus, v1alpha1.InterpreterOperationPrune:
 		return r.checkPatch()
 	}
 	return nil
@@ -42,18 +42,18 @@ func (r *Response) check(p Protocol, operation Operation) *AnswerError {
 
 // statusField returns the name of the field that has the status of an object in a protocol.
 func statusField(p Protocol) string {
-	if p == Explore {
+	if p == ProtocolExplore {
 		return "response.status"
 	}
 	return "response.rawStatus"
 }
 
 func missing(field string) *AnswerError {
-	return &AnswerError{Problem: MissingField, Field: field, Detail: "is missing: the operation asks for it"}
+	return &AnswerError{Problem: ProblemMissingField, Field: field, Detail: "is missing: the operation asks for it"}
 }
 
 func invalid(field, detail string, args ...any) *AnswerError {
-	return &AnswerError{Problem: InvalidField, Field: field, Detail: fmt.Sprintf(detail, args...)}
+	return &AnswerError{Problem: ProblemInvalidField, Field: field, Detail: fmt.Sprintf(detail, args...)}
 }
 
 func (r *Response) checkReplicas() *AnswerError {
@@ -114,7 +114,7 @@ func (r *Response) checkDependencies(p Protocol) *AnswerError {
 			return missing(field + ".apiVersion")
 		case d.Kind == "":
 			return missing(field + ".kind")
-		case d.LabelSelector != nil && p == Explore:
+		case d.LabelSelector != nil && p == ProtocolExplore:
 			return invalid(field+".labelSelector", "is set: the Explore protocol names each dependency")
 		case d.Name == "" && d.LabelSelector == nil:
 			return missing(field + ".name")
@@ -123,7 +123,7 @@ func (r *Response) checkDependencies(p Protocol) *AnswerError {
 		}
 		if d.LabelSelector != nil {
 			if _, err := metav1.LabelSelectorAsSelector(d.LabelSelector); err != nil {
-				return &AnswerError{Problem: InvalidField, Field: field + ".labelSelector", Detail: "is not a selector", Err: err}
+				return &AnswerError{Problem: ProblemInvalidField, Field: field + ".labelSelector", Detail: "is not a selector", Err: err}
 			}
 		}
 		key := keyOf(d)
@@ -149,11 +149,11 @@ func (r *Response) checkPatch() *AnswerError {
 	}
 	switch {
 	case r.PatchType == nil || *r.PatchType == "":
-		return &AnswerError{Problem: InvalidPatch, Field: "response.patchType", Detail: "is missing: response.patch needs one"}
+		return &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patchType", Detail: "is missing: response.patch needs one"}
 	case *r.PatchType != v1alpha1.PatchTypeJSONPatch:
-		return &AnswerError{Problem: InvalidPatch, Field: "response.patchType", Detail: fmt.Sprintf("is %q: only JSONPatch is known", *r.PatchType)}
+		return &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patchType", Detail: fmt.Sprintf("is %q: only JSONPatch is known", *r.PatchType)}
 	case !jsontext.Valid(r.Patch) || jsontext.KindOf(r.Patch) != jsontext.Array:
-		return &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "is no JSON Patch: a list of operations is expected"}
+		return &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patch", Detail: "is no JSON Patch: a list of operations is expected"}
 	}
 	return nil
 }

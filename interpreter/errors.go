@@ -56,35 +56,35 @@ func notImplemented(operation Operation, who string) *RequestError {
 		Problem: fmt.Sprintf("%s is not implemented by %s", operation, who)}
 }
 
-// AnswerProblem is the kind of mistake in an answer.
-type AnswerProblem string
+// Problem is the kind of mistake in an answer.
+type Problem string
 
-// The values of [AnswerProblem].
+// The values of [Problem].
 const (
-	// NoResponse: the answer has no response.
-	NoResponse AnswerProblem = "NoResponse"
-	// WrongUID: the answer is to another request.
-	WrongUID AnswerProblem = "WrongUID"
-	// MissingField: the answer lacks a field that the operation requires.
-	MissingField AnswerProblem = "MissingField"
-	// InvalidField: the answer has a negative number, or the same name twice.
-	InvalidField AnswerProblem = "InvalidField"
-	// InvalidPatch: the answer's patch has no type, or an unknown one, or cannot be applied.
-	InvalidPatch AnswerProblem = "InvalidPatch"
-	// IdentityChanged: the answer's patch changes apiVersion, kind, name, namespace or UID of the
-	// object.
-	IdentityChanged AnswerProblem = "IdentityChanged"
-	// NoStatus: the request failed, and the answer has no reason.
-	NoStatus AnswerProblem = "NoStatus"
-	// Malformed: the answer is not a review of the protocol.
-	Malformed AnswerProblem = "Malformed"
-	// TooLarge: the answer, or the object that its patch makes, is over the limit.
-	TooLarge AnswerProblem = "TooLarge"
+	// ProblemNoResponse: the answer has no response.
+	ProblemNoResponse Problem = "NoResponse"
+	// ProblemWrongUID: the answer is to another request.
+	ProblemWrongUID Problem = "WrongUID"
+	// ProblemMissingField: the answer lacks a field that the operation requires.
+	ProblemMissingField Problem = "MissingField"
+	// ProblemInvalidField: the answer has a negative number, or the same name twice.
+	ProblemInvalidField Problem = "InvalidField"
+	// ProblemInvalidPatch: the answer's patch has no type, or an unknown one, or cannot be applied.
+	ProblemInvalidPatch Problem = "InvalidPatch"
+	// ProblemIdentityChanged: the answer's patch changes apiVersion, kind, name, namespace or UID
+	// of the object.
+	ProblemIdentityChanged Problem = "IdentityChanged"
+	// ProblemNoStatus: the request failed, and the answer has no reason.
+	ProblemNoStatus Problem = "NoStatus"
+	// ProblemMalformed: the answer is not a review of the protocol.
+	ProblemMalformed Problem = "Malformed"
+	// ProblemTooLarge: the answer, or the object that its patch makes, is over the limit.
+	ProblemTooLarge Problem = "TooLarge"
 )
 
 // AnswerError describes an invalid answer.
 type AnswerError struct {
-	Problem AnswerProblem
+	Problem Problem
 	// Field is the invalid part of the answer.
 	Field string
 	// Detail is the mistake.

@@ -67,7 +67,7 @@ func ExampleHandlerFor() {
 			return nil
 		},
 	}
-	answers := interpreter.Ask{Interpreter: interpreter.FromHandler(handler)}
+	answers := interpreter.FromHandler(handler)
 	revised, err := answers.Revise(context.Background(), &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Workload", "metadata": map[string]any{"name": "web"},
 		"spec": map[string]any{"replicas": int64(1), "colour": "blue"},
@@ -79,14 +79,14 @@ func ExampleHandlerFor() {
 // An untyped handler answers with the fields of the Interpret protocol.
 func ExampleHandlerFunc() {
 	handler := interpreter.HandlerFunc(func(_ context.Context, r interpreter.Request) interpreter.Response {
-		if r.Operation != v1alpha1.InterpretReplica {
+		if r.Operation != v1alpha1.InterpreterOperationInterpretReplica {
 			return interpreter.Denied("I count replicas only")
 		}
 		response := interpreter.Succeeded("")
 		response.Replicas = new(int32(2))
 		return response
 	})
-	answers := interpreter.Ask{Interpreter: interpreter.FromHandler(handler)}
+	answers := interpreter.FromHandler(handler)
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Pair"}}
 	fmt.Println(answers.Replicas(context.Background(), object))
 	fmt.Println(answers.Health(context.Background(), object))
@@ -118,9 +118,9 @@ func ExampleRegister() {
 // The operations of a handler can be called without HTTP: in tests, and for kinds that a control
 // plane interprets itself.
 func ExampleFromHandler() {
-	answers := interpreter.Ask{Interpreter: interpreter.FromHandler(interpreter.HandlerFor[*appsv1.Deployment]{
+	answers := interpreter.FromHandler(interpreter.HandlerFor[*appsv1.Deployment]{
 		Health: func(_ context.Context, d *appsv1.Deployment) (bool, error) { return d.Status.ReadyReplicas > 0, nil },
-	})}
+	})
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "status": map[string]any{"readyReplicas": int64(1)}}}
 	fmt.Println(answers.Health(context.Background(), object))
 	_, err := answers.Dependencies(context.Background(), object)
@@ -128,29 +128,6 @@ func ExampleFromHandler() {
 	// Output:
 	// true <nil>
 	// true
-}
-
-// These functions encode and decode the wire format, for other callers and servers.
-func ExampleDecodeRequest() {
-	request, err := interpreter.DecodeRequest([]byte(`{"kind": "ExploreReview", "apiVersion": "config.karmada.io/v1alpha1",
-		"request": {"uid": "1", "operation": "ExploreReplica", "name": "web", "kind": {"group": "apps", "version": "v1", "kind": "Deployment"},
-			"object": {"apiVersion": "apps/v1", "kind": "Deployment"}}}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(request.Protocol, request.Operation, request.Kind.Kind) // the names of the Interpret protocol
-	response := interpreter.Succeeded("")
-	response.UID, response.Replicas = request.UID, new(int32(2))
-	body, err := interpreter.EncodeResponse(request.Protocol, &response)
-	fmt.Println(string(body), err)
-
-	_, err = interpreter.DecodeRequest([]byte(`{"kind": "AdmissionReview"}`))
-	fmt.Println(err)
-	// Output:
-	// Explore InterpretReplica Deployment
-	// {"kind":"ExploreReview","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"1","replicas":2}} <nil>
-	// kind is "AdmissionReview": ExploreReview or ResourceInterpreterContext is expected
 }
 
 func ExampleErrored() {
@@ -161,8 +138,8 @@ func ExampleErrored() {
 
 // A caller decodes the answer to its request, in the protocol of the request.
 func ExampleDecodeResponse() {
-	request := &interpreter.Request{Protocol: interpreter.Interpret, ResourceInterpreterRequest: v1alpha1.ResourceInterpreterRequest{
-		UID: "1", Operation: v1alpha1.InterpretHealth, Name: "web",
+	request := &interpreter.Request{Protocol: interpreter.ProtocolInterpret, ResourceInterpreterRequest: v1alpha1.ResourceInterpreterRequest{
+		UID: "1", Operation: v1alpha1.InterpreterOperationInterpretHealth, Name: "web",
 		Kind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
 	}}
 	response, err := interpreter.DecodeResponse(request, []byte(`{"kind": "ResourceInterpreterContext",

@@ -56,7 +56,7 @@ func (endless) Read(p []byte) (int, error) {
 // keeps serving afterwards.
 func TestHostileConnections(t *testing.T) {
 	w := start(t, interpreter.ServerOptions{MaxBytes: 1 << 20}, map[string]interpreter.Handler{"/w": workloads})
-	good := health(interpreter.Interpret, workload)
+	good := health(interpreter.ProtocolInterpret, workload)
 	goesOn := func() {
 		t.Helper()
 		if code, body := w.post(t, "/w", good); code != 200 || !strings.Contains(body, `"healthy":true`) {
@@ -129,7 +129,7 @@ func TestCancelledRequests(t *testing.T) {
 	var calls sync.WaitGroup
 	for range streams {
 		calls.Go(func() {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url("/wait"), strings.NewReader(health(interpreter.Interpret, workload)))
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url("/wait"), strings.NewReader(health(interpreter.ProtocolInterpret, workload)))
 			if err != nil {
 				t.Error(err)
 				return
@@ -154,7 +154,7 @@ func TestCancelledRequests(t *testing.T) {
 	case <-time.After(20 * time.Second): // less than the timeout of a handler
 		t.Fatal("handlers do not know that their callers have gone")
 	}
-	if code, _ := w.post(t, "/w", health(interpreter.Interpret, workload)); code != 200 {
+	if code, _ := w.post(t, "/w", health(interpreter.ProtocolInterpret, workload)); code != 200 {
 		t.Errorf("afterwards: HTTP %d", code)
 	}
 }

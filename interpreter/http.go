@@ -28,13 +28,11 @@ import (
 	"github.com/spokewire/sdk-go/internal/bodies"
 )
 
-// DefaultTimeout is the default time limit of a handler. It is also the longest timeout that a
-// configuration can set.
-const DefaultTimeout = 30 * time.Second
-
-// DefaultMaxConcurrent is the default limit of concurrent requests to a server, or to a handler of
-// [NewHandler].
-const DefaultMaxConcurrent = 100
+// Defaults of [HandlerOptions]. A configuration cannot set a longer timeout.
+const (
+	defaultTimeout       = 30 * time.Second
+	defaultMaxConcurrent = 100
+)
 
 // HandlerOptions configures [NewHandler]. The zero value is useful.
 type HandlerOptions struct {
@@ -51,7 +49,7 @@ type HandlerOptions struct {
 	MaxBytes int64
 	// MaxConcurrent is the limit of concurrent requests. Further requests are answered with 429 and
 	// Retry-After, before their bodies are read if possible. A request counts when its body has
-	// arrived. Defaults to [DefaultMaxConcurrent].
+	// arrived. Defaults to 100.
 	MaxConcurrent int
 	// Timeout is the time limit of the handler. It starts when the head of the request was read. A
 	// body that has not arrived by then is answered with 408, and its connection is closed. The
@@ -75,10 +73,10 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 		o.MaxBytes = MaxBytes
 	}
 	if o.MaxConcurrent <= 0 {
-		o.MaxConcurrent = DefaultMaxConcurrent
+		o.MaxConcurrent = defaultMaxConcurrent
 	}
 	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
+		o.Timeout = defaultTimeout
 	}
 	return o
 }
@@ -182,7 +180,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 		return "", e.refuse(w, r, e.places.none())
 	}
 	held.add(e.places.leave)
-	request, err := DecodeRequest(body.Data)
+	request, err := decodeRequest(body.Data)
 	if err != nil {
 		return "", e.refuse(w, r, err)
 	}
@@ -334,12 +332,12 @@ func (e *endpoint) write(w http.ResponseWriter, r *http.Request, request *Reques
 			code = http.StatusInternalServerError
 		}
 		klog.FromContext(r.Context()).V(2).Info("A request failed", "handler", e.options.Name, "operation", request.Operation, "uid", request.UID, "code", code)
-		if request.Protocol == Explore {
+		if request.Protocol == ProtocolExplore {
 			e.status(w, code, response.Status.Message, request.UID)
 			return code
 		}
 	}
-	body, err := EncodeResponse(request.Protocol, &response)
+	body, err := encodeResponse(request.Protocol, &response)
 	if err != nil {
 		e.status(w, http.StatusInternalServerError, "the answer cannot be encoded: "+err.Error(), request.UID)
 		return http.StatusInternalServerError

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"reflect"
 	"testing"
@@ -30,7 +31,7 @@ func TestOperations(t *testing.T) {
 		interpretertest.RunFile(t, interpreter.FromHandler(workloads), "testdata/workload.yaml")
 	})
 	t.Run("Interpret", func(t *testing.T) {
-		interpretertest.RunFile(t, interpretertest.URL(t, interpreter.Interpret, w.url("/w"), []byte(w.ca.PEM)), "testdata/workload.yaml")
+		interpretertest.RunFile(t, interpretertest.URL(t, interpreter.ProtocolInterpret, w.url("/w"), []byte(w.ca.PEM)), "testdata/workload.yaml")
 	})
 	cases, err := interpretertest.Load("testdata/workload.yaml")
 	if err != nil {
@@ -39,7 +40,7 @@ func TestOperations(t *testing.T) {
 	seen := map[interpreter.Operation]bool{}
 	for i := range cases {
 		seen[cases[i].Operation] = true
-		if cases[i].Operation == v1alpha1.InterpretComponent { // the Explore protocol does not have it
+		if cases[i].Operation == v1alpha1.InterpreterOperationInterpretComponent { // the Explore protocol does not have it
 			cases[i].Want = interpretertest.Want{Error: "not interpreted"}
 		}
 	}
@@ -47,7 +48,7 @@ func TestOperations(t *testing.T) {
 		t.Errorf("the cases have the operations %v, which are not all", seen)
 	}
 	t.Run("Explore", func(t *testing.T) {
-		interpretertest.Run(t, interpretertest.URL(t, interpreter.Explore, w.url("/w"), []byte(w.ca.PEM)), cases...)
+		interpretertest.Run(t, interpretertest.URL(t, interpreter.ProtocolExplore, w.url("/w"), []byte(w.ca.PEM)), cases...)
 	})
 	t.Run("conformance", func(t *testing.T) {
 		cases, err := interpretertest.Load("testdata/workload.yaml")
@@ -86,16 +87,30 @@ func TestVectors(t *testing.T) {
 	for _, path := range []string{"testdata/karmada-interpreter.json", "testdata/explore.json"} {
 		for _, v := range vectors(t, path) {
 			t.Run(path+"/"+v.Operation, func(t *testing.T) {
-				request, err := interpreter.DecodeRequest(v.Request)
-				if err != nil {
-					t.Fatal(err)
-				}
+				request := received(t, v.Request)
 				takes(t, v, request)
 				answers(t, v, request)
 				sends(t, v, request)
 			})
 		}
 	}
+}
+
+// received returns a request as a handler receives it.
+func received(t *testing.T, body []byte) *interpreter.Request {
+	t.Helper()
+	var request *interpreter.Request
+	h := interpreter.HandlerFunc(func(_ context.Context, r interpreter.Request) interpreter.Response {
+		request = &r
+		return interpreter.Denied("")
+	})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	if interpreter.NewHandler(h, interpreter.HandlerOptions{}).ServeHTTP(answer, r); request == nil {
+		t.Fatalf("HTTP %d %s", answer.Code, answer.Body)
+	}
+	return request
 }
 
 // takes compares the result of decoding the vector's answer with the vector's result.
@@ -112,18 +127,18 @@ func takes(t *testing.T, v vector, request *interpreter.Request) {
 	}
 	var result any
 	switch request.Operation {
-	case v1alpha1.InterpretReplica:
+	case v1alpha1.InterpreterOperationInterpretReplica:
 		result = struct {
 			Replicas     int32                            `json:"replicas"`
 			Requirements *interpreter.ReplicaRequirements `json:"requirements"`
 		}{answer.Replicas, answer.Requirements}
-	case v1alpha1.InterpretComponent:
+	case v1alpha1.InterpreterOperationInterpretComponent:
 		result = answer.Components
-	case v1alpha1.InterpretDependency:
+	case v1alpha1.InterpreterOperationInterpretDependency:
 		result = answer.Dependencies
-	case v1alpha1.InterpretStatus:
+	case v1alpha1.InterpreterOperationInterpretStatus:
 		result = answer.Status
-	case v1alpha1.InterpretHealth:
+	case v1alpha1.InterpreterOperationInterpretHealth:
 		result = answer.Healthy
 	default:
 		result = answer.Object
@@ -208,7 +223,7 @@ func sends(t *testing.T, v vector, request *interpreter.Request) {
 		t.Fatal(err)
 	}
 	got, want := tree(t, body), tree(t, v.Request)
-	if request.Operation != v1alpha1.ReviseReplica {
+	if request.Operation != v1alpha1.InterpreterOperationReviseReplica {
 		delete(want["request"].(map[string]any), "replicas")
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -228,8 +243,8 @@ func tree(t *testing.T, data []byte) map[string]any {
 // TestExploreHasNoComponents checks that an operation which a protocol does not have is an error
 // before a request is sent.
 func TestExploreHasNoComponents(t *testing.T) {
-	request := &interpreter.Request{Protocol: interpreter.Explore}
-	request.Operation = v1alpha1.InterpretComponent
+	request := &interpreter.Request{Protocol: interpreter.ProtocolExplore}
+	request.Operation = v1alpha1.InterpreterOperationInterpretComponent
 	const want = "request.operation InterpretComponent has no form in the Explore protocol"
 	if _, err := interpreter.EncodeRequest(request); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

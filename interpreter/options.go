@@ -33,8 +33,7 @@ type ServerOptions struct {
 	// MaxBytes is the maximum size of a request body. It also sets the memory limit for the bodies
 	// of all handlers together, as in [HandlerOptions]. Defaults to 8 MiB.
 	MaxBytes int64
-	// MaxConcurrent is the limit of concurrent requests to all handlers together. Defaults to
-	// [DefaultMaxConcurrent].
+	// MaxConcurrent is the limit of concurrent requests to all handlers together. Defaults to 100.
 	MaxConcurrent int
 	// Timeout is as in [HandlerOptions]. Defaults to 30 s.
 	Timeout time.Duration
@@ -68,10 +67,10 @@ func (o ServerOptions) withDefaults() ServerOptions {
 		o.MaxBytes = MaxBytes
 	}
 	if o.MaxConcurrent == 0 {
-		o.MaxConcurrent = DefaultMaxConcurrent
+		o.MaxConcurrent = defaultMaxConcurrent
 	}
 	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
+		o.Timeout = defaultTimeout
 	}
 	if o.ShutdownTimeout == 0 {
 		o.ShutdownTimeout = 10 * time.Second

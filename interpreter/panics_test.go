@@ -38,14 +38,14 @@ func TestPanics(t *testing.T) {
 			const want = "the handler panicked: the log of the webhook says where"
 			registry, answer := prometheus.NewRegistry(), httptest.NewRecorder()
 			interpreter.NewHandler(h, interpreter.HandlerOptions{MetricsRegisterer: registry}).
-				ServeHTTP(answer, newRequest(t, health(interpreter.Interpret, workload)))
+				ServeHTTP(answer, newRequest(t, health(interpreter.ProtocolInterpret, workload)))
 			wantFailure(t, answer.Code, answer.Body.String(), 500, want)
 			metertest.Expect(t, registry, map[string]float64{
 				"spokewire_interpreter_server_requests_in_flight handler=default":                                0,
 				"spokewire_interpreter_server_requests_total code=500 handler=default operation=InterpretHealth": 1,
 			})
 			object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Workload"}}
-			_, err := interpreter.Ask{Interpreter: interpreter.FromHandler(h)}.Health(t.Context(), object)
+			_, err := interpreter.FromHandler(h).Health(t.Context(), object)
 			if err == nil || err.Error() != "refused (500): "+want {
 				t.Errorf("in the same process: %v", err)
 			}

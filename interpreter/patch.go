@@ -39,10 +39,10 @@ func apply(operation Operation, object *unstructured.Unstructured, patch []byte)
 		var memory *jsontext.MemoryError
 		if errors.As(err, &memory) {
 			return nil, &AnswerError{
-				Problem: TooLarge, Field: "response.patch", Detail: "makes an object with too many parts", Err: err,
+				Problem: ProblemTooLarge, Field: "response.patch", Detail: "makes an object with too many parts", Err: err,
 			}
 		}
-		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "makes something that is no object", Err: err}
+		return nil, &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patch", Detail: "makes something that is no object", Err: err}
 	}
 	if err := sameIdentity(operation, object, out); err != nil {
 		return nil, err
@@ -56,18 +56,18 @@ func applyText(original, patch []byte) ([]byte, error) {
 	var many *jsonpatch.OperationsError
 	switch {
 	case errors.As(err, &many):
-		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: many.Error()}
+		return nil, &AnswerError{Problem: ProblemTooLarge, Field: "response.patch", Detail: many.Error()}
 	case err != nil:
-		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "is no JSON Patch", Err: err}
+		return nil, &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patch", Detail: "is no JSON Patch", Err: err}
 	}
 	out, err := operations.Apply(original, jsonpatch.Options{MaxCopied: MaxBytes})
 	switch {
 	case errors.Is(err, jsonpatch.ErrTooExpensive):
-		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: "is too expensive for an object of this size: replace lists and deep values as a whole"}
+		return nil, &AnswerError{Problem: ProblemTooLarge, Field: "response.patch", Detail: "is too expensive for an object of this size: replace lists and deep values as a whole"}
 	case err != nil:
-		return nil, &AnswerError{Problem: InvalidPatch, Field: "response.patch", Detail: "cannot be applied", Err: err}
+		return nil, &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patch", Detail: "cannot be applied", Err: err}
 	case len(out) > MaxBytes:
-		return nil, &AnswerError{Problem: TooLarge, Field: "response.patch", Detail: fmt.Sprintf("makes an object of %d bytes: the limit is %d", len(out), MaxBytes)}
+		return nil, &AnswerError{Problem: ProblemTooLarge, Field: "response.patch", Detail: fmt.Sprintf("makes an object of %d bytes: the limit is %d", len(out), MaxBytes)}
 	}
 	return out, nil
 }
@@ -82,7 +82,7 @@ func sameIdentity(operation Operation, before, after *unstructured.Unstructured)
 		{"metadata.namespace", before.GetNamespace(), after.GetNamespace()},
 		{"metadata.uid", string(before.GetUID()), string(after.GetUID())},
 	} {
-		if f.before != f.after && !(operation == v1alpha1.Prune && f.field == "metadata.uid" && f.after == "") {
+		if f.before != f.after && !(operation == v1alpha1.InterpreterOperationPrune && f.field == "metadata.uid" && f.after == "") {
 			return changed(f.field, f.before, f.after)
 		}
 	}
@@ -90,6 +90,6 @@ func sameIdentity(operation Operation, before, after *unstructured.Unstructured)
 }
 
 func changed(field, before, after string) error {
-	return &AnswerError{Problem: IdentityChanged, Field: "response.patch",
+	return &AnswerError{Problem: ProblemIdentityChanged, Field: "response.patch",
 		Detail: fmt.Sprintf("changes %s from %q to %q: the answer would be another object", field, before, after)}
 }

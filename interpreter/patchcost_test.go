@@ -34,14 +34,14 @@ func TestPatchCost(t *testing.T) {
 			for i := range list {
 				list[i] = int64(i)
 			}
-			q := interpreter.Query{Operation: v1alpha1.Prune, Object: &unstructured.Unstructured{
+			q := interpreter.Query{Operation: v1alpha1.InterpreterOperationPrune, Object: &unstructured.Unstructured{
 				Object: map[string]any{"apiVersion": "v1", "kind": "List", "spec": map[string]any{"list": list}}}}
 			r := interpreter.Succeeded("")
 			r.Patch, r.PatchType = []byte("["+strings.TrimSuffix(strings.Repeat(test.operation+",", test.n), ",")+"]"), new(v1alpha1.PatchTypeJSONPatch)
-			_, err := q.Answer(interpreter.Interpret, &r)
+			_, err := q.Answer(interpreter.ProtocolInterpret, &r)
 			var wrong *interpreter.AnswerError
 			want := "response.patch is too expensive for an object of this size: replace lists and deep values as a whole"
-			if test.ok && err != nil || !test.ok && (!errors.As(err, &wrong) || wrong.Problem != interpreter.TooLarge || err.Error() != want) {
+			if test.ok && err != nil || !test.ok && (!errors.As(err, &wrong) || wrong.Problem != interpreter.ProblemTooLarge || err.Error() != want) {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})

@@ -20,18 +20,24 @@ type Protocol string
 
 // The protocols.
 const (
-	// Explore is the protocol of the proposal, with ExploreReview.
-	Explore Protocol = "Explore"
-	// Interpret is the protocol that Karmada ships, with ResourceInterpreterContext.
-	Interpret Protocol = "Interpret"
+	// ProtocolExplore is the protocol of the proposal, with ExploreReview.
+	ProtocolExplore Protocol = "Explore"
+	// ProtocolInterpret is the protocol that Karmada ships, with ResourceInterpreterContext.
+	ProtocolInterpret Protocol = "Interpret"
+)
+
+// The kinds of the reviews in the body of a request.
+const (
+	kindExplore   = "ExploreReview"
+	kindInterpret = "ResourceInterpreterContext"
 )
 
 // Kind returns the kind of the protocol's reviews.
 func (p Protocol) Kind() string {
-	if p == Explore {
-		return v1alpha1.KindExploreReview
+	if p == ProtocolExplore {
+		return kindExplore
 	}
-	return v1alpha1.KindResourceInterpreterContext
+	return kindInterpret
 }
 
 func (p Protocol) typeMeta() metav1.TypeMeta {
@@ -43,9 +49,9 @@ func (p Protocol) typeMeta() metav1.TypeMeta {
 func EncodeRequest(r *Request) ([]byte, error) {
 	var review any
 	switch r.Protocol {
-	case Interpret:
+	case ProtocolInterpret:
 		review = v1alpha1.ResourceInterpreterContext{TypeMeta: r.Protocol.typeMeta(), Request: &r.ResourceInterpreterRequest}
-	case Explore:
+	case ProtocolExplore:
 		request, err := exploreRequest(&r.ResourceInterpreterRequest)
 		if err != nil {
 			return nil, err
@@ -61,9 +67,9 @@ func EncodeRequest(r *Request) ([]byte, error) {
 	return body, nil
 }
 
-// DecodeRequest reads the body of an HTTP request in either protocol. Every error is a
+// decodeRequest reads the body of an HTTP request in either protocol. Every error is a
 // [*RequestError], with the UID of the request if it could be read.
-func DecodeRequest(body []byte) (*Request, error) {
+func decodeRequest(body []byte) (*Request, error) {
 	envelope, err := readEnvelope(body, "")
 	if err != nil {
 		return nil, &RequestError{Code: http.StatusBadRequest, UID: envelope.uid("request"), Problem: err.Error()}
@@ -75,7 +81,7 @@ func DecodeRequest(body []byte) (*Request, error) {
 	if kind := jsontext.KindOf(envelope.request); kind != jsontext.Object {
 		return bad("request", fmt.Sprintf("is missing: %s needs one", envelope.protocol.Kind()), nil)
 	}
-	if r.Protocol == Interpret {
+	if r.Protocol == ProtocolInterpret {
 		if err := jsontext.Decode(envelope.request, &r.ResourceInterpreterRequest); err != nil {
 			return bad("request", "cannot be decoded", err)
 		}
@@ -95,14 +101,14 @@ func DecodeRequest(body []byte) (*Request, error) {
 	return r, nil
 }
 
-// EncodeResponse returns a response as the body of an HTTP response. It returns an error for a
+// encodeResponse returns a response as the body of an HTTP response. It returns an error for a
 // failed response in the Explore protocol, which reports failures as an HTTP status.
-func EncodeResponse(p Protocol, r *Response) ([]byte, error) {
-	if p == Interpret {
+func encodeResponse(p Protocol, r *Response) ([]byte, error) {
+	if p == ProtocolInterpret {
 		return json.Marshal(v1alpha1.ResourceInterpreterContext{TypeMeta: p.typeMeta(), Response: &r.ResourceInterpreterResponse})
 	}
 	if !r.Successful {
-		return nil, &AnswerError{Problem: Malformed, Field: "response.successful", Detail: "is false, for which the Explore protocol has no form"}
+		return nil, &AnswerError{Problem: ProblemMalformed, Field: "response.successful", Detail: "is false, for which the Explore protocol has no form"}
 	}
 	return json.Marshal(v1alpha1.ExploreReview{TypeMeta: p.typeMeta(), Response: exploreResponse(&r.ResourceInterpreterResponse)})
 }
@@ -115,16 +121,16 @@ func EncodeResponse(p Protocol, r *Response) ([]byte, error) {
 func DecodeResponse(request *Request, body []byte) (*Response, error) {
 	envelope, err := readEnvelope(body, request.Protocol)
 	if err != nil {
-		return nil, &AnswerError{Problem: Malformed, Field: "the answer", Detail: "is not a " + request.Protocol.Kind(), Err: err}
+		return nil, &AnswerError{Problem: ProblemMalformed, Field: "the answer", Detail: "is not a " + request.Protocol.Kind(), Err: err}
 	}
 	if envelope.protocol != request.Protocol {
-		return nil, &AnswerError{Problem: Malformed, Field: "kind", Detail: fmt.Sprintf("is %s, but the request was a %s", envelope.protocol.Kind(), request.Protocol.Kind())}
+		return nil, &AnswerError{Problem: ProblemMalformed, Field: "kind", Detail: fmt.Sprintf("is %s, but the request was a %s", envelope.protocol.Kind(), request.Protocol.Kind())}
 	}
 	if jsontext.KindOf(envelope.response) != jsontext.Object {
-		return nil, &AnswerError{Problem: NoResponse, Field: "response", Detail: "is missing"}
+		return nil, &AnswerError{Problem: ProblemNoResponse, Field: "response", Detail: "is missing"}
 	}
 	r := &Response{}
-	if request.Protocol == Interpret {
+	if request.Protocol == ProtocolInterpret {
 		err = jsontext.Decode(envelope.response, &r.ResourceInterpreterResponse)
 	} else {
 		var e v1alpha1.ExploreResponse
@@ -132,11 +138,11 @@ func DecodeResponse(request *Request, body []byte) (*Response, error) {
 		r.ResourceInterpreterResponse = interpretResponse(&e)
 	}
 	if err != nil {
-		return nil, &AnswerError{Problem: Malformed, Field: "response", Detail: "cannot be decoded", Err: err}
+		return nil, &AnswerError{Problem: ProblemMalformed, Field: "response", Detail: "cannot be decoded", Err: err}
 	}
 	// A server that could not read the request answers with a failure without UID.
 	if r.UID != request.UID && (r.UID != "" || r.Successful) {
-		return nil, &AnswerError{Problem: WrongUID, Field: "response.uid", Detail: fmt.Sprintf("is %q, but the request's was %q", r.UID, request.UID)}
+		return nil, &AnswerError{Problem: ProblemWrongUID, Field: "response.uid", Detail: fmt.Sprintf("is %q, but the request's was %q", r.UID, request.UID)}
 	}
 	for i := range r.Dependencies {
 		if d := &r.Dependencies[i]; d.Name != "" {
@@ -191,10 +197,10 @@ func readEnvelope(body []byte, expected Protocol) (envelope, error) {
 	}
 	e.request, e.response = jsontext.Member(body, "request"), jsontext.Member(body, "response")
 	switch kind {
-	case v1alpha1.KindExploreReview:
-		e.protocol = Explore
-	case v1alpha1.KindResourceInterpreterContext:
-		e.protocol = Interpret
+	case kindExplore:
+		e.protocol = ProtocolExplore
+	case kindInterpret:
+		e.protocol = ProtocolInterpret
 	case "":
 		return e, fmt.Errorf("kind is missing: ExploreReview or ResourceInterpreterContext is expected")
 	default:

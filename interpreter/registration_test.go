@@ -60,14 +60,14 @@ func TestRegistrations(t *testing.T) {
 	}
 	answer := httptest.NewRecorder()
 	interpreter.NewHandler(interpreter.HandlerFor[byValue]{}, interpreter.HandlerOptions{Name: "a\xff", MetricsRegisterer: prometheus.NewRegistry()}).
-		ServeHTTP(answer, newRequest(t, health(interpreter.Interpret, workload)))
+		ServeHTTP(answer, newRequest(t, health(interpreter.ProtocolInterpret, workload)))
 	wantFailure(t, answer.Code, answer.Body.String(), 500, "HandlerFor[interpreter_test.byValue] needs a pointer to a struct")
 }
 
 // TestCompressed checks that a compressed body is reported as compressed, not as malformed JSON.
 func TestCompressed(t *testing.T) {
 	for coding, want := range map[string]int{"gzip": 415, "identity": 200} {
-		r, answer := newRequest(t, health(interpreter.Interpret, workload)), httptest.NewRecorder()
+		r, answer := newRequest(t, health(interpreter.ProtocolInterpret, workload)), httptest.NewRecorder()
 		r.Header.Set("Content-Encoding", coding)
 		interpreter.NewHandler(workloads, interpreter.HandlerOptions{}).ServeHTTP(answer, r)
 		if want == 415 {
@@ -82,9 +82,9 @@ func TestCompressed(t *testing.T) {
 // an int64.
 func TestPlainInts(t *testing.T) {
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Workload", "spec": map[string]any{"replicas": 3}}}
-	q := interpreter.Query{Operation: v1alpha1.Prune, Object: object}
+	q := interpreter.Query{Operation: v1alpha1.InterpreterOperationPrune, Object: object}
 	r := interpreter.Succeeded("")
-	answer, err := q.Answer(interpreter.Interpret, &r)
+	answer, err := q.Answer(interpreter.ProtocolInterpret, &r)
 	if err != nil {
 		t.Fatal(err)
 	}

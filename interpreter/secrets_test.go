@@ -21,11 +21,11 @@ func TestSecretsInErrors(t *testing.T) {
 	answer := httptest.NewRecorder()
 	interpreter.NewHandler(interpreter.HandlerFor[*unstructured.Unstructured]{
 		Health: func(context.Context, *unstructured.Unstructured) (bool, error) { return true, nil },
-	}, interpreter.HandlerOptions{}).ServeHTTP(answer, newRequest(t, health(interpreter.Interpret, `{"data":"hunter2"}`)))
+	}, interpreter.HandlerOptions{}).ServeHTTP(answer, newRequest(t, health(interpreter.ProtocolInterpret, `{"data":"hunter2"}`)))
 	wantFailure(t, answer.Code, answer.Body.String(), 400, "request.object has no kind")
 
 	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"password": "hunter2"}}}
-	q := interpreter.Query{Operation: v1alpha1.Prune, Object: secret}
+	q := interpreter.Query{Operation: v1alpha1.InterpreterOperationPrune, Object: secret}
 	for patch, want := range map[string]string{
 		`[{"op":"remove","path":"/kind"}]`:                         `response.patch changes kind from "Secret" to "": the answer would be another object`,
 		`[{"op":"replace","path":"/kind","value":null}]`:           `response.patch changes kind from "Secret" to "": the answer would be another object`,
@@ -35,7 +35,7 @@ func TestSecretsInErrors(t *testing.T) {
 	} {
 		r := interpreter.Succeeded("")
 		r.Patch, r.PatchType = []byte(patch), new(v1alpha1.PatchTypeJSONPatch)
-		_, err := q.Answer(interpreter.Interpret, &r)
+		_, err := q.Answer(interpreter.ProtocolInterpret, &r)
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", patch, err)
 		}

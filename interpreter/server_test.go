@@ -48,7 +48,7 @@ func TestRotation(t *testing.T) {
 		if got, err := w.handshake(t, ca); err != nil || got != want {
 			t.Errorf("the server shows %q (%v), want %q", got, err, want)
 		}
-		if code, body := w.post(t, "/w", health(interpreter.Interpret, workload)); code != 200 {
+		if code, body := w.post(t, "/w", health(interpreter.ProtocolInterpret, workload)); code != 200 {
 			t.Errorf("on the open connection: HTTP %d %s", code, body)
 		}
 	}
@@ -99,7 +99,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 	want := func(client *http.Client, code int, reason string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url("/w"), strings.NewReader(health(interpreter.Interpret, workload)))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url("/w"), strings.NewReader(health(interpreter.ProtocolInterpret, workload)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestStop(t *testing.T) {
 	}
 	var group sync.WaitGroup
 	group.Go(func() {
-		if code, body := w.post(t, "/slow", health(interpreter.Interpret, workload)); code != 200 || !strings.Contains(body, `"healthy":true`) {
+		if code, body := w.post(t, "/slow", health(interpreter.ProtocolInterpret, workload)); code != 200 || !strings.Contains(body, `"healthy":true`) {
 			t.Errorf("the request was cut off: HTTP %d %s", code, body)
 		}
 	})
@@ -176,7 +176,7 @@ func TestDeadline(t *testing.T) {
 		<-ctx.Done()
 		return interpreter.Errored(http.StatusGatewayTimeout, ctx.Err())
 	})})
-	code, body := w.post(t, "/w?timeout=500ms", health(interpreter.Interpret, workload))
+	code, body := w.post(t, "/w?timeout=500ms", health(interpreter.ProtocolInterpret, workload))
 	wantFailure(t, code, body, http.StatusGatewayTimeout, "the handler did not answer in time")
 }
 
@@ -190,24 +190,24 @@ func TestHandlerIgnoresContext(t *testing.T) {
 		return interpreter.Denied("too late")
 	})
 	w := start(t, interpreter.ServerOptions{MaxConcurrent: 1}, map[string]interpreter.Handler{"/stuck": stuck, "/w": workloads})
-	for _, protocol := range []interpreter.Protocol{interpreter.Interpret, interpreter.Explore} {
-		if protocol == interpreter.Explore {
+	for _, protocol := range []interpreter.Protocol{interpreter.ProtocolInterpret, interpreter.ProtocolExplore} {
+		if protocol == interpreter.ProtocolExplore {
 			leave <- struct{}{}
 			if object := <-objects; !strings.Contains(object, `"kind":"Workload"`) {
 				t.Errorf("the handler had the object %s", object)
 			}
 			until(t, "the place is free", func() bool {
-				code, _ := w.post(t, "/w", health(interpreter.Interpret, workload))
+				code, _ := w.post(t, "/w", health(interpreter.ProtocolInterpret, workload))
 				return code == http.StatusOK
 			})
 		}
 		code, body := w.post(t, "/stuck?timeout=50ms", health(protocol, workload))
-		if protocol == interpreter.Interpret {
+		if protocol == interpreter.ProtocolInterpret {
 			wantFailure(t, code, body, http.StatusGatewayTimeout, "the handler did not answer in time")
 		} else if code != http.StatusGatewayTimeout || !strings.Contains(body, "the handler did not answer in time") {
 			t.Errorf("HTTP %d %s", code, body)
 		}
-		code, body = w.post(t, "/w", health(interpreter.Interpret, workload))
+		code, body = w.post(t, "/w", health(interpreter.ProtocolInterpret, workload))
 		wantStatus(t, code, body, http.StatusTooManyRequests,
 			"1 requests are being answered, which is the limit, and 1 of their handlers did not return at their timeout: try again", "")
 	}
@@ -228,19 +228,19 @@ func TestMaxConcurrent(t *testing.T) {
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
-			code, body := w.post(t, "/slow", health(interpreter.Interpret, workload))
+			code, body := w.post(t, "/slow", health(interpreter.ProtocolInterpret, workload))
 			wantFailure(t, code, body, http.StatusForbidden, "done")
 		})
 		<-entered
 	}
-	code, body := w.post(t, "/w", health(interpreter.Interpret, workload))
+	code, body := w.post(t, "/w", health(interpreter.ProtocolInterpret, workload))
 	wantStatus(t, code, body, http.StatusTooManyRequests, "2 requests are being answered, which is the limit: try again", "")
 	if code, _ := w.do(t, http.MethodGet, "/readyz", "", ""); code != 200 {
 		t.Errorf("a probe gets HTTP %d", code)
 	}
 	close(leave)
 	group.Wait()
-	if code, body := w.post(t, "/w", health(interpreter.Interpret, workload)); code != 200 {
+	if code, body := w.post(t, "/w", health(interpreter.ProtocolInterpret, workload)); code != 200 {
 		t.Errorf("when there is a place: HTTP %d %s", code, body)
 	}
 	if n := metertest.Values(t, registry)["spokewire_interpreter_server_requests_total code=429 handler=/w operation=none"]; n != 1 {
@@ -300,7 +300,7 @@ func TestLogs(t *testing.T) {
 		`{"kind":"Workload","apiVersion":"example.com/v1","metadata":{"name":"fails"},"spec":{"config":"` + secret + `"}}`,
 		`{"kind":"Workload","apiVersion":"example.com/v1","metadata":{"name":"w"},"spec":{"config":1,"x":"` + secret + `"}}`,
 	} {
-		r := newRequest(t, health(interpreter.Explore, object))
+		r := newRequest(t, health(interpreter.ProtocolExplore, object))
 		h.ServeHTTP(&recorder{}, r.WithContext(klog.NewContext(t.Context(), logger)))
 	}
 	if log.Len() == 0 || strings.Contains(log.String(), secret) {
@@ -315,7 +315,7 @@ func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	for _, name := range []string{"a", "b"} {
 		h := interpreter.NewHandler(workloads, interpreter.HandlerOptions{Name: name, MetricsRegisterer: registry})
-		h.ServeHTTP(&recorder{}, newRequest(t, health(interpreter.Interpret, workload)))
+		h.ServeHTTP(&recorder{}, newRequest(t, health(interpreter.ProtocolInterpret, workload)))
 		h.ServeHTTP(&recorder{}, newRequest(t, "{}"))
 	}
 	metertest.Lint(t, registry)

@@ -52,7 +52,7 @@ func stall(t *testing.T, server *httptest.Server, length, sent int) net.Conn {
 
 func postTo(t *testing.T, server *httptest.Server, client *http.Client, query string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/w"+query, strings.NewReader(health(interpreter.Interpret, workload)))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/w"+query, strings.NewReader(health(interpreter.ProtocolInterpret, workload)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestBodiesMemory(t *testing.T) {
 		handler.ServeHTTP(answer, r)
 		return answer
 	}
-	small := health(interpreter.Interpret, workload)
+	small := health(interpreter.ProtocolInterpret, workload)
 	large := small + strings.Repeat(" ", largest-len(small))
 	half := &halting{bytes: largest/2 + 1, halts: make(chan struct{}), goes: make(chan struct{})}
 	ended := make(chan struct{})
@@ -268,7 +268,7 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	var sent sync.WaitGroup
 	for range clients {
 		sent.Go(func() {
-			response, err := server.Client().Post(server.URL+"/w", "application/json", strings.NewReader(health(interpreter.Interpret, large)))
+			response, err := server.Client().Post(server.URL+"/w", "application/json", strings.NewReader(health(interpreter.ProtocolInterpret, large)))
 			if err != nil {
 				t.Error(err)
 				return
@@ -287,7 +287,7 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	if code, body := postTo(t, server, server.Client(), ""); code != http.StatusOK {
 		t.Errorf("a small request: HTTP %d %s", code, body)
 	}
-	response, err := server.Client().Post(server.URL+"/w?timeout=5s", "application/json", strings.NewReader(health(interpreter.Interpret, large)))
+	response, err := server.Client().Post(server.URL+"/w?timeout=5s", "application/json", strings.NewReader(health(interpreter.ProtocolInterpret, large)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,23 +80,23 @@ func (h HandlerFor[T]) Operations() []Operation {
 
 func (h *HandlerFor[T]) has(o Operation) bool {
 	switch o {
-	case v1alpha1.InterpretReplica:
+	case v1alpha1.InterpreterOperationInterpretReplica:
 		return h.Replica != nil
-	case v1alpha1.InterpretComponent:
+	case v1alpha1.InterpreterOperationInterpretComponent:
 		return h.Components != nil
-	case v1alpha1.ReviseReplica:
+	case v1alpha1.InterpreterOperationReviseReplica:
 		return h.Revise != nil
-	case v1alpha1.Retain:
+	case v1alpha1.InterpreterOperationRetain:
 		return h.Retain != nil
-	case v1alpha1.AggregateStatus:
+	case v1alpha1.InterpreterOperationAggregateStatus:
 		return h.Aggregate != nil
-	case v1alpha1.InterpretDependency:
+	case v1alpha1.InterpreterOperationInterpretDependency:
 		return h.Dependencies != nil
-	case v1alpha1.InterpretStatus:
+	case v1alpha1.InterpreterOperationInterpretStatus:
 		return h.Status != nil
-	case v1alpha1.InterpretHealth:
+	case v1alpha1.InterpreterOperationInterpretHealth:
 		return h.Health != nil
-	case v1alpha1.Prune:
+	case v1alpha1.InterpreterOperationPrune:
 		return h.Prune != nil
 	}
 	return false
@@ -172,26 +172,26 @@ func describe(gvk schema.GroupVersionKind) string {
 func (h *HandlerFor[T]) answer(ctx context.Context, r *Request, object T) (Response, error) {
 	response := Succeeded("")
 	switch r.Operation {
-	case v1alpha1.InterpretReplica:
+	case v1alpha1.InterpreterOperationInterpretReplica:
 		replicas, requirements, err := h.Replica(ctx, object)
 		response.Replicas, response.ReplicaRequirements = &replicas, requirements
 		return response, err
-	case v1alpha1.InterpretComponent:
+	case v1alpha1.InterpreterOperationInterpretComponent:
 		var err error
 		response.Components, err = h.Components(ctx, object)
 		return response, err
-	case v1alpha1.InterpretDependency:
+	case v1alpha1.InterpreterOperationInterpretDependency:
 		dependencies, err := h.Dependencies(ctx, object)
 		response.Dependencies = unique(dependencies)
 		return response, err
-	case v1alpha1.InterpretStatus:
+	case v1alpha1.InterpreterOperationInterpretStatus:
 		status, err := h.Status(ctx, object)
 		if err != nil {
 			return response, err
 		}
 		response.RawStatus, err = encodeStatus(status)
 		return response, err
-	case v1alpha1.InterpretHealth:
+	case v1alpha1.InterpreterOperationInterpretHealth:
 		healthy, err := h.Health(ctx, object)
 		response.Healthy = &healthy
 		return response, err
@@ -237,7 +237,7 @@ func (h *HandlerFor[T]) change(ctx context.Context, r *Request, object T) (Respo
 	if err := f(ctx, object); err != nil {
 		return Response{}, err
 	}
-	sameUID := object.GetUID() == uid || object.GetUID() == "" && r.Operation == v1alpha1.Prune
+	sameUID := object.GetUID() == uid || object.GetUID() == "" && r.Operation == v1alpha1.InterpreterOperationPrune
 	if object.GetName() != name || object.GetNamespace() != namespace || !sameUID {
 		return Response{}, errors.New("the handler has changed name, namespace or UID of the object")
 	}
@@ -262,12 +262,12 @@ func (h *HandlerFor[T]) change(ctx context.Context, r *Request, object T) (Respo
 // changer checks the inputs of a request, and returns the function that changes the object.
 func (h *HandlerFor[T]) changer(r *Request) (func(context.Context, T) error, error) {
 	switch r.Operation {
-	case v1alpha1.ReviseReplica:
+	case v1alpha1.InterpreterOperationReviseReplica:
 		if r.DesiredReplicas == nil || *r.DesiredReplicas < 0 {
 			return nil, &RequestError{Code: http.StatusBadRequest, Field: "request.replicas", Problem: "is missing or negative"}
 		}
 		return func(ctx context.Context, object T) error { return h.Revise(ctx, object, *r.DesiredReplicas) }, nil
-	case v1alpha1.Retain:
+	case v1alpha1.InterpreterOperationRetain:
 		if r.ObservedObject != nil {
 			if err := h.checkKind(r.Kind, "request.observedObject", r.ObservedObject.Raw); err != nil {
 				return nil, err
@@ -278,7 +278,7 @@ func (h *HandlerFor[T]) changer(r *Request) (func(context.Context, T) error, err
 			return nil, err
 		}
 		return func(ctx context.Context, desired T) error { return h.Retain(ctx, desired, observed) }, nil
-	case v1alpha1.AggregateStatus:
+	case v1alpha1.InterpreterOperationAggregateStatus:
 		return func(ctx context.Context, object T) error { return h.Aggregate(ctx, object, r.AggregatedStatus) }, nil
 	}
 	return h.Prune, nil

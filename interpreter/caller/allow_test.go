@@ -39,7 +39,7 @@ func TestURLNeedsAllowedHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Health(t.Context(), object())
-	if failed := reason(t, err); failed.Reason != caller.Configuration {
+	if failed := reason(t, err); failed.Reason != caller.ReasonConfiguration {
 		t.Errorf("the reason is %s", failed.Reason)
 	}
 	if n := requests.Load(); n != 0 {
@@ -114,7 +114,7 @@ func TestAllowed(t *testing.T) {
 				return // an invalid configuration is rejected earlier
 			}
 			_, err = c.Health(t.Context(), object())
-			if failed := reason(t, err); dialed != test.allowed || errors.Is(err, caller.ErrNotAllowed) == test.allowed || (failed.Reason == caller.Configuration) == test.allowed {
+			if failed := reason(t, err); dialed != test.allowed || errors.Is(err, caller.ErrNotAllowed) == test.allowed || (failed.Reason == caller.ReasonConfiguration) == test.allowed {
 				t.Errorf("connected: %t, %v", dialed, err)
 			}
 		})
@@ -135,12 +135,12 @@ func TestAddressIsCheckedWhenDialed(t *testing.T) {
 	byName := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 	c := configured(t, caller.Options{AllowedHosts: []string{"*"}}, inter(interpreting("c", at(byName, ca))))
 	_, err := c.Health(t.Context(), object())
-	if failed := reason(t, err); failed.Reason != caller.Configuration || !errors.Is(err, caller.ErrNotAllowed) || requests.Load() != 0 {
+	if failed := reason(t, err); failed.Reason != caller.ReasonConfiguration || !errors.Is(err, caller.ErrNotAllowed) || requests.Load() != 0 {
 		t.Errorf("%d requests, %v", requests.Load(), err)
 	}
 	c = configured(t, caller.Options{AllowedHosts: []string{"localhost"}}, inter(interpreting("c", at(byName, ca))))
 	_, err = c.Health(t.Context(), object()) // the certificate is for 127.0.0.1 and example.com
-	if failed := reason(t, err); failed.Reason != caller.Unreachable || errors.Is(err, caller.ErrNotAllowed) {
+	if failed := reason(t, err); failed.Reason != caller.ReasonUnreachable || errors.Is(err, caller.ErrNotAllowed) {
 		t.Errorf("localhost in the list: %v", err)
 	}
 }

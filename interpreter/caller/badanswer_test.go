@@ -5,9 +5,9 @@ package caller_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -26,7 +26,7 @@ var uids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 
 // TestBadAnswers checks the exact error for each unusable answer. The object does not change.
 func TestBadAnswers(t *testing.T) {
-	status := map[interpreter.Protocol]string{interpreter.Explore: "response.status", interpreter.Interpret: "response.rawStatus"}
+	status := map[interpreter.Protocol]string{interpreter.ProtocolExplore: "response.status", interpreter.ProtocolInterpret: "response.rawStatus"}
 	for _, bad := range interpretertest.BadAnswers() {
 		for _, protocol := range bad.Protocols {
 			t.Run(string(protocol)+"/"+bad.Name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestBadAnswers(t *testing.T) {
 				}[bad.Name]
 				server, ca := serve(t, bad)
 				configurations := inter(interpreting("c", at(server.URL, ca)))
-				if protocol == interpreter.Explore {
+				if protocol == interpreter.ProtocolExplore {
 					configurations = explore(exploring("c", at(server.URL, ca)))
 				}
 				c := configured(t, caller.Options{}, configurations)
@@ -88,17 +88,17 @@ func TestPatches(t *testing.T) {
 		name, patch, want string
 		operation         interpreter.Operation
 	}{
-		{"kind", `[{"op":"replace","path":"/kind","value":"Other"}]`, "IdentityChanged: response.patch changes kind from \"Workload\" to \"Other\": the answer would be another object", v1alpha1.ReviseReplica},
-		{"namespace", `[{"op":"remove","path":"/metadata/namespace"}]`, "IdentityChanged: response.patch changes metadata.namespace from \"n\" to \"\": the answer would be another object", v1alpha1.ReviseReplica},
-		{"no object", `[{"op":"replace","path":"","value":[]}]`, "InvalidPatch", v1alpha1.ReviseReplica},
-		{"no list", `{}`, "InvalidPatch: response.patch is no JSON Patch: a list of operations is expected", v1alpha1.ReviseReplica},
-		{"missing path", `[{"op":"remove","path":"/spec/x"}]`, "InvalidPatch: response.patch cannot be applied", v1alpha1.ReviseReplica},
-		{"test fails", `[{"op":"test","path":"/spec/replicas","value":2}]`, "InvalidPatch: response.patch cannot be applied", v1alpha1.ReviseReplica},
-		{"doubles", doubling(30), "InvalidPatch: response.patch cannot be applied", v1alpha1.ReviseReplica},
-		{"too many", many(10_001), "TooLarge: response.patch has 10001 operations: the limit is 10000", v1alpha1.ReviseReplica},
-		{"a UID goes", `[{"op":"remove","path":"/metadata/uid"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"\": the answer would be another object", v1alpha1.Retain},
-		{"where it may", `[{"op":"remove","path":"/metadata/uid"}]`, "", v1alpha1.Prune},
-		{"another one", `[{"op":"replace","path":"/metadata/uid","value":"2"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"2\": the answer would be another object", v1alpha1.Prune},
+		{"kind", `[{"op":"replace","path":"/kind","value":"Other"}]`, "IdentityChanged: response.patch changes kind from \"Workload\" to \"Other\": the answer would be another object", v1alpha1.InterpreterOperationReviseReplica},
+		{"namespace", `[{"op":"remove","path":"/metadata/namespace"}]`, "IdentityChanged: response.patch changes metadata.namespace from \"n\" to \"\": the answer would be another object", v1alpha1.InterpreterOperationReviseReplica},
+		{"no object", `[{"op":"replace","path":"","value":[]}]`, "InvalidPatch", v1alpha1.InterpreterOperationReviseReplica},
+		{"no list", `{}`, "InvalidPatch: response.patch is no JSON Patch: a list of operations is expected", v1alpha1.InterpreterOperationReviseReplica},
+		{"missing path", `[{"op":"remove","path":"/spec/x"}]`, "InvalidPatch: response.patch cannot be applied", v1alpha1.InterpreterOperationReviseReplica},
+		{"test fails", `[{"op":"test","path":"/spec/replicas","value":2}]`, "InvalidPatch: response.patch cannot be applied", v1alpha1.InterpreterOperationReviseReplica},
+		{"doubles", doubling(30), "InvalidPatch: response.patch cannot be applied", v1alpha1.InterpreterOperationReviseReplica},
+		{"too many", many(10_001), "TooLarge: response.patch has 10001 operations: the limit is 10000", v1alpha1.InterpreterOperationReviseReplica},
+		{"a UID goes", `[{"op":"remove","path":"/metadata/uid"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"\": the answer would be another object", v1alpha1.InterpreterOperationRetain},
+		{"where it may", `[{"op":"remove","path":"/metadata/uid"}]`, "", v1alpha1.InterpreterOperationPrune},
+		{"another one", `[{"op":"replace","path":"/metadata/uid","value":"2"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"2\": the answer would be another object", v1alpha1.InterpreterOperationPrune},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server, ca := serve(t, careless(func(r *interpreter.Response) {
@@ -133,19 +133,19 @@ func TestManyParts(t *testing.T) {
 		operation       interpreter.Operation
 		members, reason string
 	}{
-		{v1alpha1.InterpretDependency, `"dependencies":` + parts, "Malformed: response cannot be decoded: it has so many small parts"},
-		{v1alpha1.InterpretComponent, `"components":` + parts, "Malformed: response cannot be decoded: it has so many small parts"},
-		{v1alpha1.ReviseReplica, `"patchType":"JSONPatch","patch":"` + patch + `"`, "TooLarge: response.patch makes an object with too many parts"},
+		{v1alpha1.InterpreterOperationInterpretDependency, `"dependencies":` + parts, "Malformed: response cannot be decoded: it has so many small parts"},
+		{v1alpha1.InterpreterOperationInterpretComponent, `"components":` + parts, "Malformed: response cannot be decoded: it has so many small parts"},
+		{v1alpha1.InterpreterOperationReviseReplica, `"patchType":"JSONPatch","patch":"` + patch + `"`, "TooLarge: response.patch makes an object with too many parts"},
 	} {
 		t.Run(string(test.operation), func(t *testing.T) {
 			server, ca := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				request, err := interpreter.DecodeRequest(body)
-				if err != nil {
+				var review v1alpha1.ResourceInterpreterContext
+				if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 					http.Error(w, err.Error(), http.StatusBadRequest)
 					return
 				}
-				_, _ = fmt.Fprintf(w, `{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":%q,"successful":true,%s}}`, request.UID, test.members)
+				_, _ = fmt.Fprintf(w, `{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":%q,"successful":true,%s}}`,
+					review.Request.UID, test.members)
 			}))
 			c := configured(t, caller.Options{}, inter(interpreting("c", at(server.URL, ca))))
 			var err error
@@ -164,21 +164,16 @@ func TestManyParts(t *testing.T) {
 // careless returns a webhook that does not validate its answers.
 func careless(answer func(*interpreter.Response)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		request, err := interpreter.DecodeRequest(body)
-		if err != nil {
+		var review v1alpha1.ResourceInterpreterContext
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 		response := interpreter.Succeeded("")
-		response.UID = request.UID
+		response.UID = review.Request.UID
 		answer(&response)
-		encoded, err := interpreter.EncodeResponse(request.Protocol, &response)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		_, _ = w.Write(encoded)
+		review.Request, review.Response = nil, &response.ResourceInterpreterResponse
+		_ = json.NewEncoder(w).Encode(review)
 	})
 }
 

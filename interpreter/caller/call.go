@@ -35,11 +35,11 @@ func (c *Caller) call(ctx context.Context, w *webhook, q *interpreter.Query) (in
 		return interpreter.Answer{}, err
 	}
 	if w.err != nil {
-		return failed(Configuration, 0, w.err)
+		return failed(ReasonConfiguration, 0, w.err)
 	}
 	body, err := interpreter.EncodeRequest(request)
 	if err != nil {
-		return failed(Request, 0, err)
+		return failed(ReasonRequest, 0, err)
 	}
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
@@ -48,12 +48,12 @@ func (c *Caller) call(ctx context.Context, w *webhook, q *interpreter.Query) (in
 	if a.err != nil {
 		switch {
 		case outer.Err() != nil:
-			return failed(Canceled, 0, context.Cause(outer))
+			return failed(ReasonCanceled, 0, context.Cause(outer))
 		case ctx.Err() != nil:
-			return failed(Timeout, 0, fmt.Errorf("no answer in %v: %w", w.timeout, a.err))
+			return failed(ReasonTimeout, 0, fmt.Errorf("no answer in %v: %w", w.timeout, a.err))
 		}
-		if w.protocol == interpreter.Explore && a.code == http.StatusNotImplemented {
-			a.reason = NotImplemented // an answer of Explore has the code in the HTTP status
+		if w.protocol == interpreter.ProtocolExplore && a.code == http.StatusNotImplemented {
+			a.reason = ReasonNotImplemented // an answer of Explore has the code in the HTTP status
 		}
 		return failed(a.reason, a.code, a.err)
 	}
@@ -107,17 +107,17 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 	}
 	request, err := c.request(httptrace.WithClientTrace(ctx, trace), w, body)
 	if err != nil {
-		return attempt{reason: Configuration, err: err}
+		return attempt{reason: ReasonConfiguration, err: err}
 	}
 	response, err := w.client.Do(request)
 	if err != nil {
 		switch {
 		case errors.Is(err, ErrNotAllowed):
-			return attempt{reason: Configuration, err: withoutURL(err)}
+			return attempt{reason: ReasonConfiguration, err: withoutURL(err)}
 		case sent.Load():
-			return attempt{reason: Interrupted, err: withoutURL(err)}
+			return attempt{reason: ReasonInterrupted, err: withoutURL(err)}
 		}
-		return attempt{reason: Unreachable, err: withoutURL(err), again: true}
+		return attempt{reason: ReasonUnreachable, err: withoutURL(err), again: true}
 	}
 	defer func() { _ = response.Body.Close() }() // the body was read as far as needed
 	if code := response.StatusCode; code < 200 || code > 299 {
@@ -127,18 +127,18 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 		after, asked := retryAfter(response.Header)
 		again := code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable && asked
 		err := fmt.Errorf("HTTP %d %s", code, http.StatusText(code))
-		return attempt{code: code, reason: Status, err: err, again: again, after: after}
+		return attempt{code: code, reason: ReasonStatus, err: err, again: again, after: after}
 	}
 	limit := c.options.MaxBytes
 	answer, err := io.ReadAll(io.LimitReader(response.Body, limit+1))
 	switch {
 	case ctx.Err() != nil: // a server may end its answer because the request has ended
-		return attempt{reason: Interrupted, err: ctx.Err()}
+		return attempt{reason: ReasonInterrupted, err: ctx.Err()}
 	case err != nil:
-		return attempt{reason: Interrupted, err: fmt.Errorf("the answer ends early: %w", err)}
+		return attempt{reason: ReasonInterrupted, err: fmt.Errorf("the answer ends early: %w", err)}
 	case int64(len(answer)) > limit:
-		return attempt{reason: Reason(interpreter.TooLarge), err: &interpreter.AnswerError{
-			Problem: interpreter.TooLarge, Field: "the answer", Detail: fmt.Sprintf("is over the limit of %d bytes", limit),
+		return attempt{reason: Reason(interpreter.ProblemTooLarge), err: &interpreter.AnswerError{
+			Problem: interpreter.ProblemTooLarge, Field: "the answer", Detail: fmt.Sprintf("is over the limit of %d bytes", limit),
 		}}
 	}
 	return attempt{body: answer, code: response.StatusCode}

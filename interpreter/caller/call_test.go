@@ -61,12 +61,12 @@ func TestFailures(t *testing.T) {
 		code    int
 		want    string
 	}{
-		{"status", status(500, `{"kind":"Status","message":"out of order"}`), caller.Status, 500, "HTTP 500 Internal Server Error"},
-		{"text", status(404, "nothing here\n"), caller.Status, 404, "HTTP 404 Not Found"},
-		{"another document", status(502, `{"secret":"hunter2"}`), caller.Status, 502, "HTTP 502 Bad Gateway"},
-		{"redirect", http.RedirectHandler("https://elsewhere.example.com/", http.StatusTemporaryRedirect), caller.Status, 307, "HTTP 307 Temporary Redirect"},
-		{"cut off", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), caller.Interrupted, 0, "EOF"},
-		{"slow", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { wait(r) }), caller.Timeout, 0, "no answer in 1s: context deadline exceeded"},
+		{"status", status(500, `{"kind":"Status","message":"out of order"}`), caller.ReasonStatus, 500, "HTTP 500 Internal Server Error"},
+		{"text", status(404, "nothing here\n"), caller.ReasonStatus, 404, "HTTP 404 Not Found"},
+		{"another document", status(502, `{"secret":"hunter2"}`), caller.ReasonStatus, 502, "HTTP 502 Bad Gateway"},
+		{"redirect", http.RedirectHandler("https://elsewhere.example.com/", http.StatusTemporaryRedirect), caller.ReasonStatus, 307, "HTTP 307 Temporary Redirect"},
+		{"cut off", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), caller.ReasonInterrupted, 0, "EOF"},
+		{"slow", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { wait(r) }), caller.ReasonTimeout, 0, "no answer in 1s: context deadline exceeded"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server, ca := serve(t, test.handler)
@@ -113,7 +113,7 @@ func TestCanceled(t *testing.T) {
 		cancel()
 	}()
 	_, err := c.Health(ctx, object())
-	if failed := reason(t, err); failed.Reason != caller.Canceled || !errors.Is(err, context.Canceled) || errors.Is(err, interpreter.ErrNotInterpreted) {
+	if failed := reason(t, err); failed.Reason != caller.ReasonCanceled || !errors.Is(err, context.Canceled) || errors.Is(err, interpreter.ErrNotInterpreted) {
 		t.Errorf("%v: who gives up wants no other answer", err)
 	}
 }
@@ -126,7 +126,7 @@ func TestRetries(t *testing.T) {
 		failures, retries int
 		dials             int32
 		reason            caller.Reason
-	}{{2, 0, 3, ""}, {3, 0, 3, caller.Unreachable}, {1, -1, 1, caller.Unreachable}, {5, 5, 6, ""}} {
+	}{{2, 0, 3, ""}, {3, 0, 3, caller.ReasonUnreachable}, {1, -1, 1, caller.ReasonUnreachable}, {5, 5, 6, ""}} {
 		var dials atomic.Int32
 		registry := prometheus.NewRegistry()
 		c := configured(t, caller.Options{Retries: test.retries, RetryDelay: time.Millisecond, MetricsRegisterer: registry,
@@ -164,7 +164,7 @@ func TestRetries(t *testing.T) {
 		calls.Store(0)
 		c := configured(t, caller.Options{Retries: test.retries, RetryDelay: time.Millisecond}, inter(interpreting("c", at(busy.URL, ca))))
 		_, err := c.Health(t.Context(), object())
-		if test.code == 0 && err != nil || test.code != 0 && (reason(t, err).Reason != caller.Status || reason(t, err).Code != test.code) || int(calls.Load()) != test.calls {
+		if test.code == 0 && err != nil || test.code != 0 && (reason(t, err).Reason != caller.ReasonStatus || reason(t, err).Code != test.code) || int(calls.Load()) != test.calls {
 			t.Errorf("%d retries: %v after %d calls", test.retries, err, calls.Load())
 		}
 	}
@@ -174,7 +174,7 @@ func TestRetries(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}))
 	c := configured(t, caller.Options{RetryDelay: time.Millisecond}, inter(interpreting("c", at(broken.URL, ca))))
-	if _, err := c.Health(t.Context(), object()); reason(t, err).Reason != caller.Interrupted || calls.Load() != 1 {
+	if _, err := c.Health(t.Context(), object()); reason(t, err).Reason != caller.ReasonInterrupted || calls.Load() != 1 {
 		t.Errorf("%v after %d calls", err, calls.Load())
 	}
 }
@@ -228,7 +228,7 @@ func TestTrust(t *testing.T) {
 	c := configured(t, caller.Options{Retries: -1}, inter(interpreting("c", at(server.URL, []byte(other.PEM)))))
 	_, err := c.Health(t.Context(), object())
 	var verification *tls.CertificateVerificationError
-	if failed := reason(t, err); failed.Reason != caller.Unreachable || !errors.As(err, &verification) {
+	if failed := reason(t, err); failed.Reason != caller.ReasonUnreachable || !errors.As(err, &verification) {
 		t.Errorf("%v", err)
 	}
 }
@@ -317,7 +317,7 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("another server saw %s", got)
 	}
 	write("")
-	if _, err := c.Health(t.Context(), object()); err == nil || reason(t, err).Reason != caller.Configuration || strings.Contains(err.Error(), "second") {
+	if _, err := c.Health(t.Context(), object()); err == nil || reason(t, err).Reason != caller.ReasonConfiguration || strings.Contains(err.Error(), "second") {
 		t.Errorf("an empty token: %v", err)
 	}
 	if s := fmt.Sprintf("%v %+v %#v", caller.Credentials{BearerToken: "hunter2"}, caller.Credentials{BearerToken: "hunter2"}, caller.Credentials{BearerToken: "hunter2"}); strings.Contains(s, "hunter2") {

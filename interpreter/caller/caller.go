@@ -59,11 +59,11 @@ func New(options Options) (*Caller, error) {
 
 // SetConfigurations replaces all configurations. Defaults are set in copies. If a configuration is
 // invalid, or two of one protocol have the same name, it changes nothing. The error is then an
-// aggregate of the first 10 field errors, with the name of each configuration. It returns
-// [ErrFollows] if Options.Client is set.
+// aggregate of the first 10 field errors, with the name of each configuration. It returns an error
+// if Options.Client is set.
 func (c *Caller) SetConfigurations(configurations Configurations) error {
 	if c.options.Client != nil {
-		return ErrFollows
+		return errors.New("set configurations: Options.Client is set, and provides them")
 	}
 	var errs field.ErrorList
 	names := map[string]bool{} // of one protocol
@@ -175,7 +175,7 @@ func (c *Caller) rulesets(configurations Configurations, clients func(clientKey,
 //   - an error of Options.Mapper, unless it reports that the kind does not exist.
 func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
 	if q.Object == nil {
-		_, err := q.Request(interpreter.Interpret, "")
+		_, err := q.Request(interpreter.ProtocolInterpret, "")
 		return interpreter.Answer{}, err
 	}
 	w, err := c.find(q.Operation, q.Object.GroupVersionKind(), q.Object.GetNamespace() != "")
@@ -192,8 +192,8 @@ func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interprete
 	switch {
 	case !errors.As(err, &failed):
 		return answer, err
-	case failed.Reason == NotImplemented:
-	case w.ignore && failed.Reason != Canceled:
+	case failed.Reason == ReasonNotImplemented:
+	case w.ignore && failed.Reason != ReasonCanceled:
 		klog.FromContext(ctx).V(1).Info("A failed call is ignored", "webhook", w.id, "operation", q.Operation, "reason", failed.Reason)
 	default:
 		return answer, err

@@ -26,10 +26,10 @@ func TestChain(t *testing.T) {
 	}
 	server, ca := serve(t, http.NotFoundHandler())
 	fails := configured(t, caller.Options{}, inter(interpreting("c", at(server.URL, ca))))
-	if _, err := caller.Chain(never, fails, never).Health(t.Context(), object()); errors.Is(err, interpreter.ErrNotInterpreted) || reason(t, err).Reason != caller.Status {
+	if _, err := caller.Chain(never, fails, never).Health(t.Context(), object()); errors.Is(err, interpreter.ErrNotInterpreted) || reason(t, err).Reason != caller.ReasonStatus {
 		t.Errorf("a failure ends the chain: %v", err)
 	}
-	_, err = fails.Interpret(t.Context(), interpreter.Query{Operation: v1alpha1.InterpretHealth})
+	_, err = fails.Interpret(t.Context(), interpreter.Query{Operation: v1alpha1.InterpreterOperationInterpretHealth})
 	var wrong *interpreter.RequestError
 	if !errors.As(err, &wrong) || err.Error() != "Query.Object is nil, or has no kind or apiVersion" {
 		t.Errorf("without an object: %v", err)
@@ -62,7 +62,7 @@ spec:
 			}
 			_, err := webhooks.Health(t.Context(), object())
 			if failed := reason(t, err); !errors.Is(err, interpreter.ErrNotInterpreted) ||
-				failed.Reason != caller.NotImplemented || failed.Code != http.StatusNotImplemented {
+				failed.Reason != caller.ReasonNotImplemented || failed.Code != http.StatusNotImplemented {
 				t.Errorf("got %v", err)
 			}
 			next := interpreter.FromHandler(interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
@@ -97,7 +97,7 @@ func TestChainError(t *testing.T) {
 	if !errors.Is(err, interpreter.ErrNotInterpreted) || err.Error() != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.ReplaceAll(err.Error(), "\n", "⏎"), want)
 	}
-	if failed := reason(t, err); failed.Reason != caller.NotImplemented {
+	if failed := reason(t, err); failed.Reason != caller.ReasonNotImplemented {
 		t.Errorf("got %v", failed)
 	}
 }

@@ -128,7 +128,7 @@ func TestBrokenConfigurations(t *testing.T) {
 		t.Helper()
 		var got string
 		for range 1000 {
-			got, err = c.Match(v1alpha1.InterpretHealth, workloadKind, true)
+			got, err = c.Match(v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true)
 			if got == want && metertest.Values(t, registry)["spokewire_interpreter_caller_invalid_configurations"] == invalid {
 				return
 			}

@@ -18,36 +18,34 @@ var (
 	ErrNotReady = errors.New("the webhook configurations are not known yet")
 	// ErrStarted: Start was called a second time.
 	ErrStarted = errors.New("the caller was started already")
-	// ErrFollows: configurations cannot be set, since they are read with Options.Client.
-	ErrFollows = errors.New("the configurations come from Options.Client")
 )
 
 // Reason is the kind of failure of a call.
 type Reason string
 
-// The values of [Reason]. The values of [interpreter.AnswerProblem] are reasons too, for an invalid
+// The values of [Reason]. The values of [interpreter.Problem] are reasons too, for an invalid
 // answer.
 const (
-	// Configuration: the webhook cannot be called because of its configuration.
-	Configuration Reason = "Configuration"
-	// Unreachable: the server could not be reached, or its certificate was not accepted.
-	Unreachable Reason = "Unreachable"
-	// Interrupted: the connection failed after the request was sent.
-	Interrupted Reason = "Interrupted"
-	// Timeout: the webhook did not answer in time.
-	Timeout Reason = "Timeout"
-	// Canceled: the context of the call ended.
-	Canceled Reason = "Canceled"
-	// Status: the server answered with an HTTP status other than 2xx.
-	Status Reason = "Status"
-	// Refused: the webhook answered that the request failed.
-	Refused Reason = "Refused"
-	// NotImplemented: the webhook answered with code 501, since it does not implement the operation
+	// ReasonConfiguration: the webhook cannot be called because of its configuration.
+	ReasonConfiguration Reason = "Configuration"
+	// ReasonUnreachable: the server could not be reached, or its certificate was not accepted.
+	ReasonUnreachable Reason = "Unreachable"
+	// ReasonInterrupted: the connection failed after the request was sent.
+	ReasonInterrupted Reason = "Interrupted"
+	// ReasonTimeout: the webhook did not answer in time.
+	ReasonTimeout Reason = "Timeout"
+	// ReasonCanceled: the context of the call ended.
+	ReasonCanceled Reason = "Canceled"
+	// ReasonStatus: the server answered with an HTTP status other than 2xx.
+	ReasonStatus Reason = "Status"
+	// ReasonRefused: the webhook answered that the request failed.
+	ReasonRefused Reason = "Refused"
+	// ReasonNotImplemented: the webhook answered with code 501, since it does not implement the operation
 	// for the kind. The error is also interpreter.ErrNotInterpreted, as with
 	// [interpreter.FromHandler].
-	NotImplemented Reason = "NotImplemented"
-	// Request: the operation does not exist in the webhook's protocol.
-	Request Reason = "Request"
+	ReasonNotImplemented Reason = "NotImplemented"
+	// ReasonRequest: the operation does not exist in the webhook's protocol.
+	ReasonRequest Reason = "Request"
 )
 
 // maxText is the maximum length of a cause in the text of an error, in bytes. Servers choose the
@@ -86,13 +84,13 @@ func answerReason(err error) (Reason, int) {
 	var refused *interpreter.RefusedError
 	if errors.As(err, &refused) {
 		if refused.Code == http.StatusNotImplemented {
-			return NotImplemented, int(refused.Code)
+			return ReasonNotImplemented, int(refused.Code)
 		}
-		return Refused, int(refused.Code)
+		return ReasonRefused, int(refused.Code)
 	}
 	var answer *interpreter.AnswerError
 	if errors.As(err, &answer) {
 		return Reason(answer.Problem), 0
 	}
-	return Reason(interpreter.Malformed), 0
+	return Reason(interpreter.ProblemMalformed), 0
 }

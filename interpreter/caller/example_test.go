@@ -43,7 +43,7 @@ func ExampleChain() {
 			CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: webhook.Certificate().Raw}),
 		},
 		Rules: []v1alpha1.KindRuleWithOperations{{
-			Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretReplica},
+			Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationInterpretReplica},
 			KindRule:   v1alpha1.KindRule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"}, Kinds: []string{"Pool"}},
 		}},
 		InterpreterContextVersions: []string{"v1alpha1"},
@@ -78,7 +78,7 @@ func ExampleNew() {
 	}
 	defer webhooks.Close()
 	pools := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Pool"}
-	_, err = webhooks.Match(v1alpha1.InterpretHealth, pools, true)
+	_, err = webhooks.Match(v1alpha1.InterpreterOperationInterpretHealth, pools, true)
 	fmt.Println(err)
 
 	err = webhooks.SetConfigurations(caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{{
@@ -87,14 +87,14 @@ func ExampleNew() {
 			Name:         "health.example.com",
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new("https://pools.example.com/interpret")},
 			Rules: []v1alpha1.KindRuleWithOperations{{
-				Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretHealth},
+				Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationInterpretHealth},
 				KindRule:   v1alpha1.KindRule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"}, Kinds: []string{"Pool"}},
 			}},
 			InterpreterContextVersions: []string{"v1alpha1"},
 		}},
 	}}})
 	fmt.Println(err)
-	fmt.Println(webhooks.Match(v1alpha1.InterpretHealth, pools, true))
+	fmt.Println(webhooks.Match(v1alpha1.InterpreterOperationInterpretHealth, pools, true))
 	// Output:
 	// the webhook configurations are not known yet
 	// <nil>

@@ -6,6 +6,7 @@ package caller_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,8 +36,8 @@ func TestFollow(t *testing.T) {
 	if _, err := c.Health(t.Context(), object()); !errors.Is(err, caller.ErrNotReady) {
 		t.Errorf("before Start: %v", err)
 	}
-	if err := c.SetConfigurations(caller.Configurations{}); !errors.Is(err, caller.ErrFollows) {
-		t.Errorf("a list beside a client: %v", err)
+	if err := c.SetConfigurations(caller.Configurations{}); err == nil || !strings.Contains(err.Error(), "Options.Client") {
+		t.Errorf("a list next to a client: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -46,12 +47,12 @@ func TestFollow(t *testing.T) {
 	eventually := func(want string) {
 		t.Helper()
 		for range 1000 {
-			if got, err := c.Match(v1alpha1.InterpretHealth, workloadKind, true); err == nil && got == want {
+			if got, err := c.Match(v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true); err == nil && got == want {
 				return
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		got, err := c.Match(v1alpha1.InterpretHealth, workloadKind, true)
+		got, err := c.Match(v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true)
 		t.Fatalf("the webhook is %q (%v), want %q", got, err, want)
 	}
 	eventually("")
@@ -63,7 +64,7 @@ func TestFollow(t *testing.T) {
 	create(t, client.Resource(v1alpha1.ExploringWebhookConfigurations).Create, "ResourceExploringWebhookConfiguration", &a)
 	eventually("a/w.a.example.com")
 	_, err = c.Health(t.Context(), object())
-	if failed := reason(t, err); failed.Reason != caller.Configuration || failed.Err.Error() != `exploreReviewVersions are ["v9"]: the webhook accepts no version that is known (v1alpha1)` {
+	if failed := reason(t, err); failed.Reason != caller.ReasonConfiguration || failed.Err.Error() != `exploreReviewVersions are ["v9"]: the webhook accepts no version that is known (v1alpha1)` {
 		t.Error(err)
 	}
 	metertest.Expect(t, registry, map[string]float64{"spokewire_interpreter_caller_invalid_configurations": 1})

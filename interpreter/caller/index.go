@@ -103,13 +103,13 @@ func (x *index) addResources(place int32, r *v1alpha1.RuleWithOperations) {
 		}
 	}
 	// "*" includes only operations of the protocol.
-	entry.operations &^= x.operations[v1alpha1.InterpretComponent]
+	entry.operations &^= x.operations[v1alpha1.InterpreterOperationInterpretComponent]
 	add(x.resources, r.APIGroups, names, entry)
 }
 
 // bits returns the bit of an operation, or all bits for "*".
 func (x *index) bits(o interpreter.Operation) uint16 {
-	if o == v1alpha1.InterpretAll {
+	if o == v1alpha1.InterpreterOperationAll {
 		return 1<<len(x.operations) - 1
 	}
 	return x.operations[o]

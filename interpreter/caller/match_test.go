@@ -40,31 +40,31 @@ func TestMatch(t *testing.T) {
 		inNamespace    bool
 		want           string
 	}{
-		{"nothing", "", caller.Configurations{}, v1alpha1.Prune, workloadKind, true, ""},
-		{"a kind", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v1", "Workload"))), v1alpha1.Prune, workloadKind, true, "a/w.a.example.com"},
-		{"another operation", "", inter(interpreting("a", nowhere, kindRule("Retain", "example.com", "v1", "Workload"))), v1alpha1.Prune, workloadKind, true, ""},
-		{"another version", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v2", "Workload"))), v1alpha1.Prune, workloadKind, true, ""},
-		{"every kind", "", inter(interpreting("a", nowhere, kindRule("*", "example.com", "*", "*"))), v1alpha1.Prune, workloadKind, true, "a/w.a.example.com"},
+		{"nothing", "", caller.Configurations{}, v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},
+		{"a kind", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v1", "Workload"))), v1alpha1.InterpreterOperationPrune, workloadKind, true, "a/w.a.example.com"},
+		{"another operation", "", inter(interpreting("a", nowhere, kindRule("Retain", "example.com", "v1", "Workload"))), v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},
+		{"another version", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v2", "Workload"))), v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},
+		{"every kind", "", inter(interpreting("a", nowhere, kindRule("*", "example.com", "*", "*"))), v1alpha1.InterpreterOperationPrune, workloadKind, true, "a/w.a.example.com"},
 		{"the first by name", "whatever the order, and however precise", inter(interpreting("b", nowhere, kindRule("Prune", "example.com", "v1", "Workload")), interpreting("a", nowhere)),
-			v1alpha1.Prune, workloadKind, true, "a/w.a.example.com"},
+			v1alpha1.InterpreterOperationPrune, workloadKind, true, "a/w.a.example.com"},
 		{"both protocols", "one order", caller.Configurations{
 			Exploring:    explore(exploring("a", nowhere)).Exploring,
 			Interpreting: inter(interpreting("b", nowhere)).Interpreting,
-		}, v1alpha1.InterpretHealth, workloadKind, true, "a/w.a.example.com"},
+		}, v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, "a/w.a.example.com"},
 		{"no form in Explore", "the other protocol's is asked", caller.Configurations{
 			Exploring:    explore(exploring("a", nowhere)).Exploring,
 			Interpreting: inter(interpreting("b", nowhere)).Interpreting,
-		}, v1alpha1.InterpretComponent, workloadKind, true, "b/w.b.example.com"},
-		{"a resource", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "workloads", all))), v1alpha1.InterpretHealth, workloadKind, true, "a/w.a.example.com"},
-		{"a resource and its subresources", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "workloads/*", all))), v1alpha1.InterpretHealth, workloadKind, true, "a/w.a.example.com"},
-		{"another resource", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "others", all))), v1alpha1.InterpretHealth, workloadKind, true, ""},
+		}, v1alpha1.InterpreterOperationInterpretComponent, workloadKind, true, "b/w.b.example.com"},
+		{"a resource", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "workloads", all))), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, "a/w.a.example.com"},
+		{"a resource and its subresources", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "workloads/*", all))), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, "a/w.a.example.com"},
+		{"another resource", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "others", all))), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, ""},
 		{"a kind that the mapper does not know", "rules for all resources hold", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "workloads", all)), exploring("b", nowhere)),
-			v1alpha1.InterpretHealth, unknown, true, "b/w.b.example.com"},
-		{"cluster scope", "the object has a namespace", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", cluster))), v1alpha1.InterpretHealth, workloadKind, true, ""},
-		{"cluster scope without namespace", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", cluster))), v1alpha1.InterpretHealth, workloadKind, false, "a/w.a.example.com"},
-		{"namespaced", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", namespaced)), exploring("b", nowhere)), v1alpha1.InterpretHealth, workloadKind, true, "a/w.a.example.com"},
-		{"namespaced without namespace", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", namespaced)), exploring("b", nowhere)), v1alpha1.InterpretHealth, workloadKind, false, "b/w.b.example.com"},
-		{"a namespace", "is an object of the cluster", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "namespaces", cluster))), v1alpha1.InterpretHealth, namespace, true, "a/w.a.example.com"},
+			v1alpha1.InterpreterOperationInterpretHealth, unknown, true, "b/w.b.example.com"},
+		{"cluster scope", "the object has a namespace", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", cluster))), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, ""},
+		{"cluster scope without namespace", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", cluster))), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, false, "a/w.a.example.com"},
+		{"namespaced", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", namespaced)), exploring("b", nowhere)), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, "a/w.a.example.com"},
+		{"namespaced without namespace", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", namespaced)), exploring("b", nowhere)), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, false, "b/w.b.example.com"},
+		{"a namespace", "is an object of the cluster", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "namespaces", cluster))), v1alpha1.InterpreterOperationInterpretHealth, namespace, true, "a/w.a.example.com"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestSetConfigurations(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
-	if got, err := c.Match(v1alpha1.Prune, workloadKind, true); got != "good/w.good.example.com" || err != nil {
+	if got, err := c.Match(v1alpha1.InterpreterOperationPrune, workloadKind, true); got != "good/w.good.example.com" || err != nil {
 		t.Errorf("what was there before is gone: %q %v", got, err)
 	}
 	err = c.SetConfigurations(explore(exploring("a", nowhere, resourceRule("*", "*", "*", "workloads", "*"))))
@@ -110,7 +110,7 @@ func crowd(n int, protocol interpreter.Protocol) caller.Configurations {
 		if i == n-1 {
 			group = "example.com"
 		}
-		if protocol == interpreter.Explore {
+		if protocol == interpreter.ProtocolExplore {
 			out.Exploring = append(out.Exploring, exploring(name, nowhere, resourceRule("*", group, "v1", "workloads", "*"), resourceRule("ExploreHealthy", group, "*", "others", "Namespaced")))
 		} else {
 			out.Interpreting = append(out.Interpreting, interpreting(name, nowhere, kindRule("*", group, "v1", "Workload"), kindRule("Prune", group, "*", "Other")))
@@ -120,10 +120,10 @@ func crowd(n int, protocol interpreter.Protocol) caller.Configurations {
 }
 
 func TestMatchAllocations(t *testing.T) {
-	for _, protocol := range []interpreter.Protocol{interpreter.Explore, interpreter.Interpret} {
+	for _, protocol := range []interpreter.Protocol{interpreter.ProtocolExplore, interpreter.ProtocolInterpret} {
 		c := configured(t, caller.Options{Mapper: mapper()}, crowd(500, protocol))
 		n := testing.AllocsPerRun(100, func() {
-			if got, err := c.Match(v1alpha1.InterpretHealth, workloadKind, true); err != nil || got != "c0499/w.c0499.example.com" {
+			if got, err := c.Match(v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true); err != nil || got != "c0499/w.c0499.example.com" {
 				t.Fatal(got, err)
 			}
 		})
@@ -135,13 +135,13 @@ func TestMatchAllocations(t *testing.T) {
 
 // BenchmarkMatch measures a match. The time does not depend on the number of webhooks.
 func BenchmarkMatch(b *testing.B) {
-	for _, protocol := range []interpreter.Protocol{interpreter.Explore, interpreter.Interpret} {
+	for _, protocol := range []interpreter.Protocol{interpreter.ProtocolExplore, interpreter.ProtocolInterpret} {
 		for _, n := range []int{1, 50, 500, 5000} {
 			b.Run(fmt.Sprintf("%s/%d", protocol, n), func(b *testing.B) {
 				c := configured(b, caller.Options{Mapper: mapper()}, crowd(n, protocol))
 				b.ReportAllocs()
 				for b.Loop() {
-					if got, err := c.Match(v1alpha1.InterpretHealth, workloadKind, true); err != nil || got == "" {
+					if got, err := c.Match(v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true); err != nil || got == "" {
 						b.Fatal(got, err)
 					}
 				}

@@ -77,7 +77,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	m.calls.Collect(out)
 	m.seconds.Collect(out)
 	m.retries.Collect(out)
-	count := map[interpreter.Protocol]int{interpreter.Explore: 0, interpreter.Interpret: 0}
+	count := map[interpreter.Protocol]int{interpreter.ProtocolExplore: 0, interpreter.ProtocolInterpret: 0}
 	if x := m.caller.index.Load(); x != nil {
 		for _, w := range x.webhooks {
 			count[w.protocol]++
@@ -99,7 +99,7 @@ func (m *metrics) begin(w *webhook, operation interpreter.Operation) func(error)
 		case errors.As(err, &failed):
 			result = string(failed.Reason)
 		case err != nil:
-			result = string(Request)
+			result = string(ReasonRequest)
 		}
 		m.calls.WithLabelValues(w.id, string(operation), result).Inc()
 		m.seconds.WithLabelValues(w.id).Observe(time.Since(began).Seconds())

@@ -35,7 +35,7 @@ func TestServerNames(t *testing.T) {
 			Credentials: func(server string) caller.Credentials { asked = append(asked, server); return caller.Credentials{} },
 			Dial:        func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no route") },
 		}, inter(interpreting("c", test.config)))
-		if _, err := c.Health(t.Context(), object()); reason(t, err).Reason != caller.Unreachable {
+		if _, err := c.Health(t.Context(), object()); reason(t, err).Reason != caller.ReasonUnreachable {
 			t.Error(err)
 		}
 		if !slices.Equal(asked, []string{test.want}) {

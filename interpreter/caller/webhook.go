@@ -46,14 +46,14 @@ type clientKey struct {
 }
 
 func explorer(configuration string, w *v1alpha1.ResourceExploringWebhook) *webhook {
-	out := &webhook{id: identify(configuration, w.Name), protocol: interpreter.Explore, timeout: timeout(w.TimeoutSeconds)}
+	out := &webhook{id: identify(configuration, w.Name), protocol: interpreter.ProtocolExplore, timeout: timeout(w.TimeoutSeconds)}
 	out.ignore = w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Ignore
 	out.negotiate("exploreReviewVersions", w.ExploreReviewVersions)
 	return out
 }
 
 func interpreting(configuration string, w *v1alpha1.ResourceInterpreterWebhook) *webhook {
-	out := &webhook{id: identify(configuration, w.Name), protocol: interpreter.Interpret, timeout: timeout(w.TimeoutSeconds)}
+	out := &webhook{id: identify(configuration, w.Name), protocol: interpreter.ProtocolInterpret, timeout: timeout(w.TimeoutSeconds)}
 	out.negotiate("interpreterContextVersions", w.InterpreterContextVersions)
 	return out
 }

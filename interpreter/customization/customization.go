@@ -81,7 +81,7 @@ func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (inter
 			return interpreter.Answer{}, err
 		}
 	}
-	r, err := q.Request(interpreter.Interpret, "in-process")
+	r, err := q.Request(interpreter.ProtocolInterpret, "in-process")
 	if err != nil {
 		return interpreter.Answer{}, err
 	}
@@ -89,7 +89,7 @@ func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (inter
 	if err != nil {
 		return interpreter.Answer{}, err
 	}
-	answer, err := q.Answer(interpreter.Interpret, &response)
+	answer, err := q.Answer(interpreter.ProtocolInterpret, &response)
 	if err != nil {
 		return interpreter.Answer{}, o.failed(ctx, o.expressions[0], q.Object, checked(err))
 	}

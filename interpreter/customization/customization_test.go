@@ -82,7 +82,7 @@ func TestCases(t *testing.T) {
 			answered = append(answered, c)
 		}
 	}
-	interpretertest.Run(t, interpretertest.URL(t, interpreter.Interpret, server.URL, ca), answered...)
+	interpretertest.Run(t, interpretertest.URL(t, interpreter.ProtocolInterpret, server.URL, ca), answered...)
 }
 
 func TestKindsAndSupports(t *testing.T) {
@@ -103,13 +103,13 @@ func TestKindsAndSupports(t *testing.T) {
 		operation            interpreter.Operation
 		want                 bool
 	}{
-		{"apps.example.com", "v7", "Workload", v1alpha1.InterpretReplica, true},
-		{"apps.example.com", "v7", "Other", v1alpha1.InterpretReplica, false},
-		{"batch.example.com", "v2", "TrainJob", v1alpha1.InterpretComponent, true},
-		{"batch.example.com", "v3", "TrainJob", v1alpha1.InterpretComponent, false},
-		{"a.upbound.example.com", "v1", "X", v1alpha1.AggregateStatus, true},
-		{"upbound.example.com", "v1", "X", v1alpha1.AggregateStatus, false},
-		{"", "v1", "ConfigMap", v1alpha1.Prune, true},
+		{"apps.example.com", "v7", "Workload", v1alpha1.InterpreterOperationInterpretReplica, true},
+		{"apps.example.com", "v7", "Other", v1alpha1.InterpreterOperationInterpretReplica, false},
+		{"batch.example.com", "v2", "TrainJob", v1alpha1.InterpreterOperationInterpretComponent, true},
+		{"batch.example.com", "v3", "TrainJob", v1alpha1.InterpreterOperationInterpretComponent, false},
+		{"a.upbound.example.com", "v1", "X", v1alpha1.InterpreterOperationAggregateStatus, true},
+		{"upbound.example.com", "v1", "X", v1alpha1.InterpreterOperationAggregateStatus, false},
+		{"", "v1", "ConfigMap", v1alpha1.InterpreterOperationPrune, true},
 		{"", "v1", "ConfigMap", "Guess", false},
 	} {
 		gvk := schema.GroupVersionKind{Group: tt.group, Version: tt.version, Kind: tt.kind}

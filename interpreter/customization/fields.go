@@ -26,16 +26,16 @@ type field struct {
 // fields are in the order of the documentation. The expressions of an operation are in evaluation
 // order.
 var fields = []field{
-	{"replicas", v1alpha1.InterpretReplica, ofObject, number},
-	{"requirements", v1alpha1.InterpretReplica, ofObject, object},
-	{"components", v1alpha1.InterpretComponent, ofObject, list},
-	{"revise", v1alpha1.ReviseReplica, ofRevise, object},
-	{"retain", v1alpha1.Retain, ofRetain, object},
-	{"aggregate", v1alpha1.AggregateStatus, ofAggregate, object},
-	{"dependencies", v1alpha1.InterpretDependency, ofObject, list},
-	{"status", v1alpha1.InterpretStatus, ofObject, object},
-	{"health", v1alpha1.InterpretHealth, ofObject, boolean},
-	{"prune", v1alpha1.Prune, ofObject, object},
+	{"replicas", v1alpha1.InterpreterOperationInterpretReplica, ofObject, number},
+	{"requirements", v1alpha1.InterpreterOperationInterpretReplica, ofObject, object},
+	{"components", v1alpha1.InterpreterOperationInterpretComponent, ofObject, list},
+	{"revise", v1alpha1.InterpreterOperationReviseReplica, ofRevise, object},
+	{"retain", v1alpha1.InterpreterOperationRetain, ofRetain, object},
+	{"aggregate", v1alpha1.InterpreterOperationAggregateStatus, ofAggregate, object},
+	{"dependencies", v1alpha1.InterpreterOperationInterpretDependency, ofObject, list},
+	{"status", v1alpha1.InterpreterOperationInterpretStatus, ofObject, object},
+	{"health", v1alpha1.InterpreterOperationInterpretHealth, ofObject, boolean},
+	{"prune", v1alpha1.InterpreterOperationPrune, ofObject, object},
 }
 
 func fieldNames() []string {

@@ -80,9 +80,9 @@ func (s *scene) run(t testing.TB, field, expression string) (answered bool) {
 		t.Logf("%.300s", err)
 		return false
 	}
-	operation := map[string]interpreter.Operation{"aggregate": v1alpha1.AggregateStatus,
-		"health": v1alpha1.InterpretHealth,
-		"status": v1alpha1.InterpretStatus, "dependencies": v1alpha1.InterpretDependency}[field]
+	operation := map[string]interpreter.Operation{"aggregate": v1alpha1.InterpreterOperationAggregateStatus,
+		"health": v1alpha1.InterpreterOperationInterpretHealth,
+		"status": v1alpha1.InterpreterOperationInterpretStatus, "dependencies": v1alpha1.InterpreterOperationInterpretDependency}[field]
 	hostiletest.Check(t, func() {
 		_, err = s.Interpret(t.Context(), interpreter.Query{Operation: operation, Object: s.object, Statuses: s.items})
 	})

@@ -95,19 +95,19 @@ func objectName(u *unstructured.Unstructured) string {
 func (v *evaluation) variables() (map[string]any, error) {
 	out := map[string]any{"object": v.object.Object}
 	switch v.request.Operation {
-	case v1alpha1.ReviseReplica:
+	case v1alpha1.InterpreterOperationReviseReplica:
 		if v.request.DesiredReplicas == nil || *v.request.DesiredReplicas < 0 {
 			return nil, &interpreter.RequestError{Code: http.StatusBadRequest, Field: "request.replicas",
 				Problem: "is missing or negative"}
 		}
 		out["replicas"] = int64(*v.request.DesiredReplicas)
-	case v1alpha1.Retain:
+	case v1alpha1.InterpreterOperationRetain:
 		var observed unstructured.Unstructured
 		if err := v.request.DecodeObserved(&observed); err != nil {
 			return nil, err
 		}
 		out["observed"] = observed.Object
-	case v1alpha1.AggregateStatus:
+	case v1alpha1.InterpreterOperationAggregateStatus:
 		items, statuses, err := v.items()
 		if err != nil {
 			return nil, err
@@ -362,7 +362,7 @@ func (v *evaluation) sameIdentity(patch map[string]any) error {
 	} {
 		change, named := f.in[f.name]
 		after, isText := change.(string)
-		removed := change == nil && (f.before == "" || f.name == "uid" && v.request.Operation == v1alpha1.Prune)
+		removed := change == nil && (f.before == "" || f.name == "uid" && v.request.Operation == v1alpha1.InterpreterOperationPrune)
 		if named && !removed && !(isText && after == f.before) {
 			return fmt.Errorf("the result changes the %s of the object: it would be another object", f.name)
 		}

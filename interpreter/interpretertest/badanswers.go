@@ -22,8 +22,6 @@ type BadAnswer struct {
 	Operation interpreter.Operation
 	// Protocols are the protocols in which the answer is possible.
 	Protocols []interpreter.Protocol
-	// Problem is the mistake. It is empty if the answer reports a failed request.
-	Problem interpreter.AnswerProblem
 	// response is the content of the member response, or the whole body if it begins with !. %s is
 	// replaced by the UID.
 	response string
@@ -31,27 +29,27 @@ type BadAnswer struct {
 
 // BadAnswers returns answers that every caller must reject.
 func BadAnswers() []BadAnswer {
-	both := []interpreter.Protocol{interpreter.Explore, interpreter.Interpret}
+	both := []interpreter.Protocol{interpreter.ProtocolExplore, interpreter.ProtocolInterpret}
 	one := both[1:]
 	const renamed = "W3sib3AiOiJyZXBsYWNlIiwicGF0aCI6Ii9tZXRhZGF0YS9uYW1lIiwidmFsdWUiOiJvdGhlciJ9XQ==" // [{"op":"replace","path":"/metadata/name","value":"other"}]
 	const empty = "W10="                                                                               // []
 	return []BadAnswer{
-		{"no response", v1alpha1.InterpretHealth, both, interpreter.NoResponse, "null"},
-		{"wrong UID", v1alpha1.InterpretHealth, both, interpreter.WrongUID, `{"uid":"not-%s","successful":true,"healthy":true}`},
-		{"missing replicas", v1alpha1.InterpretReplica, both, interpreter.MissingField, `{"uid":"%s","successful":true}`},
-		{"missing health", v1alpha1.InterpretHealth, both, interpreter.MissingField, `{"uid":"%s","successful":true}`},
-		{"missing status", v1alpha1.InterpretStatus, both, interpreter.MissingField, `{"uid":"%s","successful":true}`},
-		{"missing name of a dependency", v1alpha1.InterpretDependency, both, interpreter.MissingField, `{"uid":"%s","successful":true,"dependencies":[{"apiVersion":"v1","kind":"Secret"}]}`},
-		{"negative replicas", v1alpha1.InterpretReplica, both, interpreter.InvalidField, `{"uid":"%s","successful":true,"replicas":-1}`},
-		{"duplicate component", v1alpha1.InterpretComponent, one, interpreter.InvalidField, `{"uid":"%s","successful":true,"components":[{"name":"a","replicas":1},{"name":"a","replicas":2}]}`},
-		{"patch without type", v1alpha1.ReviseReplica, both, interpreter.InvalidPatch, `{"uid":"%s","successful":true,"patch":"` + empty + `"}`},
-		{"patch of another type", v1alpha1.ReviseReplica, both, interpreter.InvalidPatch, `{"uid":"%s","successful":true,"patch":"` + empty + `","patchType":"MergePatch"}`},
-		{"patch that changes identity", v1alpha1.ReviseReplica, both, interpreter.IdentityChanged, `{"uid":"%s","successful":true,"patch":"` + renamed + `","patchType":"JSONPatch"}`},
-		{"oversized answer", v1alpha1.InterpretHealth, both, interpreter.TooLarge, "!" + strings.Repeat(" ", interpreter.MaxBytes+1)},
-		{"unsuccessful without a status", v1alpha1.InterpretHealth, one, interpreter.NoStatus, `{"uid":"%s","successful":false}`},
-		{"unsuccessful", v1alpha1.InterpretHealth, one, "", `{"uid":"%s","successful":false,"status":{"code":418,"message":"a teapot"}}`},
-		{"not JSON", v1alpha1.InterpretHealth, both, interpreter.Malformed, "!<html>"},
-		{"another kind", v1alpha1.InterpretHealth, both, interpreter.Malformed, `!{"kind":"AdmissionReview","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"%s"}}`},
+		{"no response", v1alpha1.InterpreterOperationInterpretHealth, both, "null"},
+		{"wrong UID", v1alpha1.InterpreterOperationInterpretHealth, both, `{"uid":"not-%s","successful":true,"healthy":true}`},
+		{"missing replicas", v1alpha1.InterpreterOperationInterpretReplica, both, `{"uid":"%s","successful":true}`},
+		{"missing health", v1alpha1.InterpreterOperationInterpretHealth, both, `{"uid":"%s","successful":true}`},
+		{"missing status", v1alpha1.InterpreterOperationInterpretStatus, both, `{"uid":"%s","successful":true}`},
+		{"missing name of a dependency", v1alpha1.InterpreterOperationInterpretDependency, both, `{"uid":"%s","successful":true,"dependencies":[{"apiVersion":"v1","kind":"Secret"}]}`},
+		{"negative replicas", v1alpha1.InterpreterOperationInterpretReplica, both, `{"uid":"%s","successful":true,"replicas":-1}`},
+		{"duplicate component", v1alpha1.InterpreterOperationInterpretComponent, one, `{"uid":"%s","successful":true,"components":[{"name":"a","replicas":1},{"name":"a","replicas":2}]}`},
+		{"patch without type", v1alpha1.InterpreterOperationReviseReplica, both, `{"uid":"%s","successful":true,"patch":"` + empty + `"}`},
+		{"patch of another type", v1alpha1.InterpreterOperationReviseReplica, both, `{"uid":"%s","successful":true,"patch":"` + empty + `","patchType":"MergePatch"}`},
+		{"patch that changes identity", v1alpha1.InterpreterOperationReviseReplica, both, `{"uid":"%s","successful":true,"patch":"` + renamed + `","patchType":"JSONPatch"}`},
+		{"oversized answer", v1alpha1.InterpreterOperationInterpretHealth, both, "!" + strings.Repeat(" ", interpreter.MaxBytes+1)},
+		{"unsuccessful without a status", v1alpha1.InterpreterOperationInterpretHealth, one, `{"uid":"%s","successful":false}`},
+		{"unsuccessful", v1alpha1.InterpreterOperationInterpretHealth, one, `{"uid":"%s","successful":false,"status":{"code":418,"message":"a teapot"}}`},
+		{"not JSON", v1alpha1.InterpreterOperationInterpretHealth, both, "!<html>"},
+		{"another kind", v1alpha1.InterpreterOperationInterpretHealth, both, `!{"kind":"AdmissionReview","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"%s"}}`},
 	}
 }
 

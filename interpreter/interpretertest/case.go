@@ -133,7 +133,7 @@ func (c *Case) compare(answer interpreter.Answer, err error) string {
 	}
 	w := &c.Want
 	switch c.Operation {
-	case v1alpha1.InterpretReplica:
+	case v1alpha1.InterpreterOperationInterpretReplica:
 		if w.Replicas == nil {
 			return "the case does not say which replicas it wants"
 		}
@@ -141,13 +141,13 @@ func (c *Case) compare(answer interpreter.Answer, err error) string {
 			return d
 		}
 		return diff("requirements", w.Requirements, answer.Requirements)
-	case v1alpha1.InterpretComponent:
+	case v1alpha1.InterpreterOperationInterpretComponent:
 		return diff("components", w.Components, answer.Components)
-	case v1alpha1.InterpretDependency:
+	case v1alpha1.InterpreterOperationInterpretDependency:
 		return diff("dependencies", w.Dependencies, answer.Dependencies)
-	case v1alpha1.InterpretStatus:
+	case v1alpha1.InterpreterOperationInterpretStatus:
 		return diff("status", w.Status, answer.Status)
-	case v1alpha1.InterpretHealth:
+	case v1alpha1.InterpreterOperationInterpretHealth:
 		return diff("healthy", w.Healthy, answer.Healthy)
 	}
 	return diff("object", w.Object, answer.Object)

@@ -18,7 +18,7 @@ import (
 func ExampleCheck() {
 	difference := interpretertest.Check(context.Background(), native.New(), interpretertest.Case{
 		Name:      "replicas",
-		Operation: v1alpha1.InterpretReplica,
+		Operation: v1alpha1.InterpreterOperationInterpretReplica,
 		Object:    map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web"}},
 		Want:      interpretertest.Want{Replicas: new(int32(1))},
 	})

@@ -73,7 +73,7 @@ func TestCertificate(t *testing.T) {
 		}
 	})
 	<-server.Ready()
-	target := interpretertest.URL(t, interpreter.Interpret, "https://"+server.Addr().String()+"/w", caBundle)
+	target := interpretertest.URL(t, interpreter.ProtocolInterpret, "https://"+server.Addr().String()+"/w", caBundle)
 	interpretertest.RunFile(t, target, write(t, replicas))
 }
 

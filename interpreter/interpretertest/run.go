@@ -48,7 +48,7 @@ func RunFile(t *testing.T, target interpreter.Interpreter, path string) {
 
 // URL returns a target that sends all queries to the webhook at an https URL, in one of the
 // protocols. The CA bundle, in PEM, must verify its certificate.
-func URL(t testing.TB, protocol interpreter.Protocol, url string, caBundle []byte) interpreter.Interpreter {
+func URL(t testing.TB, protocol interpreter.Protocol, url string, caBundle []byte) *caller.Caller {
 	t.Helper()
 	secret := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -70,7 +70,7 @@ func URL(t testing.TB, protocol interpreter.Protocol, url string, caBundle []byt
 	}
 	for i := range configurations.Interpreting {
 		rules := &configurations.Interpreting[i].Webhooks[0].Rules
-		*rules = append(*rules, v1alpha1.KindRuleWithOperations{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretAll},
+		*rules = append(*rules, v1alpha1.KindRuleWithOperations{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationAll},
 			KindRule: v1alpha1.KindRule{APIGroups: []string{secret.Group}, APIVersions: []string{secret.Version}, Kinds: []string{secret.Kind}}})
 	}
 	if err := c.SetConfigurations(configurations); err != nil {
@@ -83,7 +83,7 @@ func URL(t testing.TB, protocol interpreter.Protocol, url string, caBundle []byt
 func everything(protocol interpreter.Protocol, url string, caBundle []byte) caller.Configurations {
 	client := admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: caBundle}
 	all := []string{"*"}
-	if protocol == interpreter.Explore {
+	if protocol == interpreter.ProtocolExplore {
 		c := v1alpha1.ResourceExploringWebhookConfiguration{Webhooks: []v1alpha1.ResourceExploringWebhook{{
 			Name: "webhook.interpretertest.local", ClientConfig: client, ExploreReviewVersions: []string{v1alpha1.Version},
 			Rules: []v1alpha1.RuleWithOperations{{Operations: []v1alpha1.OperationType{v1alpha1.ExploreAll},
@@ -94,7 +94,7 @@ func everything(protocol interpreter.Protocol, url string, caBundle []byte) call
 	}
 	c := v1alpha1.ResourceInterpreterWebhookConfiguration{Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
 		Name: "webhook.interpretertest.local", ClientConfig: client, InterpreterContextVersions: []string{v1alpha1.Version},
-		Rules: []v1alpha1.KindRuleWithOperations{{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretAll},
+		Rules: []v1alpha1.KindRuleWithOperations{{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationAll},
 			KindRule: v1alpha1.KindRule{APIGroups: all, APIVersions: all, Kinds: all}}},
 	}}}
 	c.Name = "interpretertest"

@@ -38,14 +38,14 @@ type Server struct {
 func CheckServer(t *testing.T, s Server) {
 	t.Helper()
 	if len(s.Protocols) == 0 {
-		s.Protocols = []interpreter.Protocol{interpreter.Explore, interpreter.Interpret}
+		s.Protocols = []interpreter.Protocol{interpreter.ProtocolExplore, interpreter.ProtocolInterpret}
 	}
 	for _, protocol := range s.Protocols {
 		for _, bad := range badRequests(protocol) {
 			t.Run(string(protocol)+"/"+bad.name, func(t *testing.T) { s.checkRefusal(t, protocol, bad) })
 		}
 		for i := range s.Cases {
-			if _, ok := s.Cases[i].Operation.Explore(); !ok && protocol == interpreter.Explore {
+			if _, ok := s.Cases[i].Operation.Explore(); !ok && protocol == interpreter.ProtocolExplore {
 				continue
 			}
 			t.Run(string(protocol)+"/"+s.Cases[i].Name, func(t *testing.T) { s.checkAnswer(t, protocol, &s.Cases[i]) })
@@ -75,7 +75,7 @@ func badRequests(protocol interpreter.Protocol) []badRequest {
 		{name: "no request", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), version, "")},
 		{name: "unknown kind", method: http.MethodPost, contentType: j, body: review("AdmissionReview", version, request)},
 		{name: "unknown version", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), "config.karmada.io/v9", request)},
-		{name: "unknown operation", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), version, request), success: protocol == interpreter.Interpret},
+		{name: "unknown operation", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), version, request), success: protocol == interpreter.ProtocolInterpret},
 		{name: "invalid JSON", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), version, request)[:60]},
 		{name: "large body", method: http.MethodPost, contentType: j, body: "{" + strings.Repeat(" ", interpreter.MaxBytes) + "}"},
 	}
@@ -115,7 +115,7 @@ func (s *Server) checkAnswer(t *testing.T, protocol interpreter.Protocol, c *Cas
 	}
 	code, answer := s.do(t, http.MethodPost, "application/json; charset=utf-8", body)
 	if code != http.StatusOK {
-		if c.Want.Error == "" || protocol == interpreter.Interpret {
+		if c.Want.Error == "" || protocol == interpreter.ProtocolInterpret {
 			t.Fatalf("the answer is HTTP %d: %s", code, answer)
 		}
 		var status metav1.Status

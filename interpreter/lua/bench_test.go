@@ -14,7 +14,7 @@ import (
 
 func BenchmarkInterpret(b *testing.B) {
 	i, object := load(b, all...), thing(b, spec)
-	for _, operation := range []interpreter.Operation{v1alpha1.InterpretHealth, v1alpha1.InterpretReplica, v1alpha1.ReviseReplica} {
+	for _, operation := range []interpreter.Operation{v1alpha1.InterpreterOperationInterpretHealth, v1alpha1.InterpreterOperationInterpretReplica, v1alpha1.InterpreterOperationReviseReplica} {
 		b.Run(string(operation), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -122,7 +122,7 @@ func (i *Interpreter) Set(ctx context.Context, files ...File) error {
 				of = scripts{}
 				kinds[c.target()] = of
 			}
-			if len(of[o.name]) == 0 || o.name == v1alpha1.InterpretDependency {
+			if len(of[o.name]) == 0 || o.name == v1alpha1.InterpreterOperationInterpretDependency {
 				of[o.name] = append(of[o.name], s)
 			}
 		}
@@ -141,7 +141,7 @@ func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (inter
 				noScript(q.Operation, q.Object.GetKind()))
 		}
 	}
-	request, err := q.Request(interpreter.Interpret, "")
+	request, err := q.Request(interpreter.ProtocolInterpret, "")
 	if err != nil {
 		return interpreter.Answer{}, err
 	}
@@ -149,7 +149,7 @@ func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (inter
 	if err != nil {
 		return interpreter.Answer{}, err
 	}
-	answer, err := q.Answer(interpreter.Interpret, &response)
+	answer, err := q.Answer(interpreter.ProtocolInterpret, &response)
 	if err != nil {
 		return interpreter.Answer{}, about(request, found[0].fail(err))
 	}

@@ -131,10 +131,10 @@ func TestKindsAndOperations(t *testing.T) {
 		t.Error(d)
 	}
 	for _, operation := range v1alpha1.InterpreterOperations() {
-		if got, want := i.Supports(things, operation), operation != v1alpha1.Retain && operation != v1alpha1.Prune; got != want {
+		if got, want := i.Supports(things, operation), operation != v1alpha1.InterpreterOperationRetain && operation != v1alpha1.InterpreterOperationPrune; got != want {
 			t.Errorf("%s of things: %v, want %v", operation, got, want)
 		}
-		if got, want := i.Supports(others, operation), operation == v1alpha1.Retain; got != want {
+		if got, want := i.Supports(others, operation), operation == v1alpha1.InterpreterOperationRetain; got != want {
 			t.Errorf("%s of others: %v, want %v", operation, got, want)
 		}
 	}
@@ -156,8 +156,8 @@ func thingOf(t *testing.T, kind string) *unstructured.Unstructured {
 
 func TestServedAsWebhook(t *testing.T) {
 	i := load(t, all...)
-	q := interpreter.Query{Operation: v1alpha1.InterpretHealth, Object: thing(t, spec)}
-	request, err := q.Request(interpreter.Interpret, "1")
+	q := interpreter.Query{Operation: v1alpha1.InterpreterOperationInterpretHealth, Object: thing(t, spec)}
+	request, err := q.Request(interpreter.ProtocolInterpret, "1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestServedAsWebhook(t *testing.T) {
 	if r := i.Handle(t.Context(), *request); r.Successful || r.Status.Code != http.StatusBadRequest {
 		t.Errorf("%+v", r.Status)
 	}
-	request.Operation = v1alpha1.Prune
+	request.Operation = v1alpha1.InterpreterOperationPrune
 	if r := i.Handle(t.Context(), *request); r.Successful || r.Status.Code != http.StatusNotImplemented {
 		t.Errorf("%+v", r.Status)
 	}

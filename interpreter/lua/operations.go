@@ -37,14 +37,14 @@ func (o *operation) path() string { return "spec.customizations." + o.field + ".
 
 // operations are the operations of Karmada's ResourceInterpreterCustomization.
 var operations = []*operation{
-	{v1alpha1.Retain, "retention", "Retain", 1, answerObject},
-	{v1alpha1.InterpretReplica, "replicaResource", "GetReplicas", 2, answerReplicas},
-	{v1alpha1.InterpretComponent, "componentResource", "GetComponents", 1, answerComponents},
-	{v1alpha1.ReviseReplica, "replicaRevision", "ReviseReplica", 1, answerObject},
-	{v1alpha1.InterpretStatus, "statusReflection", "ReflectStatus", 1, answerStatus},
-	{v1alpha1.AggregateStatus, "statusAggregation", "AggregateStatus", 1, answerObject},
-	{v1alpha1.InterpretHealth, "healthInterpretation", "InterpretHealth", 1, answerHealth},
-	{v1alpha1.InterpretDependency, "dependencyInterpretation", "GetDependencies", 1, answerDependencies},
+	{v1alpha1.InterpreterOperationRetain, "retention", "Retain", 1, answerObject},
+	{v1alpha1.InterpreterOperationInterpretReplica, "replicaResource", "GetReplicas", 2, answerReplicas},
+	{v1alpha1.InterpreterOperationInterpretComponent, "componentResource", "GetComponents", 1, answerComponents},
+	{v1alpha1.InterpreterOperationReviseReplica, "replicaRevision", "ReviseReplica", 1, answerObject},
+	{v1alpha1.InterpreterOperationInterpretStatus, "statusReflection", "ReflectStatus", 1, answerStatus},
+	{v1alpha1.InterpreterOperationAggregateStatus, "statusAggregation", "AggregateStatus", 1, answerObject},
+	{v1alpha1.InterpreterOperationInterpretHealth, "healthInterpretation", "InterpretHealth", 1, answerHealth},
+	{v1alpha1.InterpreterOperationInterpretDependency, "dependencyInterpretation", "GetDependencies", 1, answerDependencies},
 }
 
 // question is a request with decoded arguments.
@@ -70,7 +70,7 @@ func (q *question) decode(m *meter) error {
 		return m.err
 	}
 	switch q.Operation {
-	case v1alpha1.Retain:
+	case v1alpha1.InterpreterOperationRetain:
 		if err := q.DecodeObserved(observed); err != nil {
 			return err
 		}
@@ -78,12 +78,12 @@ func (q *question) decode(m *meter) error {
 			return m.err
 		}
 		q.arguments = append(q.arguments, observed.Object)
-	case v1alpha1.ReviseReplica:
+	case v1alpha1.InterpreterOperationReviseReplica:
 		if q.DesiredReplicas == nil {
 			return errors.New("request.replicas is missing")
 		}
 		q.arguments = append(q.arguments, int64(*q.DesiredReplicas))
-	case v1alpha1.AggregateStatus:
+	case v1alpha1.InterpreterOperationAggregateStatus:
 		raw, err := json.Marshal(q.AggregatedStatus) // without statuses null, which is nil in Lua
 		if err != nil {
 			return err
@@ -159,7 +159,7 @@ func answerObject(m *meter, q *question, results []glua.LValue, r *interpreter.R
 		return err
 	}
 	status := noStatus
-	if q.Operation == v1alpha1.AggregateStatus {
+	if q.Operation == v1alpha1.InterpreterOperationAggregateStatus {
 		status = statusOfObject
 	}
 	after, err := m.encode(t, true, status, q.arguments[0], q.arguments...)

@@ -21,7 +21,7 @@ func revise(t *testing.T, script, object string) (patch string, status *v1alpha1
 	i := load(t, "replicaRevision", "function ReviseReplica(object, replicas)\n  "+script+"\n  return object\nend")
 	request := interpreter.Request{}
 	request.Kind.Group, request.Kind.Version, request.Kind.Kind = "example.io", "v1", "Thing"
-	request.Operation, request.DesiredReplicas = v1alpha1.ReviseReplica, new(int32(7))
+	request.Operation, request.DesiredReplicas = v1alpha1.InterpreterOperationReviseReplica, new(int32(7))
 	request.Object = runtime.RawExtension{Raw: []byte(object)}
 	r := i.Handle(t.Context(), request)
 	return string(r.Patch), r.Status

@@ -50,12 +50,12 @@ func TestLongLists(t *testing.T) {
 		operation              interpreter.Operation
 		path                   []string
 	}{
-		{"addresses of a Service", fmt.Sprintf(service, "[]"), "", v1alpha1.AggregateStatus, []string{"status", "loadBalancer", "ingress"}},
-		{"addresses of an Ingress", `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"w"}}`, "", v1alpha1.AggregateStatus, []string{"status", "loadBalancer", "ingress"}},
-		{"ports", fmt.Sprintf(service, repeated(n, `{"port":%d}`)), fmt.Sprintf(service, repeated(n, `{"port":%d,"nodePort":1}`)), v1alpha1.Retain, []string{"spec", "ports"}},
-		{"containers", fmt.Sprintf(pod, containers, "[]", "[]"), fmt.Sprintf(pod, containers, "[]", "[]"), v1alpha1.Retain, []string{"spec", "containers"}},
-		{"tolerations", fmt.Sprintf(pod, "[]", "[]", "[]"), fmt.Sprintf(pod, "[]", repeated(n, `{"key":"%d"}`), "[]"), v1alpha1.Retain, []string{"spec", "tolerations"}},
-		{"volumes", fmt.Sprintf(pod, "[]", "[]", "[]"), fmt.Sprintf(pod, "[]", "[]", repeated(n, `{"name":"%d"}`)), v1alpha1.Retain, []string{"spec", "volumes"}},
+		{"addresses of a Service", fmt.Sprintf(service, "[]"), "", v1alpha1.InterpreterOperationAggregateStatus, []string{"status", "loadBalancer", "ingress"}},
+		{"addresses of an Ingress", `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"w"}}`, "", v1alpha1.InterpreterOperationAggregateStatus, []string{"status", "loadBalancer", "ingress"}},
+		{"ports", fmt.Sprintf(service, repeated(n, `{"port":%d}`)), fmt.Sprintf(service, repeated(n, `{"port":%d,"nodePort":1}`)), v1alpha1.InterpreterOperationRetain, []string{"spec", "ports"}},
+		{"containers", fmt.Sprintf(pod, containers, "[]", "[]"), fmt.Sprintf(pod, containers, "[]", "[]"), v1alpha1.InterpreterOperationRetain, []string{"spec", "containers"}},
+		{"tolerations", fmt.Sprintf(pod, "[]", "[]", "[]"), fmt.Sprintf(pod, "[]", repeated(n, `{"key":"%d"}`), "[]"), v1alpha1.InterpreterOperationRetain, []string{"spec", "tolerations"}},
+		{"volumes", fmt.Sprintf(pod, "[]", "[]", "[]"), fmt.Sprintf(pod, "[]", "[]", repeated(n, `{"name":"%d"}`)), v1alpha1.InterpreterOperationRetain, []string{"spec", "volumes"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			q := interpreter.Query{Operation: test.operation, Object: parsed(t, test.object), Statuses: addresses}

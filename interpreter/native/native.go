@@ -32,7 +32,7 @@ type kind struct {
 // New returns an interpreter of all kinds of this package.
 func New() *Interpreter {
 	i := &Interpreter{kinds: kinds()}
-	i.Ask = interpreter.Ask{Interpreter: interpreter.FromHandler(i)}
+	i.Ask = interpreter.FromHandler(i)
 	return i
 }
 
@@ -53,9 +53,9 @@ func (i *Interpreter) Handle(ctx context.Context, r interpreter.Request) interpr
 	}
 	k := i.kinds[gvk]
 	switch r.Operation {
-	case v1alpha1.InterpretStatus:
+	case v1alpha1.InterpreterOperationInterpretStatus:
 		return reflectStatus(k.status, &r)
-	case v1alpha1.Prune:
+	case v1alpha1.InterpreterOperationPrune:
 		return pruner.Handle(ctx, r)
 	}
 	return k.handler.Handle(ctx, r)
@@ -80,9 +80,9 @@ func (i *Interpreter) Supports(gvk schema.GroupVersionKind, operation interprete
 		return false
 	}
 	switch operation {
-	case v1alpha1.InterpretStatus:
+	case v1alpha1.InterpreterOperationInterpretStatus:
 		return k.status != noStatus
-	case v1alpha1.Prune:
+	case v1alpha1.InterpreterOperationPrune:
 		return true
 	}
 	return slices.Contains(k.operations, operation)

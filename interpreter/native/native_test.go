@@ -39,7 +39,7 @@ func TestCases(t *testing.T) {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	for _, file := range files {
 		interpretertest.RunFile(t, native.New(), file)
-		interpretertest.RunFile(t, interpretertest.URL(t, interpreter.Interpret, server.URL, ca), file)
+		interpretertest.RunFile(t, interpretertest.URL(t, interpreter.ProtocolInterpret, server.URL, ca), file)
 	}
 }
 

@@ -37,28 +37,31 @@ type InterpreterOperation string
 
 // The operations of the Interpret protocol.
 const (
-	// InterpretReplica requests the replicas that an object declares, and the requirements of each.
-	InterpretReplica InterpreterOperation = "InterpretReplica"
-	// InterpretComponent requests the parts of an object with several pod templates: their replicas
-	// and requirements. Explore has no such operation.
-	InterpretComponent InterpreterOperation = "InterpretComponent"
-	// ReviseReplica requests the object with another number of replicas.
-	ReviseReplica InterpreterOperation = "ReviseReplica"
-	// Retain requests the desired object with the fields that controllers of the cluster have set
-	// in the observed one.
-	Retain InterpreterOperation = "Retain"
-	// AggregateStatus requests the object with a status that combines those of the clusters.
-	AggregateStatus InterpreterOperation = "AggregateStatus"
-	// InterpretDependency requests the objects that must be sent to each cluster of an object.
-	InterpretDependency InterpreterOperation = "InterpretDependency"
-	// InterpretStatus requests the status of an object.
-	InterpretStatus InterpreterOperation = "InterpretStatus"
-	// InterpretHealth requests whether an object is healthy.
-	InterpretHealth InterpreterOperation = "InterpretHealth"
-	// Prune requests the object as it is packed for a cluster.
-	Prune InterpreterOperation = "Prune"
-	// InterpretAll is all operations in a rule. No request has it.
-	InterpretAll InterpreterOperation = "*"
+	// InterpreterOperationInterpretReplica requests the replicas that an object declares, and the
+	// requirements of each.
+	InterpreterOperationInterpretReplica InterpreterOperation = "InterpretReplica"
+	// InterpreterOperationInterpretComponent requests the parts of an object with several pod
+	// templates: their replicas and requirements. Explore has no such operation.
+	InterpreterOperationInterpretComponent InterpreterOperation = "InterpretComponent"
+	// InterpreterOperationReviseReplica requests the object with another number of replicas.
+	InterpreterOperationReviseReplica InterpreterOperation = "ReviseReplica"
+	// InterpreterOperationRetain requests the desired object with the fields that controllers of
+	// the cluster have set in the observed one.
+	InterpreterOperationRetain InterpreterOperation = "Retain"
+	// InterpreterOperationAggregateStatus requests the object with a status that combines those of
+	// the clusters.
+	InterpreterOperationAggregateStatus InterpreterOperation = "AggregateStatus"
+	// InterpreterOperationInterpretDependency requests the objects that must be sent to each
+	// cluster of an object.
+	InterpreterOperationInterpretDependency InterpreterOperation = "InterpretDependency"
+	// InterpreterOperationInterpretStatus requests the status of an object.
+	InterpreterOperationInterpretStatus InterpreterOperation = "InterpretStatus"
+	// InterpreterOperationInterpretHealth requests whether an object is healthy.
+	InterpreterOperationInterpretHealth InterpreterOperation = "InterpretHealth"
+	// InterpreterOperationPrune requests the object as it is packed for a cluster.
+	InterpreterOperationPrune InterpreterOperation = "Prune"
+	// InterpreterOperationAll is all operations in a rule. No request has it.
+	InterpreterOperationAll InterpreterOperation = "*"
 )
 
 // operations are all operations of requests, by their names in both protocols.
@@ -66,18 +69,19 @@ var operations = []struct {
 	interpret InterpreterOperation
 	explore   OperationType // empty if Explore does not have it
 }{
-	{InterpretReplica, ExploreReplica},
-	{InterpretComponent, ""},
-	{ReviseReplica, ExploreReplicaRevising},
-	{Retain, ExploreRetaining},
-	{AggregateStatus, ExploreStatusAggregating},
-	{InterpretDependency, ExploreDependencies},
-	{InterpretStatus, ExploreStatus},
-	{InterpretHealth, ExploreHealthy},
-	{Prune, ExplorePacking},
+	{InterpreterOperationInterpretReplica, ExploreReplica},
+	{InterpreterOperationInterpretComponent, ""},
+	{InterpreterOperationReviseReplica, ExploreReplicaRevising},
+	{InterpreterOperationRetain, ExploreRetaining},
+	{InterpreterOperationAggregateStatus, ExploreStatusAggregating},
+	{InterpreterOperationInterpretDependency, ExploreDependencies},
+	{InterpreterOperationInterpretStatus, ExploreStatus},
+	{InterpreterOperationInterpretHealth, ExploreHealthy},
+	{InterpreterOperationPrune, ExplorePacking},
 }
 
-// InterpreterOperations returns the operations that a request can have, without [InterpretAll].
+// InterpreterOperations returns the operations that a request can have, without
+// [InterpreterOperationAll].
 func InterpreterOperations() []InterpreterOperation {
 	out := make([]InterpreterOperation, len(operations))
 	for i, o := range operations {
@@ -90,7 +94,7 @@ func InterpreterOperations() []InterpreterOperation {
 // operation is not one of the constants.
 func (o OperationType) Interpreter() (InterpreterOperation, bool) {
 	if o == ExploreAll {
-		return InterpretAll, true
+		return InterpreterOperationAll, true
 	}
 	for _, known := range operations {
 		if known.explore == o && o != "" {
@@ -101,9 +105,9 @@ func (o OperationType) Interpreter() (InterpreterOperation, bool) {
 }
 
 // Explore returns the operation's name in the Explore protocol. It returns false if it has none, as
-// for [InterpretComponent].
+// for [InterpreterOperationInterpretComponent].
 func (o InterpreterOperation) Explore() (OperationType, bool) {
-	if o == InterpretAll {
+	if o == InterpreterOperationAll {
 		return ExploreAll, true
 	}
 	for _, known := range operations {
@@ -114,7 +118,8 @@ func (o InterpreterOperation) Explore() (OperationType, bool) {
 	return "", false
 }
 
-// Known reports whether a request can have this operation. [InterpretAll] is for rules only.
+// Known reports whether a request can have this operation. [InterpreterOperationAll] is for rules
+// only.
 func (o InterpreterOperation) Known() bool {
 	for _, known := range operations {
 		if known.interpret == o {

@@ -19,12 +19,6 @@ const GroupName = "config.karmada.io"
 // they accept.
 const Version = "v1alpha1"
 
-// The kinds of the reviews in the body of a request.
-const (
-	KindExploreReview              = "ExploreReview"
-	KindResourceInterpreterContext = "ResourceInterpreterContext"
-)
-
 var (
 	// GroupVersion is the group and version of all types of this package.
 	GroupVersion = schema.GroupVersion{Group: GroupName, Version: Version}

@@ -31,7 +31,7 @@ func good() (v1alpha1.ResourceExploringWebhookConfiguration, v1alpha1.ResourceIn
 				Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{"foos"}}}},
 		}}}, v1alpha1.ResourceInterpreterWebhookConfiguration{Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
 			Name: "foo.example.com", ClientConfig: client(), InterpreterContextVersions: []string{"v2", "v1alpha1"},
-			Rules: []v1alpha1.KindRuleWithOperations{{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretHealth},
+			Rules: []v1alpha1.KindRuleWithOperations{{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationInterpretHealth},
 				KindRule: v1alpha1.KindRule{APIGroups: []string{""}, APIVersions: []string{"*"}, Kinds: []string{"Foo"}}}},
 		}}}
 }
@@ -180,7 +180,7 @@ func TestOperations(t *testing.T) {
 			t.Errorf("%s is %s", explore, got)
 		}
 	}
-	if got, ok := v1alpha1.InterpretComponent.Explore(); ok {
+	if got, ok := v1alpha1.InterpreterOperationInterpretComponent.Explore(); ok {
 		t.Errorf("InterpretComponent is %s", got)
 	}
 	for _, name := range []v1alpha1.OperationType{"", "Guess", "Prune"} {
@@ -188,7 +188,7 @@ func TestOperations(t *testing.T) {
 			t.Errorf("%q is %s", name, got)
 		}
 	}
-	if v1alpha1.InterpretAll.Known() || !v1alpha1.Prune.Known() || len(v1alpha1.InterpreterOperations()) != 9 {
+	if v1alpha1.InterpreterOperationAll.Known() || !v1alpha1.InterpreterOperationPrune.Known() || len(v1alpha1.InterpreterOperations()) != 9 {
 		t.Error("* is for rules, and there are nine others")
 	}
 }

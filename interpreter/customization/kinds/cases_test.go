@@ -65,16 +65,16 @@ func TestEveryAnswerHasACase(t *testing.T) {
 		t.Errorf("%d kinds have cases", len(asked))
 	}
 	inherited := []interpreter.Operation{
-		v1alpha1.InterpretStatus,
-		v1alpha1.AggregateStatus,
-		v1alpha1.Retain,
-		v1alpha1.InterpretDependency,
-		v1alpha1.InterpretHealth,
+		v1alpha1.InterpreterOperationInterpretStatus,
+		v1alpha1.InterpreterOperationAggregateStatus,
+		v1alpha1.InterpreterOperationRetain,
+		v1alpha1.InterpreterOperationInterpretDependency,
+		v1alpha1.InterpreterOperationInterpretHealth,
 	}
 	for _, kind := range slices.Sorted(maps.Keys(asked)) {
 		for _, operation := range []interpreter.Operation{
-			v1alpha1.InterpretReplica, v1alpha1.InterpretComponent, v1alpha1.ReviseReplica, v1alpha1.Retain,
-			v1alpha1.AggregateStatus, v1alpha1.InterpretDependency, v1alpha1.InterpretStatus, v1alpha1.InterpretHealth, v1alpha1.Prune,
+			v1alpha1.InterpreterOperationInterpretReplica, v1alpha1.InterpreterOperationInterpretComponent, v1alpha1.InterpreterOperationReviseReplica, v1alpha1.InterpreterOperationRetain,
+			v1alpha1.InterpreterOperationAggregateStatus, v1alpha1.InterpreterOperationInterpretDependency, v1alpha1.InterpreterOperationInterpretStatus, v1alpha1.InterpreterOperationInterpretHealth, v1alpha1.InterpreterOperationPrune,
 		} {
 			gvk := objects[kind].GroupVersionKind()
 			fromPattern := slices.Contains(inherited, operation) && len(asked[kind]) < 4
@@ -95,7 +95,7 @@ func TestManyClusters(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range cases {
-			if c.Operation != v1alpha1.AggregateStatus || c.Want.Error != "" {
+			if c.Operation != v1alpha1.InterpreterOperationAggregateStatus || c.Want.Error != "" {
 				continue
 			}
 			t.Run(name+"/"+c.Name, func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestAggregateThousandClusters(t *testing.T) {
 	all := kinds.New()
 	asked := map[string]bool{}
 	for _, gvk := range all.Kinds() {
-		if asked[gvk.Group] || !all.Supports(gvk, v1alpha1.AggregateStatus) {
+		if asked[gvk.Group] || !all.Supports(gvk, v1alpha1.InterpreterOperationAggregateStatus) {
 			continue
 		}
 		asked[gvk.Group] = true

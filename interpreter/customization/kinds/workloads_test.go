@@ -53,7 +53,7 @@ func TestObjectsWithoutSpec(t *testing.T) {
 			if err != nil && !errors.Is(err, interpreter.ErrNotInterpreted) {
 				t.Errorf("%s of %s: %v", operation, gvk.Kind, err)
 			}
-			if operation == v1alpha1.InterpretHealth && answer.Healthy {
+			if operation == v1alpha1.InterpreterOperationInterpretHealth && answer.Healthy {
 				t.Errorf("%s without a status is healthy", gvk.Kind)
 			}
 		}

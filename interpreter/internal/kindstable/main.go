@@ -61,13 +61,13 @@ var headings = []struct {
 }{
 	{
 		"replicas",
-		v1alpha1.InterpretReplica,
-	}, {"components", v1alpha1.InterpretComponent}, {"revise", v1alpha1.ReviseReplica},
+		v1alpha1.InterpreterOperationInterpretReplica,
+	}, {"components", v1alpha1.InterpreterOperationInterpretComponent}, {"revise", v1alpha1.InterpreterOperationReviseReplica},
 	{
 		"retain",
-		v1alpha1.Retain,
-	}, {"aggregate", v1alpha1.AggregateStatus}, {"dependencies", v1alpha1.InterpretDependency},
-	{"status", v1alpha1.InterpretStatus}, {"health", v1alpha1.InterpretHealth}, {"prune", v1alpha1.Prune},
+		v1alpha1.InterpreterOperationRetain,
+	}, {"aggregate", v1alpha1.InterpreterOperationAggregateStatus}, {"dependencies", v1alpha1.InterpreterOperationInterpretDependency},
+	{"status", v1alpha1.InterpreterOperationInterpretStatus}, {"health", v1alpha1.InterpreterOperationInterpretHealth}, {"prune", v1alpha1.InterpreterOperationPrune},
 }
 
 func page(sections []section) string {

@@ -40,9 +40,9 @@ func (a answers) Supports(gvk schema.GroupVersionKind, o interpreter.Operation) 
 
 func TestPage(t *testing.T) {
 	got := page([]section{{"Others", "Some text.", answers{
-		{Group: "b.example.com", Version: "*", Kind: "Any"}: v1alpha1.InterpretComponent,
-		{Group: "a.example.com", Version: "v1", Kind: "Z"}:  v1alpha1.Prune,
-		{Group: "a.example.com", Version: "v1", Kind: "A"}:  v1alpha1.InterpretReplica,
+		{Group: "b.example.com", Version: "*", Kind: "Any"}: v1alpha1.InterpreterOperationInterpretComponent,
+		{Group: "a.example.com", Version: "v1", Kind: "Z"}:  v1alpha1.InterpreterOperationPrune,
+		{Group: "a.example.com", Version: "v1", Kind: "A"}:  v1alpha1.InterpreterOperationInterpretReplica,
 	}}})
 	const want = `
 ## Others
