@@ -327,7 +327,7 @@ func matches(t *testing.T, c *caller.Caller, gvk schema.GroupVersionKind, want s
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		got, err := c.Match(v1alpha1.InterpretReplica, gvk, true)
+		got, err := c.Match(v1alpha1.InterpreterOperationInterpretReplica, gvk, true)
 		if err == nil && got == want {
 			return
 		}

@@ -180,7 +180,7 @@ func TestKarmadaServer(t *testing.T) {
 	for want, object := range map[string]*unstructured.Unstructured{cannot: foo("bad"), "unexpected end of JSON input": large} {
 		_, err = c.Health(t.Context(), object)
 		var failed *caller.CallError
-		if !errors.As(err, &failed) || failed.Reason != caller.Refused || !strings.Contains(err.Error(), want) {
+		if !errors.As(err, &failed) || failed.Reason != caller.ReasonRefused || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", object.GetName(), err, want)
 		}
 	}
@@ -236,7 +236,7 @@ func ourConfiguration(url string, ca []byte) v1alpha1.ResourceInterpreterWebhook
 	c := v1alpha1.ResourceInterpreterWebhookConfiguration{Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
 		Name: "foo.example.com.local", InterpreterContextVersions: []string{v1alpha1.Version},
 		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: ca},
-		Rules: []v1alpha1.KindRuleWithOperations{{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretAll},
+		Rules: []v1alpha1.KindRuleWithOperations{{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationAll},
 			KindRule: v1alpha1.KindRule{APIGroups: all, APIVersions: all, Kinds: all}}},
 	}}}
 	c.Name = "foo"

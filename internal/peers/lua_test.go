@@ -206,7 +206,7 @@ func askKarmadaCase(
 ) (map[string]any, error) {
 	t.Helper()
 	q := interpreter.Query{Operation: operation, Object: c.DesiredObj, Replicas: int32(c.InputReplicas)}
-	if operation == v1alpha1.Retain {
+	if operation == v1alpha1.InterpreterOperationRetain {
 		q.Observed = c.ObservedObj
 	} else if q.Object == nil {
 		q.Object = c.ObservedObj

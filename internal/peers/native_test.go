@@ -173,29 +173,29 @@ func askKarmada(q interpreter.Query) (answer any, err error) {
 	}()
 	karmada, object := theirs.NewDefaultInterpreter(), q.Object.DeepCopy()
 	switch q.Operation {
-	case v1alpha1.InterpretReplica:
+	case v1alpha1.InterpreterOperationInterpretReplica:
 		replicas, requirements, err := karmada.GetReplicas(object)
 		return map[string]any{"replicas": replicas, "requirements": requirements}, err
-	case v1alpha1.ReviseReplica:
+	case v1alpha1.InterpreterOperationReviseReplica:
 		return karmada.ReviseReplica(object, int64(q.Replicas))
-	case v1alpha1.Retain:
+	case v1alpha1.InterpreterOperationRetain:
 		return karmada.Retain(object, q.Observed.DeepCopy())
-	case v1alpha1.AggregateStatus:
+	case v1alpha1.InterpreterOperationAggregateStatus:
 		var items []workv1alpha2.AggregatedStatusItem
 		for _, item := range q.Statuses {
 			items = append(items, workv1alpha2.AggregatedStatusItem{ClusterName: item.ClusterName, Status: item.Status})
 		}
 		return karmada.AggregateStatus(object, items)
-	case v1alpha1.InterpretDependency:
+	case v1alpha1.InterpreterOperationInterpretDependency:
 		dependencies, err := karmada.GetDependencies(object)
 		return map[string]any{"dependencies": dependencies}, err
-	case v1alpha1.InterpretStatus:
+	case v1alpha1.InterpreterOperationInterpretStatus:
 		status, err := karmada.ReflectStatus(object)
 		return map[string]any{"status": status}, err
-	case v1alpha1.InterpretHealth:
+	case v1alpha1.InterpreterOperationInterpretHealth:
 		healthy, err := karmada.InterpretHealth(object)
 		return map[string]any{"healthy": healthy}, err
-	case v1alpha1.Prune:
+	case v1alpha1.InterpreterOperationPrune:
 		// As Karmada prunes the objects that it sends to clusters.
 		return object, prune.RemoveIrrelevantFields(object, prune.RemoveJobTTLSeconds)
 	}
@@ -210,13 +210,13 @@ func askNative(t *testing.T, q interpreter.Query) (any, error) {
 		t.Error("package native has changed its argument")
 	}
 	switch q.Operation {
-	case v1alpha1.InterpretReplica:
+	case v1alpha1.InterpreterOperationInterpretReplica:
 		return map[string]any{"replicas": answer.Replicas, "requirements": answer.Requirements}, err
-	case v1alpha1.InterpretDependency:
+	case v1alpha1.InterpreterOperationInterpretDependency:
 		return map[string]any{"dependencies": answer.Dependencies}, err
-	case v1alpha1.InterpretStatus:
+	case v1alpha1.InterpreterOperationInterpretStatus:
 		return map[string]any{"status": answer.Status}, err
-	case v1alpha1.InterpretHealth:
+	case v1alpha1.InterpreterOperationInterpretHealth:
 		return map[string]any{"healthy": answer.Healthy}, err
 	}
 	return answer.Object, err
@@ -325,7 +325,7 @@ func TestKarmadaNativeKinds(t *testing.T) {
 	}
 	here, there := map[string][]string{}, map[string][]string{}
 	for _, operation := range v1alpha1.InterpreterOperations() {
-		if operation == v1alpha1.InterpretStatus || operation == v1alpha1.Prune {
+		if operation == v1alpha1.InterpreterOperationInterpretStatus || operation == v1alpha1.InterpreterOperationPrune {
 			continue // Karmada accepts any kind for these operations
 		}
 		for _, gvk := range kinds {

@@ -158,7 +158,7 @@ func (x *terminal) asSampled(address, ca string) {
 	w.SetKind("Workload")
 	w.SetName("web")
 	w.SetNamespace("prod")
-	answer, err := asks.Interpret(x.t.Context(), interpreter.Query{Operation: v1alpha1.InterpretHealth, Object: w})
+	answer, err := asks.Interpret(x.t.Context(), interpreter.Query{Operation: v1alpha1.InterpreterOperationInterpretHealth, Object: w})
 	if err != nil || !answer.Healthy {
 		x.t.Errorf("%+v, %v", answer, err)
 	}

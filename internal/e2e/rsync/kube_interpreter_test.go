@@ -119,7 +119,7 @@ func thingWebhook(t *testing.T, group string) (webhooks *caller.Caller, down *at
 					URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 				},
 				Rules: []v1alpha1.KindRuleWithOperations{{
-					Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretHealth},
+					Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationInterpretHealth},
 					KindRule: v1alpha1.KindRule{
 						APIGroups:   []string{group},
 						APIVersions: []string{"v1"},

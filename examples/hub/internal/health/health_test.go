@@ -98,7 +98,7 @@ func newFixture(t testing.TB) *fixture {
 			Name: "health.pools.example.com", InterpreterContextVersions: []string{"v1alpha1"},
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new(server.URL + "/pools"), CABundle: ca},
 			Rules: []v1alpha1.KindRuleWithOperations{{
-				Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpretHealth},
+				Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationInterpretHealth},
 				KindRule:   v1alpha1.KindRule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"}, Kinds: []string{"Pool"}},
 			}},
 		}},

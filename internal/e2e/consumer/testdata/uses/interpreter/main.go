@@ -16,12 +16,12 @@ import (
 )
 
 func main() {
-	pools := interpreter.Ask{Interpreter: interpreter.FromHandler(interpreter.HandlerFor[*unstructured.Unstructured]{
+	pools := interpreter.FromHandler(interpreter.HandlerFor[*unstructured.Unstructured]{
 		Replica: func(_ context.Context, u *unstructured.Unstructured) (int32, *interpreter.ReplicaRequirements, error) {
 			size, _, err := unstructured.NestedInt64(u.Object, "spec", "size")
 			return int32(size), nil, err
 		},
-	})}
+	})
 	replicas, _, err := pools.Replicas(context.Background(), &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Pool", "metadata": map[string]any{"name": "p"}, "spec": map[string]any{"size": int64(3)},
 	}})

@@ -16,7 +16,7 @@ import (
 
 func TestUse(t *testing.T) {
 	interpretertest.Run(t, native.New(), interpretertest.Case{
-		Name: "replicas", Reason: "the number that is asked for", Operation: v1alpha1.InterpretReplica,
+		Name: "replicas", Reason: "the number that is asked for", Operation: v1alpha1.InterpreterOperationInterpretReplica,
 		Object: map[string]any{
 			"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": map[string]any{"name": "web"}, "spec": map[string]any{"replicas": int64(2)},
 		},
