@@ -106,9 +106,9 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestBodyMemory checks that memory is allocated for the bytes that arrive, not for the
+// TestMemoryGrowsWithArrivedBytes checks that memory is allocated for the bytes that arrive, not for the
 // Content-Length of a request.
-func TestBodyMemory(t *testing.T) {
+func TestMemoryGrowsWithArrivedBytes(t *testing.T) {
 	handler := interpreter.NewHandler(deployments, interpreter.HandlerOptions{})
 	result := testing.Benchmark(func(b *testing.B) {
 		for b.Loop() {

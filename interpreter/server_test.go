@@ -6,11 +6,9 @@ package interpreter_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
-	"io"
 	"net/http"
-	"os"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,120 +16,17 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
-	"github.com/spokewire/sdk-go/internal/testing/certtest"
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// handshake opens a new connection and returns the common name of the served certificate.
-func (w *webhook) handshake(t *testing.T, ca *certtest.Authority) (string, error) {
-	t.Helper()
-	dialer := tls.Dialer{Config: &tls.Config{RootCAs: ca.Pool()}}
-	conn, err := dialer.DialContext(t.Context(), "tcp", w.Addr().String())
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName, nil
-}
-
-// TestRotation checks that a certificate is replaced while requests are served. A partly written
-// certificate is not served.
-func TestRotation(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	w := start(t, interpreter.ServerOptions{MetricsRegisterer: registry}, map[string]interpreter.Handler{"/w": workloads})
-	serves := func(ca *certtest.Authority, want string) {
-		t.Helper()
-		if got, err := w.handshake(t, ca); err != nil || got != want {
-			t.Errorf("the server shows %q (%v), want %q", got, err, want)
-		}
-		if code, body := w.post(t, "/w", health(interpreter.ProtocolInterpret, workload)); code != 200 {
-			t.Errorf("on the open connection: HTTP %d %s", code, body)
-		}
-	}
-	serves(w.ca, "webhook")
-	second := certtest.New(t)
-	pair := second.Issue(t, "renewed")
-	write := func(name, content string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(w.folder, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("tls.crt", pair.CertPEM[:100])
-	serves(w.ca, "webhook")
-	write("tls.crt", pair.CertPEM)
-	serves(w.ca, "webhook") // tls.key still has the old key
-	if err := os.Remove(filepath.Join(w.folder, "tls.key")); err != nil {
-		t.Fatal(err)
-	}
-	serves(w.ca, "webhook")
-	write("tls.key", pair.KeyPEM)
-	if got, err := w.handshake(t, second); err != nil || got != "renewed" {
-		t.Errorf("the server shows %q (%v), want the renewed certificate", got, err)
-	}
-	if _, err := w.handshake(t, w.ca); err == nil {
-		t.Error("the server still shows the old certificate")
-	}
-	values := metertest.Values(t, registry)
-	if n := values["spokewire_interpreter_server_certificate_reloads_total result=success"]; n != 2 {
-		t.Errorf("%v certificates were read, want 2", n)
-	}
-	if n := values["spokewire_interpreter_server_certificate_reloads_total result=failure"]; n == 0 {
-		t.Error("no failure was counted")
-	}
-}
-
-// TestClientCertificates checks that requests need a certificate if a client CA is set, and that
-// probes do not. The CA file may be replaced.
-func TestClientCertificates(t *testing.T) {
-	clients := certtest.New(t)
-	folder := t.TempDir()
-	file := clients.Write(t, folder, "ca")
-	w := start(t, interpreter.ServerOptions{ClientCAFile: file}, map[string]interpreter.Handler{"/w": workloads})
-	with := func(certificates ...tls.Certificate) *http.Client {
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: w.ca.Pool(), Certificates: certificates}}
-		t.Cleanup(transport.CloseIdleConnections)
-		return &http.Client{Transport: transport}
-	}
-	want := func(client *http.Client, code int, reason string) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url("/w"), strings.NewReader(health(interpreter.ProtocolInterpret, workload)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		response, err := client.Do(r)
-		if err != nil {
-			t.Errorf("%s: %v", reason, err)
-			return
-		}
-		defer response.Body.Close()
-		if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != code {
-			t.Errorf("%s: HTTP %d, want %d (%v)", reason, response.StatusCode, code, err)
-		}
-	}
-	want(with(), http.StatusUnauthorized, "no certificate")
-	open := with(clients.Issue(t, "control-plane").Certificate)
-	want(open, http.StatusOK, "a certificate of the CA")
-	want(with(clients.IssueUntil(t, "control-plane", time.Now().Add(-time.Minute)).Certificate), http.StatusUnauthorized, "one that is too old")
-	others := certtest.New(t)
-	want(with(others.Issue(t, "control-plane").Certificate), http.StatusUnauthorized, "a certificate of another CA, of the same name")
-	others.Write(t, folder, "ca")
-	want(with(others.Issue(t, "control-plane").Certificate), http.StatusOK, "the CA was replaced")
-	want(with(clients.Issue(t, "control-plane").Certificate), http.StatusUnauthorized, "by the other one")
-	want(open, http.StatusUnauthorized, "on a connection that is older")
-	if code, _ := w.do(t, http.MethodGet, "/readyz", "", ""); code != 200 {
-		t.Errorf("a probe without a certificate gets HTTP %d", code)
-	}
-}
-
-// TestStop checks that Start returns after the request in progress is answered, and that a second
+// TestStartReturnsAfterRequestInProgress checks that Start returns after the request in progress is answered, and that a second
 // Start returns ErrServerStarted.
-func TestStop(t *testing.T) {
+func TestStartReturnsAfterRequestInProgress(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	slow := interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
 		close(entered)
@@ -170,8 +65,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestDeadline checks that the handler's context ends at the timeout of the caller.
-func TestDeadline(t *testing.T) {
+// TestContextEndsAtTimeoutOfCaller checks that the handler's context ends at the timeout of the caller.
+func TestContextEndsAtTimeoutOfCaller(t *testing.T) {
 	w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/w": interpreter.HandlerFunc(func(ctx context.Context, _ interpreter.Request) interpreter.Response {
 		<-ctx.Done()
 		return interpreter.Errored(http.StatusGatewayTimeout, ctx.Err())
@@ -180,9 +75,9 @@ func TestDeadline(t *testing.T) {
 	wantFailure(t, code, body, http.StatusGatewayTimeout, "the handler did not answer in time")
 }
 
-// TestHandlerIgnoresContext checks that the caller receives an answer at the timeout. The handler
+// TestTimeoutIsAnsweredIfHandlerIgnoresContext checks that the caller receives an answer at the timeout. The handler
 // keeps its slot and its object until it returns.
-func TestHandlerIgnoresContext(t *testing.T) {
+func TestTimeoutIsAnsweredIfHandlerIgnoresContext(t *testing.T) {
 	leave, objects := make(chan struct{}), make(chan string, 1)
 	stuck := interpreter.HandlerFunc(func(_ context.Context, r interpreter.Request) interpreter.Response {
 		<-leave
@@ -214,9 +109,9 @@ func TestHandlerIgnoresContext(t *testing.T) {
 	close(leave)
 }
 
-// TestMaxConcurrent checks that requests over the limit are answered immediately, for any body size
+// TestRequestsOverLimitAreRejected checks that requests over the limit are answered immediately, for any body size
 // and handler. Probes do not count.
-func TestMaxConcurrent(t *testing.T) {
+func TestRequestsOverLimitAreRejected(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	slow := interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
 		entered <- struct{}{}
@@ -248,7 +143,7 @@ func TestMaxConcurrent(t *testing.T) {
 	}
 }
 
-func TestServerOptions(t *testing.T) {
+func TestInvalidServerOptions(t *testing.T) {
 	folder := t.TempDir()
 	for _, test := range []struct {
 		options interpreter.ServerOptions
@@ -289,8 +184,8 @@ func TestServerOptions(t *testing.T) {
 	}
 }
 
-// TestLogs checks that the data of objects is never in the log.
-func TestLogs(t *testing.T) {
+// TestObjectsAreNotLogged checks that the data of objects is never in the log.
+func TestObjectsAreNotLogged(t *testing.T) {
 	var log bytes.Buffer
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(10), textlogger.Output(&log)))
 	h := interpreter.NewHandler(workloads, interpreter.HandlerOptions{})
@@ -325,4 +220,50 @@ func TestMetrics(t *testing.T) {
 		"spokewire_interpreter_server_request_seconds_count handler=b":                             2,
 		"spokewire_interpreter_server_requests_in_flight handler=a":                                0,
 	})
+}
+
+// byValue is not a valid type for a HandlerFor, because no object can be decoded into it.
+type byValue struct{ *Workload }
+
+// TestRegisterRejectsUnusableHandlers checks that a handler which could never answer a request is rejected at
+// registration.
+func TestRegisterRejectsUnusableHandlers(t *testing.T) {
+	const path = "a path begins with / and has none of {}%?#, no space and no control character"
+	healthOf := func(h interpreter.Handler) func(string) (string, interpreter.Handler) {
+		return func(p string) (string, interpreter.Handler) { return p, h }
+	}
+	good := healthOf(workloads)
+	for _, test := range []struct {
+		path    string
+		handler func(string) (string, interpreter.Handler)
+		want    string
+	}{
+		{"/{w}", good, `register "/{w}": ` + path},
+		{"/a%2Fb", good, `register "/a%2Fb": ` + path},
+		{"/a\nb", good, `register "/a\nb": ` + path},
+		{"/\xff", good, `register "/\xff": ` + path},
+		{"/a//b", good, `register "/a//b": no request has this path: write /a/b`},
+		{"/a/../b", good, `register "/a/../b": no request has this path: write /b`},
+		{"/./", good, `register "/./": no request has this path: write /`},
+		{"//", good, `register "//": no request has this path: write /`},
+		{"/nil", healthOf(nil), `register "/nil": the handler is nil`},
+		{"/value", healthOf(interpreter.HandlerFor[byValue]{}), `register "/value": HandlerFor[interpreter_test.byValue] needs a pointer to a struct`},
+		{"/interface", healthOf(&interpreter.HandlerFor[metav1.Object]{}), `register "/interface": HandlerFor[v1.Object] needs a pointer to a struct`},
+		{"/", good, ""},
+		{"/below/", good, ""},
+		{"/é", good, ""},
+	} {
+		s, err := interpreter.NewServer(interpreter.ServerOptions{CertDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, h := test.handler(test.path)
+		if err := interpreter.Register(s, p, h); (err == nil) != (test.want == "") || err != nil && err.Error() != test.want {
+			t.Errorf("got  %v\nwant %s", err, test.want)
+		}
+	}
+	answer := httptest.NewRecorder()
+	interpreter.NewHandler(interpreter.HandlerFor[byValue]{}, interpreter.HandlerOptions{Name: "a\xff", MetricsRegisterer: prometheus.NewRegistry()}).
+		ServeHTTP(answer, newRequest(t, health(interpreter.ProtocolInterpret, workload)))
+	wantFailure(t, answer.Code, answer.Body.String(), 500, "HandlerFor[interpreter_test.byValue] needs a pointer to a struct")
 }

@@ -50,8 +50,8 @@ func TestURLNeedsAllowedHost(t *testing.T) {
 	}
 }
 
-// TestAllowed checks the targets that a caller connects to.
-func TestAllowed(t *testing.T) {
+// TestOnlyAllowedTargetsAreCalled checks the targets that a caller connects to.
+func TestOnlyAllowedTargetsAreCalled(t *testing.T) {
 	service := func(namespace, name string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name}}
 	}
@@ -145,9 +145,9 @@ func TestAddressIsCheckedWhenDialed(t *testing.T) {
 	}
 }
 
-// TestProxyOnThisMachine checks that the operator's proxy may be on this machine. Other targets on
+// TestProxyMayBeOnThisMachine checks that the operator's proxy may be on this machine. Other targets on
 // this machine stay rejected.
-func TestProxyOnThisMachine(t *testing.T) {
+func TestProxyMayBeOnThisMachine(t *testing.T) {
 	proxied := make(chan string, 10)
 	proxy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -175,8 +175,8 @@ func TestProxyOnThisMachine(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNamed: a Secret is sent only to webhooks with a rule for its kind.
-func TestSecretsAreNamed(t *testing.T) {
+// TestSecretNeedsRuleForItsKind: a Secret is sent only to webhooks with a rule for its kind.
+func TestSecretNeedsRuleForItsKind(t *testing.T) {
 	secret := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	other := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Secret"}
 	mapper := mapperOf(secret)

@@ -46,8 +46,8 @@ func reason(t *testing.T, err error) *caller.CallError {
 	return failed
 }
 
-// TestFailures checks the reason of each kind of failure. The error contains the server's message.
-func TestFailures(t *testing.T) {
+// TestReasonOfEachFailure checks the reason of each kind of failure. The error contains the server's message.
+func TestReasonOfEachFailure(t *testing.T) {
 	status := func(code int, body string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(code)
@@ -98,7 +98,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestCanceled(t *testing.T) {
+func TestCallEndsWithItsContext(t *testing.T) {
 	entered := make(chan struct{})
 	server, ca := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(entered)
@@ -118,9 +118,9 @@ func TestCanceled(t *testing.T) {
 	}
 }
 
-// TestRetries checks that a call is retried only if it did not reach the server, or if the server
+// TestCallIsRetriedIfNotHandled checks that a call is retried only if it did not reach the server, or if the server
 // was busy.
-func TestRetries(t *testing.T) {
+func TestCallIsRetriedIfNotHandled(t *testing.T) {
 	server, ca := serve(t, healthy(true))
 	for _, test := range []struct {
 		failures, retries int
@@ -179,9 +179,9 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks that a retry waits for the time that the server requests, if the webhook's
+// TestRetryWaitsForRetryAfter checks that a retry waits for the time that the server requests, if the webhook's
 // timeout allows it.
-func TestRetryAfter(t *testing.T) {
+func TestRetryWaitsForRetryAfter(t *testing.T) {
 	for name, c := range map[string]struct {
 		code   int
 		header string
@@ -221,8 +221,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestTrust checks that only the CA bundle is trusted, and that a wrong certificate fails the call.
-func TestTrust(t *testing.T) {
+// TestOnlyCABundleIsTrusted checks that only the CA bundle is trusted, and that a wrong certificate fails the call.
+func TestOnlyCABundleIsTrusted(t *testing.T) {
 	server, _ := serve(t, healthy(true))
 	other := certtest.New(t)
 	c := configured(t, caller.Options{Retries: -1}, inter(interpreting("c", at(server.URL, []byte(other.PEM)))))
@@ -233,9 +233,9 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestService checks that a service is called at the address of the resolver, with a certificate
+// TestServiceIsCalledAtResolvedAddress checks that a service is called at the address of the resolver, with a certificate
 // for the service's name.
-func TestService(t *testing.T) {
+func TestServiceIsCalledAtResolvedAddress(t *testing.T) {
 	ca := certtest.New(t)
 	var host, path atomic.Value
 	answers := healthy(true)
@@ -263,9 +263,9 @@ func TestService(t *testing.T) {
 	}
 }
 
-// TestCredentials checks that a server receives only its own token and certificate, with the
+// TestCredentialsGoOnlyToTheirServer checks that a server receives only its own token and certificate, with the
 // current content of the files.
-func TestCredentials(t *testing.T) {
+func TestCredentialsGoOnlyToTheirServer(t *testing.T) {
 	clients := certtest.New(t)
 	folder := t.TempDir()
 	clients.Issue(t, "control-plane").Write(t, folder, "tls")
@@ -325,9 +325,9 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestConnections checks that one connection serves many calls, also after the configurations are
+// TestConnectionIsReused checks that one connection serves many calls, also after the configurations are
 // set again.
-func TestConnections(t *testing.T) {
+func TestConnectionIsReused(t *testing.T) {
 	server, ca := serve(t, healthy(true))
 	var dials atomic.Int32
 	registry := prometheus.NewRegistry()

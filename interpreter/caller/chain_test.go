@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-func TestChain(t *testing.T) {
+func TestChainCallsInterpretersInOrder(t *testing.T) {
 	never := configured(t, caller.Options{}, caller.Configurations{})
 	_, err := caller.Chain(never).Health(t.Context(), object())
 	if !errors.Is(err, interpreter.ErrNotInterpreted) || err.Error() != "not interpreted: InterpretHealth of Workload" {
@@ -36,9 +36,9 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestNotImplementedAsksNext checks a webhook for a kind that does not implement one operation. The
+// TestChainContinuesAfterNotImplemented checks a webhook for a kind that does not implement one operation. The
 // next interpreter of the chain answers, in both protocols.
-func TestNotImplementedAsksNext(t *testing.T) {
+func TestChainContinuesAfterNotImplemented(t *testing.T) {
 	own, err := customization.New(customization.File{Name: "w.yaml", Text: []byte(`
 apiVersion: config.karmada.io/v1alpha1
 kind: InterpreterCustomization
@@ -77,8 +77,8 @@ spec:
 	}
 }
 
-// TestChainError checks that the error has one line and each reason once, also for nested chains.
-func TestChainError(t *testing.T) {
+// TestChainErrorHasEachReasonOnce checks that the error has one line and each reason once, also for nested chains.
+func TestChainErrorHasEachReasonOnce(t *testing.T) {
 	own, err := customization.New()
 	if err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestFollow checks that a caller uses the webhooks that are configured now.
-func TestFollow(t *testing.T) {
+// TestInformersUpdateConfigurations checks that a caller uses the webhooks that are configured now.
+func TestInformersUpdateConfigurations(t *testing.T) {
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		v1alpha1.ExploringWebhookConfigurations:   "ResourceExploringWebhookConfigurationList",
 		v1alpha1.InterpreterWebhookConfigurations: "ResourceInterpreterWebhookConfigurationList",

@@ -154,8 +154,8 @@ func TestMostSpecificTarget(t *testing.T) {
 	}
 }
 
-// TestSet checks that Set replaces all customizations, or none after an error.
-func TestSet(t *testing.T) {
+// TestSetReplacesAllOrNothing checks that Set replaces all customizations, or none after an error.
+func TestSetReplacesAllOrNothing(t *testing.T) {
 	i, err := customization.New()
 	if err != nil {
 		t.Fatal(err)
@@ -182,8 +182,8 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestContext checks that an evaluation ends with its context.
-func TestContext(t *testing.T) {
+// TestEvaluationEndsWithItsContext checks that an evaluation ends with its context.
+func TestEvaluationEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := samples(t).Health(ctx, parsed(t, "metadata: {name: t}")); !errors.Is(err, context.Canceled) {
@@ -191,9 +191,9 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestEvaluationsTakeTurns checks that a call waits for a free slot while all slots for evaluations
+// TestEvaluationWaitsForFreeSlot checks that a call waits for a free slot while all slots for evaluations
 // are in use, but no longer than its context.
-func TestEvaluationsTakeTurns(t *testing.T) {
+func TestEvaluationWaitsForFreeSlot(t *testing.T) {
 	i, object := samples(t), parsed(t, "metadata: {name: t}")
 	release := i.Occupy()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

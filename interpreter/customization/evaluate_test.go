@@ -17,9 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestWrongResults checks that an invalid result is an error with its place and its object, and
+// TestInvalidResultIsAnError checks that an invalid result is an error with its place and its object, and
 // never another answer.
-func TestWrongResults(t *testing.T) {
+func TestInvalidResultIsAnError(t *testing.T) {
 	object := parsed(
 		t,
 		`metadata: {name: t, namespace: ns, uid: u, annotations: {a: b}}, spec: {text: x, half: 0.5, one: 1.0,
@@ -163,9 +163,9 @@ func TestWrongResults(t *testing.T) {
 	}
 }
 
-// TestWrongRequests checks that a mistake in a request is not reported as a mistake in the
+// TestInvalidRequestIsNoErrorOfCustomization checks that a mistake in a request is not reported as a mistake in the
 // customization.
-func TestWrongRequests(t *testing.T) {
+func TestInvalidRequestIsNoErrorOfCustomization(t *testing.T) {
 	i, err := withSpec("  aggregate: \"{}\"\n  retain: \"{}\"\n  revise: \"{}\"\n  health: object.no.such")
 	if err != nil {
 		t.Fatal(err)

@@ -66,9 +66,9 @@ func TestDocumentedCustomization(t *testing.T) {
 	}
 }
 
-// TestWrongTemplates checks that an object which is not a pod template is an error, and is not read
+// TestInvalidPodTemplateIsAnError checks that an object which is not a pod template is an error, and is not read
 // as a template without fields.
-func TestWrongTemplates(t *testing.T) {
+func TestInvalidPodTemplateIsAnError(t *testing.T) {
 	object := parsed(t, `metadata: {name: t, namespace: ns}, spec: {replicas: 1, template: {metadata: {labels: {a: b}},
 		spec: {serviceAccountName: sa, containers: [{name: c}]}}}`)
 	const no = "a pod template has spec.containers, the argument has "
@@ -99,9 +99,9 @@ func TestWrongTemplates(t *testing.T) {
 	}
 }
 
-// TestWrongPaths checks that a path which no object can have is an error. A constant path fails
+// TestImpossiblePathIsAnError checks that a path which no object can have is an error. A constant path fails
 // when it is loaded.
-func TestWrongPaths(t *testing.T) {
+func TestImpossiblePathIsAnError(t *testing.T) {
 	object := parsed(t, `metadata: {name: t, labels: {a: 'spec..x'}}, spec: {list: [{name: a}], a-b_c: 1}`)
 	for _, path := range []string{"list[0].name", ".status.phase", "status.", "a..b", "", "metadata.annotations.a/b"} {
 		for _, call := range []string{
@@ -134,9 +134,9 @@ func TestWrongPaths(t *testing.T) {
 	}
 }
 
-// TestTransitionTime checks that the transition time of an earlier status is not used for another
+// TestTransitionTimeOfEarlierStatusIsNotReused checks that the transition time of an earlier status is not used for another
 // status.
-func TestTransitionTime(t *testing.T) {
+func TestTransitionTimeOfEarlierStatusIsNotReused(t *testing.T) {
 	i, err := withSpec("  aggregate: \"{'conditions': aggregateConditions(object, items, [])}\"")
 	if err != nil {
 		t.Fatal(err)
@@ -173,9 +173,9 @@ func TestTransitionTime(t *testing.T) {
 	}
 }
 
-// TestErrorsQuoteNoValue checks that errors do not contain values of an object, because a value may
+// TestErrorsDoNotQuoteValues checks that errors do not contain values of an object, because a value may
 // be secret.
-func TestErrorsQuoteNoValue(t *testing.T) {
+func TestErrorsDoNotQuoteValues(t *testing.T) {
 	object := parsed(t, `metadata: {name: t, namespace: ns}, spec: {s: s3cr3t, num: 987654321, f: 98765.4321, list: [1],
 		re: 's3cr3t(', long: '987654321e1000', m: {s3cr3t: 1}}`)
 	for _, expression := range []string{

@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/customization"
 )
 
-// TestMistakes checks that each mistake in a document is reported at load, with its place.
-func TestMistakes(t *testing.T) {
+// TestInvalidDocumentsAreRejected checks that each mistake in a document is reported at load, with its place.
+func TestInvalidDocumentsAreRejected(t *testing.T) {
 	const head = "apiVersion: config.karmada.io/v1alpha1\nkind: InterpreterCustomization\n"
 	fields := "replicas, requirements, components, revise, retain, aggregate, dependencies, status, health, prune"
 	for _, tt := range []struct{ name, text, want string }{
@@ -125,8 +125,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestOtherFiles checks that a mistake in two files names both files, also files without a name.
-func TestOtherFiles(t *testing.T) {
+// TestErrorNamesBothFiles checks that a mistake in two files names both files, also files without a name.
+func TestErrorNamesBothFiles(t *testing.T) {
 	one := oneWith("  health: true")
 	for _, tt := range []struct{ name, first, second, want string }{
 		{"a name", one, strings.Replace(one, "kind: T", "kind: U", 1),
@@ -143,8 +143,8 @@ func TestOtherFiles(t *testing.T) {
 	}
 }
 
-// TestAccepted checks unusual documents without mistakes.
-func TestAccepted(t *testing.T) {
+// TestUnusualDocumentsAreAccepted checks unusual documents without mistakes.
+func TestUnusualDocumentsAreAccepted(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":     "",
 		"comments":    "# nothing\n---\n# here\n",
@@ -164,9 +164,9 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestManyExpressions checks that the total size of all expressions is limited, in addition to the
+// TestTotalSizeOfExpressionsIsLimited checks that the total size of all expressions is limited, in addition to the
 // size of each expression.
-func TestManyExpressions(t *testing.T) {
+func TestTotalSizeOfExpressionsIsLimited(t *testing.T) {
 	var files []customization.File
 	health := "  health: '[" + strings.Repeat("1,", 1900) + "1].size() == 1'"
 	for n := range 55 {

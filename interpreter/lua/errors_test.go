@@ -174,8 +174,8 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
-// TestLines checks the lines in errors that a script catches.
-func TestLines(t *testing.T) {
+// TestLinesOfCaughtErrors checks the lines in errors that a script catches.
+func TestLinesOfCaughtErrors(t *testing.T) {
 	got, err := evaluate(t, `
   local ok, message = pcall(function()
     error("first")
@@ -192,7 +192,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-func TestContext(t *testing.T) {
+func TestCallEndsWithItsContext(t *testing.T) {
 	i := load(t, "healthInterpretation", "function InterpretHealth() while true do end end")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

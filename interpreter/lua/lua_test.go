@@ -212,8 +212,8 @@ func TestSeveralCustomizations(t *testing.T) {
 	}
 }
 
-// TestSet checks that a customization that cannot be loaded changes nothing.
-func TestSet(t *testing.T) {
+// TestSetReplacesAllOrNothing checks that a customization that cannot be loaded changes nothing.
+func TestSetReplacesAllOrNothing(t *testing.T) {
 	i := load(t, "healthInterpretation", "function InterpretHealth() return true end")
 	if err := i.Set(t.Context(), document("bad", "healthInterpretation", "function")); err == nil {
 		t.Fatal("no error")
@@ -232,8 +232,8 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestLists checks that lists are accepted, because kubectl get writes lists.
-func TestLists(t *testing.T) {
+// TestListsOfCustomizations checks that lists are accepted, because kubectl get writes lists.
+func TestListsOfCustomizations(t *testing.T) {
 	item := strings.ReplaceAll(strings.TrimSpace(string(document("a", all[0:2]...).Text)), "\n", "\n  ")
 	for _, kind := range []string{"List", "ResourceInterpreterCustomizationList"} {
 		i, err := lua.New(
@@ -246,7 +246,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-func TestSelectors(t *testing.T) {
+func TestDependenciesWithSelectors(t *testing.T) {
 	i := load(t, "dependencyInterpretation", `function GetDependencies()
   return {{apiVersion = "v1", kind = "Secret", namespace = "prod", labelSelector = {matchLabels = {app = "a"}}}}
 end`)
@@ -311,7 +311,7 @@ end`),
 	}
 }
 
-func TestOptions(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	for _, options := range []lua.Options{{MaxSteps: -1}, {MaxMemory: -1}, {Timeout: -1}} {
 		if _, err := lua.New(options); err == nil || !strings.Contains(err.Error(), "must not be negative") {
 			t.Errorf("%+v: %v", options, err)

@@ -166,33 +166,6 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestOperations checks the names of the operations in both protocols against the contract.
-func TestOperations(t *testing.T) {
-	for interpret, explore := range map[v1alpha1.InterpreterOperation]v1alpha1.OperationType{
-		"InterpretReplica": "ExploreReplica", "InterpretStatus": "ExploreStatus", "Prune": "ExplorePacking", "ReviseReplica": "ExploreReplicaRevising",
-		"Retain": "ExploreRetaining", "AggregateStatus": "ExploreStatusAggregating", "InterpretHealth": "ExploreHealthy",
-		"InterpretDependency": "ExploreDependencies", "*": "*",
-	} {
-		if got, ok := interpret.Explore(); got != explore || !ok {
-			t.Errorf("%s is %s", interpret, got)
-		}
-		if got, ok := explore.Interpreter(); got != interpret || !ok {
-			t.Errorf("%s is %s", explore, got)
-		}
-	}
-	if got, ok := v1alpha1.InterpreterOperationInterpretComponent.Explore(); ok {
-		t.Errorf("InterpretComponent is %s", got)
-	}
-	for _, name := range []v1alpha1.OperationType{"", "Guess", "Prune"} {
-		if got, ok := name.Interpreter(); ok {
-			t.Errorf("%q is %s", name, got)
-		}
-	}
-	if v1alpha1.InterpreterOperationAll.Known() || !v1alpha1.InterpreterOperationPrune.Known() || len(v1alpha1.InterpreterOperations()) != 9 {
-		t.Error("* is for rules, and there are nine others")
-	}
-}
-
 // TestScheme checks that a scheme creates objects of the kinds of both protocols, and that the
 // objects can be encoded.
 func TestScheme(t *testing.T) {
@@ -211,8 +184,8 @@ func TestScheme(t *testing.T) {
 	}
 }
 
-// TestValidateStops checks that validation of long lists of faults takes little memory and time.
-func TestValidateStops(t *testing.T) {
+// TestValidateStopsAfterManyErrors checks that validation of long lists of faults takes little memory and time.
+func TestValidateStopsAfterManyErrors(t *testing.T) {
 	type e = *v1alpha1.ResourceExploringWebhook
 	type i = *v1alpha1.ResourceInterpreterWebhook
 	const n = 20_000
@@ -252,5 +225,47 @@ func TestValidateStops(t *testing.T) {
 	interpreting.Webhooks = make([]v1alpha1.ResourceInterpreterWebhook, n)
 	if errs := interpreting.Validate(); len(errs) == 0 || len(errs) > 10_000 {
 		t.Errorf("%d webhooks: %d errors", n, len(errs))
+	}
+}
+
+// TestTargetIsCalledAsNamed checks that an accepted target is called at the server and at the path that it names.
+func TestTargetIsCalledAsNamed(t *testing.T) {
+	const (
+		at    = "webhooks[0].clientConfig."
+		path  = at + "service.path: Invalid value: must be a path that begins with one /, without //, . and .. in it, query, fragment and %"
+		port  = at + "url: Invalid value: has a port that is not between 1 and 65535"
+		label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character"
+	)
+	for _, test := range []struct{ url, name, namespace, path, want string }{
+		{url: "https://a.example.com:65535/x"},
+		{url: "https://bücher.example.com/x"},
+		{url: "https://a.example.com:0/x", want: port},
+		{url: "https://a.example.com:65536/x", want: port},
+		{name: "hook", namespace: "prod", path: "/"},
+		{name: "hook", namespace: "prod", path: "/interpret_Workload.v1/"},
+		{name: "evil.example.com/x", namespace: "prod", want: at + `service.name: Invalid value: "evil.example.com/x": ` + label},
+		{name: "hook", namespace: "a_b", want: at + `service.namespace: Invalid value: "a_b": ` + label},
+		{name: "hook", namespace: "prod", path: "/a/../b", want: path},
+		{name: "hook", namespace: "prod", path: "//b", want: path},
+		{name: "hook", namespace: "prod", path: "/a%2Fb", want: path},
+		{name: "hook", namespace: "prod", path: "/a?", want: path},
+		{name: "hook", namespace: "prod", path: "/a#", want: path},
+	} {
+		_, interpreting := good()
+		client := &interpreting.Webhooks[0].ClientConfig
+		*client = admissionregistrationv1.WebhookClientConfig{URL: &test.url}
+		if test.name != "" {
+			*client = admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Name: test.name, Namespace: test.namespace}}
+		}
+		if test.path != "" {
+			client.Service.Path = &test.path
+		}
+		got := ""
+		if err := interpreting.Validate().ToAggregate(); err != nil {
+			got = err.Error()
+		}
+		if got != test.want && (test.want == "" || !strings.HasPrefix(got, test.want)) {
+			t.Errorf("%+v:\ngot  %s\nwant %s", test, got, test.want)
+		}
 	}
 }

@@ -52,46 +52,8 @@ func TestRunFile(t *testing.T) {
 	interpretertest.RunFile(t, interpreter.FromHandler(handler), write(t, replicas+"---\n# nothing\n---\n"+strings.Replace(replicas, "name: replicas", "name: again", 1)))
 }
 
-// TestCertificate checks that a client with the CA bundle connects to a server with the
-// certificate.
-func TestCertificate(t *testing.T) {
-	certDir, caBundle := interpretertest.Certificate(t)
-	server, err := interpreter.NewServer(interpreter.ServerOptions{Addr: "127.0.0.1:0", CertDir: certDir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := interpreter.Register(server, "/w", handler); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	<-server.Ready()
-	target := interpretertest.URL(t, interpreter.ProtocolInterpret, "https://"+server.Addr().String()+"/w", caBundle)
-	interpretertest.RunFile(t, target, write(t, replicas))
-}
-
-// TestLoad checks that a case that would test nothing is rejected.
-func TestLoad(t *testing.T) {
-	for _, test := range []struct{ content, want string }{
-		{replicas + "wants: {}\n", `case 1: json: unknown field "wants"`},
-		{strings.Replace(replicas, "InterpretReplica", "Guess", 1), "case 1 (replicas): name, operation and object are required"},
-		{replicas + "---\n{", "case 2: "},
-	} {
-		if _, err := interpretertest.Load(write(t, test.content)); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("got  %v\nwant %s", err, test.want)
-		}
-	}
-}
-
-// TestDiff checks that a difference is readable.
-func TestDiff(t *testing.T) {
+// TestDifferenceIsReadable checks that a difference is readable.
+func TestDifferenceIsReadable(t *testing.T) {
 	cases, err := interpretertest.Load(write(t, `name: revise
 operation: ReviseReplica
 replicas: 2

@@ -65,9 +65,9 @@ func TestConstantIsNoInteger(t *testing.T) {
 	}
 }
 
-// TestServedKind checks that a script never receives an object of another kind than the kind of its
+// TestScriptReceivesOnlyItsKind checks that a script never receives an object of another kind than the kind of its
 // request.
-func TestServedKind(t *testing.T) {
+func TestScriptReceivesOnlyItsKind(t *testing.T) {
 	const object = `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a"}}`
 	patch, status := revise(t, "object.spec = {}", object)
 	if patch != "" || status == nil || status.Code != http.StatusBadRequest ||

@@ -6,12 +6,14 @@ package caller_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,54 +28,9 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestSeries checks that metrics have series only for the current webhooks, after many changes.
-func TestSeries(t *testing.T) {
-	server, ca := serve(t, healthy(true))
-	registry := prometheus.NewRegistry()
-	c := configured(t, caller.Options{MetricsRegisterer: registry}, inter())
-	for i := range 20 {
-		if err := c.SetConfigurations(inter(interpreting(fmt.Sprint("c", i), at(server.URL, ca)), interpreting("stays", nowhere, kindRule("Prune", "*", "*", "*")))); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Health(t.Context(), object()); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = c.Prune(t.Context(), object()) // the webhook of c0 does not support it
-	}
-	series := map[string]bool{}
-	for name := range metertest.Values(t, registry) {
-		if _, webhook, ok := strings.Cut(name, "webhook="); ok {
-			series[webhook] = true
-		}
-	}
-	if len(series) > 2 || !series["c19/w.c19.example.com"] {
-		t.Errorf("there are series of %v", series)
-	}
-}
-
-// TestOddNames checks that the names of configurations may be any text.
-func TestOddNames(t *testing.T) {
-	server, ca := serve(t, healthy(true))
-	odd := interpreting("a", at(server.URL, ca))
-	odd.Name = "a\xff"
-	c := configured(t, caller.Options{MetricsRegisterer: prometheus.NewRegistry()}, inter(odd))
-	if _, err := c.Health(t.Context(), object()); err != nil {
-		t.Error(err)
-	}
-	err := c.SetConfigurations(inter(interpreting("a", nowhere), interpreting("a", nowhere)))
-	if err == nil || err.Error() != `a: metadata.name: Duplicate value: "a"` {
-		t.Errorf("two of a name: %v", err)
-	}
-	both := explore(exploring("a", nowhere))
-	both.Interpreting = inter(interpreting("a", nowhere)).Interpreting
-	if err := c.SetConfigurations(both); err != nil {
-		t.Errorf("one of a name in each protocol: %v", err)
-	}
-}
-
-// TestSetConfigurationsReturnsTheFirstErrors checks that only the first errors are in the text: the
+// TestSetConfigurationsReturnsFirstErrors checks that only the first errors are in the text: the
 // text of thousands takes quadratic time.
-func TestSetConfigurationsReturnsTheFirstErrors(t *testing.T) {
+func TestSetConfigurationsReturnsFirstErrors(t *testing.T) {
 	c := configured(t, caller.Options{}, inter())
 	broken := make([]v1alpha1.ResourceInterpreterWebhookConfiguration, 20)
 	for i := range broken {
@@ -89,10 +46,10 @@ func TestSetConfigurationsReturnsTheFirstErrors(t *testing.T) {
 	}
 }
 
-// TestBrokenConfigurations checks that a webhook stays active when its configuration becomes
+// TestUnreadableConfigurationKeepsEarlierVersion checks that a webhook stays active when its configuration becomes
 // unreadable. A deleted webhook is removed, and a recreated webhook is used again. Each problem is
 // logged once.
-func TestBrokenConfigurations(t *testing.T) {
+func TestUnreadableConfigurationKeepsEarlierVersion(t *testing.T) {
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		v1alpha1.ExploringWebhookConfigurations:   "ResourceExploringWebhookConfigurationList",
 		v1alpha1.InterpreterWebhookConfigurations: "ResourceInterpreterWebhookConfigurationList",
@@ -156,5 +113,30 @@ func TestBrokenConfigurations(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "A webhook configuration is not valid"); n != 2 {
 		t.Errorf("the log has %d problems, want 2:\n%s", n, &log)
+	}
+}
+
+func TestSetConfigurations(t *testing.T) {
+	c := configured(t, caller.Options{}, inter(interpreting("good", nowhere)))
+	bad := interpreting("bad", admissionregistrationv1.WebhookClientConfig{})
+	bad.Webhooks[0].TimeoutSeconds = new(int32(31))
+	err := c.SetConfigurations(inter(bad))
+	want := "[bad: webhooks[0].clientConfig: Required value: exactly one of url and service is required, bad: webhooks[0].timeoutSeconds: Invalid value: 31: must be between 1 and 30 seconds]"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if got, err := c.Match(v1alpha1.InterpreterOperationPrune, workloadKind, true); got != "good/w.good.example.com" || err != nil {
+		t.Errorf("what was there before is gone: %q %v", got, err)
+	}
+	err = c.SetConfigurations(explore(exploring("a", nowhere, resourceRule("*", "*", "*", "workloads", "*"))))
+	if err == nil || err.Error() != "Options.Mapper is required: a rule of the Explore protocol names a resource, and objects have kinds" {
+		t.Error(err)
+	}
+	empty, err := caller.New(caller.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := empty.Health(t.Context(), object()); !errors.Is(err, caller.ErrNotReady) {
+		t.Errorf("before any configuration: %v", err)
 	}
 }

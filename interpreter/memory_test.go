@@ -79,9 +79,9 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestSlowBodies checks that requests with incomplete bodies do not use the slots of other
+// TestIncompleteBodiesDoNotBlockOthers checks that requests with incomplete bodies do not use the slots of other
 // requests, on any server.
-func TestSlowBodies(t *testing.T) {
+func TestIncompleteBodiesDoNotBlockOthers(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	server := elsewhere(t, workloads, interpreter.HandlerOptions{MaxConcurrent: 2, Timeout: time.Hour, MetricsRegisterer: registry})
 	const clients = 20
@@ -96,8 +96,8 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// TestBodyDeadline checks that the server stops waiting for a body at the handler's timeout.
-func TestBodyDeadline(t *testing.T) {
+// TestLateBodyIsRejected checks that the server stops waiting for a body at the handler's timeout.
+func TestLateBodyIsRejected(t *testing.T) {
 	server := elsewhere(t, workloads, interpreter.HandlerOptions{Timeout: 50 * time.Millisecond})
 	refused := func(conn net.Conn) {
 		t.Helper()
@@ -146,9 +146,9 @@ func TestBodyDeadline(t *testing.T) {
 	})
 }
 
-// TestDeadlineKeepsConnections checks that the deadline of a body ends neither the handler's
+// TestConnectionSurvivesDeadlineOfBody checks that the deadline of a body ends neither the handler's
 // context early nor the connection.
-func TestDeadlineKeepsConnections(t *testing.T) {
+func TestConnectionSurvivesDeadlineOfBody(t *testing.T) {
 	late := interpreter.HandlerFunc(func(ctx context.Context, _ interpreter.Request) interpreter.Response {
 		<-ctx.Done()
 		return interpreter.Errored(http.StatusGatewayTimeout, ctx.Err())
@@ -196,9 +196,9 @@ func (h *halting) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestBodiesMemory checks that incomplete bodies use no more memory than the limit for all bodies.
+// TestIncompleteBodiesStayWithinMemoryLimit checks that incomplete bodies use no more memory than the limit for all bodies.
 // They leave memory for other addresses and for small bodies.
-func TestBodiesMemory(t *testing.T) {
+func TestIncompleteBodiesStayWithinMemoryLimit(t *testing.T) {
 	const largest = 64 << 20
 	handler := interpreter.NewHandler(workloads, interpreter.HandlerOptions{MaxBytes: largest, Timeout: time.Hour})
 	from := "192.0.2.1:1"

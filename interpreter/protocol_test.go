@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -23,9 +24,9 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestOperations runs every operation of both protocols: in the process, and over TLS between the
+// TestEveryOperationOfBothProtocols runs every operation of both protocols: in the process, and over TLS between the
 // server and the caller of this module.
-func TestOperations(t *testing.T) {
+func TestEveryOperationOfBothProtocols(t *testing.T) {
 	w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/w": workloads})
 	t.Run("handler", func(t *testing.T) {
 		interpretertest.RunFile(t, interpreter.FromHandler(workloads), "testdata/workload.yaml")
@@ -81,9 +82,9 @@ func vectors(t *testing.T, path string) []vector {
 	return out
 }
 
-// TestVectors checks the requests of Karmada and of a caller of the Explore proposal. They are
+// TestRecordedRequestsAndAnswers checks the requests of Karmada and of a caller of the Explore proposal. They are
 // answered, and the answers that those callers accept are accepted with the same results.
-func TestVectors(t *testing.T) {
+func TestRecordedRequestsAndAnswers(t *testing.T) {
 	for _, path := range []string{"testdata/karmada-interpreter.json", "testdata/explore.json"} {
 		for _, v := range vectors(t, path) {
 			t.Run(path+"/"+v.Operation, func(t *testing.T) {
@@ -249,4 +250,67 @@ func TestExploreHasNoComponents(t *testing.T) {
 	if _, err := interpreter.EncodeRequest(request); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
+}
+
+// TestAnswersOfKarmada checks that answers are accepted in the forms that Karmada's server sends
+// and Karmada's caller accepts. Other forms are rejected.
+func TestAnswersOfKarmada(t *testing.T) {
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}}}
+	const head = `{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","response":`
+	for name, test := range map[string]struct {
+		operation    interpreter.Operation
+		answer, want string
+	}{
+		"neither kind nor apiVersion": {v1alpha1.InterpreterOperationInterpretHealth, `{"response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
+		"no apiVersion":               {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":"ResourceInterpreterContext","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
+		"no kind":                     {v1alpha1.InterpreterOperationInterpretHealth, `{"apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
+		"a number for a kind":         {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":1,"response":{"uid":"u","successful":true,"healthy":true}}`, "kind is missing"},
+		"another kind":                {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":"ExploreReview","response":{"uid":"u","successful":true,"healthy":true}}`, "the request was a ResourceInterpreterContext"},
+		"another apiVersion":          {v1alpha1.InterpreterOperationInterpretHealth, `{"apiVersion":"v1","response":{"uid":"u","successful":true,"healthy":true}}`, `apiVersion is "v1"`},
+		"a failure without UID":       {v1alpha1.InterpreterOperationInterpretHealth, head + `{"uid":"","successful":false,"status":{"code":400,"message":"cannot read it"}}}`, "cannot read it"},
+		"a failure of another":        {v1alpha1.InterpreterOperationInterpretHealth, head + `{"uid":"v","successful":false,"status":{"code":400,"message":"m"}}}`, `response.uid is "v"`},
+		"a success without UID":       {v1alpha1.InterpreterOperationInterpretHealth, head + `{"uid":"","successful":true,"healthy":true}}`, `response.uid is ""`},
+		"duplicate dependencies": {v1alpha1.InterpreterOperationInterpretDependency, head + `{"uid":"u","successful":true,"dependencies":[
+			{"apiVersion":"v1","kind":"Secret","name":"a"},{"apiVersion":"v1","kind":"Secret","name":"a"},{"apiVersion":"v1","kind":"Secret","name":"b"}]}}`, "Secret a, Secret b"},
+		"a selector next to a name": {v1alpha1.InterpreterOperationInterpretDependency, head + `{"uid":"u","successful":true,"dependencies":[
+			{"apiVersion":"v1","kind":"Secret","name":"a","labelSelector":{"matchLabels":{"x":"y"}}}]}}`, "Secret a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := interpreter.Query{Operation: test.operation, Object: object}
+			request, err := q.Request(interpreter.ProtocolInterpret, "u")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			response, err := interpreter.DecodeResponse(request, []byte(test.answer))
+			if err == nil {
+				var answer interpreter.Answer
+				answer, err = q.Answer(interpreter.ProtocolInterpret, response)
+				got = "{Healthy:true}"
+				if test.operation == v1alpha1.InterpreterOperationInterpretDependency {
+					got = dependencyNames(answer.Dependencies)
+				} else if !answer.Healthy {
+					got = "{Healthy:false}"
+				}
+			}
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, test.want) {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func dependencyNames(dependencies []interpreter.DependentObjectReference) string {
+	var out []string
+	for _, d := range dependencies {
+		text := d.Kind + " " + d.Name
+		if d.LabelSelector != nil {
+			text += " with a selector"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
 }

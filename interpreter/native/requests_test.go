@@ -11,9 +11,9 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
-// TestQuantity checks that a request with an extreme exponent is rejected. Its sum would take
+// TestExtremeExponentIsRejected checks that a request with an extreme exponent is rejected. Its sum would take
 // minutes and all memory.
-func TestQuantity(t *testing.T) {
+func TestExtremeExponentIsRejected(t *testing.T) {
 	for _, quantity := range []string{"1e2147483647", "1e-2147483647"} {
 		pod := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{
 			"containers":[{"name":"a","resources":{"requests":{"cpu":"`+quantity+`"}}},{"name":"b","resources":{"requests":{"cpu":"1"}}}]}}`)

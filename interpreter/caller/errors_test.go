@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestLongTexts checks that a server cannot fill the log with long texts.
-func TestLongTexts(t *testing.T) {
+// TestLongTextsAreTruncated checks that a server cannot fill the log with long texts.
+func TestLongTextsAreTruncated(t *testing.T) {
 	long := strings.Repeat("é", 1<<16)
 	for _, test := range []struct {
 		name, begin string

@@ -6,17 +6,14 @@ package lua_test
 import (
 	"encoding/json"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/spokewire/sdk-go/interpreter/lua"
 )
 
-// TestValues checks that values which a script passes on are unchanged.
-func TestValues(t *testing.T) {
+// TestValuesAreUnchanged checks that values which a script passes on are unchanged.
+func TestValuesAreUnchanged(t *testing.T) {
 	for name, test := range map[string]struct{ fields, chunk, want string }{
 		"empty values":        {`"spec":{"a":{},"b":[1]}`, "return {a = object.spec.a, b = object.spec.b, c = {}, d = {{}}}", `{"b":[1],"d":[]}`},
 		"nothing":             {"", "return {}", `{}`},
@@ -84,36 +81,14 @@ func TestEmptyValues(t *testing.T) {
 	}
 }
 
-// TestUnclearIntegers checks that two integers are an error if they are the same Lua number,
+// TestIndistinguishableIntegersAreAnError checks that two integers are an error if they are the same Lua number,
 // because Lua cannot distinguish them.
-func TestUnclearIntegers(t *testing.T) {
+func TestIndistinguishableIntegersAreAnError(t *testing.T) {
 	for _, fields := range []string{
 		`"a":9007199254740993,"b":9007199254740992`, `"a":9223372036854775807,"b":9223372036854775806`, `"a":-9007199254740993,"b":-9007199254740992`,
 	} {
 		if got, err := evaluate(t, "return {a = object.a}", thing(t, fields)); err == nil {
 			t.Errorf("%s: got %s, want an error", fields, got)
 		}
-	}
-}
-
-func TestClock(t *testing.T) {
-	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
-	i, err := lua.New(
-		lua.Options{Clock: clocktesting.NewFakePassiveClock(now)},
-		document("things", "statusReflection", `function ReflectStatus()
-  local t = os.date("!*t")
-  return {now = os.time(), text = os.date("!%Y-%m-%dT%H:%M:%SZ"), day = os.date("!%A %d%%", 0), year = t.year, utc = t.isdst}
-end`),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, err := i.Status(t.Context(), thing(t, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = `{"day":"Thursday 01%","now":1770091506,"text":"2026-02-03T04:05:06Z","utc":false,"year":2026}`
-	if d := cmp.Diff(want, string(status.Raw)); d != "" {
-		t.Error(d)
 	}
 }

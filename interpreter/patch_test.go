@@ -14,9 +14,9 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestPatchCost checks that a small patch cannot occupy a caller for minutes, and that ordinary
+// TestExpensivePatchIsRejected checks that a small patch cannot occupy a caller for minutes, and that ordinary
 // patches are applied.
-func TestPatchCost(t *testing.T) {
+func TestExpensivePatchIsRejected(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		elements, n int
@@ -45,5 +45,20 @@ func TestPatchCost(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})
+	}
+}
+
+// TestObjectWithPlainInts checks an object that was made in Go with an int. JSON does not distinguish it from
+// an int64.
+func TestObjectWithPlainInts(t *testing.T) {
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Workload", "spec": map[string]any{"replicas": 3}}}
+	q := interpreter.Query{Operation: v1alpha1.InterpreterOperationPrune, Object: object}
+	r := interpreter.Succeeded("")
+	answer, err := q.Answer(interpreter.ProtocolInterpret, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := unstructured.NestedInt64(answer.Object.Object, "spec", "replicas"); n != 3 || err != nil {
+		t.Errorf("got %v, %v", answer.Object, err)
 	}
 }

@@ -127,8 +127,8 @@ func replaceObject[T metav1.Object](t *testing.T, raw, after []byte, drop bool) 
 	return merged, ""
 }
 
-// TestUncertainElement checks a handler that changes an element of a list without a key.
-func TestUncertainElement(t *testing.T) {
+// TestUncertainElementFailsTheRequest checks a handler that changes an element of a list without a key.
+func TestUncertainElementFailsTheRequest(t *testing.T) {
 	const meta = `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"web"},`
 	const raw = meta + `"spec":{"rules":[{"host":"a"},{"host":"b","new":1}]}}`
 	const after = meta + `"spec":{"rules":[{"host":"a"},{"host":"c"}]}}`

@@ -4,8 +4,8 @@
 package caller_test
 
 import (
-	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -77,31 +77,6 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-func TestSetConfigurations(t *testing.T) {
-	c := configured(t, caller.Options{}, inter(interpreting("good", nowhere)))
-	bad := interpreting("bad", admissionregistrationv1.WebhookClientConfig{})
-	bad.Webhooks[0].TimeoutSeconds = new(int32(31))
-	err := c.SetConfigurations(inter(bad))
-	want := "[bad: webhooks[0].clientConfig: Required value: exactly one of url and service is required, bad: webhooks[0].timeoutSeconds: Invalid value: 31: must be between 1 and 30 seconds]"
-	if err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
-	if got, err := c.Match(v1alpha1.InterpreterOperationPrune, workloadKind, true); got != "good/w.good.example.com" || err != nil {
-		t.Errorf("what was there before is gone: %q %v", got, err)
-	}
-	err = c.SetConfigurations(explore(exploring("a", nowhere, resourceRule("*", "*", "*", "workloads", "*"))))
-	if err == nil || err.Error() != "Options.Mapper is required: a rule of the Explore protocol names a resource, and objects have kinds" {
-		t.Error(err)
-	}
-	empty, err := caller.New(caller.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := empty.Health(t.Context(), object()); !errors.Is(err, caller.ErrNotReady) {
-		t.Errorf("before any configuration: %v", err)
-	}
-}
-
 // crowd returns n configurations. Only the last one matches the kind.
 func crowd(n int, protocol interpreter.Protocol) caller.Configurations {
 	var out caller.Configurations
@@ -147,5 +122,48 @@ func BenchmarkMatch(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// numbered returns n elements: prefix0, prefix1 and so on.
+func numbered(prefix string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprint(prefix, i)
+	}
+	return out
+}
+
+// TestLargestRulesUseLittleMemory checks that the largest valid rules use little memory. All combinations of the
+// lists of one rule took 300 MB.
+func TestLargestRulesUseLittleMemory(t *testing.T) {
+	kinds := v1alpha1.KindRuleWithOperations{Operations: v1alpha1.InterpreterOperations(),
+		KindRule: v1alpha1.KindRule{APIGroups: numbered("g", 64), APIVersions: numbered("v", 64), Kinds: numbered("K", 64)}}
+	resources := resourceRule("*", "", "", "", "*")
+	resources.APIGroups, resources.APIVersions, resources.Resources = numbered("h", 64), numbered("v", 64), numbered("r", 64)
+	both := explore(exploring("b", nowhere, resources))
+	both.Interpreting = inter(interpreting("a", nowhere, kinds)).Interpreting
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	c := configured(t, caller.Options{Mapper: mapper()}, both)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if bytes := int64(after.HeapAlloc) - int64(before.HeapAlloc); bytes > 16<<20 {
+		t.Errorf("two rules take %d MB", bytes>>20)
+	}
+	for _, o := range v1alpha1.InterpreterOperations() {
+		kind := workloadKind
+		kind.Group, kind.Version, kind.Kind = "g63", "v63", "K63"
+		if got, err := c.Match(o, kind, true); got != "a/w.a.example.com" || err != nil {
+			t.Errorf("%s: %q, %v", o, got, err)
+		}
+		kind.Version = "v64"
+		if got, _ := c.Match(o, kind, true); got != "" {
+			t.Errorf("%s of another version: %q", o, got)
+		}
+	}
+	if got, _ := c.Match(interpreter.Operation("Guess"), workloadKind, true); got != "" {
+		t.Errorf("an operation that there is not: %q", got)
 	}
 }

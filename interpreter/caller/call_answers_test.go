@@ -24,8 +24,8 @@ import (
 
 var uids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 
-// TestBadAnswers checks the exact error for each unusable answer. The object does not change.
-func TestBadAnswers(t *testing.T) {
+// TestInvalidAnswersAreRejected checks the exact error for each unusable answer. The object does not change.
+func TestInvalidAnswersAreRejected(t *testing.T) {
 	status := map[interpreter.Protocol]string{interpreter.ProtocolExplore: "response.status", interpreter.ProtocolInterpret: "response.rawStatus"}
 	for _, bad := range interpretertest.BadAnswers() {
 		for _, protocol := range bad.Protocols {
@@ -82,8 +82,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestPatches checks that forbidden patches are rejected.
-func TestPatches(t *testing.T) {
+// TestForbiddenPatchesAreRejected checks that forbidden patches are rejected.
+func TestForbiddenPatchesAreRejected(t *testing.T) {
 	for _, test := range []struct {
 		name, patch, want string
 		operation         interpreter.Operation
@@ -124,9 +124,9 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-// TestManyParts checks that an answer with millions of small parts is rejected, without using a
+// TestAnswerWithManyPartsIsRejected checks that an answer with millions of small parts is rejected, without using a
 // multiple of its size.
-func TestManyParts(t *testing.T) {
+func TestAnswerWithManyPartsIsRejected(t *testing.T) {
 	parts := "[" + strings.Repeat("{},", 2_700_000) + "{}]"
 	patch := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/spec/x","value":` + parts[:6_000_000] + `]}]`))
 	for _, test := range []struct {

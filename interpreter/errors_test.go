@@ -15,9 +15,9 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// TestSecretsInErrors checks that errors do not contain the data of objects, because errors are
+// TestErrorsDoNotQuoteObjects checks that errors do not contain the data of objects, because errors are
 // logged.
-func TestSecretsInErrors(t *testing.T) {
+func TestErrorsDoNotQuoteObjects(t *testing.T) {
 	answer := httptest.NewRecorder()
 	interpreter.NewHandler(interpreter.HandlerFor[*unstructured.Unstructured]{
 		Health: func(context.Context, *unstructured.Unstructured) (bool, error) { return true, nil },

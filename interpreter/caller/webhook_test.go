@@ -15,9 +15,9 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/caller"
 )
 
-// TestServerNames checks that credentials are requested by host and port, for each form of a target
+// TestCredentialsAreRequestedByServer checks that credentials are requested by host and port, for each form of a target
 // in a configuration.
-func TestServerNames(t *testing.T) {
+func TestCredentialsAreRequestedByServer(t *testing.T) {
 	for _, test := range []struct {
 		want   string
 		config admissionregistrationv1.WebhookClientConfig

@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
-// TestSums checks that sums of very large counts do not become negative.
-func TestSums(t *testing.T) {
+// TestSumsDoNotOverflow checks that sums of very large counts do not become negative.
+func TestSumsDoNotOverflow(t *testing.T) {
 	for kind, counts := range map[string][]string{
 		"apps/v1 Deployment":                     {"replicas", "readyReplicas", "updatedReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas"},
 		"apps/v1 StatefulSet":                    {"replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"},

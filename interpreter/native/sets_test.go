@@ -36,9 +36,9 @@ func repeated(n int, element string) string {
 	return "[" + strings.Join(elements, ",") + "]"
 }
 
-// TestLongLists checks that the time grows linearly with the length of the lists that a cluster
+// TestLongListsTakeLinearTime checks that the time grows linearly with the length of the lists that a cluster
 // reports. With quadratic time, each case took minutes.
-func TestLongLists(t *testing.T) {
+func TestLongListsTakeLinearTime(t *testing.T) {
 	const n = 20_000
 	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{"containers":%s,"tolerations":%s,"volumes":%s}}`
 	service := `{"apiVersion":"v1","kind":"Service","metadata":{"name":"w"},"spec":{"type":"LoadBalancer","ports":%s}}`
@@ -75,8 +75,8 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
-// TestUnion checks that an existing element is not added again, in any order of its fields.
-func TestUnion(t *testing.T) {
+// TestElementIsAddedOnce checks that an existing element is not added again, in any order of its fields.
+func TestElementIsAddedOnce(t *testing.T) {
 	desired := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{"tolerations":[{"key":"a","tolerationSeconds":5,"future":1}]}}`)
 	observed := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{"tolerations":[{"tolerationSeconds":5,"key":"a"},{"key":"b"},{"key":"b"}]}}`)
 	retained, err := native.New().Retain(t.Context(), desired, observed)

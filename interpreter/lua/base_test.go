@@ -10,8 +10,8 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// TestLibraries compares this package's replacements of gopher-lua functions with the originals.
-func TestLibraries(t *testing.T) {
+// TestLibrariesMatchGopherLua compares this package's replacements of gopher-lua functions with the originals.
+func TestLibrariesMatchGopherLua(t *testing.T) {
 	for _, expression := range []string{
 		`string.format("%d %5d|%-5d|%05d %i", 1, 2, 3, 4, 5)`, `string.format("%s %5s|%-5s|%.2s", "a", "b", "c", "defg")`,
 		`string.format("%x %X %o %c %#x", 255, 255, 8, 65, 16)`, `string.format("%f %.2f %8.3f|%e %g %G", 1.5, 1.005, 2.5, 12345.678, 0.1, 1e20)`,

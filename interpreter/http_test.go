@@ -8,11 +8,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/spokewire/sdk-go/internal/testing/metertest"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
@@ -28,9 +32,9 @@ func health(p interpreter.Protocol, object string) string {
 
 const workload = `{"apiVersion":"example.com/v1","kind":"Workload","metadata":{"name":"w"},"spec":{"replicas":1},"status":{"ready":1}}`
 
-// TestBadRequests checks the exact error for requests that are malformed or cannot be answered. The
+// TestInvalidRequestsAreRejected checks the exact error for requests that are malformed or cannot be answered. The
 // server keeps serving afterwards.
-func TestBadRequests(t *testing.T) {
+func TestInvalidRequestsAreRejected(t *testing.T) {
 	w := start(t, interpreter.ServerOptions{MaxBytes: 4096}, map[string]interpreter.Handler{"/w": workloads})
 	const j = "application/json"
 	for _, p := range []interpreter.Protocol{interpreter.ProtocolExplore, interpreter.ProtocolInterpret} {
@@ -126,8 +130,8 @@ func wantFailure(t *testing.T, code int, body string, wantCode int, message stri
 	}
 }
 
-// TestBadHandlers checks that an answer is not sent if no caller could use it.
-func TestBadHandlers(t *testing.T) {
+// TestInvalidAnswersAreNotSent checks that an answer is not sent if no caller could use it.
+func TestInvalidAnswersAreNotSent(t *testing.T) {
 	answer := func(change func(*interpreter.Response)) interpreter.Handler {
 		return interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
 			response := interpreter.Succeeded("")
@@ -158,5 +162,56 @@ func TestBadHandlers(t *testing.T) {
 			status, body = w.post(t, "/w", health(interpreter.ProtocolExplore, workload))
 			wantStatus(t, status, body, code, test.message, "u1")
 		})
+	}
+}
+
+// panicking returns a handler that panics with a value.
+func panicking(value any) interpreter.Handler {
+	return interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response { panic(value) })
+}
+
+// TestPanicIsAnswered checks that the caller receives an answer whatever value a handler panics with. The
+// request counts as ended.
+func TestPanicIsAnswered(t *testing.T) {
+	for name, h := range map[string]interpreter.Handler{
+		"abort":       panicking(http.ErrAbortHandler), // as net/http's reverse proxy does
+		"nil":         panicking(nil),
+		"nil error":   panicking((*interpreter.RequestError)(nil)), // its methods panic
+		"slice":       panicking([]string{"cannot be compared"}),
+		"no function": interpreter.HandlerFunc(nil),
+		"encoding": interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
+			return interpreter.Errored(500, (*interpreter.RequestError)(nil))
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			const want = "the handler panicked: the log of the webhook says where"
+			registry, answer := prometheus.NewRegistry(), httptest.NewRecorder()
+			interpreter.NewHandler(h, interpreter.HandlerOptions{MetricsRegisterer: registry}).
+				ServeHTTP(answer, newRequest(t, health(interpreter.ProtocolInterpret, workload)))
+			wantFailure(t, answer.Code, answer.Body.String(), 500, want)
+			metertest.Expect(t, registry, map[string]float64{
+				"spokewire_interpreter_server_requests_in_flight handler=default":                                0,
+				"spokewire_interpreter_server_requests_total code=500 handler=default operation=InterpretHealth": 1,
+			})
+			object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Workload"}}
+			_, err := interpreter.FromHandler(h).Health(t.Context(), object)
+			if err == nil || err.Error() != "refused (500): "+want {
+				t.Errorf("in the same process: %v", err)
+			}
+		})
+	}
+}
+
+// TestCompressedBodyIsRejected checks that a compressed body is reported as compressed, not as malformed JSON.
+func TestCompressedBodyIsRejected(t *testing.T) {
+	for coding, want := range map[string]int{"gzip": 415, "identity": 200} {
+		r, answer := newRequest(t, health(interpreter.ProtocolInterpret, workload)), httptest.NewRecorder()
+		r.Header.Set("Content-Encoding", coding)
+		interpreter.NewHandler(workloads, interpreter.HandlerOptions{}).ServeHTTP(answer, r)
+		if want == 415 {
+			wantStatus(t, answer.Code, answer.Body.String(), want, `the content encoding is "gzip": the body must not be compressed`, "")
+		} else if answer.Code != want {
+			t.Errorf("%s: HTTP %d %s", coding, answer.Code, answer.Body)
+		}
 	}
 }
