@@ -143,17 +143,17 @@ func TestInvalidAnswersAreNotSent(t *testing.T) {
 		name, message string
 		handler       interpreter.Handler
 	}{
-		{"nothing", "the handler's answer cannot be sent: response.status is missing: the request was not successful, and nothing says why",
+		{"empty response", "the handler's answer cannot be sent: response.status is missing: the request was not successful, and nothing says why",
 			interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response { return interpreter.Response{} })},
-		{"not what was asked for", "the handler's answer cannot be sent: response.healthy is missing: the operation asks for it",
+		{"field of another operation", "the handler's answer cannot be sent: response.healthy is missing: the operation asks for it",
 			answer(func(r *interpreter.Response) { r.Replicas = new(int32(1)) })},
-		{"refused", "not here", interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response { return interpreter.Denied("not here") })},
-		{"no such operation", "request.operation InterpretHealth is not implemented by the handler for Workload", interpreter.HandlerFor[*Workload]{}},
+		{"denied", "not here", interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response { return interpreter.Denied("not here") })},
+		{"unsupported operation", "request.operation InterpretHealth is not implemented by the handler for Workload", interpreter.HandlerFor[*Workload]{}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/w": test.handler})
-			code := map[string]int{"refused": 403, "no such operation": 501}[test.name]
+			code := map[string]int{"denied": 403, "unsupported operation": 501}[test.name]
 			if code == 0 {
 				code = 500
 			}

@@ -23,11 +23,11 @@ func TestExpensivePatchIsRejected(t *testing.T) {
 		operation   string
 		ok          bool
 	}{
-		{"many in a great list", 200_000, 5_000, `{"op":"add","path":"/spec/list/0","value":1}`, false},
+		{"many changes of a large list", 200_000, 5_000, `{"op":"add","path":"/spec/list/0","value":1}`, false},
 		{"many moves", 200_000, 5_000, `{"op":"move","from":"/spec/list/0","path":"/spec/list/-"}`, false},
-		{"some", 50_000, 100, `{"op":"remove","path":"/spec/list/0"}`, true},
-		{"many in a small one", 9_000, 9_000, `{"op":"remove","path":"/spec/list/0"}`, true},
-		{"replaced where they are", 40_000, 9_000, `{"op":"replace","path":"/spec/list/0","value":2}`, true},
+		{"some changes of a large list", 50_000, 100, `{"op":"remove","path":"/spec/list/0"}`, true},
+		{"many changes of a small list", 9_000, 9_000, `{"op":"remove","path":"/spec/list/0"}`, true},
+		{"replacements in place", 40_000, 9_000, `{"op":"replace","path":"/spec/list/0","value":2}`, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			list := make([]any, test.elements)

@@ -91,14 +91,14 @@ func TestForbiddenPatchesAreRejected(t *testing.T) {
 		{"kind", `[{"op":"replace","path":"/kind","value":"Other"}]`, "IdentityChanged: response.patch changes kind from \"Workload\" to \"Other\": the answer would be another object", v1alpha1.InterpreterOperationReviseReplica},
 		{"namespace", `[{"op":"remove","path":"/metadata/namespace"}]`, "IdentityChanged: response.patch changes metadata.namespace from \"n\" to \"\": the answer would be another object", v1alpha1.InterpreterOperationReviseReplica},
 		{"no object", `[{"op":"replace","path":"","value":[]}]`, "InvalidPatch", v1alpha1.InterpreterOperationReviseReplica},
-		{"no list", `{}`, "InvalidPatch: response.patch is no JSON Patch: a list of operations is expected", v1alpha1.InterpreterOperationReviseReplica},
+		{"patch that is no list", `{}`, "InvalidPatch: response.patch is no JSON Patch: a list of operations is expected", v1alpha1.InterpreterOperationReviseReplica},
 		{"missing path", `[{"op":"remove","path":"/spec/x"}]`, "InvalidPatch: response.patch cannot be applied", v1alpha1.InterpreterOperationReviseReplica},
-		{"test fails", `[{"op":"test","path":"/spec/replicas","value":2}]`, "InvalidPatch: response.patch cannot be applied", v1alpha1.InterpreterOperationReviseReplica},
-		{"doubles", doubling(30), "InvalidPatch: response.patch cannot be applied", v1alpha1.InterpreterOperationReviseReplica},
+		{"failed test", `[{"op":"test","path":"/spec/replicas","value":2}]`, "InvalidPatch: response.patch cannot be applied", v1alpha1.InterpreterOperationReviseReplica},
+		{"copies that double", doubling(30), "InvalidPatch: response.patch cannot be applied", v1alpha1.InterpreterOperationReviseReplica},
 		{"too many", many(10_001), "TooLarge: response.patch has 10001 operations: the limit is 10000", v1alpha1.InterpreterOperationReviseReplica},
-		{"a UID goes", `[{"op":"remove","path":"/metadata/uid"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"\": the answer would be another object", v1alpha1.InterpreterOperationRetain},
-		{"where it may", `[{"op":"remove","path":"/metadata/uid"}]`, "", v1alpha1.InterpreterOperationPrune},
-		{"another one", `[{"op":"replace","path":"/metadata/uid","value":"2"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"2\": the answer would be another object", v1alpha1.InterpreterOperationPrune},
+		{"UID is removed", `[{"op":"remove","path":"/metadata/uid"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"\": the answer would be another object", v1alpha1.InterpreterOperationRetain},
+		{"Prune removes the UID", `[{"op":"remove","path":"/metadata/uid"}]`, "", v1alpha1.InterpreterOperationPrune},
+		{"another UID", `[{"op":"replace","path":"/metadata/uid","value":"2"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"2\": the answer would be another object", v1alpha1.InterpreterOperationPrune},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server, ca := serve(t, careless(func(r *interpreter.Response) {

@@ -40,7 +40,7 @@ func TestMatch(t *testing.T) {
 		inNamespace    bool
 		want           string
 	}{
-		{"nothing", "", caller.Configurations{}, v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},
+		{"no rule", "", caller.Configurations{}, v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},
 		{"a kind", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v1", "Workload"))), v1alpha1.InterpreterOperationPrune, workloadKind, true, "a/w.a.example.com"},
 		{"another operation", "", inter(interpreting("a", nowhere, kindRule("Retain", "example.com", "v1", "Workload"))), v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},
 		{"another version", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v2", "Workload"))), v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},

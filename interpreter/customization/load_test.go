@@ -26,7 +26,7 @@ func TestInvalidDocumentsAreRejected(t *testing.T) {
 			`f:2:7: kind: "ResourceInterpreterCustomization" is Karmada's kind with Lua scripts: load it with package interpreter/lua`},
 		{"no name", head + "metadata: {}\nspec: {}",
 			`f:3:11: metadata.name: "": write a name of lower case letters, digits, - and .`},
-		{"a bad name", head + "metadata: {name: A B}\nspec: {}",
+		{"an invalid name", head + "metadata: {name: A B}\nspec: {}",
 			`f:3:18: metadata.name: "A B": write a name of lower case letters, digits, - and .`},
 		{"an unknown field", head + "metadata: {name: c}\nspec: {}\nother: 1",
 			"f:5:1: InterpreterCustomization c: other: unknown field"},
@@ -65,10 +65,10 @@ func TestInvalidDocumentsAreRejected(t *testing.T) {
 				"write group/version, group/*, *.domain/* or *"},
 		{"an unknown kind", strings.Replace(oneWith("  health: true"), "kind: T}", "kind: T*}", 1),
 			`f:5:48: InterpreterCustomization c: spec.targets[0].kind: "T*" is no kind: write a name or *`},
-		{"a target that is there twice", oneWith("  health: true") + "\n---\n" +
+		{"a duplicate target", oneWith("  health: true") + "\n---\n" +
 			strings.Replace(oneWith("  prune: '{}'"), "name: c", "name: d", 1),
 			"f:12:13: InterpreterCustomization d: spec.targets[0]: T of example.com/v1 is a target of customization c at f:3 already"},
-		{"a name that is there twice", oneWith("  health: true") + "\n---\n" + oneWith("  prune: '{}'"),
+		{"a duplicate name", oneWith("  health: true") + "\n---\n" + oneWith("  prune: '{}'"),
 			`f:10:18: InterpreterCustomization c: metadata.name: "c" is the name of the customization at f:3 already`},
 		{"an object of another kind", "apiVersion: argoproj.io/v1alpha1\nkind: Rollout\nmetadata: {name: web}\nstatus: {a: 1}",
 			`f:2:7: kind: "Rollout": write InterpreterCustomization`},

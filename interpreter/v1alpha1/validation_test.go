@@ -47,7 +47,7 @@ func TestValidate(t *testing.T) {
 		inter   func(i)
 		want    string
 	}{
-		{"nothing", func(e) {}, func(i) {}, ""},
+		{"valid", func(e) {}, func(i) {}, ""},
 		{"a CA bundle", func(w e) { w.ClientConfig.CABundle = ca }, func(w i) { w.ClientConfig.CABundle = ca }, ""},
 		{"no name", func(w e) { w.Name = "" }, func(w i) { w.Name = "" }, "webhooks[0].name: Required value: a webhook needs a qualified name, such as workload.example.com"},
 		{"a short name", func(w e) { w.Name = "a.b" }, func(w i) { w.Name = "a.b" }, `webhooks[0].name: Invalid value: "a.b": must be a domain of at least three parts, such as workload.example.com`},
@@ -65,13 +65,13 @@ func TestValidate(t *testing.T) {
 			"webhooks[0].clientConfig.caBundle: Invalid value: ends within certificate 2"},
 		{"a service", func(w e) { w.ClientConfig = service("", "") }, func(w i) { w.ClientConfig = service("", "") },
 			"[webhooks[0].clientConfig.service.name: Required value: the service's name, webhooks[0].clientConfig.service.namespace: Required value: the service's namespace]"},
-		{"its path", func(w e) { w.ClientConfig = service("a", "x?y") }, func(w i) { w.ClientConfig = service("a", "x?y") }, "webhooks[0].clientConfig.service.path: Invalid value: must be a path that begins with one /, without //, . and .. in it, query, fragment and %"},
-		{"no time", func(w e) { w.TimeoutSeconds = new(int32(0)) }, func(w i) { w.TimeoutSeconds = new(int32(0)) }, "webhooks[0].timeoutSeconds: Invalid value: 0: must be between 1 and 30 seconds"},
+		{"path of a service", func(w e) { w.ClientConfig = service("a", "x?y") }, func(w i) { w.ClientConfig = service("a", "x?y") }, "webhooks[0].clientConfig.service.path: Invalid value: must be a path that begins with one /, without //, . and .. in it, query, fragment and %"},
+		{"zero timeout", func(w e) { w.TimeoutSeconds = new(int32(0)) }, func(w i) { w.TimeoutSeconds = new(int32(0)) }, "webhooks[0].timeoutSeconds: Invalid value: 0: must be between 1 and 30 seconds"},
 		{"all and another", func(w e) { w.Rules[0].Operations = []v1alpha1.OperationType{"*", "ExploreReplica"} }, nil,
 			`webhooks[0].rules[0].operations: Invalid value: ["*","ExploreReplica"]: '*' must be alone`},
-		{"an operation of the other protocol", func(w e) { w.Rules[0].Operations = []v1alpha1.OperationType{"Prune"} }, nil,
+		{"an operation of the Interpret protocol", func(w e) { w.Rules[0].Operations = []v1alpha1.OperationType{"Prune"} }, nil,
 			`webhooks[0].rules[0].operations[0]: Invalid value: "Prune": is not an operation of this protocol`},
-		{"and the other way round", nil, func(w i) { w.Rules[0].Operations = []v1alpha1.InterpreterOperation{"ExplorePacking"} },
+		{"an operation of the Explore protocol", nil, func(w i) { w.Rules[0].Operations = []v1alpha1.InterpreterOperation{"ExplorePacking"} },
 			`webhooks[0].rules[0].operations[0]: Invalid value: "ExplorePacking": is not an operation of this protocol`},
 		{"no kinds", nil, func(w i) { w.Rules[0].Kinds = nil }, "webhooks[0].rules[0].kinds: Required value: at least one, or *"},
 		{"an empty kind", nil, func(w i) { w.Rules[0].Kinds = []string{""} }, "webhooks[0].rules[0].kinds[0]: Required value"},
@@ -80,8 +80,8 @@ func TestValidate(t *testing.T) {
 		{"no versions", func(w e) { w.ExploreReviewVersions = nil }, nil, "webhooks[0].exploreReviewVersions: Required value: must include one of v1alpha1"},
 		{"unknown versions", nil, func(w i) { w.InterpreterContextVersions = []string{"v2"} }, `webhooks[0].interpreterContextVersions: Invalid value: ["v2"]: must include one of v1alpha1`},
 		{"one version twice", nil, func(w i) { w.InterpreterContextVersions = []string{"v1alpha1", "v1alpha1"} }, `webhooks[0].interpreterContextVersions[1]: Duplicate value: "v1alpha1"`},
-		{"a policy", func(w e) { w.FailurePolicy = new(admissionregistrationv1.FailurePolicyType("Maybe")) }, nil, `webhooks[0].failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"`},
-		{"a scope", func(w e) { w.Rules[0].Scope = new(admissionregistrationv1.ScopeType("Here")) }, nil, `webhooks[0].rules[0].scope: Unsupported value: "Here": supported values: "Cluster", "Namespaced", "*"`},
+		{"unknown failure policy", func(w e) { w.FailurePolicy = new(admissionregistrationv1.FailurePolicyType("Maybe")) }, nil, `webhooks[0].failurePolicy: Unsupported value: "Maybe": supported values: "Fail", "Ignore"`},
+		{"unknown scope", func(w e) { w.Rules[0].Scope = new(admissionregistrationv1.ScopeType("Here")) }, nil, `webhooks[0].rules[0].scope: Unsupported value: "Here": supported values: "Cluster", "Namespaced", "*"`},
 	}
 	many := func(n int, text string) []string { return slices.Repeat([]string{text}, n) }
 	tests = append(tests, []struct {
@@ -90,7 +90,7 @@ func TestValidate(t *testing.T) {
 		inter   func(i)
 		want    string
 	}{
-		{"most rules", func(w e) { w.Rules = slices.Repeat(w.Rules, 64) }, func(w i) { w.Rules = slices.Repeat(w.Rules, 64) }, ""},
+		{"maximum number of rules", func(w e) { w.Rules = slices.Repeat(w.Rules, 64) }, func(w i) { w.Rules = slices.Repeat(w.Rules, 64) }, ""},
 		{"too many rules", func(w e) { w.Rules = slices.Repeat(w.Rules, 65) }, func(w i) { w.Rules = slices.Repeat(w.Rules, 65) }, "webhooks[0].rules: Too many: 65: must have at most 64 items"},
 		{"too many operations", func(w e) { w.Rules[0].Operations = slices.Repeat(w.Rules[0].Operations, 17) }, func(w i) { w.Rules[0].Operations = slices.Repeat(w.Rules[0].Operations, 17) },
 			"webhooks[0].rules[0].operations: Too many: 17: must have at most 16 items"},
