@@ -139,6 +139,40 @@ func reportsOf(steps *bound.Steps, generation int64, item ref.Val) ([]reported, 
 	return conditions, nil
 }
 
+// reports are the conditions that all clusters report for an object.
+type reports struct {
+	clusters, silent int        // silent clusters have no status
+	last             []reported // of the last cluster
+	byType           map[string][]aggregate.Report
+	generations      map[string]int64 // of the types with an observed generation
+}
+
+// readReports reads the aggregated status of an object. The reports of a type are sorted by cluster.
+func readReports(steps *bound.Steps, generation int64, items ref.Val) (reports, error) {
+	all := reports{byType: map[string][]aggregate.Report{}, generations: map[string]int64{}}
+	err := each(steps, items, func(item ref.Val) (err error) {
+		all.clusters++
+		if lookup(item, []string{"status"}) == nil {
+			all.silent++
+		}
+		cluster := text(item, "clusterName")
+		if all.last, err = reportsOf(steps, generation, item); err != nil {
+			return err
+		}
+		for _, c := range all.last {
+			if c.ObservedGeneration != 0 {
+				all.generations[c.Type] = cmp.Or(generation, c.ObservedGeneration)
+			}
+			all.byType[c.Type] = append(all.byType[c.Type], aggregate.Report{Cluster: cluster, Condition: c.Condition})
+		}
+		return nil
+	})
+	for _, list := range all.byType {
+		slices.SortStableFunc(list, func(a, b aggregate.Report) int { return cmp.Compare(a.Cluster, b.Cluster) })
+	}
+	return all, err
+}
+
 func aggregateConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 	bad := map[string]bool{}
 	err := each(steps, args[2], func(kind ref.Val) error {
@@ -149,28 +183,7 @@ func aggregateConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	generation := integer(args[0], "metadata", "generation")
-	clusters, silent := 0, 0
-	var last []reported // of the last cluster
-	reports := map[string][]aggregate.Report{}
-	generations := map[string]int64{} // of the types with an observed generation
-	err = each(steps, args[1], func(item ref.Val) error {
-		clusters++
-		if lookup(item, []string{"status"}) == nil {
-			silent++
-		}
-		cluster := text(item, "clusterName")
-		if last, err = reportsOf(steps, generation, item); err != nil {
-			return err
-		}
-		for _, c := range last {
-			if c.ObservedGeneration != 0 {
-				generations[c.Type] = cmp.Or(generation, c.ObservedGeneration)
-			}
-			reports[c.Type] = append(reports[c.Type], aggregate.Report{Cluster: cluster, Condition: c.Condition})
-		}
-		return nil
-	})
+	all, err := readReports(steps, integer(args[0], "metadata", "generation"), args[1])
 	if err != nil {
 		return nil, err
 	}
@@ -182,14 +195,11 @@ func aggregateConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 	for i, c := range read {
 		before[i] = c.Condition
 	}
-	for _, list := range reports {
-		slices.SortStableFunc(list, func(a, b aggregate.Report) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	}
 	// Each type compares its reports with the earlier conditions.
-	if err := steps.Take("aggregateConditions", (len(reports)+len(before))*(perAggregate+len(before))); err != nil {
+	if err := steps.Take("aggregateConditions", (len(all.byType)+len(before))*(perAggregate+len(before))); err != nil {
 		return nil, err
 	}
-	out := aggregate.Conditions(before, reports, clusters, silent, func(kind string) (aggregate.Rule, bool) {
+	out := aggregate.Conditions(before, all.byType, all.clusters, all.silent, func(kind string) (aggregate.Rule, bool) {
 		if bad[kind] {
 			return aggregate.OnOne, true
 		}
@@ -198,15 +208,15 @@ func aggregateConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 	// The schema of most kinds requires a time. A condition that was not reported has none.
 	for i := range out {
 		c := &out[i]
-		c.ObservedGeneration = generations[c.Type]
+		c.ObservedGeneration = all.generations[c.Type]
 		if c.LastTransitionTime.IsZero() {
-			for _, r := range reports[c.Type] {
+			for _, r := range all.byType[c.Type] {
 				c.LastTransitionTime = *aggregate.Later(&c.LastTransitionTime, &r.LastTransitionTime)
 			}
 		}
 	}
-	if clusters == 1 && silent == 0 {
-		return ofOneCluster(steps, last, out)
+	if all.clusters == 1 && all.silent == 0 {
+		return ofOneCluster(steps, all.last, out)
 	}
 	return generic[[]any](out)
 }

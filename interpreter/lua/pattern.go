@@ -402,31 +402,38 @@ func (r *matcher) match(next, at int) (int, bool) {
 					return end, true
 				}
 			}
-		case position:
-			r.found[i.capture] = capture{from: at, to: at, position: true}
-		case opening:
-			r.found[i.capture] = capture{from: at, to: at}
-		case closing:
-			r.found[i.capture].to = at
-		case reference:
-			c := r.found[i.capture]
-			n := c.to - c.from
-			if len(r.text)-at < n || r.text[at:at+n] != r.text[c.from:c.to] {
-				return 0, false
-			}
-			r.meter.check(r.meter.spend(n / 64))
-			at += n
-		case balance:
-			end, ok := r.balanced(i, at)
+		default:
+			end, ok := r.matchOnce(i, at)
 			if !ok {
 				return 0, false
 			}
 			at = end
-		case endOfString:
-			if at < len(r.text) {
-				return 0, false
-			}
 		}
+	}
+	return at, true
+}
+
+// matchOnce matches an item that has at most one match at an index, and returns the end.
+func (r *matcher) matchOnce(i *item, at int) (int, bool) {
+	switch i.kind {
+	case position:
+		r.found[i.capture] = capture{from: at, to: at, position: true}
+	case opening:
+		r.found[i.capture] = capture{from: at, to: at}
+	case closing:
+		r.found[i.capture].to = at
+	case reference:
+		c := r.found[i.capture]
+		n := c.to - c.from
+		if len(r.text)-at < n || r.text[at:at+n] != r.text[c.from:c.to] {
+			return 0, false
+		}
+		r.meter.check(r.meter.spend(n / 64))
+		return at + n, true
+	case balance:
+		return r.balanced(i, at)
+	case endOfString:
+		return at, at == len(r.text)
 	}
 	return at, true
 }
