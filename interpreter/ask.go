@@ -64,11 +64,11 @@ func (q *Query) Request(p Protocol, uid types.UID) (*Request, error) {
 	}
 	switch {
 	case !q.Operation.Known():
-		return bad("Query.Operation", fmt.Sprintf("is %q, which is no operation", q.Operation), nil)
+		return bad("Query.Operation", fmt.Sprintf("is %q: unknown operation", q.Operation), nil)
 	case q.Object == nil || q.Object.GetKind() == "" || q.Object.GetAPIVersion() == "":
 		return bad("Query.Object", "is nil, or has no kind or apiVersion", nil)
 	case q.Operation == v1alpha1.InterpreterOperationRetain && q.Observed == nil:
-		return bad("Query.Observed", "is nil: without the object on the cluster there is nothing to retain", nil)
+		return bad("Query.Observed", "is nil: Retain requires the object on the cluster", nil)
 	case q.Operation == v1alpha1.InterpreterOperationReviseReplica && q.Replicas < 0:
 		return bad("Query.Replicas", "is negative", nil)
 	}
@@ -166,22 +166,29 @@ func (a Ask) Components(ctx context.Context, object *unstructured.Unstructured) 
 }
 
 // Revise returns the object with another number of replicas.
-func (a Ask) Revise(ctx context.Context, object *unstructured.Unstructured, replicas int32) (*unstructured.Unstructured, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationReviseReplica, Object: object, Replicas: replicas})
-	return answer.Object, err
+func (a Ask) Revise(
+	ctx context.Context, object *unstructured.Unstructured, replicas int32,
+) (*unstructured.Unstructured, error) {
+	return a.object(ctx, Query{
+		Operation: v1alpha1.InterpreterOperationReviseReplica, Object: object, Replicas: replicas,
+	})
 }
 
 // Retain returns the desired object with the fields that controllers of the cluster have set in the
 // observed one.
-func (a Ask) Retain(ctx context.Context, desired, observed *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationRetain, Object: desired, Observed: observed})
-	return answer.Object, err
+func (a Ask) Retain(
+	ctx context.Context, desired, observed *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
+	return a.object(ctx, Query{Operation: v1alpha1.InterpreterOperationRetain, Object: desired, Observed: observed})
 }
 
 // AggregateStatus returns the object with a status that combines those of the clusters.
-func (a Ask) AggregateStatus(ctx context.Context, object *unstructured.Unstructured, statuses []AggregatedStatusItem) (*unstructured.Unstructured, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationAggregateStatus, Object: object, Statuses: statuses})
-	return answer.Object, err
+func (a Ask) AggregateStatus(
+	ctx context.Context, object *unstructured.Unstructured, statuses []AggregatedStatusItem,
+) (*unstructured.Unstructured, error) {
+	return a.object(ctx, Query{
+		Operation: v1alpha1.InterpreterOperationAggregateStatus, Object: object, Statuses: statuses,
+	})
 }
 
 // Dependencies returns the objects that must be sent to each cluster of the object.
@@ -204,6 +211,11 @@ func (a Ask) Health(ctx context.Context, object *unstructured.Unstructured) (boo
 
 // Prune returns the object without the parts that must not be sent to a cluster.
 func (a Ask) Prune(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationPrune, Object: object})
+	return a.object(ctx, Query{Operation: v1alpha1.InterpreterOperationPrune, Object: object})
+}
+
+// object answers the operations that change an object.
+func (a Ask) object(ctx context.Context, q Query) (*unstructured.Unstructured, error) {
+	answer, err := a.Interpret(ctx, q)
 	return answer.Object, err
 }

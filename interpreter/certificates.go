@@ -85,7 +85,7 @@ func (c *certificates) current() *tls.Certificate {
 	defer c.mu.Unlock()
 	if err := news(&c.badPair, c.readPair()); err != nil {
 		c.metrics.failed()
-		c.logger.Error(err, "The certificate was not replaced")
+		c.logger.Error(err, "Failed to reload certificate")
 	}
 	return c.certificate
 }
@@ -95,7 +95,7 @@ func (c *certificates) currentClients() *x509.CertPool {
 	defer c.mu.Unlock()
 	if err := news(&c.badClients, c.readClients()); err != nil {
 		c.metrics.failed()
-		c.logger.Error(err, "The CA of clients was not replaced")
+		c.logger.Error(err, "Failed to reload client CA")
 	}
 	return c.clients
 }
@@ -113,9 +113,11 @@ func (c *certificates) checkClient(state *tls.ConnectionState) error {
 	for _, certificate := range state.PeerCertificates[1:] {
 		intermediates.AddCert(certificate)
 	}
-	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
 	if err != nil {
-		return fmt.Errorf("the client certificate is not one of a CA that the server knows: %w", err)
+		return fmt.Errorf("verify client certificate: %w", err)
 	}
 	return nil
 }
@@ -138,18 +140,18 @@ func news(told *string, err error) error {
 func (c *certificates) readPair() error {
 	certPEM, err := os.ReadFile(c.certFile)
 	if err != nil {
-		return fmt.Errorf("certificate: %w", err)
+		return fmt.Errorf("read certificate: %w", err)
 	}
 	keyPEM, err := os.ReadFile(c.keyFile)
 	if err != nil {
-		return fmt.Errorf("key: %w", err)
+		return fmt.Errorf("read key: %w", err)
 	}
 	if c.certificate != nil && bytes.Equal(certPEM, c.certPEM) && bytes.Equal(keyPEM, c.keyPEM) {
 		return nil
 	}
 	certificate, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return fmt.Errorf("certificate %s and key %s: %w", c.certFile, c.keyFile, err)
+		return fmt.Errorf("load certificate %s and key %s: %w", c.certFile, c.keyFile, err)
 	}
 	c.certPEM, c.keyPEM, c.certificate = certPEM, keyPEM, &certificate
 	if certificate.Leaf != nil {
@@ -161,13 +163,13 @@ func (c *certificates) readPair() error {
 func (c *certificates) readClients() error {
 	content, err := os.ReadFile(c.clientCAFile)
 	if err != nil {
-		return fmt.Errorf("CA of clients: %w", err)
+		return fmt.Errorf("read client CA: %w", err)
 	}
 	if c.clients != nil && bytes.Equal(content, c.clientPEM) {
 		return nil
 	}
 	if err := v1alpha1.CheckCABundle(content); err != nil {
-		return fmt.Errorf("CA of clients %s %w", c.clientCAFile, err)
+		return fmt.Errorf("client CA %s %w", c.clientCAFile, err)
 	}
 	c.clientPEM, c.clients = content, x509.NewCertPool()
 	c.clients.AppendCertsFromPEM(content)

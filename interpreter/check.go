@@ -17,7 +17,8 @@ import (
 func (r *Response) check(p Protocol, operation Operation) *AnswerError {
 	if !r.Successful {
 		if r.Status == nil || r.Status.Message == "" && r.Status.Code == 0 {
-			return &AnswerError{Problem: ProblemNoStatus, Field: "response.status", Detail: "is missing: the request was not successful, and nothing says why"}
+			return &AnswerError{Problem: ProblemNoStatus, Field: "response.status",
+				Detail: "is missing: a failed request needs a message or a code"}
 		}
 		return nil
 	}
@@ -34,7 +35,8 @@ func (r *Response) check(p Protocol, operation Operation) *AnswerError {
 		if r.Healthy == nil {
 			return missing("response.healthy")
 		}
-	case v1alpha1.InterpreterOperationReviseReplica, v1alpha1.InterpreterOperationRetain, v1alpha1.InterpreterOperationAggregateStatus, v1alpha1.InterpreterOperationPrune:
+	case v1alpha1.InterpreterOperationReviseReplica, v1alpha1.InterpreterOperationRetain,
+		v1alpha1.InterpreterOperationAggregateStatus, v1alpha1.InterpreterOperationPrune:
 		return r.checkPatch()
 	}
 	return nil
@@ -49,7 +51,7 @@ func statusField(p Protocol) string {
 }
 
 func missing(field string) *AnswerError {
-	return &AnswerError{Problem: ProblemMissingField, Field: field, Detail: "is missing: the operation asks for it"}
+	return &AnswerError{Problem: ProblemMissingField, Field: field, Detail: "is missing: the operation requires it"}
 }
 
 func invalid(field, detail string, args ...any) *AnswerError {
@@ -86,7 +88,7 @@ func (r *Response) checkComponents() *AnswerError {
 		case c.Replicas < 0:
 			return invalid(field+".replicas", "is %d: it must not be negative", c.Replicas)
 		case seen[c.Name]:
-			return invalid(field+".name", "is %q, as that of a component before", c.Name)
+			return invalid(field+".name", "is a duplicate: %q", c.Name)
 		}
 		seen[c.Name] = true
 	}
@@ -115,7 +117,7 @@ func (r *Response) checkDependencies(p Protocol) *AnswerError {
 		case d.Kind == "":
 			return missing(field + ".kind")
 		case d.LabelSelector != nil && p == ProtocolExplore:
-			return invalid(field+".labelSelector", "is set: the Explore protocol names each dependency")
+			return invalid(field+".labelSelector", "is set: the Explore protocol supports only names")
 		case d.Name == "" && d.LabelSelector == nil:
 			return missing(field + ".name")
 		case d.Name != "" && d.LabelSelector != nil:
@@ -123,12 +125,13 @@ func (r *Response) checkDependencies(p Protocol) *AnswerError {
 		}
 		if d.LabelSelector != nil {
 			if _, err := metav1.LabelSelectorAsSelector(d.LabelSelector); err != nil {
-				return &AnswerError{Problem: ProblemInvalidField, Field: field + ".labelSelector", Detail: "is not a selector", Err: err}
+				return &AnswerError{Problem: ProblemInvalidField, Field: field + ".labelSelector",
+					Detail: "is not a selector", Err: err}
 			}
 		}
 		key := keyOf(d)
 		if seen[key] {
-			return invalid(field, "is there twice: %s %s %s", d.APIVersion, d.Kind, namespacedName(d.Namespace, d.Name))
+			return invalid(field, "is a duplicate: %s %s %s", d.APIVersion, d.Kind, namespacedName(d.Namespace, d.Name))
 		}
 		seen[key] = true
 	}
@@ -149,11 +152,15 @@ func (r *Response) checkPatch() *AnswerError {
 	}
 	switch {
 	case r.PatchType == nil || *r.PatchType == "":
-		return &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patchType", Detail: "is missing: response.patch needs one"}
+		return invalidPatch("response.patchType", "is missing: response.patch requires it", nil)
 	case *r.PatchType != v1alpha1.PatchTypeJSONPatch:
-		return &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patchType", Detail: fmt.Sprintf("is %q: only JSONPatch is known", *r.PatchType)}
+		return invalidPatch("response.patchType", fmt.Sprintf("is %q: must be JSONPatch", *r.PatchType), nil)
 	case !jsontext.Valid(r.Patch) || jsontext.KindOf(r.Patch) != jsontext.Array:
-		return &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patch", Detail: "is no JSON Patch: a list of operations is expected"}
+		return invalidPatch("response.patch", "is not a JSON Patch: expected a list of operations", nil)
 	}
 	return nil
+}
+
+func invalidPatch(field, detail string, err error) *AnswerError {
+	return &AnswerError{Problem: ProblemInvalidPatch, Field: field, Detail: detail, Err: err}
 }

@@ -40,7 +40,7 @@ func TestJSONTextIsCheckedBeforeItIsSent(t *testing.T) {
 	status := func(s *runtime.RawExtension) func(*interpreter.Response) {
 		return func(r *interpreter.Response) { r.RawStatus = s }
 	}
-	const noPatch = "response.patch is no JSON Patch: a list of operations is expected"
+	const noPatch = "response.patch is not a JSON Patch: expected a list of operations"
 	for _, test := range []struct {
 		name, operation string
 		answer          func(*interpreter.Response)
@@ -51,7 +51,7 @@ func TestJSONTextIsCheckedBeforeItIsSent(t *testing.T) {
 		{"patch that is cut off", "Prune", patch(`[{"op":"remove"`), noPatch, false},
 		{"merge patch", "Prune", patch(`{"status":null}`), noPatch, false},
 		{"status that is not JSON", "InterpretStatus", status(&runtime.RawExtension{Raw: []byte(`{"a":`)}), "response.rawStatus is not JSON", false},
-		{"empty status", "InterpretStatus", status(&runtime.RawExtension{}), "response.rawStatus is missing: the operation asks for it", false},
+		{"empty status", "InterpretStatus", status(&runtime.RawExtension{}), "response.rawStatus is missing: the operation requires it", false},
 		{"status as an object", "InterpretStatus", status(&runtime.RawExtension{Object: &unstructured.Unstructured{
 			Object: map[string]any{"apiVersion": "v1", "kind": "Status", "ready": int64(1)}}}), `"rawStatus":{"apiVersion":"v1","kind":"Status","ready":1}`, true},
 	} {
@@ -60,7 +60,7 @@ func TestJSONTextIsCheckedBeforeItIsSent(t *testing.T) {
 			interpreter.NewHandler(answering(test.answer), interpreter.HandlerOptions{}).
 				ServeHTTP(answer, newRequest(t, strings.Replace(health(interpreter.ProtocolInterpret, workload), "InterpretHealth", test.operation, 1)))
 			if !test.ok {
-				wantFailure(t, answer.Code, answer.Body.String(), 500, "the handler's answer cannot be sent: "+test.want)
+				wantFailure(t, answer.Code, answer.Body.String(), 500, "invalid answer of the handler: "+test.want)
 			} else if !strings.Contains(answer.Body.String(), test.want) {
 				t.Errorf("HTTP %d: %s", answer.Code, answer.Body)
 			}
@@ -79,7 +79,7 @@ func TestAnswersAreNotLogged(t *testing.T) {
 	r := newRequest(t, strings.Replace(health(interpreter.ProtocolInterpret, workload), "InterpretHealth", "InterpretComponent", 1))
 	answer := httptest.NewRecorder()
 	h.ServeHTTP(answer, r.WithContext(klog.NewContext(t.Context(), logger)))
-	wantFailure(t, answer.Code, answer.Body.String(), 500, `the handler's answer cannot be sent: response.components[1].name is "hunter2", as that of a component before`)
+	wantFailure(t, answer.Code, answer.Body.String(), 500, `invalid answer of the handler: response.components[1].name is a duplicate: "hunter2"`)
 	if !strings.Contains(log.String(), `field="response.components[1].name" problem="InvalidField"`) || strings.Contains(log.String(), "hunter2") {
 		t.Errorf("the log does not say what is wrong, or has what is in the answer:\n%s", &log)
 	}

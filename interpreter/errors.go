@@ -19,7 +19,7 @@ var (
 	// A chain calls its next interpreter. It is also kube.ErrNotInterpreted of package rsync/connector/kube.
 	ErrNotInterpreted = uninterpreted.Err
 	// ErrServerStarted: a [Server] is started, so nothing can be registered and it cannot be started again.
-	ErrServerStarted = errors.New("the server was started already")
+	ErrServerStarted = errors.New("the server has already been started")
 )
 
 // RequestError describes an invalid request.

@@ -112,7 +112,7 @@ func ExampleRegister() {
 	fmt.Println(interpreter.Register(server, "/workloads", interpreter.HandlerFor[*Workload]{}))
 	// Output:
 	// <nil>
-	// register "/workloads": the path is taken
+	// register "/workloads": already registered
 }
 
 // The operations of a handler can be called without HTTP: in tests, and for kinds that a control
@@ -150,7 +150,7 @@ func ExampleDecodeResponse() {
 	fmt.Println(err)
 	// Output:
 	// true false <nil>
-	// response.uid is "2", but the request's was "1"
+	// response.uid is "2": expected "1" as in the request
 }
 
 func ExampleDenied() {

@@ -15,7 +15,7 @@ func exploreRequest(r *v1alpha1.ResourceInterpreterRequest) (*v1alpha1.ExploreRe
 	operation, ok := r.Operation.Explore()
 	if !ok {
 		return nil, &RequestError{Code: http.StatusBadRequest, UID: r.UID, Field: "request.operation",
-			Problem: fmt.Sprintf("%s has no form in the Explore protocol", r.Operation)}
+			Problem: fmt.Sprintf("%s does not exist in the Explore protocol", r.Operation)}
 	}
 	return &v1alpha1.ExploreRequest{
 		UID: r.UID, Kind: r.Kind, Name: r.Name, Namespace: r.Namespace, Operation: operation, Object: r.Object,

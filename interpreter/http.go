@@ -99,8 +99,10 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 // status in Explore. Every answer has the UID of its request, if it could be read.
 func NewHandler(h Handler, options HandlerOptions) http.Handler {
 	options = options.withDefaults()
-	return &endpoint{handler: h, options: options, metrics: newHandlerMetrics(options.MetricsRegisterer), places: newPlaces(options.MaxConcurrent),
-		memory: newMemory(options.MaxBytes)}
+	return &endpoint{
+		handler: h, options: options, metrics: newHandlerMetrics(options.MetricsRegisterer),
+		places: newPlaces(options.MaxConcurrent), memory: newMemory(options.MaxBytes),
+	}
 }
 
 // places limits concurrent requests. A request uses a place until its handler returns.
@@ -128,7 +130,7 @@ func (p *places) full() bool { return len(p.taken) == cap(p.taken) }
 
 // none returns the error for a request without a place.
 func (p *places) none() error {
-	problem := fmt.Sprintf("%d requests are being answered, which is the limit", cap(p.taken))
+	problem := fmt.Sprintf("%d requests are in progress, which is the limit", cap(p.taken))
 	if overdue := p.overdue.Load(); overdue > 0 {
 		problem += fmt.Sprintf(", and %d of their handlers did not return at their timeout", overdue)
 	}
@@ -185,15 +187,16 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int
 		return "", e.refuse(w, r, err)
 	}
 	if !request.Operation.Known() {
-		problem := &RequestError{Code: http.StatusBadRequest, Field: "request.operation", Problem: fmt.Sprintf("%q is not an operation of the %s protocol",
-			strings.TrimPrefix(string(request.Operation), "Explore:"), request.Protocol)}
+		name := strings.TrimPrefix(string(request.Operation), "Explore:")
+		problem := &RequestError{Code: http.StatusBadRequest, Field: "request.operation",
+			Problem: fmt.Sprintf("%q is not an operation of the %s protocol", name, request.Protocol)}
 		return "", e.write(w, r, request, fail(problem))
 	}
 	response := e.answer(ctx, request, &held)
 	if err := response.check(request.Protocol, request.Operation); err != nil {
-		klog.FromContext(ctx).Error(nil, "A handler's answer cannot be sent", "handler", e.options.Name, "operation", request.Operation, "uid", request.UID,
-			"field", err.Field, "problem", err.Problem)
-		response = Errored(http.StatusInternalServerError, fmt.Errorf("the handler's answer cannot be sent: %w", err))
+		klog.FromContext(ctx).Error(nil, "Rejected invalid answer of handler", "handler", e.options.Name,
+			"operation", request.Operation, "uid", request.UID, "field", err.Field, "problem", err.Problem)
+		response = Errored(http.StatusInternalServerError, fmt.Errorf("invalid answer of the handler: %w", err))
 	}
 	return request.Operation, e.write(w, r, request, response)
 }
@@ -232,7 +235,7 @@ func (e *endpoint) answer(ctx context.Context, request *Request, h *held) Respon
 	e.places.overdue.Add(1)
 	*h = nil // the handler's goroutine releases them
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		klog.FromContext(ctx).Error(nil, "A handler did not return at its timeout", "handler", e.options.Name,
+		klog.FromContext(ctx).Error(nil, "Timed out waiting for handler", "handler", e.options.Name,
 			"operation", request.Operation, "uid", request.UID)
 	}
 	return Errored(http.StatusGatewayTimeout, errors.New("the handler did not answer in time"))
@@ -251,8 +254,10 @@ func guard(ctx context.Context, h Handler, r Request) (response Response) {
 		if own, ok := problem.(runtime.Error); ok {
 			what = own.Error()
 		}
-		klog.FromContext(ctx).Error(nil, "A handler panicked", "operation", r.Operation, "kind", r.Kind.Kind, "uid", r.UID, "panic", what, "stack", string(debug.Stack()))
-		response = Errored(http.StatusInternalServerError, errors.New("the handler panicked: the log of the webhook says where"))
+		klog.FromContext(ctx).Error(nil, "Recovered from panic of handler", "operation", r.Operation,
+			"kind", r.Kind.Kind, "uid", r.UID, "panic", what, "stack", string(debug.Stack()))
+		response = Errored(http.StatusInternalServerError,
+			errors.New("the handler panicked: see the log of the webhook"))
 	}()
 	response = h.Handle(ctx, r)
 	if status := response.RawStatus; status != nil && status.Raw == nil && status.Object != nil {
@@ -282,16 +287,19 @@ func (e *endpoint) timeout(u *url.URL) time.Duration {
 func (e *endpoint) read(b *bodies.Buffer, w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return &RequestError{Code: http.StatusMethodNotAllowed, Problem: fmt.Sprintf("the method is %s: POST is expected", r.Method)}
+		return &RequestError{Code: http.StatusMethodNotAllowed,
+			Problem: fmt.Sprintf("the method is %s: expected POST", r.Method)}
 	}
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return &RequestError{Code: http.StatusUnsupportedMediaType,
-			Problem: fmt.Sprintf("the content type is %q: application/json is expected", r.Header.Get("Content-Type"))}
+			Problem: fmt.Sprintf("the content type is %q: expected application/json", r.Header.Get("Content-Type"))}
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return &RequestError{Code: http.StatusUnsupportedMediaType, Problem: fmt.Sprintf("the content encoding is %q: the body must not be compressed", coding)}
+		return &RequestError{Code: http.StatusUnsupportedMediaType,
+			Problem: fmt.Sprintf("the content encoding is %q: the body must not be compressed", coding)}
 	}
-	tooLarge := &RequestError{Code: http.StatusRequestEntityTooLarge, Problem: fmt.Sprintf("the body is over the limit of %d bytes", e.options.MaxBytes)}
+	tooLarge := &RequestError{Code: http.StatusRequestEntityTooLarge,
+		Problem: fmt.Sprintf("the body is over the limit of %d bytes", e.options.MaxBytes)}
 	if r.ContentLength > e.options.MaxBytes {
 		w.Header().Set("Connection", "close") // the body will not be read
 		return tooLarge
@@ -302,14 +310,12 @@ func (e *endpoint) read(b *bodies.Buffer, w http.ResponseWriter, r *http.Request
 		case errors.As(err, &limit):
 			return tooLarge
 		case errors.Is(err, bodies.ErrNoMemory):
-			return &RequestError{
-				Code:    http.StatusTooManyRequests,
-				Problem: fmt.Sprintf("the bodies of requests take %d bytes, which is the limit: try again", e.memory.bodies.Limit()),
-			}
+			return &RequestError{Code: http.StatusTooManyRequests, Problem: fmt.Sprintf(
+				"the bodies of requests use %d bytes, which is the limit: try again", e.memory.bodies.Limit())}
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return &RequestError{Code: http.StatusRequestTimeout, Problem: "the body has not arrived in time"}
 		}
-		return &RequestError{Code: http.StatusBadRequest, Problem: "the body cannot be read", Err: err}
+		return &RequestError{Code: http.StatusBadRequest, Problem: "read body", Err: err}
 	}
 	return nil
 }
@@ -331,7 +337,8 @@ func (e *endpoint) write(w http.ResponseWriter, r *http.Request, request *Reques
 		if code < 400 || code > 599 {
 			code = http.StatusInternalServerError
 		}
-		klog.FromContext(r.Context()).V(2).Info("A request failed", "handler", e.options.Name, "operation", request.Operation, "uid", request.UID, "code", code)
+		klog.FromContext(r.Context()).V(2).Info("Answered request with an error", "handler", e.options.Name,
+			"operation", request.Operation, "uid", request.UID, "code", code)
 		if request.Protocol == ProtocolExplore {
 			e.status(w, code, response.Status.Message, request.UID)
 			return code
@@ -339,7 +346,7 @@ func (e *endpoint) write(w http.ResponseWriter, r *http.Request, request *Reques
 	}
 	body, err := encodeResponse(request.Protocol, &response)
 	if err != nil {
-		e.status(w, http.StatusInternalServerError, "the answer cannot be encoded: "+err.Error(), request.UID)
+		e.status(w, http.StatusInternalServerError, "encode answer: "+err.Error(), request.UID)
 		return http.StatusInternalServerError
 	}
 	send(w, http.StatusOK, body)
@@ -353,7 +360,8 @@ func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, err error) int
 	if request.Code == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
-	klog.FromContext(r.Context()).V(2).Info("A request was refused", "handler", e.options.Name, "code", request.Code, "uid", request.UID)
+	klog.FromContext(r.Context()).V(2).Info("Rejected request",
+		"handler", e.options.Name, "code", request.Code, "uid", request.UID)
 	e.status(w, request.Code, err.Error(), request.UID)
 	return request.Code
 }

@@ -47,31 +47,31 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 			uid                             string // in the answer
 			failed                          bool   // the answer is a failed response, if the protocol has one
 		}{
-			{"GET", http.MethodGet, "", "", 405, "the method is GET: POST is expected", "", false},
-			{"wrong content type", http.MethodPost, "text/plain", good, 415, `the content type is "text/plain": application/json is expected`, "", false},
+			{"GET", http.MethodGet, "", "", 405, "the method is GET: expected POST", "", false},
+			{"wrong content type", http.MethodPost, "text/plain", good, 415, `the content type is "text/plain": expected application/json`, "", false},
 			{"empty body", http.MethodPost, j, "", 400, "the body is empty", "", false},
-			{"empty object", http.MethodPost, j, "{}", 400, "kind is missing: ExploreReview or ResourceInterpreterContext is expected", "", false},
-			{"no request", http.MethodPost, j, fmt.Sprintf(`{"kind":%q,"apiVersion":"config.karmada.io/v1alpha1"}`, p.Kind()), 400, "request is missing: " + p.Kind() + " needs one", "", false},
+			{"empty object", http.MethodPost, j, "{}", 400, "kind is missing: expected ExploreReview or ResourceInterpreterContext", "", false},
+			{"no request", http.MethodPost, j, fmt.Sprintf(`{"kind":%q,"apiVersion":"config.karmada.io/v1alpha1"}`, p.Kind()), 400, "request is missing: " + p.Kind() + " requires it", "", false},
 			{"unknown kind", http.MethodPost, j, strings.Replace(good, p.Kind(), "AdmissionReview", 1), 400,
-				`kind is "AdmissionReview": ExploreReview or ResourceInterpreterContext is expected`, "u1", false},
+				`kind is "AdmissionReview": expected ExploreReview or ResourceInterpreterContext`, "u1", false},
 			{"unknown version", http.MethodPost, j, strings.Replace(good, "config.karmada.io/v1alpha1", "config.karmada.io/v2", 1), 400,
-				`apiVersion is "config.karmada.io/v2": config.karmada.io/v1alpha1 is expected`, "u1", false},
+				`apiVersion is "config.karmada.io/v2": expected config.karmada.io/v1alpha1`, "u1", false},
 			{"unknown operation", http.MethodPost, j, strings.Replace(good, operation, "Guess", 1), 400,
 				fmt.Sprintf(`request.operation "Guess" is not an operation of the %s protocol`, p), "u1", true},
 			{"body over the limit", http.MethodPost, j, good + strings.Repeat(" ", 4096), 413, "the body is over the limit of 4096 bytes", "", false},
 			{"invalid JSON", http.MethodPost, j, good[:len(good)-1], 400, "the body is not JSON: unexpected end of JSON input", "", false},
 			{"object of another type", http.MethodPost, j, health(p, strings.Replace(workload, "Workload", "Secret", 1)), 400,
-				"request.object is a example.com/v1 Secret, but the request says that it is a example.com/v1 Workload", "u1", true},
+				"request.object is a example.com/v1 Secret: expected example.com/v1 Workload as in the request", "u1", true},
 			{"handler panic", http.MethodPost, j, health(p, strings.Replace(workload, `"w"`, `"panics"`, 1)), 500,
-				"the handler panicked: the log of the webhook says where", "u1", true},
+				"the handler panicked: see the log of the webhook", "u1", true},
 
 			{"kind of another type", http.MethodPost, j, strings.ReplaceAll(good, "Workload", "Secret"), 400,
-				"request.object is a example.com/v1 Secret: the handler takes objects of the kind Workload", "u1", true},
+				"request.object is a example.com/v1 Secret: the handler accepts the kind Workload", "u1", true},
 			{"object that does not fit", http.MethodPost, j, health(p, strings.Replace(workload, `"replicas":1`, `"replicas":"1"`, 1)), 400,
 				"request.object does not fit *interpreter_test.Workload: json: cannot unmarshal string into Go struct field WorkloadSpec.spec.replicas of type int32", "u1", true},
-			{"no object", http.MethodPost, j, health(p, "null"), 400, "request.object is missing, or is no JSON object", "u1", true},
+			{"no object", http.MethodPost, j, health(p, "null"), 400, "request.object is missing or not a JSON object", "u1", true},
 			{"neither object nor kind", http.MethodPost, j, fmt.Sprintf(`{"kind":%q,"apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"u1","operation":%q}}`, p.Kind(), operation), 400,
-				"request.object is missing, or is no JSON object", "u1", true},
+				"request.object is missing or not a JSON object", "u1", true},
 			{"handler error", http.MethodPost, j, health(p, strings.Replace(workload, `"w"`, `"fails"`, 1)), 500, "no idea", "u1", true},
 			{"no UID", http.MethodPost, j, strings.Replace(good, `"uid":"u1",`, "", 1), 400, "request.uid is missing", "", false},
 			{"replicas of another type", http.MethodPost, j, strings.Replace(good, `"name":"w"`, `"name":1`, 1), 400,
@@ -143,9 +143,9 @@ func TestInvalidAnswersAreNotSent(t *testing.T) {
 		name, message string
 		handler       interpreter.Handler
 	}{
-		{"empty response", "the handler's answer cannot be sent: response.status is missing: the request was not successful, and nothing says why",
+		{"empty response", "invalid answer of the handler: response.status is missing: a failed request needs a message or a code",
 			interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response { return interpreter.Response{} })},
-		{"field of another operation", "the handler's answer cannot be sent: response.healthy is missing: the operation asks for it",
+		{"field of another operation", "invalid answer of the handler: response.healthy is missing: the operation requires it",
 			answer(func(r *interpreter.Response) { r.Replicas = new(int32(1)) })},
 		{"denied", "not here", interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response { return interpreter.Denied("not here") })},
 		{"unsupported operation", "request.operation InterpretHealth is not implemented by the handler for Workload", interpreter.HandlerFor[*Workload]{}},
@@ -184,7 +184,7 @@ func TestPanicIsAnswered(t *testing.T) {
 		}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			const want = "the handler panicked: the log of the webhook says where"
+			const want = "the handler panicked: see the log of the webhook"
 			registry, answer := prometheus.NewRegistry(), httptest.NewRecorder()
 			interpreter.NewHandler(h, interpreter.HandlerOptions{MetricsRegisterer: registry}).
 				ServeHTTP(answer, newRequest(t, health(interpreter.ProtocolInterpret, workload)))

@@ -220,13 +220,13 @@ func TestIncompleteBodiesStayWithinMemoryLimit(t *testing.T) {
 	}()
 	<-half.halts
 	answer := serve(strings.NewReader(large), largest)
-	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests, "the bodies of requests take 134217730 bytes, which is the limit: try again", "")
+	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests, "the bodies of requests use 134217730 bytes, which is the limit: try again", "")
 	if answer.header.Get("Retry-After") == "" {
 		t.Error("nothing says when to try again")
 	}
 	medium := large[:largest/8]
 	answer = serve(strings.NewReader(medium), int64(len(medium)))
-	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests, "the bodies of requests take 134217730 bytes, which is the limit: try again", "")
+	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests, "the bodies of requests use 134217730 bytes, which is the limit: try again", "")
 	from = "192.0.2.2:1"
 	if answer = serve(strings.NewReader(medium), int64(len(medium))); answer.code != http.StatusOK {
 		t.Errorf("a request of another address: HTTP %d %s", answer.code, answer.body)

@@ -26,10 +26,11 @@ func newHandlerMetrics(registerer prometheus.Registerer) *handlerMetrics {
 	name := func(s string) string { return "spokewire_interpreter_server_" + s }
 	return &handlerMetrics{
 		requests: registered(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: name("requests_total"), Help: "Requests by handler, operation (none: no request could be read) and code of the answer.",
+			Name: name("requests_total"),
+			Help: "Requests by handler, operation (none if invalid or rejected) and code of the answer.",
 		}, []string{"handler", "operation", "code"})),
 		seconds: registered(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: name("request_seconds"), Help: "Time from the first byte of a request to the last one of its answer.",
+			Name: name("request_seconds"), Help: "Duration of requests, in seconds.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"handler"})),
 		inFlight: registered(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -84,7 +85,7 @@ func newCertificateMetrics(registerer prometheus.Registerer) *certificateMetrics
 			Name: name("certificate_reloads_total"), Help: "Certificates read from changed files, by result.",
 		}, []string{"result"})),
 		expiry: registered(registerer, prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: name("certificate_expiry_timestamp_seconds"), Help: "When the certificate that is served ends.",
+			Name: name("certificate_expiry_timestamp_seconds"), Help: "Expiry of the served certificate, in Unix seconds.",
 		})),
 	}
 }

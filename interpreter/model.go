@@ -50,7 +50,7 @@ func (r *Request) Decode(object any) error {
 func (r *Request) DecodeObserved(object any) error {
 	if r.ObservedObject == nil {
 		return &RequestError{Code: http.StatusBadRequest, Field: "request.observedObject",
-			Problem: "is missing: without the object on the cluster there is nothing to retain"}
+			Problem: "is missing: Retain requires the object on the cluster"}
 	}
 	return decodeObject("request.observedObject", r.ObservedObject.Raw, object)
 }
@@ -76,7 +76,7 @@ func decodeObject(field string, raw []byte, object any) error {
 
 func checkObject(field string, raw []byte) error {
 	if jsontext.KindOf(raw) != jsontext.Object {
-		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "is missing, or is no JSON object"}
+		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: "is missing or not a JSON object"}
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func Errored(code int32, err error) Response {
 // are not in the type.
 func PatchResponse(original, current []byte) Response {
 	if !jsontext.Valid(original) || !jsontext.Valid(current) {
-		return Errored(http.StatusInternalServerError, errors.New("no patch can be made: one of the objects is not JSON"))
+		return Errored(http.StatusInternalServerError, errors.New("make patch: an object is not JSON"))
 	}
 	r := Succeeded("")
 	// A patch without operations is sent too: callers differ in how they read an answer without

@@ -80,19 +80,23 @@ func (o ServerOptions) withDefaults() ServerOptions {
 
 func (o *ServerOptions) validate() error {
 	if _, _, err := net.SplitHostPort(o.Addr); o.Addr != "" && err != nil {
-		return fmt.Errorf("ServerOptions.Addr %q is not host:port: %w", o.Addr, err)
+		return fmt.Errorf("invalid ServerOptions.Addr: %q: must be host:port: %w", o.Addr, err)
 	}
 	switch {
 	case o.CertDir == "":
-		return errors.New("ServerOptions.CertDir is required: callers speak TLS only")
-	case strings.ContainsRune(o.CertName, '/') || strings.ContainsRune(o.KeyName, '/'):
-		return errors.New("ServerOptions.CertName and KeyName are names of files in CertDir, not paths")
+		return errors.New("invalid ServerOptions.CertDir: required: callers use TLS")
+	case strings.ContainsRune(o.CertName, '/'):
+		return fmt.Errorf("invalid ServerOptions.CertName: %q: must be the name of a file in CertDir", o.CertName)
+	case strings.ContainsRune(o.KeyName, '/'):
+		return fmt.Errorf("invalid ServerOptions.KeyName: %q: must be the name of a file in CertDir", o.KeyName)
 	case o.MaxBytes < 0:
-		return fmt.Errorf("ServerOptions.MaxBytes is %d: it must not be negative", o.MaxBytes)
+		return fmt.Errorf("invalid ServerOptions.MaxBytes: %d: must not be negative", o.MaxBytes)
 	case o.MaxConcurrent < 0:
-		return fmt.Errorf("ServerOptions.MaxConcurrent is %d: it must not be negative", o.MaxConcurrent)
-	case o.Timeout < 0 || o.ShutdownTimeout < 0:
-		return errors.New("ServerOptions.Timeout and ShutdownTimeout must not be negative")
+		return fmt.Errorf("invalid ServerOptions.MaxConcurrent: %d: must not be negative", o.MaxConcurrent)
+	case o.Timeout < 0:
+		return fmt.Errorf("invalid ServerOptions.Timeout: %v: must not be negative", o.Timeout)
+	case o.ShutdownTimeout < 0:
+		return fmt.Errorf("invalid ServerOptions.ShutdownTimeout: %v: must not be negative", o.ShutdownTimeout)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ const MaxBytes = 8 << 20
 func apply(operation Operation, object *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
 	patched, err := object.MarshalJSON() // not DeepCopy, which panics if a number is an int
 	if err != nil {
-		return nil, fmt.Errorf("the object cannot be encoded: %w", err)
+		return nil, fmt.Errorf("encode object: %w", err)
 	}
 	if len(patch) > 0 {
 		if patched, err = applyText(patched, patch); err != nil {
@@ -38,11 +38,9 @@ func apply(operation Operation, object *unstructured.Unstructured, patch []byte)
 	if err := jsontext.Decode(patched, out); err != nil {
 		var memory *jsontext.MemoryError
 		if errors.As(err, &memory) {
-			return nil, &AnswerError{
-				Problem: ProblemTooLarge, Field: "response.patch", Detail: "makes an object with too many parts", Err: err,
-			}
+			return nil, tooLarge("makes an object with too many parts", err)
 		}
-		return nil, &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patch", Detail: "makes something that is no object", Err: err}
+		return nil, invalidPatch("response.patch", "does not make an object", err)
 	}
 	if err := sameIdentity(operation, object, out); err != nil {
 		return nil, err
@@ -56,20 +54,24 @@ func applyText(original, patch []byte) ([]byte, error) {
 	var many *jsonpatch.OperationsError
 	switch {
 	case errors.As(err, &many):
-		return nil, &AnswerError{Problem: ProblemTooLarge, Field: "response.patch", Detail: many.Error()}
+		return nil, tooLarge(many.Error(), nil)
 	case err != nil:
-		return nil, &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patch", Detail: "is no JSON Patch", Err: err}
+		return nil, invalidPatch("response.patch", "is not a JSON Patch", err)
 	}
 	out, err := operations.Apply(original, jsonpatch.Options{MaxCopied: MaxBytes})
 	switch {
 	case errors.Is(err, jsonpatch.ErrTooExpensive):
-		return nil, &AnswerError{Problem: ProblemTooLarge, Field: "response.patch", Detail: "is too expensive for an object of this size: replace lists and deep values as a whole"}
+		return nil, tooLarge("is too expensive for an object of this size: replace lists and deep values as a whole", nil)
 	case err != nil:
-		return nil, &AnswerError{Problem: ProblemInvalidPatch, Field: "response.patch", Detail: "cannot be applied", Err: err}
+		return nil, invalidPatch("response.patch", "cannot be applied", err)
 	case len(out) > MaxBytes:
-		return nil, &AnswerError{Problem: ProblemTooLarge, Field: "response.patch", Detail: fmt.Sprintf("makes an object of %d bytes: the limit is %d", len(out), MaxBytes)}
+		return nil, tooLarge(fmt.Sprintf("makes an object of %d bytes: the limit is %d", len(out), MaxBytes), nil)
 	}
 	return out, nil
+}
+
+func tooLarge(detail string, err error) error {
+	return &AnswerError{Problem: ProblemTooLarge, Field: "response.patch", Detail: detail, Err: err}
 }
 
 // sameIdentity returns an error if a patch has changed the identity of an object. Prune may remove
@@ -82,7 +84,8 @@ func sameIdentity(operation Operation, before, after *unstructured.Unstructured)
 		{"metadata.namespace", before.GetNamespace(), after.GetNamespace()},
 		{"metadata.uid", string(before.GetUID()), string(after.GetUID())},
 	} {
-		if f.before != f.after && !(operation == v1alpha1.InterpreterOperationPrune && f.field == "metadata.uid" && f.after == "") {
+		removed := operation == v1alpha1.InterpreterOperationPrune && f.field == "metadata.uid" && f.after == ""
+		if f.before != f.after && !removed {
 			return changed(f.field, f.before, f.after)
 		}
 	}

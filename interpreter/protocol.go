@@ -5,6 +5,7 @@ package interpreter
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -58,7 +59,8 @@ func EncodeRequest(r *Request) ([]byte, error) {
 		}
 		review = v1alpha1.ExploreReview{TypeMeta: r.Protocol.typeMeta(), Request: request}
 	default:
-		return nil, &RequestError{Code: http.StatusBadRequest, Problem: fmt.Sprintf("the protocol %q is none of Explore and Interpret", r.Protocol)}
+		return nil, &RequestError{Code: http.StatusBadRequest,
+			Problem: fmt.Sprintf("invalid Request.Protocol: %q: must be Explore or Interpret", r.Protocol)}
 	}
 	body, err := json.Marshal(review)
 	if err != nil {
@@ -72,14 +74,15 @@ func EncodeRequest(r *Request) ([]byte, error) {
 func decodeRequest(body []byte) (*Request, error) {
 	envelope, err := readEnvelope(body, "")
 	if err != nil {
-		return nil, &RequestError{Code: http.StatusBadRequest, UID: envelope.uid("request"), Problem: err.Error()}
+		return nil, &RequestError{Code: http.StatusBadRequest, UID: envelope.requestUID(), Problem: err.Error()}
 	}
 	r := &Request{Protocol: envelope.protocol}
 	bad := func(field, problem string, err error) (*Request, error) {
-		return nil, &RequestError{Code: http.StatusBadRequest, UID: envelope.uid("request"), Field: field, Problem: problem, Err: err}
+		uid := envelope.requestUID()
+		return nil, &RequestError{Code: http.StatusBadRequest, UID: uid, Field: field, Problem: problem, Err: err}
 	}
 	if kind := jsontext.KindOf(envelope.request); kind != jsontext.Object {
-		return bad("request", fmt.Sprintf("is missing: %s needs one", envelope.protocol.Kind()), nil)
+		return bad("request", fmt.Sprintf("is missing: %s requires it", envelope.protocol.Kind()), nil)
 	}
 	if r.Protocol == ProtocolInterpret {
 		if err := jsontext.Decode(envelope.request, &r.ResourceInterpreterRequest); err != nil {
@@ -104,13 +107,14 @@ func decodeRequest(body []byte) (*Request, error) {
 // encodeResponse returns a response as the body of an HTTP response. It returns an error for a
 // failed response in the Explore protocol, which reports failures as an HTTP status.
 func encodeResponse(p Protocol, r *Response) ([]byte, error) {
+	response := &r.ResourceInterpreterResponse
 	if p == ProtocolInterpret {
-		return json.Marshal(v1alpha1.ResourceInterpreterContext{TypeMeta: p.typeMeta(), Response: &r.ResourceInterpreterResponse})
+		return json.Marshal(v1alpha1.ResourceInterpreterContext{TypeMeta: p.typeMeta(), Response: response})
 	}
 	if !r.Successful {
-		return nil, &AnswerError{Problem: ProblemMalformed, Field: "response.successful", Detail: "is false, for which the Explore protocol has no form"}
+		return nil, malformed("response.successful", "is false: the Explore protocol reports failures as an HTTP status", nil)
 	}
-	return json.Marshal(v1alpha1.ExploreReview{TypeMeta: p.typeMeta(), Response: exploreResponse(&r.ResourceInterpreterResponse)})
+	return json.Marshal(v1alpha1.ExploreReview{TypeMeta: p.typeMeta(), Response: exploreResponse(response)})
 }
 
 // DecodeResponse reads the answer to a request. Its protocol, kind, version and UID must be those of
@@ -121,10 +125,11 @@ func encodeResponse(p Protocol, r *Response) ([]byte, error) {
 func DecodeResponse(request *Request, body []byte) (*Response, error) {
 	envelope, err := readEnvelope(body, request.Protocol)
 	if err != nil {
-		return nil, &AnswerError{Problem: ProblemMalformed, Field: "the answer", Detail: "is not a " + request.Protocol.Kind(), Err: err}
+		return nil, malformed("the answer", "is not a "+request.Protocol.Kind(), err)
 	}
 	if envelope.protocol != request.Protocol {
-		return nil, &AnswerError{Problem: ProblemMalformed, Field: "kind", Detail: fmt.Sprintf("is %s, but the request was a %s", envelope.protocol.Kind(), request.Protocol.Kind())}
+		return nil, malformed("kind",
+			fmt.Sprintf("is %s: expected %s as in the request", envelope.protocol.Kind(), request.Protocol.Kind()), nil)
 	}
 	if jsontext.KindOf(envelope.response) != jsontext.Object {
 		return nil, &AnswerError{Problem: ProblemNoResponse, Field: "response", Detail: "is missing"}
@@ -138,11 +143,12 @@ func DecodeResponse(request *Request, body []byte) (*Response, error) {
 		r.ResourceInterpreterResponse = interpretResponse(&e)
 	}
 	if err != nil {
-		return nil, &AnswerError{Problem: ProblemMalformed, Field: "response", Detail: "cannot be decoded", Err: err}
+		return nil, malformed("response", "cannot be decoded", err)
 	}
 	// A server that could not read the request answers with a failure without UID.
 	if r.UID != request.UID && (r.UID != "" || r.Successful) {
-		return nil, &AnswerError{Problem: ProblemWrongUID, Field: "response.uid", Detail: fmt.Sprintf("is %q, but the request's was %q", r.UID, request.UID)}
+		return nil, &AnswerError{Problem: ProblemWrongUID, Field: "response.uid",
+			Detail: fmt.Sprintf("is %q: expected %q as in the request", r.UID, request.UID)}
 	}
 	for i := range r.Dependencies {
 		if d := &r.Dependencies[i]; d.Name != "" {
@@ -155,19 +161,19 @@ func DecodeResponse(request *Request, body []byte) (*Response, error) {
 	return r, nil
 }
 
+func malformed(field, detail string, err error) error {
+	return &AnswerError{Problem: ProblemMalformed, Field: field, Detail: detail, Err: err}
+}
+
 // envelope is a review with parts that are not decoded yet.
 type envelope struct {
 	protocol          Protocol
 	request, response []byte
 }
 
-// uid returns the UID of a part, if it can be read.
-func (e envelope) uid(part string) types.UID {
-	from := e.request
-	if part == "response" {
-		from = e.response
-	}
-	uid, _ := jsontext.Text(jsontext.Member(from, "uid"))
+// requestUID returns the UID of the request, if it can be read.
+func (e envelope) requestUID() types.UID {
+	uid, _ := jsontext.Text(jsontext.Member(e.request, "uid"))
 	return types.UID(uid)
 }
 
@@ -176,14 +182,14 @@ func (e envelope) uid(part string) types.UID {
 func readEnvelope(body []byte, expected Protocol) (envelope, error) {
 	var e envelope
 	if len(body) == 0 {
-		return e, fmt.Errorf("the body is empty")
+		return e, errors.New("the body is empty")
 	}
 	if !jsontext.Valid(body) {
 		var syntax any
 		return e, fmt.Errorf("the body is not JSON: %w", json.Unmarshal(body, &syntax))
 	}
 	if jsontext.KindOf(body) != jsontext.Object {
-		return e, fmt.Errorf("the body is no JSON object")
+		return e, errors.New("the body is not a JSON object")
 	}
 	kind, version := "", ""
 	if expected != "" {
@@ -202,12 +208,12 @@ func readEnvelope(body []byte, expected Protocol) (envelope, error) {
 	case kindInterpret:
 		e.protocol = ProtocolInterpret
 	case "":
-		return e, fmt.Errorf("kind is missing: ExploreReview or ResourceInterpreterContext is expected")
+		return e, errors.New("kind is missing: expected ExploreReview or ResourceInterpreterContext")
 	default:
-		return e, fmt.Errorf("kind is %q: ExploreReview or ResourceInterpreterContext is expected", kind)
+		return e, fmt.Errorf("kind is %q: expected ExploreReview or ResourceInterpreterContext", kind)
 	}
 	if want := v1alpha1.GroupVersion.String(); version != want {
-		return e, fmt.Errorf("apiVersion is %q: %s is expected", version, want)
+		return e, fmt.Errorf("apiVersion is %q: expected %s", version, want)
 	}
 	return e, nil
 }

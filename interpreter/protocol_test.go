@@ -246,7 +246,7 @@ func tree(t *testing.T, data []byte) map[string]any {
 func TestExploreHasNoComponents(t *testing.T) {
 	request := &interpreter.Request{Protocol: interpreter.ProtocolExplore}
 	request.Operation = v1alpha1.InterpreterOperationInterpretComponent
-	const want = "request.operation InterpretComponent has no form in the Explore protocol"
+	const want = "request.operation InterpretComponent does not exist in the Explore protocol"
 	if _, err := interpreter.EncodeRequest(request); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -265,7 +265,7 @@ func TestAnswersOfKarmada(t *testing.T) {
 		"no apiVersion":               {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":"ResourceInterpreterContext","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
 		"no kind":                     {v1alpha1.InterpreterOperationInterpretHealth, `{"apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
 		"a number for a kind":         {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":1,"response":{"uid":"u","successful":true,"healthy":true}}`, "kind is missing"},
-		"another kind":                {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":"ExploreReview","response":{"uid":"u","successful":true,"healthy":true}}`, "the request was a ResourceInterpreterContext"},
+		"another kind":                {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":"ExploreReview","response":{"uid":"u","successful":true,"healthy":true}}`, "expected ResourceInterpreterContext as in the request"},
 		"another apiVersion":          {v1alpha1.InterpreterOperationInterpretHealth, `{"apiVersion":"v1","response":{"uid":"u","successful":true,"healthy":true}}`, `apiVersion is "v1"`},
 		"a failure without UID":       {v1alpha1.InterpreterOperationInterpretHealth, head + `{"uid":"","successful":false,"status":{"code":400,"message":"cannot read it"}}}`, "cannot read it"},
 		"a failure of another":        {v1alpha1.InterpreterOperationInterpretHealth, head + `{"uid":"v","successful":false,"status":{"code":400,"message":"m"}}}`, `response.uid is "v"`},

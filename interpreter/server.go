@@ -88,7 +88,7 @@ func Register(s *Server, path string, h Handler) error {
 	case h == nil:
 		err = errors.New("the handler is nil")
 	case s.paths[path]:
-		err = errors.New("the path is taken")
+		err = errors.New("already registered")
 	case typed != nil:
 		err = typed.valid()
 	}
@@ -107,10 +107,11 @@ func Register(s *Server, path string, h Handler) error {
 // and logs.
 func checkPath(p string) error {
 	switch {
-	case !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "{}%?# ") || strings.ContainsFunc(p, unicode.IsControl) || !utf8.ValidString(p):
-		return errors.New("a path begins with / and has none of {}%?#, no space and no control character")
+	case !strings.HasPrefix(p, "/"), strings.ContainsAny(p, "{}%?# "), strings.ContainsFunc(p, unicode.IsControl),
+		!utf8.ValidString(p):
+		return errors.New("a path must begin with /, without {}%?#, spaces and control characters")
 	case strings.TrimSuffix(path.Clean(p), "/") != strings.TrimSuffix(p, "/"):
-		return fmt.Errorf("no request has this path: write %s", path.Clean(p))
+		return fmt.Errorf("not a clean path: use %s", path.Clean(p))
 	}
 	return nil
 }
@@ -161,7 +162,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}()
 	s.serving.Store(true)
 	close(s.ready)
-	logger.Info("Serving interpreter webhooks", "address", listener.Addr().String())
+	logger.Info("Started webhook server", "address", listener.Addr().String())
 	stop := context.AfterFunc(ctx, func() { s.serving.Store(false) })
 	defer stop()
 	err = <-ended

@@ -104,7 +104,7 @@ func TestTimeoutIsAnsweredIfHandlerIgnoresContext(t *testing.T) {
 		}
 		code, body = w.post(t, "/w", health(interpreter.ProtocolInterpret, workload))
 		wantStatus(t, code, body, http.StatusTooManyRequests,
-			"1 requests are being answered, which is the limit, and 1 of their handlers did not return at their timeout: try again", "")
+			"1 requests are in progress, which is the limit, and 1 of their handlers did not return at their timeout: try again", "")
 	}
 	close(leave)
 }
@@ -129,7 +129,7 @@ func TestRequestsOverLimitAreRejected(t *testing.T) {
 		<-entered
 	}
 	code, body := w.post(t, "/w", health(interpreter.ProtocolInterpret, workload))
-	wantStatus(t, code, body, http.StatusTooManyRequests, "2 requests are being answered, which is the limit: try again", "")
+	wantStatus(t, code, body, http.StatusTooManyRequests, "2 requests are in progress, which is the limit: try again", "")
 	if code, _ := w.do(t, http.MethodGet, "/readyz", "", ""); code != 200 {
 		t.Errorf("a probe gets HTTP %d", code)
 	}
@@ -149,12 +149,12 @@ func TestInvalidServerOptions(t *testing.T) {
 		options interpreter.ServerOptions
 		want    string
 	}{
-		{interpreter.ServerOptions{}, "ServerOptions.CertDir is required: callers speak TLS only"},
-		{interpreter.ServerOptions{CertDir: "x", Addr: "nowhere"}, `ServerOptions.Addr "nowhere" is not host:port: address nowhere: missing port in address`},
-		{interpreter.ServerOptions{CertDir: "x", CertName: "a/b"}, "ServerOptions.CertName and KeyName are names of files in CertDir, not paths"},
-		{interpreter.ServerOptions{CertDir: "x", MaxBytes: -1}, "ServerOptions.MaxBytes is -1: it must not be negative"},
-		{interpreter.ServerOptions{CertDir: "x", MaxConcurrent: -1}, "ServerOptions.MaxConcurrent is -1: it must not be negative"},
-		{interpreter.ServerOptions{CertDir: "x", Timeout: -1}, "ServerOptions.Timeout and ShutdownTimeout must not be negative"},
+		{interpreter.ServerOptions{}, "invalid ServerOptions.CertDir: required: callers use TLS"},
+		{interpreter.ServerOptions{CertDir: "x", Addr: "nowhere"}, `invalid ServerOptions.Addr: "nowhere": must be host:port: address nowhere: missing port in address`},
+		{interpreter.ServerOptions{CertDir: "x", CertName: "a/b"}, `invalid ServerOptions.CertName: "a/b": must be the name of a file in CertDir`},
+		{interpreter.ServerOptions{CertDir: "x", MaxBytes: -1}, "invalid ServerOptions.MaxBytes: -1: must not be negative"},
+		{interpreter.ServerOptions{CertDir: "x", MaxConcurrent: -1}, "invalid ServerOptions.MaxConcurrent: -1: must not be negative"},
+		{interpreter.ServerOptions{CertDir: "x", Timeout: -1}, "invalid ServerOptions.Timeout: -1ns: must not be negative"},
 	} {
 		if _, err := interpreter.NewServer(test.options); err == nil || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
@@ -172,15 +172,15 @@ func TestInvalidServerOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"w":        `register "w": a path begins with / and has none of {}%?#, no space and no control character`,
-		"/healthz": `register "/healthz": the path is taken`,
+		"w":        `register "w": a path must begin with /, without {}%?#, spaces and control characters`,
+		"/healthz": `register "/healthz": already registered`,
 	} {
 		if err := interpreter.Register(s, path, workloads); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `register "/healthz": the path is taken`) {
-		t.Errorf("Start has forgotten what Register said: %v", err)
+	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `register "/healthz": already registered`) {
+		t.Errorf("Start does not return the error of Register: %v", err)
 	}
 }
 
@@ -228,7 +228,7 @@ type byValue struct{ *Workload }
 // TestRegisterRejectsUnusableHandlers checks that a handler which could never answer a request is rejected at
 // registration.
 func TestRegisterRejectsUnusableHandlers(t *testing.T) {
-	const path = "a path begins with / and has none of {}%?#, no space and no control character"
+	const path = "a path must begin with /, without {}%?#, spaces and control characters"
 	healthOf := func(h interpreter.Handler) func(string) (string, interpreter.Handler) {
 		return func(p string) (string, interpreter.Handler) { return p, h }
 	}
@@ -242,13 +242,13 @@ func TestRegisterRejectsUnusableHandlers(t *testing.T) {
 		{"/a%2Fb", good, `register "/a%2Fb": ` + path},
 		{"/a\nb", good, `register "/a\nb": ` + path},
 		{"/\xff", good, `register "/\xff": ` + path},
-		{"/a//b", good, `register "/a//b": no request has this path: write /a/b`},
-		{"/a/../b", good, `register "/a/../b": no request has this path: write /b`},
-		{"/./", good, `register "/./": no request has this path: write /`},
-		{"//", good, `register "//": no request has this path: write /`},
+		{"/a//b", good, `register "/a//b": not a clean path: use /a/b`},
+		{"/a/../b", good, `register "/a/../b": not a clean path: use /b`},
+		{"/./", good, `register "/./": not a clean path: use /`},
+		{"//", good, `register "//": not a clean path: use /`},
 		{"/nil", healthOf(nil), `register "/nil": the handler is nil`},
-		{"/value", healthOf(interpreter.HandlerFor[byValue]{}), `register "/value": HandlerFor[interpreter_test.byValue] needs a pointer to a struct`},
-		{"/interface", healthOf(&interpreter.HandlerFor[metav1.Object]{}), `register "/interface": HandlerFor[v1.Object] needs a pointer to a struct`},
+		{"/value", healthOf(interpreter.HandlerFor[byValue]{}), `register "/value": invalid HandlerFor[interpreter_test.byValue]: the type must be a pointer to a struct`},
+		{"/interface", healthOf(&interpreter.HandlerFor[metav1.Object]{}), `register "/interface": invalid HandlerFor[v1.Object]: the type must be a pointer to a struct`},
 		{"/", good, ""},
 		{"/below/", good, ""},
 		{"/é", good, ""},
@@ -265,5 +265,5 @@ func TestRegisterRejectsUnusableHandlers(t *testing.T) {
 	answer := httptest.NewRecorder()
 	interpreter.NewHandler(interpreter.HandlerFor[byValue]{}, interpreter.HandlerOptions{Name: "a\xff", MetricsRegisterer: prometheus.NewRegistry()}).
 		ServeHTTP(answer, newRequest(t, health(interpreter.ProtocolInterpret, workload)))
-	wantFailure(t, answer.Code, answer.Body.String(), 500, "HandlerFor[interpreter_test.byValue] needs a pointer to a struct")
+	wantFailure(t, answer.Code, answer.Body.String(), 500, "invalid HandlerFor[interpreter_test.byValue]: the type must be a pointer to a struct")
 }

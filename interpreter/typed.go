@@ -105,7 +105,7 @@ func (h *HandlerFor[T]) has(o Operation) bool {
 // valid checks the type: objects can be decoded only into a pointer.
 func (HandlerFor[T]) valid() error {
 	if t := reflect.TypeFor[T](); t.Kind() != reflect.Pointer {
-		return fmt.Errorf("HandlerFor[%s] needs a pointer to a struct", t)
+		return fmt.Errorf("invalid HandlerFor[%s]: the type must be a pointer to a struct", t)
 	}
 	return nil
 }
@@ -151,16 +151,16 @@ func (h *HandlerFor[T]) checkKind(kind metav1.GroupVersionKind, field string, ra
 	switch {
 	case len(h.Kinds) > 0:
 		if !slices.Contains(h.Kinds, gvk) {
-			return wrong("is a %s: the handler takes %v", describe(gvk), h.Kinds)
+			return wrong("is a %s: the handler accepts %v", describe(gvk), h.Kinds)
 		}
 	case t == reflect.TypeFor[*unstructured.Unstructured]():
 	case t.Elem().Name() != gvk.Kind:
-		return wrong("is a %s: the handler takes objects of the kind %s", describe(gvk), t.Elem().Name())
+		return wrong("is a %s: the handler accepts the kind %s", describe(gvk), t.Elem().Name())
 	}
 	apiVersion, _ := jsontext.Text(jsontext.Member(raw, "apiVersion"))
 	ownKind, _ := jsontext.Text(jsontext.Member(raw, "kind"))
 	if ownKind != "" && (ownKind != gvk.Kind || apiVersion != gvk.GroupVersion().String()) {
-		return wrong("is a %s %s, but the request says that it is a %s", apiVersion, ownKind, describe(gvk))
+		return wrong("is a %s %s: expected %s as in the request", apiVersion, ownKind, describe(gvk))
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func unique(dependencies []DependentObjectReference) []DependentObjectReference 
 func encodeStatus(status any) (*runtime.RawExtension, error) {
 	raw, err := json.Marshal(status)
 	if err != nil {
-		return nil, fmt.Errorf("the status cannot be encoded: %w", err)
+		return nil, fmt.Errorf("encode status: %w", err)
 	}
 	if string(raw) == "null" { // callers treat null as a missing answer
 		raw = []byte("{}")
@@ -231,7 +231,7 @@ func (h *HandlerFor[T]) change(ctx context.Context, r *Request, object T) (Respo
 	}
 	before, err := json.Marshal(object)
 	if err != nil {
-		return Response{}, fmt.Errorf("the object cannot be encoded: %w", err)
+		return Response{}, fmt.Errorf("encode object: %w", err)
 	}
 	name, namespace, uid := object.GetName(), object.GetNamespace(), object.GetUID()
 	if err := f(ctx, object); err != nil {
@@ -243,7 +243,7 @@ func (h *HandlerFor[T]) change(ctx context.Context, r *Request, object T) (Respo
 	}
 	after, err := json.Marshal(object)
 	if err != nil {
-		return Response{}, fmt.Errorf("the object cannot be encoded after the change: %w", err)
+		return Response{}, fmt.Errorf("encode changed object: %w", err)
 	}
 	merged, err := jsontext.Merge(r.Object.Raw, before, after, reflect.TypeFor[T](), h.DropUncertain)
 	if err != nil {

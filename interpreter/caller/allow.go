@@ -63,7 +63,8 @@ func checkAllowed(hosts, services []string) error {
 		_, err := netip.ParseAddr(host)
 		if host == "" || strings.ContainsAny(host+port, "/@") || err != nil && strings.Contains(host, ":") ||
 			strings.Contains(host[1:], "*") || len(host) > 1 && host[0] == '*' && host[1] != '.' {
-			return fmt.Errorf("invalid Options.AllowedHosts: %q: must be host or host:port, where host may be * or *.domain", entry)
+			return fmt.Errorf(
+				"invalid Options.AllowedHosts: %q: must be host or host:port, where host may be * or *.domain", entry)
 		}
 	}
 	for _, entry := range services {
@@ -94,7 +95,8 @@ var refused = []netip.Prefix{
 
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// checkAddress returns an error for an address of this machine, of its link or of a metadata service, unless it is allowed.
+// checkAddress returns an error for an address of this machine, of its link or of a metadata
+// service, unless it is allowed.
 func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 	addr = addr.Unmap().WithZone("")
 	contains := func(p netip.Prefix) bool { return p.Contains(addr) }
@@ -108,7 +110,8 @@ func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 	if addr.IsGlobalUnicast() && !slices.ContainsFunc(refused, contains) {
 		return nil
 	}
-	return fmt.Errorf("%w: address %s is loopback, link-local, multicast or of a metadata service: see Options.AllowedAddresses", ErrNotAllowed, addr)
+	return fmt.Errorf("%w: address %s is loopback, link-local, multicast or of a metadata service: "+
+		"see Options.AllowedAddresses", ErrNotAllowed, addr)
 }
 
 // exactAddresses returns the addresses that an entry of AllowedHosts for exactly this host allows.
@@ -130,13 +133,14 @@ func dialer(o *Options, allowed []netip.Prefix) dialFunc {
 	if o.Dial != nil {
 		return o.Dial
 	}
-	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout * 3, Control: func(_, address string, _ syscall.RawConn) error {
+	control := func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fmt.Errorf("%w: address %s", ErrNotAllowed, address)
 		}
 		return checkAddress(to.Addr(), allowed)
-	}}).DialContext
+	}
+	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout * 3, Control: control}).DialContext
 }
 
 const dialTimeout = 10 * time.Second

@@ -135,10 +135,11 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 	case ctx.Err() != nil: // a server may end its answer because the request has ended
 		return attempt{reason: ReasonInterrupted, err: ctx.Err()}
 	case err != nil:
-		return attempt{reason: ReasonInterrupted, err: fmt.Errorf("the answer ends early: %w", err)}
+		return attempt{reason: ReasonInterrupted, err: fmt.Errorf("read answer: %w", err)}
 	case int64(len(answer)) > limit:
 		return attempt{reason: Reason(interpreter.ProblemTooLarge), err: &interpreter.AnswerError{
-			Problem: interpreter.ProblemTooLarge, Field: "the answer", Detail: fmt.Sprintf("is over the limit of %d bytes", limit),
+			Problem: interpreter.ProblemTooLarge, Field: "the answer",
+			Detail: fmt.Sprintf("is over the limit of %d bytes", limit),
 		}}
 	}
 	return attempt{body: answer, code: response.StatusCode}
@@ -191,11 +192,11 @@ func (c Credentials) token() (string, error) {
 	}
 	content, err := os.ReadFile(c.BearerTokenFile)
 	if err != nil {
-		return "", fmt.Errorf("BearerTokenFile: %w", err)
+		return "", fmt.Errorf("read Credentials.BearerTokenFile: %w", err)
 	}
 	token := strings.TrimSpace(string(content))
 	if token == "" {
-		return "", fmt.Errorf("BearerTokenFile %s is empty: is it being replaced?", c.BearerTokenFile)
+		return "", fmt.Errorf("read Credentials.BearerTokenFile: %s is empty", c.BearerTokenFile)
 	}
 	return token, nil
 }

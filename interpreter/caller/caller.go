@@ -124,9 +124,9 @@ func (c *Caller) set(configurations Configurations, strict bool) error {
 	x := newIndex(c.rulesets(configurations, clients))
 	if x.named && c.options.Mapper == nil {
 		if strict {
-			return errors.New("Options.Mapper is required: a rule of the Explore protocol names a resource, and objects have kinds")
+			return errors.New("invalid Options.Mapper: required: a rule of the Explore protocol names a resource")
 		}
-		klog.Background().Error(nil, "Rules that name resources do not hold, for lack of Options.Mapper")
+		klog.Background().Error(nil, "Ignored rules that name resources, because Options.Mapper is not set")
 	}
 	old, before := c.clients, c.index.Load()
 	c.clients = used
@@ -140,7 +140,7 @@ func (c *Caller) set(configurations Configurations, strict bool) error {
 	return nil
 }
 
-func (c *Caller) rulesets(configurations Configurations, clients func(clientKey, func() (*http.Client, error)) (*http.Client, error)) []ruleset {
+func (c *Caller) rulesets(configurations Configurations, clients clientSource) []ruleset {
 	var out []ruleset
 	for i := range configurations.Exploring {
 		configuration := configurations.Exploring[i].DeepCopy()
@@ -194,7 +194,8 @@ func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interprete
 		return answer, err
 	case failed.Reason == ReasonNotImplemented:
 	case w.ignore && failed.Reason != ReasonCanceled:
-		klog.FromContext(ctx).V(1).Info("A failed call is ignored", "webhook", w.id, "operation", q.Operation, "reason", failed.Reason)
+		klog.FromContext(ctx).V(1).Info("Ignored failed call",
+			"webhook", w.id, "operation", q.Operation, "reason", failed.Reason)
 	default:
 		return answer, err
 	}
@@ -212,7 +213,9 @@ func (c *Caller) Match(operation interpreter.Operation, kind schema.GroupVersion
 	return w.id, nil
 }
 
-func (c *Caller) find(operation interpreter.Operation, kind schema.GroupVersionKind, namespaced bool) (*webhook, error) {
+func (c *Caller) find(
+	operation interpreter.Operation, kind schema.GroupVersionKind, namespaced bool,
+) (*webhook, error) {
 	x := c.index.Load()
 	if x == nil {
 		return nil, ErrNotReady
@@ -221,7 +224,7 @@ func (c *Caller) find(operation interpreter.Operation, kind schema.GroupVersionK
 	if x.named && c.options.Mapper != nil {
 		var err error
 		if resource, err = c.resource(kind); err != nil {
-			return nil, fmt.Errorf("the resource of %s: %w", kind, err)
+			return nil, fmt.Errorf("find resource of %s: %w", kind, err)
 		}
 	}
 	return x.match(operation, kind, resource, namespaced), nil

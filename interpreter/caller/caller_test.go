@@ -111,7 +111,7 @@ func TestUnreadableConfigurationKeepsEarlierVersion(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(log.String(), "A webhook configuration is not valid"); n != 2 {
+	if n := strings.Count(log.String(), "Found invalid webhook configuration"); n != 2 {
 		t.Errorf("the log has %d problems, want 2:\n%s", n, &log)
 	}
 }
@@ -129,7 +129,7 @@ func TestSetConfigurations(t *testing.T) {
 		t.Errorf("what was there before is gone: %q %v", got, err)
 	}
 	err = c.SetConfigurations(explore(exploring("a", nowhere, resourceRule("*", "*", "*", "workloads", "*"))))
-	if err == nil || err.Error() != "Options.Mapper is required: a rule of the Explore protocol names a resource, and objects have kinds" {
+	if err == nil || err.Error() != "invalid Options.Mapper: required: a rule of the Explore protocol names a resource" {
 		t.Error(err)
 	}
 	empty, err := caller.New(caller.Options{})

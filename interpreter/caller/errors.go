@@ -15,9 +15,9 @@ import (
 // Errors of a [Caller] other than [*CallError], for errors.Is.
 var (
 	// ErrNotReady: the configurations are not known yet. See [Caller].Ready.
-	ErrNotReady = errors.New("the webhook configurations are not known yet")
+	ErrNotReady = errors.New("the webhook configurations have not been read yet")
 	// ErrStarted: Start was called a second time.
-	ErrStarted = errors.New("the caller was started already")
+	ErrStarted = errors.New("the caller has already been started")
 )
 
 // Reason is the kind of failure of a call.

@@ -96,7 +96,7 @@ func ExampleNew() {
 	fmt.Println(err)
 	fmt.Println(webhooks.Match(v1alpha1.InterpreterOperationInterpretHealth, pools, true))
 	// Output:
-	// the webhook configurations are not known yet
+	// the webhook configurations have not been read yet
 	// <nil>
 	// pools/health.example.com <nil>
 }

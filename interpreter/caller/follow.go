@@ -30,7 +30,8 @@ const missingInterval = 10 * time.Second
 // follow runs an informer for each protocol, and makes a new index after each change.
 func (c *Caller) follow(ctx context.Context) error {
 	news := wait.NewSignal()
-	exploring, interpreting := c.informer(v1alpha1.ExploringWebhookConfigurations), c.informer(v1alpha1.InterpreterWebhookConfigurations)
+	exploring := c.informer(v1alpha1.ExploringWebhookConfigurations)
+	interpreting := c.informer(v1alpha1.InterpreterWebhookConfigurations)
 	var group sync.WaitGroup
 	defer group.Wait()
 	var synced []cache.InformerSynced
@@ -56,7 +57,7 @@ func (c *Caller) follow(ctx context.Context) error {
 		case <-news:
 		}
 		if err := c.set(r.read(ctx, exploring.GetStore(), interpreting.GetStore()), false); err != nil {
-			klog.FromContext(ctx).Error(err, "The webhook configurations were not replaced")
+			klog.FromContext(ctx).Error(err, "Failed to replace webhook configurations")
 		}
 		if first {
 			close(c.ready)
@@ -84,7 +85,8 @@ func (c *Caller) informer(resource schema.GroupVersionResource) cache.SharedInde
 			return w, err
 		},
 	}
-	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, c.options.Client), &unstructured.Unstructured{}, 0, cache.Indexers{})
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, c.options.Client),
+		&unstructured.Unstructured{}, 0, cache.Indexers{})
 }
 
 // pause is a watch without events that ends after a while.
@@ -127,18 +129,29 @@ func (r *reader) read(ctx context.Context, exploring, interpreting cache.Store) 
 		key, version := u.GetKind()+"/"+u.GetName(), u.GetResourceVersion()
 		logged[key] = version
 		if was, ok := r.logged[key]; !ok || was != version {
-			klog.FromContext(ctx).Error(err, "A webhook configuration is not valid", "kind", u.GetKind(), "name", u.GetName())
+			klog.FromContext(ctx).Error(err, "Found invalid webhook configuration", "kind", u.GetKind(), "name", u.GetName())
 		}
 	}
-	r.exploring = decode(exploring.List(), r.exploring, (*v1alpha1.ResourceExploringWebhookConfiguration).Validate, bad)
-	r.interpreting = decode(interpreting.List(), r.interpreting, (*v1alpha1.ResourceInterpreterWebhookConfiguration).Validate, bad)
+	r.exploring = decode(exploring.List(), r.exploring, bad)
+	r.interpreting = decode(interpreting.List(), r.interpreting, bad)
 	r.logged = logged
 	r.caller.metrics.invalid.Store(int64(len(logged)))
-	return Configurations{Exploring: slices.Collect(maps.Values(r.exploring)), Interpreting: slices.Collect(maps.Values(r.interpreting))}
+	return Configurations{
+		Exploring:    slices.Collect(maps.Values(r.exploring)),
+		Interpreting: slices.Collect(maps.Values(r.interpreting)),
+	}
+}
+
+// validated is a pointer to a configuration.
+type validated[C any] interface {
+	*C
+	Validate() field.ErrorList
 }
 
 // decode returns configurations by their names, and calls bad for invalid ones.
-func decode[C any](list []any, before map[string]C, validate func(*C) field.ErrorList, bad func(*unstructured.Unstructured, error)) map[string]C {
+func decode[C any, P validated[C]](
+	list []any, before map[string]C, bad func(*unstructured.Unstructured, error),
+) map[string]C {
 	out := make(map[string]C, len(list))
 	for _, o := range list {
 		u := o.(*unstructured.Unstructured)
@@ -150,7 +163,7 @@ func decode[C any](list []any, before map[string]C, validate func(*C) field.Erro
 			}
 			continue
 		}
-		if errs := validate(configuration); len(errs) > 0 {
+		if errs := P(configuration).Validate(); len(errs) > 0 {
 			bad(u, errs.ToAggregate())
 		}
 		out[u.GetName()] = *configuration

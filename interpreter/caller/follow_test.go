@@ -64,7 +64,7 @@ func TestInformersUpdateConfigurations(t *testing.T) {
 	create(t, client.Resource(v1alpha1.ExploringWebhookConfigurations).Create, "ResourceExploringWebhookConfiguration", &a)
 	eventually("a/w.a.example.com")
 	_, err = c.Health(t.Context(), object())
-	if failed := reason(t, err); failed.Reason != caller.ReasonConfiguration || failed.Err.Error() != `exploreReviewVersions are ["v9"]: the webhook accepts no version that is known (v1alpha1)` {
+	if failed := reason(t, err); failed.Reason != caller.ReasonConfiguration || failed.Err.Error() != `exploreReviewVersions are ["v9"]: must include v1alpha1` {
 		t.Error(err)
 	}
 	metertest.Expect(t, registry, map[string]float64{"spokewire_interpreter_caller_invalid_configurations": 1})

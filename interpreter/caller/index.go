@@ -53,7 +53,7 @@ type ruleset struct {
 // configuration/webhook.
 func newIndex(rulesets []ruleset) *index {
 	slices.SortStableFunc(rulesets, func(a, b ruleset) int {
-		return cmp.Or(strings.Compare(a.webhook.id, b.webhook.id), strings.Compare(string(a.webhook.protocol), string(b.webhook.protocol)))
+		return cmp.Or(cmp.Compare(a.webhook.id, b.webhook.id), cmp.Compare(a.webhook.protocol, b.webhook.protocol))
 	})
 	x := &index{kinds: map[key][]rule{}, resources: map[key][]rule{}, operations: map[interpreter.Operation]uint16{}}
 	for i, o := range v1alpha1.InterpreterOperations() {
@@ -160,7 +160,8 @@ func firstOf(rules []rule, before int32, operation uint16, version string, scope
 		if r.place >= before {
 			break
 		}
-		if r.operations&operation != 0 && r.scopes[scope] && (slices.Contains(r.versions, version) || slices.Contains(r.versions, "*")) {
+		if r.operations&operation != 0 && r.scopes[scope] &&
+			(slices.Contains(r.versions, version) || slices.Contains(r.versions, "*")) {
 			return r.place
 		}
 	}

@@ -35,14 +35,14 @@ func newMetrics(c *Caller) *metrics {
 			Name: name("calls_total"), Help: "Calls by webhook, operation and result: success or the reason of the error.",
 		}, []string{"webhook", "operation", "result"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: name("call_seconds"), Help: "Time that calls took, with retries.",
+			Name: name("call_seconds"), Help: "Duration of calls with their retries, in seconds.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"webhook"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: name("retries_total"), Help: "Calls that were tried again, since they did not reach the server or it had no place for them.",
+			Name: name("retries_total"), Help: "Retries of calls that did not reach the server, or that a busy server rejected.",
 		}, []string{"webhook"}),
-		webhooks: prometheus.NewDesc(name("webhooks"), "Webhooks in the configurations, by protocol.", []string{"protocol"}, nil),
-		refused:  prometheus.NewDesc(name("invalid_configurations"), "Configurations that are not valid.", nil, nil),
+		webhooks: prometheus.NewDesc(name("webhooks"), "Configured webhooks by protocol.", []string{"protocol"}, nil),
+		refused:  prometheus.NewDesc(name("invalid_configurations"), "Invalid configurations.", nil, nil),
 	}
 }
 
@@ -51,7 +51,7 @@ func (m *metrics) register(registerer prometheus.Registerer) error {
 		return nil
 	}
 	if err := registerer.Register(m); err != nil {
-		return fmt.Errorf("Options.MetricsRegisterer: %w", err)
+		return fmt.Errorf("invalid Options.MetricsRegisterer: %w", err)
 	}
 	m.registerer = registerer
 	return nil

@@ -6,7 +6,6 @@ package caller
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -115,11 +114,11 @@ func (o Options) withDefaults() Options {
 func (o *Options) validate() error {
 	switch {
 	case o.MaxBytes < 0:
-		return fmt.Errorf("Options.MaxBytes is %d: it must not be negative", o.MaxBytes)
+		return fmt.Errorf("invalid Options.MaxBytes: %d: must not be negative", o.MaxBytes)
 	case o.Retries > 10:
-		return fmt.Errorf("Options.Retries is %d: 10 are enough for everybody", o.Retries)
+		return fmt.Errorf("invalid Options.Retries: %d: must be at most 10", o.Retries)
 	case o.RetryDelay < 0:
-		return errors.New("Options.RetryDelay must not be negative")
+		return fmt.Errorf("invalid Options.RetryDelay: %v: must not be negative", o.RetryDelay)
 	}
 	return checkAllowed(o.AllowedHosts, o.AllowedServices)
 }

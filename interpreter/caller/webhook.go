@@ -45,15 +45,19 @@ type clientKey struct {
 	caBundle string
 }
 
+func newWebhook(protocol interpreter.Protocol, configuration, name string, seconds *int32) *webhook {
+	return &webhook{id: identify(configuration, name), protocol: protocol, timeout: timeout(seconds)}
+}
+
 func explorer(configuration string, w *v1alpha1.ResourceExploringWebhook) *webhook {
-	out := &webhook{id: identify(configuration, w.Name), protocol: interpreter.ProtocolExplore, timeout: timeout(w.TimeoutSeconds)}
+	out := newWebhook(interpreter.ProtocolExplore, configuration, w.Name, w.TimeoutSeconds)
 	out.ignore = w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Ignore
 	out.negotiate("exploreReviewVersions", w.ExploreReviewVersions)
 	return out
 }
 
 func interpreting(configuration string, w *v1alpha1.ResourceInterpreterWebhook) *webhook {
-	out := &webhook{id: identify(configuration, w.Name), protocol: interpreter.ProtocolInterpret, timeout: timeout(w.TimeoutSeconds)}
+	out := newWebhook(interpreter.ProtocolInterpret, configuration, w.Name, w.TimeoutSeconds)
 	out.negotiate("interpreterContextVersions", w.InterpreterContextVersions)
 	return out
 }
@@ -73,13 +77,15 @@ func timeout(seconds *int32) time.Duration {
 // negotiate sets an error unless the webhook accepts the only supported version.
 func (w *webhook) negotiate(field string, versions []string) {
 	if !slices.Contains(versions, v1alpha1.Version) {
-		w.err = fmt.Errorf("%s are %q: the webhook accepts no version that is known (%s)", field, versions, v1alpha1.Version)
+		w.err = fmt.Errorf("%s are %q: must include %s", field, versions, v1alpha1.Version)
 	}
 }
 
-// connect sets the target and the HTTP client of a webhook, or the error. The function clients
-// returns an existing client with the key, or makes one.
-func (w *webhook) connect(o *Options, config admissionregistrationv1.WebhookClientConfig, clients func(clientKey, func() (*http.Client, error)) (*http.Client, error)) {
+// clientSource returns an existing client with the key, or makes one.
+type clientSource func(clientKey, func() (*http.Client, error)) (*http.Client, error)
+
+// connect sets the target and the HTTP client of a webhook, or the error.
+func (w *webhook) connect(o *Options, config admissionregistrationv1.WebhookClientConfig, clients clientSource) {
 	if w.err != nil {
 		return
 	}
@@ -130,7 +136,9 @@ func (w *webhook) connect(o *Options, config admissionregistrationv1.WebhookClie
 	w.client, w.err = clients(k, func() (*http.Client, error) { return newClient(o, k, s, port, allowed) })
 }
 
-func newClient(o *Options, k clientKey, service *admissionregistrationv1.ServiceReference, port int32, allowed []netip.Prefix) (*http.Client, error) {
+func newClient(
+	o *Options, k clientKey, service *admissionregistrationv1.ServiceReference, port int32, allowed []netip.Prefix,
+) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs}
 	if k.caBundle != "" {
 		if err := v1alpha1.CheckCABundle([]byte(k.caBundle)); err != nil {
@@ -141,7 +149,8 @@ func newClient(o *Options, k clientKey, service *admissionregistrationv1.Service
 	}
 	transport := &http.Transport{
 		TLSClientConfig: config, DialContext: dialer(o, allowed), ForceAttemptHTTP2: true, DisableCompression: true,
-		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 100, MaxResponseHeaderBytes: 64 << 10,
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
+		MaxIdleConnsPerHost: 100, MaxResponseHeaderBytes: 64 << 10,
 	}
 	if service != nil {
 		config.ServerName = service.Name + "." + service.Namespace + ".svc"
@@ -173,7 +182,7 @@ func dialService(o *Options, namespace, name string, port int32) dialFunc {
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
 		address, err := o.ResolveService(ctx, namespace, name, port)
 		if err != nil {
-			return nil, fmt.Errorf("service %s/%s: %w", namespace, name, err)
+			return nil, fmt.Errorf("resolve service %s/%s: %w", namespace, name, err)
 		}
 		return dial(ctx, network, address)
 	}

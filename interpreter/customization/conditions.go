@@ -78,14 +78,14 @@ func conditionsOf(steps *bound.Steps, object ref.Val) ([]reported, error) {
 
 func noConditions(object ref.Val, err error) error {
 	if cluster := text(object, "clusterName"); cluster != "" {
-		return fmt.Errorf("status.conditions of cluster %q are no conditions: %w", cluster, err)
+		return fmt.Errorf("status.conditions of cluster %q are not conditions: %w", cluster, err)
 	}
-	return fmt.Errorf("status.conditions are no conditions: %w", err)
+	return fmt.Errorf("status.conditions are not conditions: %w", err)
 }
 
 func readCondition(element ref.Val) (aggregate.Condition, error) {
 	if _, ok := unwrap(element).(traits.Mapper); !ok {
-		return aggregate.Condition{}, errors.New("an element is no object")
+		return aggregate.Condition{}, errors.New("an element is not an object")
 	}
 	var failed error
 	read := func(name string) string {

@@ -76,7 +76,7 @@ func (f function) ref(steps *bound.Steps, args []ref.Val) ref.Val {
 func each(steps *bound.Steps, list ref.Val, f func(element ref.Val) error) error {
 	l, ok := unwrap(list).(traits.Lister)
 	if !ok {
-		return errors.New("a value is no list")
+		return errors.New("a value is not a list")
 	}
 	if err := steps.Take("a list", perElement*sizeOf(l)); err != nil {
 		return err
@@ -132,7 +132,7 @@ func added(a, b ref.Val) (ref.Val, error) {
 		}
 		return a.(types.Double) + b, nil
 	}
-	return nil, fmt.Errorf("%s is no number: it cannot be added", typeOf(b))
+	return nil, fmt.Errorf("%s is not a number: it cannot be added", typeOf(b))
 }
 
 func sums(steps *bound.Steps, args []ref.Val) (any, error) {

@@ -64,7 +64,7 @@ func TestInvalidDocumentsAreRejected(t *testing.T) {
 			`f:5:26: InterpreterCustomization c: spec.targets[0].apiVersion: "a*.com/v1" is no group and version: ` +
 				"write group/version, group/*, *.domain/* or *"},
 		{"an unknown kind", strings.Replace(oneWith("  health: true"), "kind: T}", "kind: T*}", 1),
-			`f:5:48: InterpreterCustomization c: spec.targets[0].kind: "T*" is no kind: write a name or *`},
+			`f:5:48: InterpreterCustomization c: spec.targets[0].kind: "T*" is not a kind: write a name or *`},
 		{"a duplicate target", oneWith("  health: true") + "\n---\n" +
 			strings.Replace(oneWith("  prune: '{}'"), "name: c", "name: d", 1),
 			"f:12:13: InterpreterCustomization d: spec.targets[0]: T of example.com/v1 is a target of customization c at f:3 already"},

@@ -162,9 +162,9 @@ func integerOf(steps *bound.Steps, args []ref.Val) (any, error) {
 		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
 			return n, nil
 		}
-		return nil, errors.New("the string is no integer")
+		return nil, errors.New("the string is not an integer")
 	}
-	return nil, fmt.Errorf("%s is no integer", typeOf(unwrap(args[0])))
+	return nil, fmt.Errorf("%s is not an integer", typeOf(unwrap(args[0])))
 }
 
 // quantityOf returns a quantity from a string or a number.

@@ -214,7 +214,7 @@ func checked(err error) error {
 		field = strings.TrimPrefix(field, list)
 	}
 	// The cause is omitted: it quotes a value of the result.
-	return fmt.Errorf("the result: %s %s", field, strings.TrimSuffix(answer.Detail, ": the operation asks for it"))
+	return fmt.Errorf("the result: %s %s", field, strings.TrimSuffix(answer.Detail, ": the operation requires it"))
 }
 
 func replicas(result ref.Val) (int32, error) {
@@ -362,7 +362,8 @@ func (v *evaluation) sameIdentity(patch map[string]any) error {
 	} {
 		change, named := f.in[f.name]
 		after, isText := change.(string)
-		removed := change == nil && (f.before == "" || f.name == "uid" && v.request.Operation == v1alpha1.InterpreterOperationPrune)
+		prunes := f.name == "uid" && v.request.Operation == v1alpha1.InterpreterOperationPrune
+		removed := change == nil && (f.before == "" || prunes)
 		if named && !removed && !(isText && after == f.before) {
 			return fmt.Errorf("the result changes the %s of the object: it would be another object", f.name)
 		}

@@ -107,7 +107,7 @@ func latestConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 		}
 		return each(steps, conditions, func(c ref.Val) error {
 			if _, ok := c.(traits.Mapper); !ok {
-				return fmt.Errorf("status.conditions of cluster %q are no conditions", text(item, "clusterName"))
+				return fmt.Errorf("status.conditions of cluster %q are not conditions", text(item, "clusterName"))
 			}
 			next := latest{c, cmp.Or(text(c, "lastUpdateTime"), text(c, "lastTransitionTime")), text(c, field)}
 			if next.time >= found[next.key].time {
@@ -149,7 +149,7 @@ func joinConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 		cluster := text(item, "clusterName")
 		return each(steps, conditions, func(c ref.Val) error {
 			if _, ok := c.(traits.Mapper); !ok {
-				return fmt.Errorf("status.conditions of cluster %q are no conditions", cluster)
+				return fmt.Errorf("status.conditions of cluster %q are not conditions", cluster)
 			}
 			k := key{text(c, "type"), text(c, "status"), text(c, "reason")}
 			if err := steps.Take("joinConditions", perField); err != nil {

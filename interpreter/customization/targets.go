@@ -34,7 +34,7 @@ func (t target) parse() (gvk schema.GroupVersionKind, field string, err error) {
 	case t.Kind == "":
 		return gvk, "kind", errors.New("is required")
 	case t.Kind != wild && len(validation.IsDNS1035Label(strings.ToLower(t.Kind))) > 0:
-		return gvk, "kind", fmt.Errorf("%q is no kind: write a name or *", t.Kind)
+		return gvk, "kind", fmt.Errorf("%q is not a kind: write a name or *", t.Kind)
 	case t.APIVersion == wild:
 		gvk.Group, gvk.Version = wild, wild
 		return gvk, "", nil

@@ -53,7 +53,7 @@ func plain(steps *bound.Steps, v ref.Val) (any, error) { return plainAt(steps, v
 
 func plainAt(steps *bound.Steps, v ref.Val, depth int) (any, error) {
 	if depth > mostDepth {
-		return nil, fmt.Errorf("there are more than %d values in each other", mostDepth)
+		return nil, fmt.Errorf("more than %d values are nested", mostDepth)
 	}
 	if err := steps.Take("a result", perValue); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func plainAt(steps *bound.Steps, v ref.Val, depth int) (any, error) {
 		return int64(v), nil
 	case types.Double:
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-			return nil, fmt.Errorf("%v is no number of JSON", f)
+			return nil, fmt.Errorf("%v is not a JSON number", f)
 		}
 		return float64(v), nil
 	case types.String:
@@ -82,9 +82,9 @@ func plainAt(steps *bound.Steps, v ref.Val, depth int) (any, error) {
 	case traits.Mapper:
 		return plainObject(steps, v, depth)
 	case *types.Optional:
-		return nil, errors.New("an optional is no value: write ?key or orValue")
+		return nil, errors.New("an optional is not a value: write ?key or orValue")
 	}
-	return nil, fmt.Errorf("%s is no value of JSON: convert it with string or int", typeOf(v))
+	return nil, fmt.Errorf("%s is not a JSON value: convert it with string or int", typeOf(v))
 }
 
 func plainList(steps *bound.Steps, v traits.Lister, depth int) ([]any, error) {

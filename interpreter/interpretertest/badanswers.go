@@ -4,6 +4,7 @@
 package interpretertest
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,25 +32,40 @@ type BadAnswer struct {
 func BadAnswers() []BadAnswer {
 	both := []interpreter.Protocol{interpreter.ProtocolExplore, interpreter.ProtocolInterpret}
 	one := both[1:]
-	const renamed = "W3sib3AiOiJyZXBsYWNlIiwicGF0aCI6Ii9tZXRhZGF0YS9uYW1lIiwidmFsdWUiOiJvdGhlciJ9XQ==" // [{"op":"replace","path":"/metadata/name","value":"other"}]
-	const empty = "W10="                                                                               // []
+	const (
+		replicas     = v1alpha1.InterpreterOperationInterpretReplica
+		health       = v1alpha1.InterpreterOperationInterpretHealth
+		status       = v1alpha1.InterpreterOperationInterpretStatus
+		dependencies = v1alpha1.InterpreterOperationInterpretDependency
+		components   = v1alpha1.InterpreterOperationInterpretComponent
+		revise       = v1alpha1.InterpreterOperationReviseReplica
+	)
+	response := func(members string) string { return `{"uid":"%s","successful":true` + members + `}` }
+	patch := func(operations, patchType string) string {
+		return response(`,"patch":"` + base64.StdEncoding.EncodeToString([]byte(operations)) + `"` + patchType)
+	}
+	const rename = `[{"op":"replace","path":"/metadata/name","value":"other"}]`
 	return []BadAnswer{
-		{"no response", v1alpha1.InterpreterOperationInterpretHealth, both, "null"},
-		{"wrong UID", v1alpha1.InterpreterOperationInterpretHealth, both, `{"uid":"not-%s","successful":true,"healthy":true}`},
-		{"missing replicas", v1alpha1.InterpreterOperationInterpretReplica, both, `{"uid":"%s","successful":true}`},
-		{"missing health", v1alpha1.InterpreterOperationInterpretHealth, both, `{"uid":"%s","successful":true}`},
-		{"missing status", v1alpha1.InterpreterOperationInterpretStatus, both, `{"uid":"%s","successful":true}`},
-		{"missing name of a dependency", v1alpha1.InterpreterOperationInterpretDependency, both, `{"uid":"%s","successful":true,"dependencies":[{"apiVersion":"v1","kind":"Secret"}]}`},
-		{"negative replicas", v1alpha1.InterpreterOperationInterpretReplica, both, `{"uid":"%s","successful":true,"replicas":-1}`},
-		{"duplicate component", v1alpha1.InterpreterOperationInterpretComponent, one, `{"uid":"%s","successful":true,"components":[{"name":"a","replicas":1},{"name":"a","replicas":2}]}`},
-		{"patch without type", v1alpha1.InterpreterOperationReviseReplica, both, `{"uid":"%s","successful":true,"patch":"` + empty + `"}`},
-		{"patch of another type", v1alpha1.InterpreterOperationReviseReplica, both, `{"uid":"%s","successful":true,"patch":"` + empty + `","patchType":"MergePatch"}`},
-		{"patch that changes identity", v1alpha1.InterpreterOperationReviseReplica, both, `{"uid":"%s","successful":true,"patch":"` + renamed + `","patchType":"JSONPatch"}`},
-		{"oversized answer", v1alpha1.InterpreterOperationInterpretHealth, both, "!" + strings.Repeat(" ", interpreter.MaxBytes+1)},
-		{"unsuccessful without a status", v1alpha1.InterpreterOperationInterpretHealth, one, `{"uid":"%s","successful":false}`},
-		{"unsuccessful", v1alpha1.InterpreterOperationInterpretHealth, one, `{"uid":"%s","successful":false,"status":{"code":418,"message":"a teapot"}}`},
-		{"not JSON", v1alpha1.InterpreterOperationInterpretHealth, both, "!<html>"},
-		{"another kind", v1alpha1.InterpreterOperationInterpretHealth, both, `!{"kind":"AdmissionReview","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"%s"}}`},
+		{"no response", health, both, "null"},
+		{"wrong UID", health, both, `{"uid":"not-%s","successful":true,"healthy":true}`},
+		{"missing replicas", replicas, both, response("")},
+		{"missing health", health, both, response("")},
+		{"missing status", status, both, response("")},
+		{"missing name of a dependency", dependencies, both,
+			response(`,"dependencies":[{"apiVersion":"v1","kind":"Secret"}]`)},
+		{"negative replicas", replicas, both, response(`,"replicas":-1`)},
+		{"duplicate component", components, one,
+			response(`,"components":[{"name":"a","replicas":1},{"name":"a","replicas":2}]`)},
+		{"patch without type", revise, both, patch("[]", "")},
+		{"patch of another type", revise, both, patch("[]", `,"patchType":"MergePatch"`)},
+		{"patch that changes identity", revise, both, patch(rename, `,"patchType":"JSONPatch"`)},
+		{"oversized answer", health, both, "!" + strings.Repeat(" ", interpreter.MaxBytes+1)},
+		{"unsuccessful without a status", health, one, `{"uid":"%s","successful":false}`},
+		{"unsuccessful", health, one,
+			`{"uid":"%s","successful":false,"status":{"code":418,"message":"a teapot"}}`},
+		{"not JSON", health, both, "!<html>"},
+		{"another kind", health, both,
+			`!{"kind":"AdmissionReview","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"%s"}}`},
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
-// Certificate returns a folder for [interpreter.ServerOptions].CertDir and the CA bundle for the clientConfig of a webhook
-// configuration. The certificate is valid for 127.0.0.1, localhost and the given hosts for one hour.
+// Certificate returns a folder for [interpreter.ServerOptions].CertDir and the CA bundle for the
+// clientConfig of a webhook configuration. The certificate is valid for 127.0.0.1, localhost and
+// the given hosts for one hour.
 func Certificate(t testing.TB, hosts ...string) (certDir string, caBundle []byte) {
 	t.Helper()
 	certDir = t.TempDir()

@@ -50,52 +50,56 @@ func RunFile(t *testing.T, target interpreter.Interpreter, path string) {
 // protocols. The CA bundle, in PEM, must verify its certificate.
 func URL(t testing.TB, protocol interpreter.Protocol, url string, caBundle []byte) *caller.Caller {
 	t.Helper()
-	secret := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	mapper := meta.NewDefaultRESTMapper(nil)
-	mapper.Add(secret, meta.RESTScopeNamespace)
+	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
 	c, err := caller.New(caller.Options{
-		Mapper:       mapper,
-		AllowedHosts: []string{"*"}, AllowedAddresses: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")},
+		Mapper:           mapper,
+		AllowedHosts:     []string{"*"},
+		AllowedAddresses: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	configurations := everything(protocol, url, caBundle)
-	// A rule for everything does not match Secrets.
-	for i := range configurations.Exploring {
-		rules := &configurations.Exploring[i].Webhooks[0].Rules
-		*rules = append(*rules, v1alpha1.RuleWithOperations{Operations: []v1alpha1.OperationType{v1alpha1.ExploreAll},
-			Rule: admissionregistrationv1.Rule{APIGroups: []string{secret.Group}, APIVersions: []string{secret.Version}, Resources: []string{"secrets"}}})
-	}
-	for i := range configurations.Interpreting {
-		rules := &configurations.Interpreting[i].Webhooks[0].Rules
-		*rules = append(*rules, v1alpha1.KindRuleWithOperations{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationAll},
-			KindRule: v1alpha1.KindRule{APIGroups: []string{secret.Group}, APIVersions: []string{secret.Version}, Kinds: []string{secret.Kind}}})
-	}
-	if err := c.SetConfigurations(configurations); err != nil {
+	if err := c.SetConfigurations(everything(protocol, url, caBundle, true)); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// everything returns a configuration that sends all queries to one webhook.
-func everything(protocol interpreter.Protocol, url string, caBundle []byte) caller.Configurations {
+// everything returns a configuration that sends all queries to one webhook. Queries about Secrets
+// need a rule of their own, which a caller without a mapper does not accept.
+func everything(protocol interpreter.Protocol, url string, caBundle []byte, secrets bool) caller.Configurations {
 	client := admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: caBundle}
 	all := []string{"*"}
 	if protocol == interpreter.ProtocolExplore {
+		rule := func(groups, versions, resources []string) v1alpha1.RuleWithOperations {
+			return v1alpha1.RuleWithOperations{Operations: []v1alpha1.OperationType{v1alpha1.ExploreAll},
+				Rule: admissionregistrationv1.Rule{APIGroups: groups, APIVersions: versions, Resources: resources}}
+		}
+		rules := []v1alpha1.RuleWithOperations{rule(all, all, all)}
+		if secrets {
+			rules = append(rules, rule([]string{""}, []string{"v1"}, []string{"secrets"}))
+		}
 		c := v1alpha1.ResourceExploringWebhookConfiguration{Webhooks: []v1alpha1.ResourceExploringWebhook{{
 			Name: "webhook.interpretertest.local", ClientConfig: client, ExploreReviewVersions: []string{v1alpha1.Version},
-			Rules: []v1alpha1.RuleWithOperations{{Operations: []v1alpha1.OperationType{v1alpha1.ExploreAll},
-				Rule: admissionregistrationv1.Rule{APIGroups: all, APIVersions: all, Resources: all}}},
+			Rules: rules,
 		}}}
 		c.Name = "interpretertest"
 		return caller.Configurations{Exploring: []v1alpha1.ResourceExploringWebhookConfiguration{c}}
 	}
+	rule := func(groups, versions, kinds []string) v1alpha1.KindRuleWithOperations {
+		operations := []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationAll}
+		return v1alpha1.KindRuleWithOperations{Operations: operations,
+			KindRule: v1alpha1.KindRule{APIGroups: groups, APIVersions: versions, Kinds: kinds}}
+	}
+	rules := []v1alpha1.KindRuleWithOperations{rule(all, all, all)}
+	if secrets {
+		rules = append(rules, rule([]string{""}, []string{"v1"}, []string{"Secret"}))
+	}
 	c := v1alpha1.ResourceInterpreterWebhookConfiguration{Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
 		Name: "webhook.interpretertest.local", ClientConfig: client, InterpreterContextVersions: []string{v1alpha1.Version},
-		Rules: []v1alpha1.KindRuleWithOperations{{Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationAll},
-			KindRule: v1alpha1.KindRule{APIGroups: all, APIVersions: all, Kinds: all}}},
+		Rules: rules,
 	}}}
 	c.Name = "interpretertest"
 	return caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{c}}

@@ -61,23 +61,29 @@ type badRequest struct {
 }
 
 func badRequests(protocol interpreter.Protocol) []badRequest {
+	const json = "application/json"
+	post := func(name, contentType, body string) badRequest {
+		return badRequest{name: name, method: http.MethodPost, contentType: contentType, body: body}
+	}
 	review := func(kind, version, request string) string {
 		return fmt.Sprintf(`{"kind":%q,"apiVersion":%q%s}`, kind, version, request)
 	}
+	const request = `,"request":{"uid":"u","kind":{"group":"","version":"v1","kind":"ConfigMap"},"name":"n",` +
+		`"operation":"NoSuchOperation","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n"}}}`
 	version := v1alpha1.GroupVersion.String()
-	const request = `,"request":{"uid":"u","kind":{"group":"","version":"v1","kind":"ConfigMap"},"name":"n","operation":"NoSuchOperation","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"n"}}}`
-	const j = "application/json"
+	unknown := post("unknown operation", json, review(protocol.Kind(), version, request))
+	unknown.success = protocol == interpreter.ProtocolInterpret
 	return []badRequest{
 		{name: "GET", method: http.MethodGet},
-		{name: "content type", method: http.MethodPost, contentType: "text/plain", body: review(protocol.Kind(), version, request)},
-		{name: "empty body", method: http.MethodPost, contentType: j},
-		{name: "empty object", method: http.MethodPost, contentType: j, body: "{}"},
-		{name: "no request", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), version, "")},
-		{name: "unknown kind", method: http.MethodPost, contentType: j, body: review("AdmissionReview", version, request)},
-		{name: "unknown version", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), "config.karmada.io/v9", request)},
-		{name: "unknown operation", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), version, request), success: protocol == interpreter.ProtocolInterpret},
-		{name: "invalid JSON", method: http.MethodPost, contentType: j, body: review(protocol.Kind(), version, request)[:60]},
-		{name: "large body", method: http.MethodPost, contentType: j, body: "{" + strings.Repeat(" ", interpreter.MaxBytes) + "}"},
+		post("content type", "text/plain", unknown.body),
+		post("empty body", json, ""),
+		post("empty object", json, "{}"),
+		post("no request", json, review(protocol.Kind(), version, "")),
+		post("unknown kind", json, review("AdmissionReview", version, request)),
+		post("unknown version", json, review(protocol.Kind(), "config.karmada.io/v9", request)),
+		unknown,
+		post("invalid JSON", json, unknown.body[:60]),
+		post("large body", json, "{"+strings.Repeat(" ", interpreter.MaxBytes)+"}"),
 	}
 }
 

@@ -44,7 +44,7 @@ func (m *meter) openLibraries(now clock.PassiveClock) {
 	m.set(global, "require", func(l *glua.LState) int {
 		module, ok := modules[l.CheckString(1)]
 		if !ok {
-			l.RaiseError("module %s not found: there are kube, table, string, math and os", shorten(l.CheckString(1)))
+			l.RaiseError("module %s not found: available are kube, table, string, math and os", shorten(l.CheckString(1)))
 		}
 		l.Push(module)
 		return 1

@@ -42,7 +42,7 @@ func compile(c *customization, o *operation, source string) (*script, error) {
 func compileChunk(source string) (proto *glua.FunctionProto, err error) {
 	defer func() {
 		if problem := recover(); problem != nil {
-			err = fmt.Errorf("the script cannot be compiled: %v", problem)
+			err = fmt.Errorf("compile script: %v", problem)
 		}
 	}()
 	chunk, err := parse.Parse(strings.NewReader(source), chunkName)

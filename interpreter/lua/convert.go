@@ -61,7 +61,7 @@ func (m *meter) toLua(value any) (glua.LValue, error) {
 	case nil:
 		return glua.LNil, nil
 	}
-	return nil, fmt.Errorf("a value of type %T cannot be given to a script", value)
+	return nil, fmt.Errorf("a value of type %T cannot be passed to a script", value)
 }
 
 func (m *meter) toNumber(n float64) (glua.LValue, error) {
@@ -104,7 +104,7 @@ func (m *meter) toList(elements []any) (glua.LValue, error) {
 			return nil, err
 		}
 		if v == glua.LNil {
-			return nil, fmt.Errorf("a list with null cannot be given to a script: it would not see the element")
+			return nil, fmt.Errorf("a list with null cannot be passed to a script: Lua has no null elements")
 		}
 		table.Append(v)
 	}

@@ -188,7 +188,7 @@ func (r *reader) rules(c *customization) *Error {
 		}
 	}
 	if len(c.scripts) == 0 {
-		return r.fail(c.Name, path, fmt.Errorf("there is no script: write luaScript in %s", strings.Join(fields, ", ")))
+		return r.fail(c.Name, path, fmt.Errorf("no script: write luaScript in %s", strings.Join(fields, ", ")))
 	}
 	return nil
 }

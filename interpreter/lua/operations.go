@@ -37,14 +37,22 @@ func (o *operation) path() string { return "spec.customizations." + o.field + ".
 
 // operations are the operations of Karmada's ResourceInterpreterCustomization.
 var operations = []*operation{
-	{v1alpha1.InterpreterOperationRetain, "retention", "Retain", 1, answerObject},
-	{v1alpha1.InterpreterOperationInterpretReplica, "replicaResource", "GetReplicas", 2, answerReplicas},
-	{v1alpha1.InterpreterOperationInterpretComponent, "componentResource", "GetComponents", 1, answerComponents},
-	{v1alpha1.InterpreterOperationReviseReplica, "replicaRevision", "ReviseReplica", 1, answerObject},
-	{v1alpha1.InterpreterOperationInterpretStatus, "statusReflection", "ReflectStatus", 1, answerStatus},
-	{v1alpha1.InterpreterOperationAggregateStatus, "statusAggregation", "AggregateStatus", 1, answerObject},
-	{v1alpha1.InterpreterOperationInterpretHealth, "healthInterpretation", "InterpretHealth", 1, answerHealth},
-	{v1alpha1.InterpreterOperationInterpretDependency, "dependencyInterpretation", "GetDependencies", 1, answerDependencies},
+	{v1alpha1.InterpreterOperationRetain,
+		"retention", "Retain", 1, answerObject},
+	{v1alpha1.InterpreterOperationInterpretReplica,
+		"replicaResource", "GetReplicas", 2, answerReplicas},
+	{v1alpha1.InterpreterOperationInterpretComponent,
+		"componentResource", "GetComponents", 1, answerComponents},
+	{v1alpha1.InterpreterOperationReviseReplica,
+		"replicaRevision", "ReviseReplica", 1, answerObject},
+	{v1alpha1.InterpreterOperationInterpretStatus,
+		"statusReflection", "ReflectStatus", 1, answerStatus},
+	{v1alpha1.InterpreterOperationAggregateStatus,
+		"statusAggregation", "AggregateStatus", 1, answerObject},
+	{v1alpha1.InterpreterOperationInterpretHealth,
+		"healthInterpretation", "InterpretHealth", 1, answerHealth},
+	{v1alpha1.InterpreterOperationInterpretDependency,
+		"dependencyInterpretation", "GetDependencies", 1, answerDependencies},
 }
 
 // question is a request with decoded arguments.

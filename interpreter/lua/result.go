@@ -144,12 +144,12 @@ func (e *encoder) encode(value glua.LValue, was any) (out any, there bool, err e
 	case *glua.LTable:
 		return e.table(v, was)
 	}
-	return nil, false, fmt.Errorf("a %s is no JSON value", value.Type())
+	return nil, false, fmt.Errorf("a %s is not a JSON value", value.Type())
 }
 
 func (e *encoder) number(n float64, was any) (any, error) {
 	if math.IsNaN(n) || math.IsInf(n, 0) {
-		return nil, fmt.Errorf("%v is no JSON value", n)
+		return nil, fmt.Errorf("%v is not a JSON value", n)
 	}
 	switch v := was.(type) {
 	case int64:

@@ -81,9 +81,11 @@ func jobCondition(j []batchv1.JobCondition, kind batchv1.JobConditionType) *batc
 func jobHealthy(j *batchv1.Job) bool {
 	s := &j.Status
 	switch {
-	case jobCondition(s.Conditions, batchv1.JobFailed) != nil || jobCondition(s.Conditions, batchv1.JobFailureTarget) != nil:
+	case jobCondition(s.Conditions, batchv1.JobFailed) != nil,
+		jobCondition(s.Conditions, batchv1.JobFailureTarget) != nil:
 		return false
-	case jobCondition(s.Conditions, batchv1.JobComplete) != nil || jobCondition(s.Conditions, batchv1.JobSuccessCriteriaMet) != nil:
+	case jobCondition(s.Conditions, batchv1.JobComplete) != nil,
+		jobCondition(s.Conditions, batchv1.JobSuccessCriteriaMet) != nil:
 		return true
 	}
 	return j.Spec.Suspend != nil && *j.Spec.Suspend || s.Active > 0

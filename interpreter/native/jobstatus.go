@@ -21,7 +21,8 @@ import (
 // Complete when it is complete on all clusters.
 func aggregateJob(_ context.Context, j *batchv1.Job, items []interpreter.AggregatedStatusItem) error {
 	before := &j.Status
-	if jobCondition(before.Conditions, batchv1.JobFailed) != nil || jobCondition(before.Conditions, batchv1.JobComplete) != nil {
+	if jobCondition(before.Conditions, batchv1.JobFailed) != nil ||
+		jobCondition(before.Conditions, batchv1.JobComplete) != nil {
 		return nil
 	}
 	var sum batchv1.JobStatus
@@ -92,8 +93,10 @@ func (e *jobEnds) add(cluster string, list []batchv1.JobCondition) {
 }
 
 func reportOf(cluster string, c *batchv1.JobCondition) report {
-	return report{Cluster: cluster, Condition: condition{Type: string(c.Type), Status: c.Status, LastProbeTime: c.LastProbeTime,
-		LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message}}
+	return report{Cluster: cluster, Condition: condition{
+		Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
+		LastProbeTime: c.LastProbeTime, LastTransitionTime: c.LastTransitionTime,
+	}}
 }
 
 // conclude adds the conditions of the end. An announced end is not withdrawn, and success and
@@ -102,7 +105,8 @@ func (e *jobEnds) conclude(before, sum *batchv1.JobStatus, clusters int) error {
 	sum.Conditions = slices.DeleteFunc(slices.Clone(sum.Conditions), func(c batchv1.JobCondition) bool {
 		return conditionRules[string(c.Type)] == aggregate.Separate
 	})
-	toFail, toSucceed := jobCondition(before.Conditions, batchv1.JobFailureTarget), jobCondition(before.Conditions, batchv1.JobSuccessCriteriaMet)
+	toFail := jobCondition(before.Conditions, batchv1.JobFailureTarget)
+	toSucceed := jobCondition(before.Conditions, batchv1.JobSuccessCriteriaMet)
 	over := sum.Active == 0 && deref(sum.Terminating) == 0 && sum.StartTime != nil
 	completed := sum.CompletionTime
 	sum.CompletionTime = nil // only a complete job has it
@@ -121,7 +125,10 @@ func (e *jobEnds) conclude(before, sum *batchv1.JobStatus, clusters int) error {
 
 // conclusion adds the condition that announces the end, unchanged if it was set before. If the job
 // is over, it also adds the condition of the end.
-func conclusion(sum *batchv1.JobStatus, announced *batchv1.JobCondition, reports []report, target, end batchv1.JobConditionType, over bool) error {
+func conclusion(
+	sum *batchv1.JobStatus, announced *batchv1.JobCondition, reports []report,
+	target, end batchv1.JobConditionType, over bool,
+) error {
 	slices.SortStableFunc(reports, func(a, b report) int { return cmp.Compare(a.Cluster, b.Cluster) })
 	added := []condition{aggregate.Merged(string(target), corev1.ConditionTrue, reports, nil)}
 	if announced != nil {

@@ -40,7 +40,8 @@ func New() *Interpreter {
 // kinds and operations that this package does not support.
 func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
 	if q.Object != nil && q.Operation.Known() && !i.Supports(q.Object.GroupVersionKind(), q.Operation) {
-		return interpreter.Answer{}, fmt.Errorf("%w: %s of %s is not native", interpreter.ErrNotInterpreted, q.Operation, q.Object.GetKind())
+		return interpreter.Answer{}, fmt.Errorf("%w: %s of %s is not native",
+			interpreter.ErrNotInterpreted, q.Operation, q.Object.GetKind())
 	}
 	return i.Ask.Interpreter.Interpret(ctx, q)
 }
@@ -95,25 +96,25 @@ type typed interface {
 }
 
 func kinds() map[schema.GroupVersionKind]kind {
-	core, apps, batch := schema.GroupVersion{Version: "v1"}, schema.GroupVersion{Group: "apps", Version: "v1"}, schema.GroupVersion{Group: "batch", Version: "v1"}
 	out := map[schema.GroupVersionKind]kind{}
-	add := func(gv schema.GroupVersion, name string, h typed, status statusKind) {
-		out[gv.WithKind(name)] = kind{handler: h, operations: h.Operations(), status: status}
+	add := func(group, version, name string, h typed, status statusKind) {
+		gvk := schema.GroupVersionKind{Group: group, Version: version, Kind: name}
+		out[gvk] = kind{handler: h, operations: h.Operations(), status: status}
 	}
-	add(apps, "Deployment", deployment(), generationStatus)
-	add(apps, "StatefulSet", statefulSet(), generationStatus)
-	add(apps, "DaemonSet", daemonSet(), generationStatus)
-	add(apps, "ReplicaSet", replicaSet(), generationStatus)
-	add(batch, "Job", job(), plainStatus)
-	add(batch, "CronJob", cronJob(), plainStatus)
-	add(core, "Pod", pod(), plainStatus)
-	add(core, "Service", service(), plainStatus)
-	add(core, "PersistentVolume", persistentVolume(), plainStatus)
-	add(core, "PersistentVolumeClaim", persistentVolumeClaim(), plainStatus)
-	add(core, "ServiceAccount", serviceAccount(), noStatus)
-	add(core, "Secret", secret(), noStatus)
-	add(schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, "Ingress", ingress(), plainStatus)
-	add(schema.GroupVersion{Group: "policy", Version: "v1"}, "PodDisruptionBudget", disruptionBudget(), generationStatus)
-	add(schema.GroupVersion{Group: "autoscaling", Version: "v2"}, "HorizontalPodAutoscaler", autoscaler(), generationStatus)
+	add("apps", "v1", "Deployment", deployment(), generationStatus)
+	add("apps", "v1", "StatefulSet", statefulSet(), generationStatus)
+	add("apps", "v1", "DaemonSet", daemonSet(), generationStatus)
+	add("apps", "v1", "ReplicaSet", replicaSet(), generationStatus)
+	add("batch", "v1", "Job", job(), plainStatus)
+	add("batch", "v1", "CronJob", cronJob(), plainStatus)
+	add("", "v1", "Pod", pod(), plainStatus)
+	add("", "v1", "Service", service(), plainStatus)
+	add("", "v1", "PersistentVolume", persistentVolume(), plainStatus)
+	add("", "v1", "PersistentVolumeClaim", persistentVolumeClaim(), plainStatus)
+	add("", "v1", "ServiceAccount", serviceAccount(), noStatus)
+	add("", "v1", "Secret", secret(), noStatus)
+	add("networking.k8s.io", "v1", "Ingress", ingress(), plainStatus)
+	add("policy", "v1", "PodDisruptionBudget", disruptionBudget(), generationStatus)
+	add("autoscaling", "v2", "HorizontalPodAutoscaler", autoscaler(), generationStatus)
 	return out
 }

@@ -106,7 +106,8 @@ func addresses(list []corev1.LoadBalancerIngress) []corev1.LoadBalancerIngress {
 }
 
 func comparePorts(a, b corev1.PortStatus) int {
-	return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(deref(a.Error), deref(b.Error)))
+	return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol),
+		cmp.Compare(deref(a.Error), deref(b.Error)))
 }
 
 func emptyLast[T ~string](a, b T) int {

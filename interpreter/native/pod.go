@@ -67,9 +67,10 @@ func retainMounts(desired, observed []corev1.Container) {
 	for i := range observed {
 		mounts[observed[i].Name] = observed[i].VolumeMounts
 	}
+	path := func(m *corev1.VolumeMount) string { return m.MountPath }
 	for i := range desired {
 		d := &desired[i]
-		d.VolumeMounts = unionInOrder(d.VolumeMounts, mounts[d.Name], func(m *corev1.VolumeMount) string { return m.MountPath })
+		d.VolumeMounts = unionInOrder(d.VolumeMounts, mounts[d.Name], path)
 	}
 }
 
@@ -114,7 +115,9 @@ func encoded[T any](element *T) string {
 }
 
 // phases has the most important phase first: a pod that failed on one cluster has failed.
-var phases = []corev1.PodPhase{corev1.PodFailed, corev1.PodUnknown, corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded}
+var phases = []corev1.PodPhase{
+	corev1.PodFailed, corev1.PodUnknown, corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded,
+}
 
 func aggregatePod(_ context.Context, p *corev1.Pod, items []interpreter.AggregatedStatusItem) error {
 	sum := p.Status // it has the QoS class, which the API server sets

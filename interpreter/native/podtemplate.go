@@ -15,7 +15,9 @@ import (
 
 // Requirements returns the requirements of each pod of a template, in a namespace.
 func Requirements(spec *corev1.PodSpec, namespace string) *interpreter.ReplicaRequirements {
-	r := &interpreter.ReplicaRequirements{Namespace: namespace, PriorityClassName: spec.PriorityClassName, NodeClaim: nodeClaim(spec)}
+	r := &interpreter.ReplicaRequirements{
+		Namespace: namespace, PriorityClassName: spec.PriorityClassName, NodeClaim: nodeClaim(spec),
+	}
 	if requests := PodRequests(spec); len(requests) > 0 {
 		r.ResourceRequest = requests
 	}
@@ -67,14 +69,17 @@ type references struct {
 // add adds a reference. It ignores references without a name.
 func (r *references) add(kind, name string) {
 	if name != "" {
-		r.list = append(r.list, interpreter.DependentObjectReference{APIVersion: "v1", Kind: kind, Namespace: r.namespace, Name: name})
+		r.list = append(r.list, interpreter.DependentObjectReference{
+			APIVersion: "v1", Kind: kind, Namespace: r.namespace, Name: name,
+		})
 	}
 }
 
 // sorted returns the references, sorted and without duplicates.
 func (r *references) sorted() []interpreter.DependentObjectReference {
 	compare := func(a, b interpreter.DependentObjectReference) int {
-		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind),
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	}
 	slices.SortFunc(r.list, compare)
 	return slices.CompactFunc(r.list, func(a, b interpreter.DependentObjectReference) bool { return compare(a, b) == 0 })

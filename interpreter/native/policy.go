@@ -35,12 +35,14 @@ func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
 			if err != nil {
 				return err
 			}
-			sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(b.Generation, b.Status.ObservedGeneration, b.Status.Conditions, items)
+			sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(
+				b.Generation, b.Status.ObservedGeneration, b.Status.Conditions, items)
 			b.Status = sum
 			return err
 		},
 		Health: func(_ context.Context, b object) (bool, error) {
-			return isObserved(b.Status.ObservedGeneration, b.Generation) && b.Status.CurrentHealthy >= b.Status.DesiredHealthy, nil
+			return isObserved(b.Status.ObservedGeneration, b.Generation) &&
+				b.Status.CurrentHealthy >= b.Status.DesiredHealthy, nil
 		},
 	}
 }
@@ -59,7 +61,8 @@ func autoscaler() interpreter.HandlerFor[*autoscalingv2.HorizontalPodAutoscaler]
 				return err
 			}
 			var seen int64
-			seen, sum.Conditions, err = aggregateCommon(h.Generation, deref(h.Status.ObservedGeneration), h.Status.Conditions, items)
+			seen, sum.Conditions, err = aggregateCommon(
+				h.Generation, deref(h.Status.ObservedGeneration), h.Status.Conditions, items)
 			if seen > 0 {
 				sum.ObservedGeneration = &seen
 			}

@@ -21,7 +21,8 @@ func daemonSet() interpreter.HandlerFor[*appsv1.DaemonSet] {
 		},
 		Health: func(_ context.Context, d object) (bool, error) {
 			s := &d.Status
-			updated := d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType || s.UpdatedNumberScheduled >= s.DesiredNumberScheduled
+			updated := d.Spec.UpdateStrategy.Type == appsv1.OnDeleteDaemonSetStrategyType ||
+				s.UpdatedNumberScheduled >= s.DesiredNumberScheduled
 			return isObserved(s.ObservedGeneration, d.Generation) && updated &&
 				s.NumberAvailable >= max(s.DesiredNumberScheduled, s.UpdatedNumberScheduled), nil
 		},
@@ -42,7 +43,8 @@ func aggregateDaemonSet(_ context.Context, d *appsv1.DaemonSet, items []interpre
 	if err != nil {
 		return err
 	}
-	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(d.Generation, d.Status.ObservedGeneration, d.Status.Conditions, items)
+	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(
+		d.Generation, d.Status.ObservedGeneration, d.Status.Conditions, items)
 	d.Status = sum
 	return err
 }
@@ -53,7 +55,8 @@ func replicaSet() interpreter.HandlerFor[*appsv1.ReplicaSet] {
 	})
 	h.Aggregate = aggregateReplicaSet
 	h.Health = func(_ context.Context, r *appsv1.ReplicaSet) (bool, error) {
-		return isObserved(r.Status.ObservedGeneration, r.Generation) && r.Status.AvailableReplicas >= orOne(r.Spec.Replicas), nil
+		return isObserved(r.Status.ObservedGeneration, r.Generation) &&
+			r.Status.AvailableReplicas >= orOne(r.Spec.Replicas), nil
 	}
 	return h
 }
@@ -69,7 +72,8 @@ func aggregateReplicaSet(_ context.Context, r *appsv1.ReplicaSet, items []interp
 	if err != nil {
 		return err
 	}
-	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(r.Generation, r.Status.ObservedGeneration, r.Status.Conditions, items)
+	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(
+		r.Generation, r.Status.ObservedGeneration, r.Status.Conditions, items)
 	r.Status = sum
 	return err
 }

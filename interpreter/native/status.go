@@ -5,6 +5,7 @@ package native
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -55,7 +56,7 @@ func reflectStatus(kind statusKind, r *interpreter.Request) interpreter.Response
 	case jsontext.Null, jsontext.Invalid:
 		status = []byte("{}")
 	default:
-		return interpreter.Errored(http.StatusBadRequest, fmt.Errorf("request.object.status is no JSON object"))
+		return interpreter.Errored(http.StatusBadRequest, errors.New("request.object.status is not a JSON object"))
 	}
 	out := interpreter.Succeeded("")
 	out.RawStatus = &runtime.RawExtension{Raw: bytes.Clone(status)}
@@ -103,7 +104,8 @@ func eachStatus[S any](items []interpreter.AggregatedStatusItem, f func(cluster 
 		}
 		s := new(S)
 		if err := jsontext.Decode(item.Status.Raw, s); err != nil {
-			return n, &interpreter.RequestError{Code: http.StatusBadRequest, Field: fmt.Sprintf("request.aggregatedStatus[%d]", i),
+			return n, &interpreter.RequestError{Code: http.StatusBadRequest,
+				Field:   fmt.Sprintf("request.aggregatedStatus[%d]", i),
 				Problem: fmt.Sprintf("of cluster %q does not fit %T", item.ClusterName, *s), Err: err}
 		}
 		n++
@@ -130,7 +132,9 @@ func observed(generation, before int64, items []interpreter.AggregatedStatusItem
 
 // aggregateCommon returns the observed generation and the conditions for the status of a kind with
 // a generation.
-func aggregateCommon[C any](generation, before int64, list []C, items []interpreter.AggregatedStatusItem) (int64, []C, error) {
+func aggregateCommon[C any](
+	generation, before int64, list []C, items []interpreter.AggregatedStatusItem,
+) (int64, []C, error) {
 	list, err := conditions(list, items)
 	if err != nil {
 		return before, list, err

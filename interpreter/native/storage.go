@@ -14,8 +14,10 @@ import (
 
 // The phases of volumes and claims, the most important first.
 var (
-	volumePhases = []corev1.PersistentVolumePhase{corev1.VolumeFailed, corev1.VolumePending, corev1.VolumeAvailable, corev1.VolumeBound, corev1.VolumeReleased}
-	claimPhases  = []corev1.PersistentVolumeClaimPhase{corev1.ClaimLost, corev1.ClaimPending, corev1.ClaimBound}
+	volumePhases = []corev1.PersistentVolumePhase{
+		corev1.VolumeFailed, corev1.VolumePending, corev1.VolumeAvailable, corev1.VolumeBound, corev1.VolumeReleased,
+	}
+	claimPhases = []corev1.PersistentVolumeClaimPhase{corev1.ClaimLost, corev1.ClaimPending, corev1.ClaimBound}
 )
 
 func persistentVolume() interpreter.HandlerFor[*corev1.PersistentVolume] {

@@ -65,7 +65,8 @@ func deployment() interpreter.HandlerFor[*appsv1.Deployment] {
 func deploymentHealthy(d *appsv1.Deployment) bool {
 	s := &d.Status
 	for _, c := range s.Conditions {
-		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded" {
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse &&
+			c.Reason == "ProgressDeadlineExceeded" {
 			return false
 		}
 	}
@@ -93,7 +94,8 @@ func aggregateDeployment(_ context.Context, d *appsv1.Deployment, items []interp
 	if err != nil {
 		return err
 	}
-	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(d.Generation, d.Status.ObservedGeneration, d.Status.Conditions, items)
+	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(
+		d.Generation, d.Status.ObservedGeneration, d.Status.Conditions, items)
 	d.Status = sum
 	return err
 }
@@ -111,7 +113,10 @@ func statefulSet() interpreter.HandlerFor[*appsv1.StatefulSet] {
 }
 
 func aggregateStatefulSet(_ context.Context, set *appsv1.StatefulSet, items []interpreter.AggregatedStatusItem) error {
-	sum := appsv1.StatefulSetStatus{CollisionCount: set.Status.CollisionCount, CurrentRevision: set.Status.CurrentRevision, UpdateRevision: set.Status.UpdateRevision}
+	sum := appsv1.StatefulSetStatus{
+		CollisionCount: set.Status.CollisionCount, CurrentRevision: set.Status.CurrentRevision,
+		UpdateRevision: set.Status.UpdateRevision,
+	}
 	_, err := eachStatus(items, func(_ string, s *appsv1.StatefulSetStatus) {
 		count(&sum.Replicas, s.Replicas)
 		count(&sum.ReadyReplicas, s.ReadyReplicas)
@@ -122,7 +127,8 @@ func aggregateStatefulSet(_ context.Context, set *appsv1.StatefulSet, items []in
 	if err != nil {
 		return err
 	}
-	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(set.Generation, set.Status.ObservedGeneration, set.Status.Conditions, items)
+	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(
+		set.Generation, set.Status.ObservedGeneration, set.Status.Conditions, items)
 	set.Status = sum
 	return err
 }
@@ -146,7 +152,8 @@ func statefulSetDependencies(s *appsv1.StatefulSet) []interpreter.DependentObjec
 
 func statefulSetHealthy(s *appsv1.StatefulSet) bool {
 	replicas := orOne(s.Spec.Replicas)
-	if !isObserved(s.Status.ObservedGeneration, s.Generation) || s.Status.AvailableReplicas < max(replicas, s.Status.UpdatedReplicas) {
+	if !isObserved(s.Status.ObservedGeneration, s.Generation) ||
+		s.Status.AvailableReplicas < max(replicas, s.Status.UpdatedReplicas) {
 		return false
 	}
 	if s.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {

@@ -60,7 +60,7 @@ func ExampleAddToScheme() {
 
 func ExampleCheckCABundle() {
 	fmt.Println(v1alpha1.CheckCABundle([]byte("-----BEGIN CERTIFICATE-----\n")))
-	// Output: holds no certificate in PEM
+	// Output: has no PEM certificate
 }
 
 // Each operation has a name in both protocols, except one.

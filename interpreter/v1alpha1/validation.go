@@ -114,7 +114,8 @@ func validateName(name string, seen map[string]bool, path *field.Path) field.Err
 		errs = append(errs, field.Invalid(path, name, message))
 	}
 	if len(errs) == 0 && strings.Count(name, ".") < 2 {
-		errs = append(errs, field.Invalid(path, name, "must be a domain of at least three parts, such as workload.example.com"))
+		errs = append(errs, field.Invalid(path, name,
+			"must be a domain of at least three parts, such as workload.example.com"))
 	}
 	if seen[name] {
 		errs = append(errs, field.Duplicate(path, name))
@@ -162,17 +163,17 @@ func validateURL(text string, path *field.Path) field.ErrorList {
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || len(validation.IsValidPortNum(n)) > 0 {
-			invalid("has a port that is not between 1 and 65535")
+			invalid("must have a port between 1 and 65535")
 		}
 	}
 	if u.User != nil {
-		invalid("has a user or a password: neither is allowed")
+		invalid("must not have a user or a password")
 	}
 	if u.RawQuery != "" || u.ForceQuery {
-		invalid("has a query: none is allowed")
+		invalid("must not have a query")
 	}
 	if u.Fragment != "" || strings.HasSuffix(text, "#") {
-		invalid("has a fragment: none is allowed")
+		invalid("must not have a fragment")
 	}
 	return errs
 }
@@ -194,14 +195,16 @@ func validateService(s *admissionregistrationv1.ServiceReference, path *field.Pa
 		}
 	}
 	if s.Path != nil && !plainPath(*s.Path) {
-		errs = append(errs, field.Invalid(path.Child("path"), field.OmitValueType{}, "must be a path that begins with one /, without //, . and .. in it, query, fragment and %"))
+		errs = append(errs, field.Invalid(path.Child("path"), field.OmitValueType{},
+			"must be a path that begins with one /, without //, . and .. in it, query, fragment and %"))
 	}
 	return errs
 }
 
 // plainPath reports whether a path reaches a server unchanged. It may end with /.
 func plainPath(p string) bool {
-	return strings.HasPrefix(p, "/") && !strings.ContainsAny(p, "?#%") && strings.TrimSuffix(gopath.Clean(p), "/") == strings.TrimSuffix(p, "/")
+	return strings.HasPrefix(p, "/") && !strings.ContainsAny(p, "?#%") &&
+		strings.TrimSuffix(gopath.Clean(p), "/") == strings.TrimSuffix(p, "/")
 }
 
 // CheckCABundle returns an error unless a bundle has at least one certificate in PEM, and all its
@@ -215,7 +218,7 @@ func CheckCABundle(bundle []byte) error {
 		}
 		rest = after
 		if block.Type != "CERTIFICATE" {
-			return fmt.Errorf("holds a PEM block of type %s: only certificates belong here", block.Type)
+			return fmt.Errorf("has a PEM block of type %s: must have only certificates", block.Type)
 		}
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
 			return fmt.Errorf("certificate %d cannot be read: %w", n+1, err)
@@ -224,7 +227,7 @@ func CheckCABundle(bundle []byte) error {
 	}
 	switch {
 	case n == 0:
-		return fmt.Errorf("holds no certificate in PEM")
+		return fmt.Errorf("has no PEM certificate")
 	case strings.Contains(string(rest), "-----BEGIN"):
 		return fmt.Errorf("ends within certificate %d", n+1)
 	}
@@ -267,11 +270,13 @@ func validateResourceRule(r *RuleWithOperations, path *field.Path) field.ErrorLi
 	errs = append(errs, validateList(r.Resources, path.Child("resources"), false)...)
 	for i, resource := range r.Resources {
 		if _, sub, found := strings.Cut(resource, "/"); found && sub != "*" {
-			errs = append(errs, field.Invalid(path.Child("resources").Index(i), resource, "names a subresource: webhooks are asked about whole objects"))
+			errs = append(errs, field.Invalid(path.Child("resources").Index(i), resource, "must not name a subresource"))
 		}
 	}
 	if r.Scope != nil {
-		known := []admissionregistrationv1.ScopeType{admissionregistrationv1.ClusterScope, admissionregistrationv1.NamespacedScope, admissionregistrationv1.AllScopes}
+		known := []admissionregistrationv1.ScopeType{
+			admissionregistrationv1.ClusterScope, admissionregistrationv1.NamespacedScope, admissionregistrationv1.AllScopes,
+		}
 		if !slices.Contains(known, *r.Scope) {
 			errs = append(errs, field.NotSupported(path.Child("scope"), *r.Scope, known))
 		}

@@ -55,12 +55,12 @@ func TestValidate(t *testing.T) {
 		{"both", func(w e) { w.ClientConfig.Service = &admissionregistrationv1.ServiceReference{} }, func(w i) { w.ClientConfig.Service = &admissionregistrationv1.ServiceReference{} },
 			"webhooks[0].clientConfig: Forbidden: exactly one of url and service is required: both are set"},
 		{"http", func(w e) { w.ClientConfig.URL = new("http://a/") }, func(w i) { w.ClientConfig.URL = new("http://a/") }, `webhooks[0].clientConfig.url: Invalid value: the scheme is "http": it must be https`},
-		{"a user", func(w e) { w.ClientConfig.URL = new("https://a:b@c/") }, func(w i) { w.ClientConfig.URL = new("https://a:b@c/") }, "webhooks[0].clientConfig.url: Invalid value: has a user or a password: neither is allowed"},
-		{"a query", func(w e) { w.ClientConfig.URL = new("https://a/?token=x") }, func(w i) { w.ClientConfig.URL = new("https://a/?token=x") }, "webhooks[0].clientConfig.url: Invalid value: has a query: none is allowed"},
-		{"a fragment", func(w e) { w.ClientConfig.URL = new("https://a/#x") }, func(w i) { w.ClientConfig.URL = new("https://a/#x") }, "webhooks[0].clientConfig.url: Invalid value: has a fragment: none is allowed"},
+		{"a user", func(w e) { w.ClientConfig.URL = new("https://a:b@c/") }, func(w i) { w.ClientConfig.URL = new("https://a:b@c/") }, "webhooks[0].clientConfig.url: Invalid value: must not have a user or a password"},
+		{"a query", func(w e) { w.ClientConfig.URL = new("https://a/?token=x") }, func(w i) { w.ClientConfig.URL = new("https://a/?token=x") }, "webhooks[0].clientConfig.url: Invalid value: must not have a query"},
+		{"a fragment", func(w e) { w.ClientConfig.URL = new("https://a/#x") }, func(w i) { w.ClientConfig.URL = new("https://a/#x") }, "webhooks[0].clientConfig.url: Invalid value: must not have a fragment"},
 		{"no host", func(w e) { w.ClientConfig.URL = new("https:///x") }, func(w i) { w.ClientConfig.URL = new("https:///x") }, "webhooks[0].clientConfig.url: Invalid value: has no host"},
 		{"no URL", func(w e) { w.ClientConfig.URL = new("https://a:b:c") }, func(w i) { w.ClientConfig.URL = new("https://a:b:c") }, "webhooks[0].clientConfig.url: Invalid value: is not a URL: write https://host:port/path"},
-		{"no certificate", func(w e) { w.ClientConfig.CABundle = []byte("x") }, func(w i) { w.ClientConfig.CABundle = []byte("x") }, "webhooks[0].clientConfig.caBundle: Invalid value: holds no certificate in PEM"},
+		{"no certificate", func(w e) { w.ClientConfig.CABundle = []byte("x") }, func(w i) { w.ClientConfig.CABundle = []byte("x") }, "webhooks[0].clientConfig.caBundle: Invalid value: has no PEM certificate"},
 		{"half a certificate", func(w e) { w.ClientConfig.CABundle = append(ca[:len(ca):len(ca)], ca[:50]...) }, func(w i) { w.ClientConfig.CABundle = append(ca[:len(ca):len(ca)], ca[:50]...) },
 			"webhooks[0].clientConfig.caBundle: Invalid value: ends within certificate 2"},
 		{"a service", func(w e) { w.ClientConfig = service("", "") }, func(w i) { w.ClientConfig = service("", "") },
@@ -76,7 +76,7 @@ func TestValidate(t *testing.T) {
 		{"no kinds", nil, func(w i) { w.Rules[0].Kinds = nil }, "webhooks[0].rules[0].kinds: Required value: at least one, or *"},
 		{"an empty kind", nil, func(w i) { w.Rules[0].Kinds = []string{""} }, "webhooks[0].rules[0].kinds[0]: Required value"},
 		{"all groups and one", nil, func(w i) { w.Rules[0].APIGroups = []string{"*", "apps"} }, `webhooks[0].rules[0].apiGroups: Invalid value: ["*","apps"]: '*' must be alone`},
-		{"a subresource", func(w e) { w.Rules[0].Resources = []string{"foos/status"} }, nil, `webhooks[0].rules[0].resources[0]: Invalid value: "foos/status": names a subresource: webhooks are asked about whole objects`},
+		{"a subresource", func(w e) { w.Rules[0].Resources = []string{"foos/status"} }, nil, `webhooks[0].rules[0].resources[0]: Invalid value: "foos/status": must not name a subresource`},
 		{"no versions", func(w e) { w.ExploreReviewVersions = nil }, nil, "webhooks[0].exploreReviewVersions: Required value: must include one of v1alpha1"},
 		{"unknown versions", nil, func(w i) { w.InterpreterContextVersions = []string{"v2"} }, `webhooks[0].interpreterContextVersions: Invalid value: ["v2"]: must include one of v1alpha1`},
 		{"one version twice", nil, func(w i) { w.InterpreterContextVersions = []string{"v1alpha1", "v1alpha1"} }, `webhooks[0].interpreterContextVersions[1]: Duplicate value: "v1alpha1"`},
@@ -233,7 +233,7 @@ func TestTargetIsCalledAsNamed(t *testing.T) {
 	const (
 		at    = "webhooks[0].clientConfig."
 		path  = at + "service.path: Invalid value: must be a path that begins with one /, without //, . and .. in it, query, fragment and %"
-		port  = at + "url: Invalid value: has a port that is not between 1 and 65535"
+		port  = at + "url: Invalid value: must have a port between 1 and 65535"
 		label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character"
 	)
 	for _, test := range []struct{ url, name, namespace, path, want string }{

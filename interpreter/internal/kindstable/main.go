@@ -59,15 +59,15 @@ var headings = []struct {
 	name      string
 	operation interpreter.Operation
 }{
-	{
-		"replicas",
-		v1alpha1.InterpreterOperationInterpretReplica,
-	}, {"components", v1alpha1.InterpreterOperationInterpretComponent}, {"revise", v1alpha1.InterpreterOperationReviseReplica},
-	{
-		"retain",
-		v1alpha1.InterpreterOperationRetain,
-	}, {"aggregate", v1alpha1.InterpreterOperationAggregateStatus}, {"dependencies", v1alpha1.InterpreterOperationInterpretDependency},
-	{"status", v1alpha1.InterpreterOperationInterpretStatus}, {"health", v1alpha1.InterpreterOperationInterpretHealth}, {"prune", v1alpha1.InterpreterOperationPrune},
+	{"replicas", v1alpha1.InterpreterOperationInterpretReplica},
+	{"components", v1alpha1.InterpreterOperationInterpretComponent},
+	{"revise", v1alpha1.InterpreterOperationReviseReplica},
+	{"retain", v1alpha1.InterpreterOperationRetain},
+	{"aggregate", v1alpha1.InterpreterOperationAggregateStatus},
+	{"dependencies", v1alpha1.InterpreterOperationInterpretDependency},
+	{"status", v1alpha1.InterpreterOperationInterpretStatus},
+	{"health", v1alpha1.InterpreterOperationInterpretHealth},
+	{"prune", v1alpha1.InterpreterOperationPrune},
 }
 
 func page(sections []section) string {

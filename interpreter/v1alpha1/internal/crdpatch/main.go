@@ -61,7 +61,8 @@ func patch(file string) error {
 	if err := yaml.Unmarshal(content, &crd); err != nil {
 		return err
 	}
-	client := find(crd, "spec", "versions", 0, "schema", "openAPIV3Schema", "properties", "webhooks", "items", "properties", "clientConfig", "properties")
+	client := find(crd, "spec", "versions", 0, "schema", "openAPIV3Schema", "properties", "webhooks", "items",
+		"properties", "clientConfig", "properties")
 	url, service := find(client, "url"), find(client, "service", "properties")
 	name, namespace, path := find(service, "name"), find(service, "namespace"), find(service, "path")
 	if url == nil || name == nil || namespace == nil || path == nil {
