@@ -132,7 +132,7 @@ func send(addr string, config *tls.Config, request string) error {
 func TestInterpreter(t *testing.T) {
 	folder := certificates(t)
 	v := start(t, "interpreter-webhook", "serve", "--certs", folder, "--addr", "127.0.0.1:0")
-	addr := strings.Trim(v.after("Serving interpreter webhooks\" address="), `"`)
+	addr := strings.Trim(v.after("Started webhook server\" address="), `"`)
 	for offer, want := range map[string]string{"h2": "no application protocol", "h2 http/1.1": "", "http/1.1": ""} {
 		config, err := clientConfig(folder, strings.Fields(offer)...)
 		if err != nil {

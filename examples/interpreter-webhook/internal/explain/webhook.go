@@ -34,7 +34,8 @@ func startWebhook() (*caller.Caller, func(), error) {
 		},
 		Rules: []v1alpha1.KindRuleWithOperations{{
 			Operations: []v1alpha1.InterpreterOperation{ // all operations of explain except components
-				v1alpha1.InterpreterOperationInterpretReplica, v1alpha1.InterpreterOperationInterpretHealth, v1alpha1.InterpreterOperationInterpretStatus, v1alpha1.InterpreterOperationInterpretDependency,
+				v1alpha1.InterpreterOperationInterpretReplica, v1alpha1.InterpreterOperationInterpretHealth,
+				v1alpha1.InterpreterOperationInterpretStatus, v1alpha1.InterpreterOperationInterpretDependency,
 			},
 			KindRule: v1alpha1.KindRule{APIGroups: []string{"workload.example.io"}, APIVersions: []string{"v1alpha1"}, Kinds: []string{"Workload"}},
 		}},
