@@ -15,7 +15,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
+	"github.com/spokewire/sdk-go/interpreter/internal/cabundle"
 )
 
 // certificates reads the server's certificate, and the CA of its clients, at each handshake. It
@@ -168,7 +168,7 @@ func (c *certificates) readClients() error {
 	if c.clients != nil && bytes.Equal(content, c.clientPEM) {
 		return nil
 	}
-	if err := v1alpha1.CheckCABundle(content); err != nil {
+	if err := cabundle.Check(content); err != nil {
 		return fmt.Errorf("client CA %s %w", c.clientCAFile, err)
 	}
 	c.clientPEM, c.clients = content, x509.NewCertPool()

@@ -98,6 +98,7 @@ var rules = []rule{
 	{packages: "interpreter/native", may: []string{
 		"interpreter", "interpreter/internal/aggregate", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...",
 	}},
+	{packages: "interpreter/internal/cabundle"},
 	{packages: "interpreter/internal/aggregate", may: []string{apimachinery, "k8s.io/api/core/v1"}},
 	{packages: "interpreter/customization", may: []string{
 		"interpreter", "interpreter/internal/aggregate", "interpreter/native", "interpreter/v1alpha1",

@@ -22,6 +22,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/internal/cabundle"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
@@ -141,7 +142,7 @@ func newClient(
 ) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs}
 	if k.caBundle != "" {
-		if err := v1alpha1.CheckCABundle([]byte(k.caBundle)); err != nil {
+		if err := cabundle.Check([]byte(k.caBundle)); err != nil {
 			return nil, fmt.Errorf("clientConfig.caBundle %w", err)
 		}
 		config.RootCAs = x509.NewCertPool()

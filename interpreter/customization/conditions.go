@@ -103,7 +103,7 @@ func readCondition(element ref.Val) (aggregate.Condition, error) {
 		}
 		t, err := time.Parse(time.RFC3339, s)
 		if err != nil {
-			failed = fmt.Errorf("%s is no time", name)
+			failed = fmt.Errorf("%s is not a time", name)
 		}
 		return metav1.NewTime(t)
 	}

@@ -281,7 +281,7 @@ func plainFields(steps *bound.Steps, v ref.Val) (map[string]any, error) {
 	}
 	fields, ok := out.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s is no object", typeOf(v))
+		return nil, fmt.Errorf("%s is not an object", typeOf(v))
 	}
 	return fields, nil
 }

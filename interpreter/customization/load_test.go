@@ -58,10 +58,10 @@ func TestInvalidDocumentsAreRejected(t *testing.T) {
 		{"a target without version", strings.Replace(oneWith("  health: true"), "example.com/v1", "''", 1),
 			"f:5:26: InterpreterCustomization c: spec.targets[0].apiVersion: is required"},
 		{"a group without version", strings.Replace(oneWith("  health: true"), "example.com/v1", "example.com", 1),
-			`f:5:26: InterpreterCustomization c: spec.targets[0].apiVersion: "example.com" is no group and version: ` +
+			`f:5:26: InterpreterCustomization c: spec.targets[0].apiVersion: "example.com" is not a group and version: ` +
 				"write group/version, group/*, *.domain/* or *"},
 		{"a pattern inside", strings.Replace(oneWith("  health: true"), "example.com/v1", "a*.com/v1", 1),
-			`f:5:26: InterpreterCustomization c: spec.targets[0].apiVersion: "a*.com/v1" is no group and version: ` +
+			`f:5:26: InterpreterCustomization c: spec.targets[0].apiVersion: "a*.com/v1" is not a group and version: ` +
 				"write group/version, group/*, *.domain/* or *"},
 		{"an unknown kind", strings.Replace(oneWith("  health: true"), "kind: T}", "kind: T*}", 1),
 			`f:5:48: InterpreterCustomization c: spec.targets[0].kind: "T*" is not a kind: write a name or *`},

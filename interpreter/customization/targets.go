@@ -47,7 +47,7 @@ func (t target) parse() (gvk schema.GroupVersionKind, field string, err error) {
 		gv.Version != wild && len(validation.IsDNS1035Label(gv.Version)) > 0,
 		group != "" && len(validation.IsDNS1123Subdomain(group)) > 0:
 		return gvk, "apiVersion", fmt.Errorf(
-			"%q is no group and version: write group/version, group/*, *.domain/* or *",
+			"%q is not a group and version: write group/version, group/*, *.domain/* or *",
 			t.APIVersion,
 		)
 	}

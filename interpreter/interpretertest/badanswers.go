@@ -77,7 +77,7 @@ func (b BadAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Request          struct{ UID string }
 	}
 	if err != nil || json.Unmarshal(body, &review) != nil {
-		http.Error(w, "this is no request", http.StatusBadRequest)
+		http.Error(w, "not a request", http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

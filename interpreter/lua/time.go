@@ -55,7 +55,7 @@ func timeOf(l *glua.LState, table *glua.LTable) time.Time {
 	field := func(name string, otherwise int) int {
 		n, ok := table.RawGetString(name).(glua.LNumber)
 		if !ok && otherwise < 0 {
-			l.ArgError(1, "the field "+name+" is missing or is no number")
+			l.ArgError(1, "the field "+name+" is missing or not a number")
 		}
 		if !ok {
 			return otherwise

@@ -58,11 +58,6 @@ func ExampleAddToScheme() {
 	// Output: true <nil>
 }
 
-func ExampleCheckCABundle() {
-	fmt.Println(v1alpha1.CheckCABundle([]byte("-----BEGIN CERTIFICATE-----\n")))
-	// Output: has no PEM certificate
-}
-
 // Each operation has a name in both protocols, except one.
 func ExampleInterpreterOperations() {
 	for _, o := range v1alpha1.InterpreterOperations() {

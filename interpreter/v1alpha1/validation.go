@@ -4,8 +4,6 @@
 package v1alpha1
 
 import (
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net/url"
 	gopath "path"
@@ -17,6 +15,8 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/spokewire/sdk-go/interpreter/internal/cabundle"
 )
 
 // Validate returns the first 10,000 errors of a configuration, with the path of each field.
@@ -137,7 +137,7 @@ func validateClientConfig(c *admissionregistrationv1.WebhookClientConfig, path *
 		errs = append(errs, validateService(c.Service, path.Child("service"))...)
 	}
 	if len(c.CABundle) > 0 {
-		if err := CheckCABundle(c.CABundle); err != nil {
+		if err := cabundle.Check(c.CABundle); err != nil {
 			errs = append(errs, field.Invalid(path.Child("caBundle"), field.OmitValueType{}, err.Error()))
 		}
 	}
@@ -205,33 +205,6 @@ func validateService(s *admissionregistrationv1.ServiceReference, path *field.Pa
 func plainPath(p string) bool {
 	return strings.HasPrefix(p, "/") && !strings.ContainsAny(p, "?#%") &&
 		strings.TrimSuffix(gopath.Clean(p), "/") == strings.TrimSuffix(p, "/")
-}
-
-// CheckCABundle returns an error unless a bundle has at least one certificate in PEM, and all its
-// PEM blocks are valid certificates.
-func CheckCABundle(bundle []byte) error {
-	n, rest := 0, bundle
-	for {
-		block, after := pem.Decode(rest)
-		if block == nil {
-			break
-		}
-		rest = after
-		if block.Type != "CERTIFICATE" {
-			return fmt.Errorf("has a PEM block of type %s: must have only certificates", block.Type)
-		}
-		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return fmt.Errorf("certificate %d cannot be read: %w", n+1, err)
-		}
-		n++
-	}
-	switch {
-	case n == 0:
-		return fmt.Errorf("has no PEM certificate")
-	case strings.Contains(string(rest), "-----BEGIN"):
-		return fmt.Errorf("ends within certificate %d", n+1)
-	}
-	return nil
 }
 
 func validateTimeout(seconds *int32, path *field.Path) field.ErrorList {
