@@ -39,9 +39,9 @@ var good = map[string]bool{
 // not good, the meaning of True is unknown, so clusters must agree.
 func ruleOf(kind string) aggregate.Rule {
 	if good[kind] || strings.HasSuffix(kind, "Ready") && kind != "NotReady" {
-		return aggregate.OnAll
+		return aggregate.RuleOnAll
 	}
-	return aggregate.Agree
+	return aggregate.RuleAgree
 }
 
 // reported is a condition in a status.
@@ -201,7 +201,7 @@ func aggregateConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 	}
 	out := aggregate.Conditions(before, all.byType, all.clusters, all.silent, func(kind string) (aggregate.Rule, bool) {
 		if bad[kind] {
-			return aggregate.OnOne, true
+			return aggregate.RuleOnOne, true
 		}
 		return ruleOf(kind), true
 	})

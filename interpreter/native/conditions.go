@@ -22,40 +22,40 @@ import (
 // conditionRules are the rules of the types that controllers of Kubernetes set. For other types,
 // the meaning of True is unknown.
 var conditionRules = map[string]aggregate.Rule{
-	string(appsv1.DeploymentAvailable):      aggregate.OnAll,
-	string(appsv1.DeploymentProgressing):    aggregate.OnAll,
-	string(appsv1.DeploymentReplicaFailure): aggregate.OnOne, // also of ReplicaSets
+	string(appsv1.DeploymentAvailable):      aggregate.RuleOnAll,
+	string(appsv1.DeploymentProgressing):    aggregate.RuleOnAll,
+	string(appsv1.DeploymentReplicaFailure): aggregate.RuleOnOne, // also of ReplicaSets
 
-	string(batchv1.JobSuspended):          aggregate.OnAll,
-	string(batchv1.JobSuccessCriteriaMet): aggregate.Separate,
-	string(batchv1.JobComplete):           aggregate.Separate,
-	string(batchv1.JobFailureTarget):      aggregate.Separate,
-	string(batchv1.JobFailed):             aggregate.Separate,
+	string(batchv1.JobSuspended):          aggregate.RuleOnAll,
+	string(batchv1.JobSuccessCriteriaMet): aggregate.RuleSeparate,
+	string(batchv1.JobComplete):           aggregate.RuleSeparate,
+	string(batchv1.JobFailureTarget):      aggregate.RuleSeparate,
+	string(batchv1.JobFailed):             aggregate.RuleSeparate,
 
-	string(corev1.PodScheduled):              aggregate.OnAll,
-	string(corev1.PodInitialized):            aggregate.OnAll,
-	string(corev1.PodReadyToStartContainers): aggregate.OnAll,
-	string(corev1.ContainersReady):           aggregate.OnAll,
-	string(corev1.PodReady):                  aggregate.OnAll,
-	string(corev1.DisruptionTarget):          aggregate.OnOne,
-	string(corev1.AllContainersRestarting):   aggregate.OnOne,
-	string(corev1.PodResizePending):          aggregate.OnOne,
-	string(corev1.PodResizeInProgress):       aggregate.OnOne,
+	string(corev1.PodScheduled):              aggregate.RuleOnAll,
+	string(corev1.PodInitialized):            aggregate.RuleOnAll,
+	string(corev1.PodReadyToStartContainers): aggregate.RuleOnAll,
+	string(corev1.ContainersReady):           aggregate.RuleOnAll,
+	string(corev1.PodReady):                  aggregate.RuleOnAll,
+	string(corev1.DisruptionTarget):          aggregate.RuleOnOne,
+	string(corev1.AllContainersRestarting):   aggregate.RuleOnOne,
+	string(corev1.PodResizePending):          aggregate.RuleOnOne,
+	string(corev1.PodResizeInProgress):       aggregate.RuleOnOne,
 
-	string(autoscalingv2.AbleToScale):    aggregate.OnAll,
-	string(autoscalingv2.ScalingActive):  aggregate.OnAll,
-	string(autoscalingv2.ScalingLimited): aggregate.OnOne,
-	string(autoscalingv2.ScaledToZero):   aggregate.OnAll,
+	string(autoscalingv2.AbleToScale):    aggregate.RuleOnAll,
+	string(autoscalingv2.ScalingActive):  aggregate.RuleOnAll,
+	string(autoscalingv2.ScalingLimited): aggregate.RuleOnOne,
+	string(autoscalingv2.ScaledToZero):   aggregate.RuleOnAll,
 
-	policyv1.DisruptionAllowedCondition: aggregate.OnOne, // then the sum of allowed disruptions is more than 0
+	policyv1.DisruptionAllowedCondition: aggregate.RuleOnOne, // then the sum of allowed disruptions is more than 0
 
-	string(corev1.PersistentVolumeClaimUnused):                  aggregate.OnAll,
-	string(corev1.PersistentVolumeClaimResizing):                aggregate.OnOne,
-	string(corev1.PersistentVolumeClaimFileSystemResizePending): aggregate.OnOne,
-	string(corev1.PersistentVolumeClaimControllerResizeError):   aggregate.OnOne,
-	string(corev1.PersistentVolumeClaimNodeResizeError):         aggregate.OnOne,
-	string(corev1.PersistentVolumeClaimVolumeModifyingVolume):   aggregate.OnOne,
-	string(corev1.PersistentVolumeClaimVolumeModifyVolumeError): aggregate.OnOne,
+	string(corev1.PersistentVolumeClaimUnused):                  aggregate.RuleOnAll,
+	string(corev1.PersistentVolumeClaimResizing):                aggregate.RuleOnOne,
+	string(corev1.PersistentVolumeClaimFileSystemResizePending): aggregate.RuleOnOne,
+	string(corev1.PersistentVolumeClaimControllerResizeError):   aggregate.RuleOnOne,
+	string(corev1.PersistentVolumeClaimNodeResizeError):         aggregate.RuleOnOne,
+	string(corev1.PersistentVolumeClaimVolumeModifyingVolume):   aggregate.RuleOnOne,
+	string(corev1.PersistentVolumeClaimVolumeModifyVolumeError): aggregate.RuleOnOne,
 }
 
 type (

@@ -103,7 +103,7 @@ func reportOf(cluster string, c *batchv1.JobCondition) report {
 // failure exclude each other.
 func (e *jobEnds) conclude(before, sum *batchv1.JobStatus, clusters int) error {
 	sum.Conditions = slices.DeleteFunc(slices.Clone(sum.Conditions), func(c batchv1.JobCondition) bool {
-		return conditionRules[string(c.Type)] == aggregate.Separate
+		return conditionRules[string(c.Type)] == aggregate.RuleSeparate
 	})
 	toFail := jobCondition(before.Conditions, batchv1.JobFailureTarget)
 	toSucceed := jobCondition(before.Conditions, batchv1.JobSuccessCriteriaMet)

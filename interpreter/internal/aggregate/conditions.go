@@ -20,10 +20,10 @@ type Rule int
 
 // The rules.
 const (
-	Agree    Rule = iota // the status on all clusters, or Unknown if they differ
-	OnAll                // True if all clusters report True, False if one reports False
-	OnOne                // True if one cluster reports True
-	Separate             // by the caller: [Conditions] omits the type
+	RuleAgree    Rule = iota // the status on all clusters, or Unknown if they differ
+	RuleOnAll                // True if all clusters report True, False if one reports False
+	RuleOnOne                // True if one cluster reports True
+	RuleSeparate             // by the caller: [Conditions] omits the type
 )
 
 // Condition has the fields that conditions of all kinds have. [Conditions] sets no observed
@@ -62,7 +62,7 @@ func Conditions(
 		}
 	}
 	for kind, list := range reports {
-		if by, _ := rule(kind); by != Separate {
+		if by, _ := rule(kind); by != RuleSeparate {
 			status, deciding := decide(by, list, clusters, silent)
 			out[kind] = Merged(kind, status, deciding, before)
 		}
@@ -86,7 +86,7 @@ func decide(rule Rule, reports []Report, clusters, silent int) (corev1.Condition
 		}
 	}
 	switch rule {
-	case OnAll:
+	case RuleOnAll:
 		if len(no) > 0 {
 			return corev1.ConditionFalse, no
 		}
@@ -94,7 +94,7 @@ func decide(rule Rule, reports []Report, clusters, silent int) (corev1.Condition
 			return corev1.ConditionUnknown, unknown
 		}
 		return corev1.ConditionTrue, yes
-	case OnOne: // such a condition is absent if it is not True
+	case RuleOnOne: // such a condition is absent if it is not True
 		if len(yes) > 0 {
 			return corev1.ConditionTrue, yes
 		}
