@@ -25,7 +25,7 @@ type ExploreReview struct {
 
 // ExploreRequest is a request to a webhook in the Explore protocol.
 type ExploreRequest struct {
-	// UID identifies request and response, for example in the logs of both sides. The response repeats it.
+	// UID identifies the request and its response, for example in logs.
 	UID types.UID `json:"uid"`
 	// Kind is the kind of Object.
 	Kind metav1.GroupVersionKind `json:"kind"`
@@ -33,12 +33,12 @@ type ExploreRequest struct {
 	Name string `json:"name"`
 	// Namespace is the namespace of Object, if it has one.
 	Namespace string `json:"namespace,omitempty"`
-	// Operation is what is asked.
+	// Operation is the requested operation.
 	Operation OperationType `json:"operation"`
-	// Object is the object that is asked about.
+	// Object is the object of the request.
 	Object runtime.RawExtension `json:"object,omitempty"`
-	// ObservedObject is the object on the cluster, for ExploreRetaining. It is an extension: the proposal has no way to
-	// tell what to retain from.
+	// ObservedObject is the object on the cluster, for ExploreRetaining. It is an extension of the
+	// proposal, which has no field for this object.
 	ObservedObject *runtime.RawExtension `json:"observedObject,omitempty"`
 	// DesiredReplicas is the number of replicas to set, for ExploreReplicaRevising.
 	DesiredReplicas *int32 `json:"replicas,omitempty"`
@@ -49,18 +49,19 @@ type ExploreRequest struct {
 // ExploreResponse is the answer of a webhook in the Explore protocol. It has no field for a
 // failure: a failed request is answered with an HTTP status other than 2xx.
 type ExploreResponse struct {
-	// UID is that of the request.
+	// UID is the UID of the request.
 	UID types.UID `json:"uid"`
-	// Patch is what to change of Object, for the operations that ask for an object, in the form that PatchType says.
-	// Without patch and type, nothing is to be changed.
+	// Patch has the changes of Object, for operations that return an object. Its format is PatchType.
+	// Without patch and type, the object is unchanged.
 	Patch []byte `json:"patch,omitempty"`
-	// PatchType is the form of Patch. JSONPatch is the only one there is.
+	// PatchType is the format of Patch. Only JSONPatch is supported.
 	PatchType *PatchType `json:"patchType,omitempty"`
-	// ReplicaRequirements is what each replica requires, for ExploreReplica. It may be absent.
+	// ReplicaRequirements are the requirements of each replica, for ExploreReplica. Optional.
 	ReplicaRequirements *ReplicaRequirements `json:"replicaRequirements,omitempty"`
-	// Replicas is the number of replicas that the object has. Required for ExploreReplica.
+	// Replicas is the number of replicas of the object. Required for ExploreReplica.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Dependencies are the objects that must go where the object goes, for ExploreDependencies.
+	// Dependencies are the objects that must be sent to each cluster of the object, for
+	// ExploreDependencies.
 	Dependencies []DependentObjectReference `json:"dependencies,omitempty"`
 	// Status is the status of the object. Required for ExploreStatus.
 	Status *runtime.RawExtension `json:"status,omitempty"`

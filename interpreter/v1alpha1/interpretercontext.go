@@ -25,7 +25,7 @@ type ResourceInterpreterContext struct {
 
 // ResourceInterpreterRequest is a request to a webhook in the Interpret protocol.
 type ResourceInterpreterRequest struct {
-	// UID identifies request and response, for example in the logs of both sides. The response repeats it.
+	// UID identifies the request and its response, for example in logs.
 	UID types.UID `json:"uid"`
 	// Kind is the kind of Object.
 	Kind metav1.GroupVersionKind `json:"kind"`
@@ -33,13 +33,14 @@ type ResourceInterpreterRequest struct {
 	Name string `json:"name"`
 	// Namespace is the namespace of Object, if it has one.
 	Namespace string `json:"namespace,omitempty"`
-	// Operation is what is asked.
+	// Operation is the requested operation.
 	Operation InterpreterOperation `json:"operation"`
-	// Object is the object that is asked about.
+	// Object is the object of the request.
 	Object runtime.RawExtension `json:"object,omitempty"`
 	// ObservedObject is the object on the cluster, for Retain.
 	ObservedObject *runtime.RawExtension `json:"observedObject,omitempty"`
-	// DesiredReplicas is the number of replicas to set, for ReviseReplica. Karmada sends 0 with other operations too.
+	// DesiredReplicas is the number of replicas to set, for ReviseReplica. Karmada sends 0 with other
+	// operations too.
 	DesiredReplicas *int32 `json:"replicas,omitempty"`
 	// AggregatedStatus are the statuses to aggregate, for AggregateStatus.
 	AggregatedStatus []AggregatedStatusItem `json:"aggregatedStatus,omitempty"`
@@ -47,24 +48,26 @@ type ResourceInterpreterRequest struct {
 
 // ResourceInterpreterResponse is the answer of a webhook in the Interpret protocol.
 type ResourceInterpreterResponse struct {
-	// UID is that of the request.
+	// UID is the UID of the request.
 	UID types.UID `json:"uid"`
-	// Successful is whether the request could be answered. Where it is false, Status says why, and all else is ignored.
+	// Successful is whether the request was answered. If it is false, Status has the reason, and all
+	// other fields are ignored.
 	Successful bool `json:"successful"`
-	// Status says why a request was not successful. It is not the status of the object: that is RawStatus.
+	// Status is the reason why a request failed. RawStatus has the status of the object.
 	Status *RequestStatus `json:"status,omitempty"`
-	// Patch is what to change of Object, for the operations that ask for an object, in the form that PatchType says.
-	// Without patch and type, nothing is to be changed.
+	// Patch has the changes of Object, for operations that return an object. Its format is PatchType.
+	// Without patch and type, the object is unchanged.
 	Patch []byte `json:"patch,omitempty"`
-	// PatchType is the form of Patch. JSONPatch is the only one there is.
+	// PatchType is the format of Patch. Only JSONPatch is supported.
 	PatchType *PatchType `json:"patchType,omitempty"`
-	// ReplicaRequirements is what each replica requires, for InterpretReplica. It may be absent.
+	// ReplicaRequirements are the requirements of each replica, for InterpretReplica. Optional.
 	ReplicaRequirements *ReplicaRequirements `json:"replicaRequirements,omitempty"`
-	// Replicas is the number of replicas that the object has. Required for InterpretReplica.
+	// Replicas is the number of replicas of the object. Required for InterpretReplica.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Components are the parts of an object with several pod templates, for InterpretComponent.
 	Components []Component `json:"components,omitempty"`
-	// Dependencies are the objects that must go where the object goes, for InterpretDependency.
+	// Dependencies are the objects that must be sent to each cluster of the object, for
+	// InterpretDependency.
 	Dependencies []DependentObjectReference `json:"dependencies,omitempty"`
 	// RawStatus is the status of the object. Required for InterpretStatus.
 	RawStatus *runtime.RawExtension `json:"rawStatus,omitempty"`
@@ -72,9 +75,9 @@ type ResourceInterpreterResponse struct {
 	Healthy *bool `json:"healthy,omitempty"`
 }
 
-// RequestStatus is the reason why a request was not successful.
+// RequestStatus is the reason why a request failed.
 type RequestStatus struct {
-	// Message is for people.
+	// Message is the reason as text.
 	Message string `json:"message,omitempty"`
 	// Code is like the status of an HTTP response.
 	Code int32 `json:"code,omitempty"`

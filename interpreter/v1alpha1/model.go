@@ -17,43 +17,43 @@ const PatchTypeJSONPatch PatchType = "JSONPatch"
 
 // ReplicaRequirements are the requirements of each replica of an object.
 type ReplicaRequirements struct {
-	// NodeClaim says which nodes will do.
+	// NodeClaim selects the nodes for the pods.
 	NodeClaim *NodeClaim `json:"nodeClaim,omitempty"`
-	// ResourceRequest is the sum of what a pod requests.
+	// ResourceRequest is the sum of the requests of a pod.
 	ResourceRequest corev1.ResourceList `json:"resourceRequest,omitempty"`
-	// Namespace is where the pods are, which tells the quota that holds for them.
+	// Namespace is the namespace of the pods. It determines their quota.
 	Namespace string `json:"namespace,omitempty"`
-	// PriorityClassName is that of the pods.
+	// PriorityClassName is the priority class of the pods.
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
 // NodeClaim selects the nodes for a pod.
 type NodeClaim struct {
-	// HardNodeAffinity is the node affinity that is required during scheduling.
+	// HardNodeAffinity is the node affinity that scheduling requires.
 	HardNodeAffinity *corev1.NodeSelector `json:"hardNodeAffinity,omitempty"`
 	// NodeSelector are the labels that a node must have.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// Tolerations are those of the pod.
+	// Tolerations are the tolerations of the pod.
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
 // Component is one part of an object with several pod templates.
 type Component struct {
-	// Name tells the components of an object apart.
+	// Name is unique among the components of an object.
 	Name string `json:"name"`
 	// Replicas is the number of replicas that the component has.
 	Replicas int32 `json:"replicas"`
-	// ReplicaRequirements is what each of them requires.
+	// ReplicaRequirements are the requirements of each replica.
 	ReplicaRequirements *ComponentReplicaRequirements `json:"replicaRequirements,omitempty"`
 }
 
 // ComponentReplicaRequirements are the requirements of each replica of a component.
 type ComponentReplicaRequirements struct {
-	// NodeClaim says which nodes will do.
+	// NodeClaim selects the nodes for the pods.
 	NodeClaim *NodeClaim `json:"nodeClaim,omitempty"`
-	// ResourceRequest is the sum of what a pod requests.
+	// ResourceRequest is the sum of the requests of a pod.
 	ResourceRequest corev1.ResourceList `json:"resourceRequest,omitempty"`
-	// PriorityClassName is that of the pods.
+	// PriorityClassName is the priority class of the pods.
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
@@ -71,26 +71,26 @@ const (
 type AggregatedStatusItem struct {
 	// ClusterName is the cluster.
 	ClusterName string `json:"clusterName"`
-	// Status is what InterpretStatus made of the object there. It is nil where nothing is known.
+	// Status is the answer to InterpretStatus on the cluster, or nil if it is unknown.
 	Status *runtime.RawExtension `json:"status,omitempty"`
 	// Applied is whether the object was applied on the cluster.
 	Applied bool `json:"applied,omitempty"`
-	// AppliedMessage says why it was not.
+	// AppliedMessage is the reason why the object was not applied.
 	AppliedMessage string `json:"appliedMessage,omitempty"`
-	// Health is what is known of the object's health there. The proposal has no such field.
+	// Health is the health of the object on the cluster. The proposal has no such field.
 	Health ResourceHealth `json:"health,omitempty"`
 }
 
 // DependentObjectReference identifies an object, or objects with a selector, on which another
 // object depends.
 type DependentObjectReference struct {
-	// APIVersion is that of the dependency.
+	// APIVersion is the API version of the dependency.
 	APIVersion string `json:"apiVersion"`
-	// Kind is that of the dependency.
+	// Kind is the kind of the dependency.
 	Kind string `json:"kind"`
-	// Namespace is that of the dependency; empty where it is cluster-scoped.
+	// Namespace is the namespace of the dependency. It is empty for cluster-scoped objects.
 	Namespace string `json:"namespace,omitempty"`
-	// Name is that of the dependency. Exactly one of Name and LabelSelector is set.
+	// Name is the name of the dependency. Exactly one of Name and LabelSelector is set.
 	Name string `json:"name,omitempty"`
 	// LabelSelector selects dependencies by their labels. The Explore protocol does not have it.
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
