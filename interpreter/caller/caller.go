@@ -57,7 +57,7 @@ func New(options Options) (*Caller, error) {
 	return c, nil
 }
 
-// SetConfigurations replaces all configurations. Defaults are set in copies. If a configuration is
+// SetConfigurations replaces all configurations. It does not change them. If a configuration is
 // invalid, or two of one protocol have the same name, it changes nothing. The error is then an
 // aggregate of the first 10 field errors, with the name of each configuration. It returns an error
 // if Options.Client is set.
