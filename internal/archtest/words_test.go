@@ -33,8 +33,6 @@ var rates = []struct {
 
 // longDocs are the package docs of more than maxDoc lines, with their present lengths.
 var longDocs = map[string]int{
-	"examples/agent/doc.go": 352,
-	"examples/hub/main.go":  142,
 }
 
 const maxDoc = 120

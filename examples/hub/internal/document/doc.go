@@ -78,7 +78,7 @@
 //	    progressDeadline: 10m
 //	    rollbackOnFailure: true
 //
-// The doc of examples/hub describes rollouts, and rsync/ROLLOUT.md all fields.
+// README.md of examples/hub describes rollouts, and rsync/ROLLOUT.md all fields.
 //
 // The last two kinds configure webhooks that report the health of kinds that the hub does not
 // support: ResourceInterpreterWebhookConfiguration and ResourceExploringWebhookConfiguration of

@@ -54,7 +54,8 @@
 //	421  a request for a host other than localhost and those of --allowed-host
 //	422  a valid document that refers to a missing one, is referred to while it is deleted, does not render, or
 //	     renders objects that no cluster accepts; a rollback, or its end, with an object of another application
-//	503  a ?wait while 100 requests wait
+//	500  an unexpected error, for example of the store
+//	503  a ?wait while 100 requests wait, or a body while other bodies use all memory for bodies: try again
 //
 // After an error nothing has changed. A change that has started is completed also if the client
 // disconnects. If two clients put the same document, the last one is used.
