@@ -8,51 +8,40 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"k8s.io/utils/clock"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/cli"
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/hub"
-	"github.com/spokewire/sdk-go/examples/agent/internal/serve"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
-	"github.com/spokewire/sdk-go/examples/internal/broker"
 	"github.com/spokewire/sdk-go/examples/internal/command"
-	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
-	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 func main() { command.Main(run) }
 
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[cli.Options]{Name: "agent", Usage: cli.Usage, Parse: cli.Parse, Check: check}
-	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+	p := command.Program[options]{Name: "agent", Usage: usage, Parse: parse, Check: check}
+	return p.Run(args, stdout, stderr, func(o options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
 		return agent(ctx, o, stdout)
 	})
 }
 
-func check(o cli.Options) error {
-	if o.Transport == cli.Kube {
+func check(o options) error {
+	if o.Transport == transportKube {
 		return nil
 	}
-	return broker.Check(o.Broker)
+	return command.CheckBroker(o.Broker)
 }
 
-// part is a component that runs until ctx ends.
-type part func(context.Context) error
-
 // agent runs until ctx or one of its parts ends.
-func agent(ctx context.Context, o cli.Options, stdout io.Writer) (err error) {
-	config, err := kubeconfig.Load(o.Kubeconfig)
+func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
+	config, err := command.LoadKubeconfig(o.Kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -98,7 +87,7 @@ func agent(ctx context.Context, o cli.Options, stdout io.Writer) (err error) {
 		return together(ctx, connection, works.Start)
 	}}
 	if o.Listen != "" {
-		server, err := serve.Listen(o.Listen, metrics, func() error {
+		server, err := listen(o.Listen, metrics, func() error {
 			if !installed.Load() {
 				return errors.New("the API server of the cluster has not answered yet, or has not established the CRD of AppliedWork")
 			}
@@ -113,33 +102,9 @@ func agent(ctx context.Context, o cli.Options, stdout io.Writer) (err error) {
 	return together(ctx, parts...)
 }
 
-const (
-	installAgain  = 500 * time.Millisecond
-	installAtMost = 30 * time.Second
-)
-
-// install installs the CRD on the cluster. While the API server is unreachable it retries, until
-// ctx ends.
-func install(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) error {
-	for attempt := 0; ; attempt++ {
-		err := cluster.Install(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil || !spoke.Away(err):
-			return err
-		case attempt == 0:
-			fmt.Fprintf(stdout, "not yet   %v; it is tried again until the API server answers\n", err)
-		}
-		if wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(installAgain, installAtMost, attempt)) != nil {
-			return nil
-		}
-	}
-}
-
 // open returns the hub of the command line.
-func open(o cli.Options, metrics prometheus.Registerer) (*hub.Hub, error) {
-	if o.Transport == cli.Kube {
+func open(o options, metrics prometheus.Registerer) (*hub.Hub, error) {
+	if o.Transport == transportKube {
 		return hub.OnAPIServer(o.HubKubeconfig)
 	}
 	return hub.OverBroker(hub.Broker{MQTT: o.Broker, ClusterName: o.Cluster, Sources: o.Sources, Store: o.Store}, metrics)
@@ -150,20 +115,4 @@ func readiness(h *hub.Hub, c *controller.Controller) error {
 		return errors.Join(errors.New("the works of the hub are not known yet"), h.Ready())
 	}
 	return h.Ready()
-}
-
-// together runs all parts, and stops all when one ends.
-func together(ctx context.Context, parts ...part) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	errs := make([]error, len(parts))
-	var group sync.WaitGroup
-	for i, p := range parts {
-		group.Go(func() {
-			defer cancel()
-			errs[i] = p(ctx)
-		})
-	}
-	group.Wait()
-	return errors.Join(errs...)
 }

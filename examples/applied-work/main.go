@@ -27,10 +27,7 @@ import (
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
-	"github.com/spokewire/sdk-go/examples/applied-work/internal/cli"
-	"github.com/spokewire/sdk-go/examples/applied-work/internal/folder"
 	"github.com/spokewire/sdk-go/examples/internal/command"
-	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
@@ -41,8 +38,8 @@ func main() { command.Main(run) }
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[cli.Options]{Name: "applied-work", Usage: cli.Usage, Parse: cli.Parse}
-	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+	p := command.Program[options]{Name: "applied-work", Usage: usage, Parse: parse}
+	return p.Run(args, stdout, stderr, func(o options) error {
 		e, err := setUp(ctx, o.Kubeconfig, stdout)
 		if err != nil {
 			return err
@@ -67,7 +64,7 @@ type example struct {
 }
 
 func setUp(ctx context.Context, file string, stdout io.Writer) (*example, error) {
-	config, err := kubeconfig.Load(file)
+	config, err := command.LoadKubeconfig(file)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +105,7 @@ func (e *example) twoVersions(ctx context.Context) error {
 // follow applies a folder after each change.
 func (e *example) follow(ctx context.Context, files fs.FS) {
 	for last := ""; ctx.Err() == nil; {
-		if now := folder.Fingerprint(files); now != last {
+		if now := fingerprint(files); now != last {
 			last = now
 			if err := e.apply(ctx, files); err != nil && ctx.Err() == nil {
 				_, _ = fmt.Fprintln(e.stdout, err)
@@ -119,7 +116,7 @@ func (e *example) follow(ctx context.Context, files fs.FS) {
 }
 
 func (e *example) apply(ctx context.Context, files fs.FS) error {
-	objects, readErr := folder.Read(files) // nil if a manifest cannot be decoded: then nothing is pruned for it
+	objects, readErr := readManifests(files) // nil if a manifest cannot be decoded: then nothing is pruned for it
 	applied, applyErr := e.applier.Apply(ctx, e.work, objects, appliedwork.ApplyOptions{})
 	pruned, pruneErr := e.pruner.Prune(ctx, e.work, objects, appliedwork.PruneOptions{})
 	_, writeErr := fmt.Fprintf(e.stdout, "applied: %s\npruned:  %s\n", applied, pruned)

@@ -14,14 +14,10 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"io/fs"
-	"os"
 
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/bench"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/broker"
-	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/cli"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/floor"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/measure"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/report"
@@ -36,8 +32,8 @@ func main() { command.Main(run) }
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[cli.Options]{Name: "fleet-bench", Usage: cli.Usage, Parse: cli.Parse}
-	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+	p := command.Program[options]{Name: "fleet-bench", Usage: usage, Parse: parse}
+	return p.Run(args, stdout, stderr, func(o options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
 		return fleetBench(ctx, o, stdout)
@@ -45,7 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // fleetBench runs all phases. After an error, it prints the results so far.
-func fleetBench(ctx context.Context, o cli.Options, stdout io.Writer) error {
+func fleetBench(ctx context.Context, o options, stdout io.Writer) error {
 	if err := measure.AllowFiles(o.Agents + otherFiles); err != nil {
 		return err
 	}
@@ -84,52 +80,8 @@ func fleetBench(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	return err
 }
 
-// drawing is the output file of the drawing. An existing file stays unchanged until the drawing is
-// written.
-type drawing struct {
-	file  *os.File
-	isNew bool
-}
-
-// openDrawing opens a file, or returns nil for an empty name.
-func openDrawing(name string) (*drawing, error) {
-	if name == "" {
-		return nil, nil
-	}
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if errors.Is(err, fs.ErrExist) {
-		file, err = os.OpenFile(name, os.O_WRONLY, 0)
-		return &drawing{file: file}, err
-	}
-	return &drawing{file: file, isNew: true}, err
-}
-
-func (d *drawing) draw(r *report.Report) error {
-	if d == nil {
-		return nil
-	}
-	d.isNew = false
-	if info, err := d.file.Stat(); err == nil && info.Mode().IsRegular() {
-		if err := d.file.Truncate(0); err != nil {
-			return err
-		}
-	}
-	return report.Draw(d.file, r)
-}
-
-// close removes a new file without a drawing.
-func (d *drawing) close() {
-	if d == nil {
-		return
-	}
-	_ = d.file.Close()
-	if d.isNew {
-		_ = os.Remove(d.file.Name())
-	}
-}
-
 // prepare returns the options of the run, with a broker if needed, and the function that stops it.
-func prepare(ctx context.Context, o cli.Options) (options bench.Options, end func(), err error) {
+func prepare(ctx context.Context, o options) (options bench.Options, end func(), err error) {
 	profile, name, err := o.WireFormat()
 	if err != nil {
 		return options, nil, err

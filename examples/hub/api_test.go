@@ -15,19 +15,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/cli"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 )
 
 func TestCommandLine(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if status := run(t.Context(), []string{"--help"}, &stdout, &stderr); status != 0 || stdout.String() != cli.Usage {
+	if status := run(t.Context(), []string{"--help"}, &stdout, &stderr); status != 0 || stdout.String() != usage {
 		t.Errorf("%d, %s", status, stdout.String())
 	}
-	commandtest.Usage(t, cli.Usage, "broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source", "dir", "listen",
+	commandtest.Usage(t, usage, "broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source", "dir", "listen",
 		"allowed-host", "leave-dir", "kubeconfig", "store", "revisions", "patience", "verbose")
-	commandtest.Refuses(t, cli.Parse, map[string]string{
+	commandtest.Refuses(t, parse, map[string]string{
 		"--source hub":                          "--broker is required",
 		"--broker mqtt://x --dir=":              "--dir must not be empty",
 		"--broker mqtt://x --patience 0":        "--patience must be more than 0",

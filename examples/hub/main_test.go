@@ -24,7 +24,6 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/examples/hub/internal/cli"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
 )
 
@@ -36,7 +35,7 @@ const patience = 30 * time.Second
 type site struct {
 	t        *testing.T
 	bus      *memory.Bus
-	options  cli.Options
+	options  options
 	clusters map[string]*agenttest.Cluster
 	url      string
 	stop     func()
@@ -73,7 +72,7 @@ func (l *lines) String() string {
 func newSite(t *testing.T, clusters ...string) *site {
 	t.Helper()
 	s := &site{t: t, bus: memory.New(), clusters: map[string]*agenttest.Cluster{}}
-	o, err := cli.Parse([]string{"--broker", "mqtt://none", "--listen", "127.0.0.1:0", "--store", t.TempDir()})
+	o, err := parse([]string{"--broker", "mqtt://none", "--listen", "127.0.0.1:0", "--store", t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,6 @@ import (
 	"syscall"
 
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
-	"github.com/spokewire/sdk-go/examples/interpreter-webhook/internal/explain"
-	"github.com/spokewire/sdk-go/examples/interpreter-webhook/internal/workload"
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
@@ -83,7 +81,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if flags.NArg() != 1 {
 			return fmt.Errorf("explain needs one FILE, got %d\n%s", flags.NArg(), usage)
 		}
-		return explain.File(ctx, flags.Arg(0), paths, out)
+		return explain(ctx, flags.Arg(0), paths, out)
 	}
 	return fmt.Errorf("there is no %q\n%s", args[0], usage)
 }
@@ -94,7 +92,7 @@ func serve(ctx context.Context, options interpreter.ServerOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := interpreter.Register(server, "/interpret-workload", workload.Handler()); err != nil {
+	if err := interpreter.Register(server, "/interpret-workload", workloadHandler()); err != nil {
 		return err
 	}
 	return server.Start(ctx)

@@ -47,8 +47,6 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/dynamicwatcher/source"
 	"github.com/spokewire/sdk-go/examples/internal/command"
-	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
-	"github.com/spokewire/sdk-go/examples/policy-watcher/internal/cli"
 	"github.com/spokewire/sdk-go/examples/policy-watcher/internal/policy"
 )
 
@@ -56,8 +54,8 @@ func main() { command.Main(run) }
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[cli.Options]{Name: "policy-watcher", Usage: cli.Usage, Parse: cli.Parse}
-	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+	p := command.Program[options]{Name: "policy-watcher", Usage: usage, Parse: parse}
+	return p.Run(args, stdout, stderr, func(o options) error {
 		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr), textlogger.Verbosity(o.Verbosity)))
 		klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
 		ctrl.SetLogger(logger)
@@ -66,8 +64,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // policyWatcher runs the controller until ctx ends.
-func policyWatcher(ctx context.Context, o cli.Options, stdout io.Writer) error {
-	config, err := kubeconfig.Load(o.Kubeconfig)
+func policyWatcher(ctx context.Context, o options, stdout io.Writer) error {
+	config, err := command.LoadKubeconfig(o.Kubeconfig)
 	if err != nil {
 		return err
 	}

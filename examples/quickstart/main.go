@@ -26,7 +26,6 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/agent"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/broker"
-	"github.com/spokewire/sdk-go/examples/quickstart/internal/cli"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/hub"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/progress"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/services"
@@ -40,8 +39,8 @@ func main() { command.Main(run) }
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[cli.Options]{Name: "quickstart", Usage: cli.Usage, Parse: cli.Parse}
-	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+	p := command.Program[setup.Options]{Name: "quickstart", Usage: setup.Usage, Parse: setup.Parse}
+	return p.Run(args, stdout, stderr, func(o setup.Options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
 		// With a log, progress is printed as lines: a redrawn table would overwrite it.
@@ -51,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // quickstart runs all steps once.
-func quickstart(ctx context.Context, o cli.Options, console *progress.Console) error {
+func quickstart(ctx context.Context, o setup.Options, console *progress.Console) error {
 	s, err := setup.Open(ctx, o, shipped)
 	if err != nil {
 		return err

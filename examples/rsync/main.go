@@ -60,30 +60,24 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spokewire/sdk-go/examples/internal/command"
-	"github.com/spokewire/sdk-go/examples/internal/filestore"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
-	"github.com/spokewire/sdk-go/examples/rsync/internal/cli"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/client"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/clusters"
+	"github.com/spokewire/sdk-go/examples/rsync/internal/flags"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
-	"github.com/spokewire/sdk-go/rsync/store"
-	"github.com/spokewire/sdk-go/rsync/store/etcdstore"
 )
 
 func main() { command.Main(run) }
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[cli.Options]{Name: "rsync", Usage: cli.Usage, Parse: cli.Parse}
-	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+	p := command.Program[flags.Options]{Name: "rsync", Usage: flags.Usage, Parse: flags.Parse}
+	return p.Run(args, stdout, stderr, func(o flags.Options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
 		if o.Command == "serve" {
@@ -98,7 +92,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 const memoryLimit = 192 << 20
 
 // serve runs the engine and its service until ctx ends.
-func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {
+func serve(ctx context.Context, o flags.Options, stdout io.Writer) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryLimit)
 	}
@@ -138,28 +132,4 @@ func serve(ctx context.Context, o cli.Options, stdout io.Writer) error {
 	case <-ctx.Done():
 	}
 	return group.Wait()
-}
-
-// openStore opens the store of the options, and returns the function that closes it.
-func openStore(ctx context.Context, o cli.Options) (store.Store, func(), error) {
-	if len(o.Etcd) == 0 {
-		s, err := filestore.Open(ctx, o.Store)
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, func() { _ = s.Close() }, nil
-	}
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: o.Etcd, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
-	if err != nil {
-		return nil, nil, fmt.Errorf("etcd: %w", err)
-	}
-	s, err := etcdstore.New(etcd, etcdstore.Options{})
-	if err == nil {
-		_, err = s.Get(ctx, "/rsync-example-reachable/")
-	}
-	if err != nil {
-		_ = etcd.Close()
-		return nil, nil, fmt.Errorf("etcd %v: %w", o.Etcd, err)
-	}
-	return s, func() { _ = etcd.Close() }, nil
 }

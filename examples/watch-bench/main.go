@@ -19,26 +19,24 @@ import (
 	"io"
 
 	"github.com/spokewire/sdk-go/examples/internal/command"
-	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/examples/watch-bench/internal/bench"
-	"github.com/spokewire/sdk-go/examples/watch-bench/internal/cli"
 )
 
 func main() { command.Main(run) }
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[cli.Options]{Name: "watch-bench", Usage: cli.Usage, Parse: cli.Parse}
-	return p.Run(args, stdout, stderr, func(o cli.Options) error {
+	p := command.Program[options]{Name: "watch-bench", Usage: usage, Parse: parse}
+	return p.Run(args, stdout, stderr, func(o options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
 		return watchBench(ctx, o, stdout)
 	})
 }
 
-func watchBench(ctx context.Context, o cli.Options, stdout io.Writer) error {
-	config, err := kubeconfig.Load(o.Kubeconfig)
+func watchBench(ctx context.Context, o options, stdout io.Writer) error {
+	config, err := command.LoadKubeconfig(o.Kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func TestRules(t *testing.T) {
 		{reason: "a package's own internals", from: "cloudevents/work", to: "cloudevents/work/internal/cache"},
 		{reason: "an example's parts", from: "examples/quickstart", to: "examples/quickstart/internal/agent"},
 		{reason: "examples are for reading", from: "examples/quickstart", to: "examples/other", refused: true},
-		{reason: "examples share a little", from: "examples/quickstart/internal/cli", to: "examples/internal/command"},
+		{reason: "examples share a little", from: "examples/quickstart/internal/setup", to: "examples/internal/command"},
 		{reason: "nobody else does", from: "cloudevents/work", to: "examples/internal/command", refused: true},
 		{reason: "examples use everything", from: "examples/quickstart", to: "cloudevents/mqtt"},
 		{reason: "leaves too", from: "examples/quickstart", to: "dynamicwatcher/source"},

@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package command has the common parts of the command lines of the examples: help on standard
-// output, mistakes in one line on standard error, exit statuses, and an end by Ctrl-C.
+// output, mistakes in one line on standard error, exit statuses, an end by Ctrl-C, and the flags for
+// brokers and clusters.
 //
 //	func main() { command.Main(run) }
 //
 //	func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-//		p := command.Program[cli.Options]{Name: "watch-bench", Usage: cli.Usage, Parse: cli.Parse}
-//		return p.Run(args, stdout, stderr, func(o cli.Options) error { return watchBench(ctx, o, stdout) })
+//		p := command.Program[options]{Name: "watch-bench", Usage: usage, Parse: parse}
+//		return p.Run(args, stdout, stderr, func(o options) error { return watchBench(ctx, o, stdout) })
 //	}
 package command
 

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package customizations reads files with customizations of kinds: those of package
-// interpreter/customization, in CEL, and Karmada's, in Lua.
+// interpreter/customization, in CEL, and Karmada's, in Lua. It also reads files with objects of any
+// kind.
 package customizations
 
 import (
@@ -16,7 +17,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/spokewire/sdk-go/examples/internal/objectfile"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/customization"
 	"github.com/spokewire/sdk-go/interpreter/lua"
@@ -117,8 +117,8 @@ func filesOf(path string) ([]string, error) {
 // isKarmadas reports whether a file has customizations in Lua. For invalid YAML it returns false:
 // the loader for CEL reports the line.
 func isKarmadas(file string) (bool, error) {
-	objects, err := objectfile.Read(file)
-	if errors.Is(err, objectfile.ErrEmpty) {
+	objects, err := ReadObjects(file)
+	if errors.Is(err, ErrNoObjects) {
 		return false, errors.New("the file has no customizations")
 	}
 	inLua, inCEL := false, false

@@ -27,8 +27,8 @@ import (
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
-	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 	"github.com/spokewire/sdk-go/internal/turns"
@@ -221,12 +221,12 @@ func (c *Controller) next(ctx context.Context) bool {
 func (c *Controller) serveNow(ctx context.Context, name string, memory int) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("cluster", c.o.ClusterName, "work", name))
 	var after time.Duration
-	err := recovery.Call(ctx, "serving the work", func() (err error) {
+	err := guard.Recover(ctx, "serving the work", func() (err error) {
 		after, err = c.reconcile(ctx, name, memory)
 		return err
 	})
-	if panicked := (*recovery.PanicError)(nil); errors.As(err, &panicked) {
-		err = errors.Join(err, recovery.Call(ctx, "reporting a panic", func() error { return c.degrade(ctx, name, status.ReasonPanicked, err.Error()) }))
+	if panicked := (*guard.PanicError)(nil); errors.As(err, &panicked) {
+		err = errors.Join(err, guard.Recover(ctx, "reporting a panic", func() error { return c.degrade(ctx, name, status.ReasonPanicked, err.Error()) }))
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
@@ -62,7 +62,7 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	}
 	defer c.o.Cluster.Served(ctx, w)
 	defer c.metrics.took(time.Now())
-	ctx, rules := budget.With(ctx)
+	ctx, rules := guard.WithBudget(ctx)
 	result := c.o.Cluster.Apply(ctx, w, status.Kept(w))
 	if ctx.Err() != nil {
 		return 0, nil // the failures are caused by the stop

@@ -22,8 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
@@ -37,8 +37,8 @@ type slow struct {
 
 func (s slow) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) spoke.Result {
 	for s.is(w.Name) {
-		err := budget.Evaluate(ctx, 250*time.Millisecond, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
-		if budget.Exceeded(ctx) && err != nil {
+		err := guard.Evaluate(ctx, 250*time.Millisecond, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		if guard.Exceeded(ctx) && err != nil {
 			break
 		}
 	}

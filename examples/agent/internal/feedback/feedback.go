@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
 	"github.com/spokewire/sdk-go/internal/bound"
 	"github.com/spokewire/sdk-go/interpreter"
@@ -127,7 +127,7 @@ func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructur
 // find returns the value that a path selects, a list if there are several, or nil.
 func find(ctx context.Context, path string, object map[string]any) (any, error) {
 	var found []jsonpath.Match
-	err := budget.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
+	err := guard.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
 		found, err = jsonpath.Find(ctx, &bound.Steps{}, path, object)
 		return err
 	})

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
 	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/internal/testing/hostiletest"
 )
 
@@ -34,7 +34,7 @@ func read(t *testing.T, paths ...string) error {
 	for i, p := range paths {
 		rule.JsonPaths = append(rule.JsonPaths, workv1.JsonPath{Name: fmt.Sprint(i), Path: p})
 	}
-	ctx, _ := budget.With(t.Context())
+	ctx, _ := guard.WithBudget(t.Context())
 	var err error
 	hostiletest.Check(t, func() { _, err = feedback.NewReader().Read(ctx, []workv1.FeedbackRule{rule}, hostileObject(), nil) })
 	return err

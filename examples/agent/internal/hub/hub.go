@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
-	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
+	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
 // Hub is a connection to a hub.
@@ -75,7 +75,7 @@ func OverBroker(b Broker, metrics prometheus.Registerer) (*Hub, error) {
 
 // OnAPIServer returns the Hub of a kubeconfig.
 func OnAPIServer(file string) (*Hub, error) {
-	config, err := kubeconfig.Load(file)
+	config, err := command.LoadKubeconfig(file)
 	if err != nil {
 		return nil, fmt.Errorf("--hub-kubeconfig: %w", err)
 	}

@@ -19,7 +19,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
 	"github.com/spokewire/sdk-go/internal/bound"
 )
@@ -132,7 +132,7 @@ func find(ctx context.Context, steps *bound.Steps, obj *unstructured.Unstructure
 	}{{f.JSONPaths, pathLimit, byJSONPath}, {f.JSONPointers, pathLimit, byPointer}, {f.JQPathExpressions, jqLimit, byJQ}} {
 		for _, text := range by.texts {
 			var pointers []string
-			err := budget.Evaluate(ctx, by.limit, func(ctx context.Context) (err error) {
+			err := guard.Evaluate(ctx, by.limit, func(ctx context.Context) (err error) {
 				pointers, err = by.find(ctx, steps, text, obj)
 				return err
 			})

@@ -11,7 +11,7 @@ import (
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 )
 
 // Config is the joined configuration of a work for one manifest.
@@ -20,7 +20,7 @@ type Config struct {
 	FeedbackRules  []workv1.FeedbackRule
 	ConditionRules []workv1.ConditionRule
 	// FeedbackErr is why there are no feedback rules, and ConditionErr why there are only those for
-	// [essential] conditions: [budget.ErrExceeded].
+	// [essential] conditions: [guard.ErrExceeded].
 	FeedbackErr, ConditionErr error
 	// Poll is whether the object is polled, in addition to being watched.
 	Poll bool
@@ -114,7 +114,7 @@ func (c *Configs) tooMany(manifests int) error {
 // wildcards: "*" matches any characters. The first update strategy, the first condition rule for
 // each condition, and all feedback rules are used. The rules of a single configuration are shared.
 // Rules that exceed the budget are left out.
-func (c *Configs) For(id workv1.ResourceIdentifier, b *budget.Budget) Config {
+func (c *Configs) For(id workv1.ResourceIdentifier, b *guard.Budget) Config {
 	var out Config
 	var fitting []*configuration
 	feedbackCost, conditionCost := 0, 0

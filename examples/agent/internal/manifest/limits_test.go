@@ -14,7 +14,7 @@ import (
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
@@ -99,12 +99,12 @@ func TestManyRules(t *testing.T) {
 				}
 				if err := errors.Join(c.FeedbackErr, c.ConditionErr); err != nil {
 					left++
-					if !errors.Is(err, budget.ErrExceeded) {
+					if !errors.Is(err, guard.ErrExceeded) {
 						t.Error(err)
 					}
 				}
 			}
-			if sum > budget.Most || left == 0 {
+			if sum > guard.MaxRules || left == 0 {
 				t.Errorf("%d rules, and %d manifests without some", sum, left)
 			}
 		})

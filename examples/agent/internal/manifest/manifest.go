@@ -17,7 +17,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
@@ -72,7 +72,7 @@ func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 		left -= manifests[i].decode(w.Spec.Workload.Manifests[i], left)
 	}
 	announced := announcedKinds(manifests)
-	configs, rules := NewConfigs(w.Spec.ManifestConfigs), budget.From(ctx)
+	configs, rules := NewConfigs(w.Spec.ManifestConfigs), guard.BudgetFrom(ctx)
 	tooMany := configs.tooMany(len(manifests))
 	first := map[appliedwork.Key]int{}
 	for i := range manifests {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 )
 
@@ -112,7 +112,7 @@ func TestLocate(t *testing.T) {
 }
 
 func configFor(options []workv1.ManifestConfigOption, id workv1.ResourceIdentifier) manifest.Config {
-	return manifest.NewConfigs(options).For(id, &budget.Budget{})
+	return manifest.NewConfigs(options).For(id, &guard.Budget{})
 }
 
 func TestConfigs(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/internal/bound"
 	"github.com/spokewire/sdk-go/internal/celbound"
 )
@@ -70,7 +70,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, rule workv1.ConditionRule, obj
 	}
 	var invalid *invalidError
 	switch {
-	case errors.As(err, &invalid), errors.Is(err, budget.ErrExceeded):
+	case errors.As(err, &invalid), errors.Is(err, guard.ErrExceeded):
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, workv1.ConditionRuleInvalid, err.Error()
 	case err != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, workv1.ConditionRuleExpressionError, err.Error()
@@ -135,17 +135,17 @@ func (e *Evaluator) message(ctx context.Context, rule workv1.ConditionRule, obj 
 
 // eval evaluates an expression, which must return a T.
 func eval[T any](ctx context.Context, e *Evaluator, env *celbound.Env, text string, variables map[string]any) (none T, err error) {
-	if err := budget.Left(ctx); err != nil {
+	if err := guard.CheckBudget(ctx); err != nil {
 		return none, err
 	}
 	start := time.Now()
 	program, err := e.compile(env, text)
-	budget.Add(ctx, time.Since(start))
+	guard.AddTime(ctx, time.Since(start))
 	if err != nil {
 		return none, err
 	}
 	var out ref.Val
-	err = budget.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
+	err = guard.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
 		out, err = program.Eval(ctx, &bound.Steps{}, variables)
 		return err
 	})

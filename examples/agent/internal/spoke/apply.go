@@ -21,8 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
-	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
 )
 
 // readers is the maximum number of concurrent reads for one work.
@@ -191,7 +191,7 @@ func (c *Cluster) send(ctx context.Context, id *identity, record *v1alpha1.Appli
 		o.owner = record.UID
 		var obj *unstructured.Unstructured
 		var with appliedwork.ObjectOptions
-		err := recovery.Call(ctx, "preparing the manifest", func() (err error) {
+		err := guard.Recover(ctx, "preparing the manifest", func() (err error) {
 			obj, with, err = id.toSend(ctx, o)
 			return err
 		})
@@ -241,7 +241,7 @@ func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
 		}
 		group.Go(func() error {
 			var live *unstructured.Unstructured
-			err := recovery.Call(ctx, "reading the object", func() (err error) {
+			err := guard.Recover(ctx, "reading the object", func() (err error) {
 				live, err = id.read(ctx, &o.Manifest, o.Resource.Version)
 				return err
 			})

@@ -51,7 +51,7 @@ func (id *identity) serverSideApply(ctx context.Context, o *Outcome) (*unstructu
 	if len(config.IgnoreFields) == 0 {
 		return o.Object, with, nil
 	}
-	if err := guard(o, config.IgnoreFields); err != nil {
+	if err := checkSecret(o, config.IgnoreFields); err != nil {
 		return nil, with, err
 	}
 	var live *unstructured.Unstructured
@@ -65,9 +65,9 @@ func (id *identity) serverSideApply(ctx context.Context, o *Outcome) (*unstructu
 	return o.Object, with, err
 }
 
-// guard refuses fields of a guarded Secret that are selected by comparing values. Whether such a
+// checkSecret refuses fields of a guarded Secret that are selected by comparing values. Whether such a
 // field is found, and how long that takes, would reveal the values to the hub.
-func guard(o *Outcome, fields []workv1.IgnoreField) error {
+func checkSecret(o *Outcome, fields []workv1.IgnoreField) error {
 	for _, f := range fields {
 		if texts := slices.Concat(f.JSONPaths, f.JQPathExpressions); o.Guarded && len(texts) > 0 {
 			return &ignore.Error{Path: texts[0], Err: errors.New(

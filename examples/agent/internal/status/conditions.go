@@ -19,8 +19,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
-	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
@@ -115,7 +115,7 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 		return c
 	case o.Err != nil:
 		c.Reason, c.Message = workv1.WorkProgressingReasonFailed, Bounded(o.Err.Error())
-		if panicked := (*recovery.PanicError)(nil); errors.As(o.Err, &panicked) {
+		if panicked := (*guard.PanicError)(nil); errors.As(o.Err, &panicked) {
 			c.Reason = ReasonPanicked
 		}
 		return c

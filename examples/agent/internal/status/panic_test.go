@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
@@ -26,7 +26,7 @@ func TestPanicDegradesManifest(t *testing.T) {
 			o.Config.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "a", Version: "v9", Path: ".a"}}}}
 			o.InVersion = func(context.Context, string) (*unstructured.Unstructured, error) { panic("secret") }
 		},
-		"manifest": func(o *spoke.Outcome) { o.Err = &recovery.PanicError{Doing: "preparing the manifest"} },
+		"manifest": func(o *spoke.Outcome) { o.Err = &guard.PanicError{Doing: "preparing the manifest"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 1}}

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
@@ -127,9 +127,9 @@ func TestLongMessage(t *testing.T) {
 func TestRulesWithinLimits(t *testing.T) {
 	b, w := builder(t), &workv1.ManifestWork{}
 	serve := func(used int) {
-		ctx, _ := budget.With(t.Context())
+		ctx, _ := guard.WithBudget(t.Context())
 		for range used {
-			if err := budget.Evaluate(ctx, time.Hour, func(context.Context) error { return nil }); err != nil {
+			if err := guard.Evaluate(ctx, time.Hour, func(context.Context) error { return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -138,7 +138,7 @@ func TestRulesWithinLimits(t *testing.T) {
 			o.Config.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "name", Path: ".metadata.name"}}}}
 		})), start)
 	}
-	serve(budget.Most - 2)
+	serve(guard.MaxRules - 2)
 	conditions := w.Status.ResourceStatus.Manifests[0].Conditions
 	first, second := meta.FindStatusCondition(conditions, "First"), meta.FindStatusCondition(conditions, "Second")
 	if first.Status != "True" || second.Status != "Unknown" || second.Reason != workv1.ConditionRuleInvalid || !strings.Contains(second.Message, "make them fewer or simpler") {
@@ -147,7 +147,7 @@ func TestRulesWithinLimits(t *testing.T) {
 	if c := meta.FindStatusCondition(w.Status.Conditions, status.RulesWithinLimits); c == nil || c.Status != "False" || !strings.Contains(c.Message, "split the work") {
 		t.Errorf("%+v", c)
 	}
-	serve(budget.Most)
+	serve(guard.MaxRules)
 	if c := meta.FindStatusCondition(w.Status.ResourceStatus.Manifests[0].Conditions, status.StatusFeedbackSynced); c.Status != "False" || !strings.Contains(c.Message, "make them fewer or simpler") {
 		t.Errorf("%+v", c)
 	}
@@ -195,18 +195,18 @@ func TestSecretIsNotRead(t *testing.T) {
 // TestManyRules checks that rules over the limit of a work are reported, and that a Complete
 // manifest stays Complete.
 func TestManyRules(t *testing.T) {
-	ctx, _ := budget.With(t.Context())
+	ctx, _ := guard.WithBudget(t.Context())
 	w := &workv1.ManifestWork{}
 	over := outcome("a", func(o *spoke.Outcome) {
 		id := workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "n", Name: "a"}
 		options := []workv1.ManifestConfigOption{{
-			ResourceIdentifier: id, FeedbackRules: slices.Repeat([]workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, budget.Most+1),
+			ResourceIdentifier: id, FeedbackRules: slices.Repeat([]workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, guard.MaxRules+1),
 			ConditionRules: []workv1.ConditionRule{{Condition: workv1.ManifestComplete, Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"true"}}},
 		}}
-		for i := range budget.Most + 1 {
+		for i := range guard.MaxRules + 1 {
 			options[0].ConditionRules = append(options[0].ConditionRules, workv1.ConditionRule{Condition: fmt.Sprint("C", i)})
 		}
-		o.Config = manifest.NewConfigs(options).For(id, budget.From(ctx))
+		o.Config = manifest.NewConfigs(options).For(id, guard.BudgetFrom(ctx))
 	})
 	w.Status, _ = builder(t).Next(ctx, w, result(over), start)
 	if c := meta.FindStatusCondition(w.Status.Conditions, status.RulesWithinLimits); c == nil || c.Status != "False" {

@@ -29,8 +29,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
-	"github.com/spokewire/sdk-go/examples/agent/internal/recovery"
 	"github.com/spokewire/sdk-go/examples/agent/internal/rules"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/interpreter/native"
@@ -112,7 +112,7 @@ func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Res
 		was := old.of(o.Meta())
 		m := workv1.ManifestCondition{ResourceMeta: o.Meta(), Conditions: slices.Clone(was.Conditions)}
 		var left time.Duration
-		err := recovery.Call(ctx, "evaluating the rules of the manifest", func() error {
+		err := guard.Recover(ctx, "evaluating the rules of the manifest", func() error {
 			left = b.manifest(ctx, w, o, &m, was.StatusFeedbacks.Values, now)
 			return nil
 		})

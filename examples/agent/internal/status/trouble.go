@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/budget"
+	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
@@ -39,12 +39,12 @@ func setTrouble(ctx context.Context, conditions *[]metav1.Condition, w *workv1.M
 }
 
 func withinLimits(ctx context.Context) *metav1.Condition {
-	if !budget.Exceeded(ctx) {
+	if !guard.Exceeded(ctx) {
 		return nil
 	}
 	return &metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded,
-		Message: fmt.Sprintf("Not all rules are followed: %v", budget.ErrExceeded),
+		Message: fmt.Sprintf("Not all rules are followed: %v", guard.ErrExceeded),
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
-	"github.com/spokewire/sdk-go/examples/internal/kubeconfig"
+	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
 // Auto replaces the name of a kubeconfig: it selects the kubeconfig of the environment, of the pod,
@@ -46,7 +46,7 @@ func Open(file string, registerer prometheus.Registerer, changed func(ctx contex
 	if file == Auto {
 		file = ""
 	}
-	config, err := kubeconfig.Load(file)
+	config, err := command.LoadKubeconfig(file)
 	if err != nil {
 		return nil, err
 	}

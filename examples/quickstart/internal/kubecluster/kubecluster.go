@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/spokewire/sdk-go/appliedwork"
-	kubeconfigs "github.com/spokewire/sdk-go/examples/internal/kubeconfig"
+	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kinds"
 )
 
@@ -61,7 +61,7 @@ type Cluster struct {
 // are not found. New sends no request.
 func New(kubeconfig, hub string) (*Cluster, error) {
 	if kubeconfig == "" {
-		if _, err := kubeconfigs.Load(""); err != nil {
+		if _, err := command.LoadKubeconfig(""); err != nil {
 			return nil, err // it has advice
 		}
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package setup opens the manifests and the clusters of the command line.
+// Package setup reads the command line, and opens the manifests and the clusters of the command line.
 package setup
 
 import (
@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/agent"
-	"github.com/spokewire/sdk-go/examples/quickstart/internal/cli"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/cluster"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/kubecluster"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/manifests"
@@ -46,7 +45,7 @@ type Setup struct {
 
 // Open reads the manifests, from the folder "manifests" of shipped by default, and opens the
 // clusters. It checks that the clusters or the manifests define every kind.
-func Open(ctx context.Context, o cli.Options, shipped fs.FS) (*Setup, error) {
+func Open(ctx context.Context, o Options, shipped fs.FS) (*Setup, error) {
 	s := &Setup{SourceID: "quickstart-" + rand.String(8)}
 	name, origin := "manifests", "shipped with the quickstart; --manifests DIR takes yours"
 	folder, err := fs.Sub(shipped, name)
@@ -92,7 +91,7 @@ func (s *Setup) known(ctx context.Context, gvk schema.GroupVersionKind) (bool, e
 	return true, nil
 }
 
-func openClusters(o cli.Options, hub string) ([]Cluster, error) {
+func openClusters(o Options, hub string) ([]Cluster, error) {
 	var clusters []Cluster
 	for i := range o.Clusters {
 		if len(o.Kubeconfigs) == 0 {
@@ -157,7 +156,7 @@ func Observer(cluster string, show func(progress.Event)) func(agent.Event) {
 }
 
 // Farewell describes the remaining objects of a successful run.
-func Farewell(o cli.Options) string {
+func Farewell(o Options) string {
 	switch {
 	case o.Keep:
 		return "Everything else was left on the clusters (--keep). It goes with its AppliedWorks: delete them."

@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/agent"
-	"github.com/spokewire/sdk-go/examples/quickstart/internal/cli"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/progress"
 	"github.com/spokewire/sdk-go/examples/quickstart/internal/setup"
 )
@@ -60,7 +59,7 @@ func kubeconfigFor(t *testing.T, url string) string {
 }
 
 func TestOpenInMemory(t *testing.T) {
-	s, err := setup.Open(t.Context(), cli.Options{Clusters: 9}, shipped)
+	s, err := setup.Open(t.Context(), setup.Options{Clusters: 9}, shipped)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +75,7 @@ func TestOpenInMemory(t *testing.T) {
 
 func TestOpenRealClusters(t *testing.T) {
 	onlyConfigMaps := fstest.MapFS{"manifests/a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}
-	s, err := setup.Open(t.Context(), cli.Options{Clusters: 2, Kubeconfigs: []string{kubeconfig(t), kubeconfig(t)}}, onlyConfigMaps)
+	s, err := setup.Open(t.Context(), setup.Options{Clusters: 2, Kubeconfigs: []string{kubeconfig(t), kubeconfig(t)}}, onlyConfigMaps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +102,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"no such file", []string{filepath.Join(t.TempDir(), "missing")}, "kubeconfig "},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			_, err := setup.Open(t.Context(), cli.Options{Clusters: 2, Kubeconfigs: tt.files}, shipped)
+			_, err := setup.Open(t.Context(), setup.Options{Clusters: 2, Kubeconfigs: tt.files}, shipped)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Open: %v; want %q", err, tt.want)
 			}

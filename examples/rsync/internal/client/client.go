@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package client runs the commands of a client, and writes their results.
+// Package flagsent runs the commands of a client, and writes their results.
 package client
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spokewire/sdk-go/examples/rsync/internal/cli"
+	"github.com/spokewire/sdk-go/examples/rsync/internal/flags"
 	"github.com/spokewire/sdk-go/examples/rsync/internal/folder"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -26,7 +26,7 @@ import (
 const retryTimeout = 5 * time.Second
 
 // Run runs one command.
-func Run(ctx context.Context, o cli.Options, stdout io.Writer) error {
+func Run(ctx context.Context, o flags.Options, stdout io.Writer) error {
 	engine, err := rsyncgrpc.NewClient(o.Server, rsyncgrpc.ClientOptions{
 		CAFile: o.CA, CertFile: o.Cert, KeyFile: o.KeyFile, Insecure: o.Insecure(), RetryTimeout: retryTimeout,
 	})
@@ -58,7 +58,7 @@ func Run(ctx context.Context, o cli.Options, stdout io.Writer) error {
 
 type client struct {
 	engine  rsyncgrpc.Engine
-	options cli.Options
+	options flags.Options
 	out     io.Writer
 }
 

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
+)
+
+func TestUsage(t *testing.T) {
+	commandtest.Usage(t, usage, "cluster", "kubeconfig", "hub", "hub-was", "transport", "broker", "source", "store", "broker-ca", "broker-cert", "broker-key",
+		"username", "password-file", "hub-kubeconfig", "require-executor", "executor", "secret-feedback", "adopt", "eviction-grace", "poll", "degraded-after", "max-watches", "listen", "verbose")
+}
+
+func TestParse(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		want options
+	}{
+		{"--cluster c --broker mqtt://b --source a", options{
+			Cluster: "c", Hub: "hub", Transport: transportMQTT, Broker: mqtt.Options{BrokerURL: "mqtt://b"}, Sources: []string{"a"},
+			Adoption: appliedwork.AdoptNever, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
+		}},
+		{"--cluster c --kubeconfig k --hub h --broker mqtts://b --source a --source b --store s --broker-ca ca --broker-cert cert --broker-key key --username u --password-file p " +
+			"--require-executor --executor shop/deployer --executor team-*/* --secret-feedback --adopt unowned --eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 --verbose", options{
+			Cluster: "c", Kubeconfig: "k", Hub: "h", Transport: transportMQTT, Sources: []string{"a", "b"}, Store: "s",
+			Broker:    mqtt.Options{BrokerURL: "mqtts://b", CAFile: "ca", CertFile: "cert", KeyFile: "key", Username: "u", PasswordFile: "p"},
+			Executors: []string{"shop/deployer", "team-*/*"}, SecretFeedback: true,
+			Adoption: appliedwork.AdoptIfUnowned, EvictionGrace: time.Hour, Poll: 5 * time.Second, DegradedAfter: time.Second, Listen: ":0", Verbose: true,
+		}},
+		{"--cluster c --transport kube --hub-kubeconfig k --adopt always --require-executor --hub-was https://a --hub-was https://b", options{
+			Cluster: "c", Hub: "hub", HubWas: []string{"https://a", "https://b"}, Transport: transportKube, HubKubeconfig: "k",
+			Executors: []string{"*/*"}, Adoption: appliedwork.AdoptAlways, EvictionGrace: time.Hour, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
+		}},
+	} {
+		got, err := parse(strings.Split(tt.line, " "))
+		if err != nil {
+			t.Errorf("%s: %v", tt.line, err)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: %s", tt.line, diff)
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	const mqtt, kube = "--cluster c --broker mqtt://b --source s ", "--cluster c --transport kube --hub-kubeconfig k "
+	commandtest.Refuses(t, parse, map[string]string{
+		"--broker mqtt://b":                          "--cluster is missing",
+		"--cluster c":                                "--broker is missing: give the broker's URL, or --transport kube",
+		"--cluster c --broker mqtt://b":              "--source is missing: name the source to serve, as --source hub",
+		"--cluster c --transport kube":               "--hub-kubeconfig is missing",
+		"--cluster c --transport grpc":               `--transport is mqtt or kube, not "grpc"`,
+		mqtt + "--hub-kubeconfig k":                  "--hub-kubeconfig is for --transport kube",
+		kube + "--broker mqtt://b":                   "--broker is for --transport mqtt",
+		kube + "--source s":                          "--source is for --transport mqtt",
+		kube + "--store s":                           "--store is for --transport mqtt",
+		mqtt + "--source ":                           "--source must not be empty: name the source to serve",
+		mqtt + "--source a/b":                        "--source: must not contain '/'",
+		"--cluster a/b --broker mqtt://b --source s": `--cluster "a/b" is no name of a cluster: a lowercase RFC 1123 label`,
+		"--cluster A_B --broker mqtt://b --source s": `--cluster "A_B" is no name of a cluster`,
+		"--cluster a.b --broker mqtt://b --source s": `--cluster "a.b" is no name of a cluster`,
+		mqtt + "--store ":                            "--store must not be empty",
+		mqtt + "--executor deployer":                 `"deployer" is no service account: write namespace/name, where * matches any characters`,
+		mqtt + "--executor a/b/c":                    `"a/b/c" is no service account`,
+		mqtt + "--executor a/[":                      `"a/[" is no service account`,
+		mqtt + "--adopt sometimes":                   "write always, unowned or never",
+		mqtt + "--poll 0s":                           "--poll must be 1s or more, not 0s",
+		mqtt + "--degraded-after 10ms":               "--degraded-after must be 1s or more",
+		mqtt + "--eviction-grace -1s":                "--eviction-grace must not be negative",
+		mqtt + "--max-watches -1":                    "--max-watches must be from 0 to 100000",
+		mqtt + "--listen 8080":                       `--listen "8080" is no address: write host:port or :port`,
+		mqtt + "--hub ":                              "--hub must not be empty",
+		mqtt + "--hub-was ":                          "write an address",
+		mqtt + "another":                             `unknown argument "another"`,
+		mqtt + "--eviction-grace soon":               "eviction-grace",
+		"--cluster c --broker mqtt://b --now":        "-now",
+	})
+}

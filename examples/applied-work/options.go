@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import "github.com/spokewire/sdk-go/examples/internal/command"
+
+// usage is the text of --help.
+const usage = `Usage: go run ./examples/applied-work [flags]
+
+Applies manifests to a cluster as a work with an AppliedWork, changes them, prunes, deletes
+the AppliedWork and watches everything go.
+
+  --manifests DIR     a folder of manifests in YAML or JSON, applied again whenever it changes,
+                      until Ctrl-C (default: two versions that come with this)
+  --kubeconfig FILE   the cluster (default: as for kubectl)
+  --help              show this
+`
+
+// options are the options of the command line.
+type options struct{ Manifests, Kubeconfig string }
+
+// parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request for
+// help.
+func parse(args []string) (options, error) {
+	var o options
+	flags := command.NewFlags("applied-work")
+	flags.StringVar(&o.Manifests, "manifests", "", "")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	return o, flags.NotEmpty("manifests", "kubeconfig")
+}

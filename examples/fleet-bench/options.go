@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/examples/internal/command"
+)
+
+// usage is the text of --help.
+const usage = `Usage: go run ./examples/fleet-bench [flags]
+
+Puts a hub and its agents, all in one process, under load over an MQTT broker, and prints
+throughput, latency, bytes on the wire and memory. Without --broker it starts Mosquitto.
+
+  --broker URL      use this broker: mqtt://, mqtts://, ws:// or wss://
+  --options FILE    use the broker and the TLS and user settings in FILE, in YAML:
+                    brokerURL, caFile, certFile, keyFile, username, passwordFile, ...
+  --agents N        how many agents there are, each a connection (default 100)
+  --light           agents watch their works without an informer: for many in one process
+  --works N         how many works there are, over all agents (default 10000)
+  --size BYTES      how large the manifest of a work is (default 1024)
+  --profile NAME    the wire format: ManifestWork or ManifestBundle (default ManifestWork)
+  --binary          publish in the binary content mode
+  --under-way N     how many operations are under way at most (default 512)
+  --rate N          round trips per second in the paced phase
+                    (default: half of what the floor or else the creation did)
+  --duration D      how long the paced phase lasts (default 10s)
+  --floor           measure plain MQTT messages of the same size too, over mqtt:// only
+  --timeout D       fail when nothing gets any further for so long (default 60s)
+  --svg FILE        draw the result
+  --json            print the result as JSON, and nothing else
+  --verbose         log what the SDK does, to standard error
+  --help            show this
+
+Every agent opens a file: for 10,000 of them, allow this process and the broker more
+(ulimit -n 20000). A broker of your own needs room for what is under way: in Mosquitto set
+max_inflight_messages 1000, max_queued_messages 1000000 and set_tcp_nodelay true.
+
+Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
+`
+
+// Limits of one process.
+const (
+	maxAgents = 60_000
+	maxWorks  = 10_000_000
+	maxSize   = 1 << 20
+)
+
+// options are the options of the command line.
+type options struct {
+	// Broker is the URL of a broker and OptionsFile a file with its options. Without both,
+	// Mosquitto is started.
+	Broker, OptionsFile           string
+	Agents, Works, Size, UnderWay int
+	Profile                       string
+	Light, Binary                 bool
+	Floor, JSON, Verbose          bool
+	Rate                          float64
+	Duration, Timeout             time.Duration
+	SVG                           string
+}
+
+// parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request for
+// help.
+func parse(args []string) (options, error) {
+	var o options
+	flags := command.NewFlags("fleet-bench")
+	flags.StringVar(&o.Broker, "broker", "", "")
+	flags.StringVar(&o.OptionsFile, "options", "", "")
+	flags.IntVar(&o.Agents, "agents", 100, "")
+	flags.BoolVar(&o.Light, "light", false, "")
+	flags.IntVar(&o.Works, "works", 10_000, "")
+	flags.IntVar(&o.Size, "size", 1024, "")
+	flags.StringVar(&o.Profile, "profile", "ManifestWork", "")
+	flags.BoolVar(&o.Binary, "binary", false, "")
+	flags.IntVar(&o.UnderWay, "under-way", 512, "")
+	flags.Float64Var(&o.Rate, "rate", 0, "")
+	flags.DurationVar(&o.Duration, "duration", 10*time.Second, "")
+	flags.BoolVar(&o.Floor, "floor", false, "")
+	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "")
+	flags.StringVar(&o.SVG, "svg", "", "")
+	flags.BoolVar(&o.JSON, "json", false, "")
+	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	return o, o.validate(flags)
+}
+
+func (o options) validate(flags command.Flags) error {
+	if err := flags.NotEmpty("broker", "options", "svg"); err != nil {
+		return err
+	}
+	for _, n := range []struct {
+		name       string
+		value, max int
+	}{{"agents", o.Agents, maxAgents}, {"works", o.Works, maxWorks}, {"size", o.Size, maxSize}, {"under-way", o.UnderWay, 10_000}} {
+		if err := command.Within(n.name, n.value, 1, n.max); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.Broker != "" && o.OptionsFile != "":
+		return errors.New("--broker and --options both name a broker: give one of them")
+	case flags.Given("rate") && !(o.Rate > 0 && o.Rate <= 1_000_000):
+		return fmt.Errorf("--rate must be more than 0 and at most 1000000, not %v", o.Rate)
+	case o.Duration < 100*time.Millisecond || o.Duration > time.Hour:
+		return fmt.Errorf("--duration must be from 100ms to 1h, not %v", o.Duration)
+	case o.Timeout < time.Second:
+		return fmt.Errorf("--timeout must be at least 1s, not %v", o.Timeout)
+	}
+	if o.Broker != "" {
+		if _, err := mqtt.New(mqtt.Options{BrokerURL: o.Broker}); err != nil {
+			return fmt.Errorf("--broker: %w", err)
+		}
+	}
+	_, _, err := o.WireFormat()
+	return err
+}
+
+// WireFormat returns the profile and its name.
+func (o options) WireFormat() (codec.Profile, string, error) {
+	profiles := map[string]codec.Profile{"ManifestWork": codec.ManifestWork, "ManifestBundle": codec.ManifestBundle}
+	for name, profile := range profiles {
+		if strings.EqualFold(name, o.Profile) {
+			return profile, name, nil
+		}
+	}
+	return nil, "", fmt.Errorf("--profile must be ManifestWork or ManifestBundle, not %q", o.Profile)
+}
+
+// MQTT returns valid options for the broker. url is the broker that fleet-bench has started, for
+// runs without a broker or an options file.
+func (o options) MQTT(url string) (mqtt.Options, error) {
+	var m mqtt.Options
+	switch {
+	case o.OptionsFile != "":
+		var err error
+		if m, err = mqtt.LoadOptions(o.OptionsFile); err != nil {
+			return m, err
+		}
+	case o.Broker != "":
+		m.BrokerURL = o.Broker
+	default:
+		m.BrokerURL = url
+	}
+	m.Binary = m.Binary || o.Binary
+	if m.ClientID != "" {
+		return m, fmt.Errorf("%s has a clientID: each agent must have its own, so leave it and sessionExpiry out", o.OptionsFile)
+	}
+	_, err := mqtt.New(m)
+	return m, err
+}

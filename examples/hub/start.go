@@ -1,0 +1,173 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
+	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
+	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
+	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/examples/hub/internal/serve"
+	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
+	"github.com/spokewire/sdk-go/examples/internal/customizations"
+	"github.com/spokewire/sdk-go/examples/internal/filestore"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
+	"github.com/spokewire/sdk-go/interpreter/native"
+	"github.com/spokewire/sdk-go/rsync"
+)
+
+// parts are the parts of the hub. They call each other after changes, but not before they are started.
+type parts struct {
+	state    *filestore.Store
+	objects  *objects.Objects
+	webhooks *caller.Caller
+	clusters *spokes.Spokes
+	engine   *rsync.Engine
+	rollouts *rollout.Manager
+	hub      *hub.Hub
+	page     *page.Page
+	registry *prometheus.Registry
+}
+
+// start connects the parts of the hub, and runs them until ctx ends.
+func start(ctx context.Context, o options, transport cloudevents.Transport, say func(string, ...any)) (err error) {
+	if err := os.MkdirAll(o.Store, 0o700); err != nil {
+		return err
+	}
+	p := &parts{registry: serve.Registry()}
+	if p.state, err = filestore.Open(ctx, filepath.Join(o.Store, "state.db")); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.state.Close()) }()
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }() // usually closed by the server
+	if err := p.openClusters(o, transport, say); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.clusters.Close()) }()
+	if err := p.openHub(o, say); err != nil {
+		return err
+	}
+	return p.run(ctx, o, listener, say)
+}
+
+// openClusters opens the connection to the clusters, and their interpreters.
+func (p *parts) openClusters(o options, transport cloudevents.Transport, say func(string, ...any)) (err error) {
+	changed := func(ctx context.Context, application, cause string) error {
+		return p.hub.Changed(ctx, application, cause)
+	}
+	if p.objects, err = objects.Open(o.Kubeconfig, p.registry, changed); err != nil {
+		return err
+	}
+	customized, err := customizations.Open(o.Customizations...)
+	if err != nil {
+		return err
+	}
+	customized.Report(say)
+	// Authors of documents write the configurations, but must not choose the destination of objects.
+	p.webhooks, err = caller.New(caller.Options{
+		Mapper: p.objects.Mapper(), MetricsRegisterer: p.registry,
+		AllowedHosts: o.Hosts, AllowedServices: o.Services, AllowedAddresses: o.Networks,
+	})
+	if err != nil {
+		return err
+	}
+	p.clusters, err = spokes.Open(spokes.Options{
+		Transport: transport, SourceID: o.Source, File: filepath.Join(o.Store, "works.db"),
+		Interpreter: caller.Chain(customized, p.webhooks), Native: native.New(), Kinds: kinds.New(),
+		Changed: func() { p.hub.WorksChanged(); p.page.Changed() }, MetricsRegisterer: p.registry,
+	})
+	return err
+}
+
+// openHub opens the engine, the hub and its page.
+func (p *parts) openHub(o options, say func(string, ...any)) (err error) {
+	p.engine, err = rsync.New(p.state, p.clusters, rsync.Options{
+		Transitions: rollout.Transitions(), Comparer: rollout.Everything, MetricsRegisterer: p.registry,
+	})
+	if err != nil {
+		return err
+	}
+	changed := func() { p.page.Changed() }
+	p.rollouts = rollout.New(p.engine, p.state, rollout.Options{
+		Keep: o.Revisions, Patience: o.Patience, Missing: p.clusters.Missing, Say: say, Changed: changed,
+	})
+	p.hub = hub.New(hub.Options{
+		Engine: p.engine, Store: p.state, Rollouts: p.rollouts, Health: p.clusters.Health, Webhooks: p.webhooks,
+		Objects: p.objects, Mapper: p.objects.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
+		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
+		Forget: p.clusters.Forget, Heard: p.clusters.Heard, Beat: spokes.Beat, Say: say, Changed: changed,
+	})
+	p.registry.MustRegister(p.hub.Collector())
+	p.page, err = page.New(p.hub, page.Options{})
+	return err
+}
+
+// run runs the parts until ctx ends or one of them fails.
+func (p *parts) run(ctx context.Context, o options, listener net.Listener, say func(string, ...any)) error {
+	served := serve.Options{
+		Page: p.page, Metrics: p.registry, AllowedHosts: o.AllowedHosts,
+		API:   httpapi.New(httpapi.Options{Hub: p.hub, Rollouts: p.rollouts, ReadOnly: o.Dir != ""}),
+		Livez: func(r *http.Request) error { return errors.Join(p.clusters.Livez(r), p.state.Healthy()) },
+		Readyz: func(r *http.Request) error {
+			return errors.Join(p.clusters.Readyz(r), p.engine.Healthy(), p.state.Healthy())
+		},
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, start := range []func(context.Context) error{
+		func(ctx context.Context) error { return p.clusters.Start(logging.Notices(ctx)) },
+		p.objects.Start, p.webhooks.Start, p.clusters.Health.Start, p.engine.Start, p.rollouts.Start,
+		func(ctx context.Context) error {
+			<-p.objects.Started() // templates read objects
+			return p.hub.Start(ctx)
+		},
+		func(ctx context.Context) error {
+			// Before the works are known, an application that is being removed would be missing.
+			if !loaded(ctx, p.hub) || !p.clusters.Health.Synced(ctx) {
+				return nil
+			}
+			say("serving at http://%s", reachable(listener.Addr()))
+			return serve.Serve(ctx, listener, served)
+		},
+	} {
+		group.Go(func() error { return start(ctx) })
+	}
+	return group.Wait()
+}
+
+// reachable returns an address that a browser on this machine can open.
+func reachable(addr net.Addr) string {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("localhost:%d", tcp.Port)
+	}
+	return addr.String()
+}
+
+// loaded waits until the hub has loaded its first documents. It returns false if ctx ends before.
+func loaded(ctx context.Context, h *hub.Hub) bool {
+	select {
+	case <-h.Loaded():
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
