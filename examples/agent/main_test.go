@@ -84,7 +84,7 @@ func TestWaitsForCluster(t *testing.T) {
 			args := []string{"--cluster", "c", "--source", "hub", "--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0", "--kubeconfig", commandtest.Kubeconfig(t, "http://"+proxy.Addr())}
 			ended := make(chan int, 1)
 			go func() { ended <- run(ctx, args, &stdout, &stderr) }()
-			eventually(t, func() string { return stdout.String() + stderr.String() }, "it is tried again until the API server answers\n")
+			eventually(t, func() string { return stdout.String() + stderr.String() }, "the agent retries until the API server answers\n")
 			ready, _, _ := strings.Cut(strings.TrimPrefix(stdout.String(), "listening on "), "\n")
 			eventually(t, func() string { return get(t, "http://"+ready+"/readyz") }, "503 the API server of the cluster has not answered yet")
 
@@ -113,7 +113,7 @@ func TestWaitsForCluster(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatalf("it does not end: %s%s", stdout.String(), stderr.String())
 			}
-			if n := strings.Count(stdout.String(), "it is tried again"); n != 1 {
+			if n := strings.Count(stdout.String(), "the agent retries"); n != 1 {
 				t.Errorf("it says so %d times: %s", n, stdout.String())
 			}
 		})
@@ -160,10 +160,10 @@ func TestRefusesBroker(t *testing.T) {
 		want string
 	}{
 		{[]string{"--broker", "tcp://b"}, `--broker: MQTT options: BrokerURL "tcp://b"`},
-		{[]string{"--broker", "mqtts://b", "--broker-ca", "main.go"}, "--broker-ca: main.go holds no certificate in PEM"},
-		{[]string{"--broker", "mqtts://b", "--broker-cert", "main.go"}, "--broker-cert and --broker-key go together"},
+		{[]string{"--broker", "mqtts://b", "--broker-ca", "main.go"}, "--broker-ca: main.go: the file has no certificate in PEM"},
+		{[]string{"--broker", "mqtts://b", "--broker-cert", "main.go"}, "--broker-cert and --broker-key must be given together"},
 		{[]string{"--broker", "mqtt://b", "--password-file", "missing"}, "--password-file: open missing"},
-		{[]string{"--broker", "mqtt://b", "--cluster", "A B"}, `--cluster "A B" is no name of a cluster`},
+		{[]string{"--broker", "mqtt://b", "--cluster", "A B"}, `--cluster: "A B": `},
 	} {
 		var stdout, stderr strings.Builder
 		status := run(t.Context(), append([]string{"--cluster", "c", "--source", "hub"}, tt.args...), &stdout, &stderr)
@@ -181,7 +181,7 @@ func TestLine(t *testing.T) {
 		{controller.Event{Work: "w", Generation: 2, Changed: true}, "applied   w generation 2"},
 		{controller.Event{Work: "w", Generation: 2}, ""},
 		{controller.Event{Work: "w", Generation: 2, Err: errors.New("refused")}, "not yet   w generation 2: refused"},
-		{controller.Event{Work: "w", Generation: 2, Deleted: true, Changed: true}, "removed   w generation 2: what it brought and is to go with it is gone"},
+		{controller.Event{Work: "w", Generation: 2, Deleted: true, Changed: true}, "removed   w generation 2: its objects are deleted or orphaned"},
 		{controller.Event{Work: "w", Err: errors.New("of another hub")}, "not yet   w, which the hub does not have: of another hub"},
 	} {
 		var out strings.Builder

@@ -22,56 +22,57 @@ import (
 // usage is the output of --help.
 const usage = `Usage: go run ./examples/agent --cluster NAME [flags]
 
-Applies the ManifestWorks of a hub to a cluster and reports their status, until Ctrl-C. What
-works bring belongs to AppliedWorks on the cluster, whose CRD is installed.
+Applies the ManifestWorks of a hub to a cluster and reports their status, until Ctrl-C. The
+objects of works belong to AppliedWorks on the cluster. The agent installs their CRD.
 
-  --cluster NAME          what the hub calls this cluster: the namespace of its works
-  --kubeconfig FILE       how to reach the cluster (default: as for kubectl, or the pod's own)
-  --hub NAME              what this cluster calls the hub, in the names of AppliedWorks; agents of
-                          several hubs on one cluster need different ones (default "hub")
-  --hub-was ADDRESS       a previous address of the hub, of its API server or broker; the records
-                          for it move to the current address; once for each
+  --cluster NAME          the name of this cluster on the hub: the namespace of its works
+  --kubeconfig FILE       the kubeconfig of the cluster (default: as for kubectl, or the pod's own)
+  --hub NAME              the name of the hub in the names of AppliedWorks; agents of several hubs
+                          on one cluster need different names (default "hub")
+  --hub-was ADDRESS       a previous address of the hub's API server or broker; its records move to
+                          the current address; repeat the flag for more addresses
 
-Where works come from:
+The source of works:
 
   --transport mqtt|kube   over a broker, or from the hub's API server (default mqtt)
   --broker URL            mqtt: the broker: mqtt://, mqtts://, ws:// or wss://
-  --source ID             mqtt: a source to serve, once for each; required, because a source acts
-                          on the cluster with the rights below
-  --store FILE            mqtt: keeps the works, so that an agent that restarts while the broker
-                          is away still has them
+  --source ID             mqtt: a source to serve; repeat the flag for more; required, because a
+                          source acts on the cluster with the rights below
+  --store FILE            mqtt: stores the works, so an agent that restarts while the broker is
+                          unreachable still has them
   --broker-ca FILE        mqtt: the CAs of the broker's certificate (default: the system's)
   --broker-cert FILE      mqtt: the agent's certificate, with --broker-key
-  --broker-key FILE       mqtt: its key
+  --broker-key FILE       mqtt: the key of the certificate
   --username NAME         mqtt: the user at the broker
-  --password-file FILE    mqtt: its password
-  --hub-kubeconfig FILE   kube: how to reach the hub
+  --password-file FILE    mqtt: a file with the user's password
+  --hub-kubeconfig FILE   kube: the kubeconfig of the hub
 
-How works are served:
+The rights of works:
 
-  --require-executor      refuse works without an executor: they act with the agent's own rights
+  --require-executor      refuse works without an executor: they use the agent's own rights
   --executor NAMESPACE/NAME
-                          a service account that works may have as executor, once for each; * stands
-                          for any characters, as in shop/*. The agent refuses other executors and
-                          works without an executor (default: any that it may impersonate)
+                          a service account that works may have as executor; repeat the flag for
+                          more; * matches any characters, as in shop/*. The agent refuses other
+                          executors and works without an executor (default: every service account
+                          that the agent may impersonate)
   --secret-feedback       let the rules of works read Secrets: feedback, conditions, and paths of
-                          ignoreFields; their contents then go to the hub
-  --adopt WHEN            what to do with objects that exist and that the work has not applied:
-                          never adopt them, unowned ones only, or always (default never)
-  --eviction-grace D      how long objects stay of works that the hub does not have any more; 0
+                          ignoreFields; the hub then receives their contents
+  --adopt WHEN            whether to adopt existing objects that the work has not applied: never,
+                          unowned (only objects without owners), or always (default never)
+  --eviction-grace D      how long the objects of a work stay after the hub has lost the work; 0
                           means for ever (default 60m with kube, 0 with mqtt, where a source that
-                          is away looks as one that has nothing)
-  --poll D                how often to look at what a work wants polled (default 60s)
-  --degraded-after D      for how long something is not as desired until the work is degraded
-                          (default 5m)
-  --max-watches N         how many objects to watch; the others are polled (default 5000)
+                          has lost its works is not distinguishable from a source without works)
+  --poll D                the interval of polls: feedback of type Poll, and objects without a watch
+                          (default 60s)
+  --degraded-after D      how long a work may make no progress until it is degraded (default 5m)
+  --max-watches N         the number of watched objects; others are polled (default 5000)
 
-  --listen ADDR           serve /metrics, /healthz and /readyz, such as :8080 (default: not). There
-                          is no login
-  --verbose               log what the SDK does, to standard error
-  --help                  show this
+  --listen ADDR           serve /metrics, /healthz and /readyz at this address, for example :8080
+                          (default: none), without authentication
+  --verbose               log the activity of the SDK to standard error
+  --help                  show this help
 
-Exit status: 0 after Ctrl-C, 1 when something failed, 2 for a wrong command line.
+Exit status: 0 after Ctrl-C, 1 after a failure, 2 for a wrong command line.
 `
 
 // Transports.
@@ -140,7 +141,7 @@ func parse(args []string) (options, error) {
 	})
 	flags.Func("hub-was", "", func(address string) error {
 		if strings.TrimSpace(address) == "" {
-			return errors.New("write an address, as https://hub:6443 or mqtts://broker")
+			return errors.New("must be an address, for example https://hub:6443 or mqtts://broker")
 		}
 		o.HubWas = append(o.HubWas, address)
 		return nil
@@ -148,7 +149,7 @@ func parse(args []string) (options, error) {
 	flags.Func("adopt", "", func(when string) error {
 		var ok bool
 		if o.Adoption, ok = adoptions[when]; !ok {
-			return errors.New("write always, unowned or never")
+			return errors.New("must be always, unowned or never")
 		}
 		return nil
 	})
@@ -173,7 +174,7 @@ var (
 
 func (o *options) check(flags command.Flags) error {
 	if o.Cluster == "" {
-		return errors.New("--cluster is missing: say what the hub calls this cluster")
+		return errors.New("--cluster is required: the name of this cluster on the hub")
 	}
 	if err := flags.NotEmpty("kubeconfig", "hub", "broker", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "hub-kubeconfig", "listen"); err != nil {
 		return err
@@ -182,23 +183,23 @@ func (o *options) check(flags command.Flags) error {
 	switch o.Transport {
 	case transportMQTT:
 		if o.Broker.BrokerURL == "" {
-			return errors.New("--broker is missing: give the broker's URL, or --transport kube")
+			return errors.New("--broker is required: the URL of the broker, unless --transport is kube")
 		}
 		if len(o.Sources) == 0 {
-			return errors.New("--source is missing: name the source to serve, " +
-				"as --source hub; repeat the flag for others")
+			return errors.New("--source is required: the source to serve, " +
+				"as --source hub; repeat the flag for other sources")
 		}
 	case transportKube:
 		foreign, other = mqttOnly, transportMQTT
 		if o.HubKubeconfig == "" {
-			return errors.New("--hub-kubeconfig is missing: say how to reach the hub, or give --transport mqtt")
+			return errors.New("--hub-kubeconfig is required: the kubeconfig of the hub, unless --transport is mqtt")
 		}
 	default:
-		return fmt.Errorf("--transport is mqtt or kube, not %q", o.Transport)
+		return fmt.Errorf("--transport: %q: must be mqtt or kube", o.Transport)
 	}
 	for _, name := range foreign {
 		if flags.Given(name) {
-			return fmt.Errorf("--%s is for --transport %s: leave one of the two out", name, other)
+			return fmt.Errorf("--%s needs --transport %s: remove one of the two", name, other)
 		}
 	}
 	return o.checkValues()
@@ -214,7 +215,7 @@ func (o *options) checkValues() error {
 		}
 	}
 	for _, wrong := range validation.IsDNS1123Label(o.Cluster) { // it is a namespace on the hub
-		return fmt.Errorf("--cluster %q is no name of a cluster: %s", o.Cluster, wrong)
+		return fmt.Errorf("--cluster: %q: %s", o.Cluster, wrong)
 	}
 	for name, d := range map[string]time.Duration{"poll": o.Poll, "degraded-after": o.DegradedAfter} {
 		if d < time.Second {
@@ -222,11 +223,11 @@ func (o *options) checkValues() error {
 		}
 	}
 	if o.EvictionGrace < 0 {
-		return errors.New("--eviction-grace must not be negative; 0 is for ever")
+		return errors.New("--eviction-grace must not be negative; 0 means never")
 	}
 	if o.Listen != "" {
 		if _, _, err := net.SplitHostPort(o.Listen); err != nil {
-			return fmt.Errorf("--listen %q is no address: write host:port or :port", o.Listen)
+			return fmt.Errorf("--listen: %q: must be host:port or :port", o.Listen)
 		}
 	}
 	return command.Within("max-watches", o.MaxWatches, 0, 100_000)

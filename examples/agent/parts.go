@@ -52,7 +52,7 @@ func install(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) erro
 		case err == nil || !spoke.Away(err):
 			return err
 		case attempt == 0:
-			fmt.Fprintf(stdout, "not yet   %v; it is tried again until the API server answers\n", err)
+			fmt.Fprintf(stdout, "not yet   %v; the agent retries until the API server answers\n", err)
 		}
 		if wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(installAgain, installAtMost, attempt)) != nil {
 			return nil

@@ -33,7 +33,7 @@ func line(e controller.Event) string {
 	case e.Err != nil:
 		return fmt.Sprintf("not yet   %s: %v", work, e.Err)
 	case e.Deleted:
-		return "removed   " + work + ": what it brought and is to go with it is gone"
+		return "removed   " + work + ": its objects are deleted or orphaned"
 	case e.Changed:
 		return "applied   " + work
 	}

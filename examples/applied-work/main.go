@@ -129,7 +129,7 @@ func (e *example) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(e.stdout, "delete the AppliedWork, and wait for %d objects to go\n", len(entries))
+	_, _ = fmt.Fprintf(e.stdout, "delete the AppliedWork, and wait until %d objects are deleted\n", len(entries))
 	if err := e.client.Resource(v1alpha1.GroupVersionResource).Delete(ctx, e.work.Name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
@@ -139,8 +139,8 @@ func (e *example) end(ctx context.Context) error {
 		if err = collector.WaitGone(ctx, e.work); err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintln(e.stdout, "gone:   ", appliedwork.KeyOf(entry.ResourceIdentifier))
+		_, _ = fmt.Fprintln(e.stdout, "deleted:", appliedwork.KeyOf(entry.ResourceIdentifier))
 	}
-	_, err = fmt.Fprintln(e.stdout, "everything is gone")
+	_, err = fmt.Fprintln(e.stdout, "all objects are deleted")
 	return err
 }

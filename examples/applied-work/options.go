@@ -9,12 +9,12 @@ import "github.com/spokewire/sdk-go/examples/internal/command"
 const usage = `Usage: go run ./examples/applied-work [flags]
 
 Applies manifests to a cluster as a work with an AppliedWork, changes them, prunes, deletes
-the AppliedWork and watches everything go.
+the AppliedWork, and waits until all objects are deleted.
 
-  --manifests DIR     a folder of manifests in YAML or JSON, applied again whenever it changes,
-                      until Ctrl-C (default: two versions that come with this)
-  --kubeconfig FILE   the cluster (default: as for kubectl)
-  --help              show this
+  --manifests DIR     a folder of manifests in YAML or JSON; it is applied again after each
+                      change, until Ctrl-C (default: two included versions)
+  --kubeconfig FILE   the kubeconfig of the cluster (default: as for kubectl)
+  --help              show this help
 `
 
 // options are the options of the command line.

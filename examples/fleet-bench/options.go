@@ -20,31 +20,31 @@ const usage = `Usage: go run ./examples/fleet-bench [flags]
 Puts a hub and its agents, all in one process, under load over an MQTT broker, and prints
 throughput, latency, bytes on the wire and memory. Without --broker it starts Mosquitto.
 
-  --broker URL      use this broker: mqtt://, mqtts://, ws:// or wss://
-  --options FILE    use the broker and the TLS and user settings in FILE, in YAML:
+  --broker URL      the broker: mqtt://, mqtts://, ws:// or wss://
+  --options FILE    a YAML file with the broker and the settings of TLS and the user:
                     brokerURL, caFile, certFile, keyFile, username, passwordFile, ...
-  --agents N        how many agents there are, each a connection (default 100)
+  --agents N        the number of agents, each with its own connection (default 100)
   --light           agents watch their works without an informer: for many in one process
-  --works N         how many works there are, over all agents (default 10000)
-  --size BYTES      how large the manifest of a work is (default 1024)
+  --works N         the number of works of all agents (default 10000)
+  --size BYTES      the size of each work's manifest (default 1024)
   --profile NAME    the wire format: ManifestWork or ManifestBundle (default ManifestWork)
   --binary          publish in the binary content mode
-  --under-way N     how many operations are under way at most (default 512)
-  --rate N          round trips per second in the paced phase
-                    (default: half of what the floor or else the creation did)
-  --duration D      how long the paced phase lasts (default 10s)
-  --floor           measure plain MQTT messages of the same size too, over mqtt:// only
-  --timeout D       fail when nothing gets any further for so long (default 60s)
-  --svg FILE        draw the result
-  --json            print the result as JSON, and nothing else
-  --verbose         log what the SDK does, to standard error
-  --help            show this
+  --under-way N     the maximum number of operations in progress (default 512)
+  --rate N          round trips per second in the paced phase (default: half of the
+                    floor's rate, or without --floor half of the rate of creation)
+  --duration D      the duration of the paced phase (default 10s)
+  --floor           also measure plain MQTT messages of the same size, over mqtt:// only
+  --timeout D       fail after this time without progress (default 60s)
+  --svg FILE        draw the result to this file
+  --json            print only the result, as JSON
+  --verbose         log the activity of the SDK to standard error
+  --help            show this help
 
-Every agent opens a file: for 10,000 of them, allow this process and the broker more
-(ulimit -n 20000). A broker of your own needs room for what is under way: in Mosquitto set
-max_inflight_messages 1000, max_queued_messages 1000000 and set_tcp_nodelay true.
+Each agent opens a file: for 10,000 agents, raise the limit of this process and the broker
+(ulimit -n 20000). Your own broker needs queues for the operations in progress: in Mosquitto
+set max_inflight_messages 1000, max_queued_messages 1000000 and set_tcp_nodelay true.
 
-Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
+Exit status: 0 after success, 1 after a failure, 2 for a wrong command line.
 `
 
 // Limits of one process.
@@ -109,7 +109,7 @@ func (o options) validate(flags command.Flags) error {
 	}
 	switch {
 	case o.Broker != "" && o.OptionsFile != "":
-		return errors.New("--broker and --options both name a broker: give one of them")
+		return errors.New("--broker and --options both have a broker: use one of them")
 	case flags.Given("rate") && !(o.Rate > 0 && o.Rate <= 1_000_000):
 		return fmt.Errorf("--rate must be more than 0 and at most 1000000, not %v", o.Rate)
 	case o.Duration < 100*time.Millisecond || o.Duration > time.Hour:
@@ -154,7 +154,7 @@ func (o options) MQTT(url string) (mqtt.Options, error) {
 	}
 	m.Binary = m.Binary || o.Binary
 	if m.ClientID != "" {
-		return m, fmt.Errorf("%s has a clientID: each agent must have its own, so leave it and sessionExpiry out", o.OptionsFile)
+		return m, fmt.Errorf("%s has a clientID: each agent must have its own: remove clientID and sessionExpiry", o.OptionsFile)
 	}
 	_, err := mqtt.New(m)
 	return m, err

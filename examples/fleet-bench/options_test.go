@@ -62,7 +62,7 @@ func TestParseRefuses(t *testing.T) {
 		"--broker b:1883":                  "--broker: ",
 		"--broker http://b":                "scheme",
 		"--svg=":                           "--svg must not be empty",
-		"--broker mqtt://b --options file": "both name a broker",
+		"--broker mqtt://b --options file": "both have a broker",
 	})
 }
 

@@ -32,8 +32,8 @@ func TestCommandLine(t *testing.T) {
 		"--broker mqtt://x --patience 0":        "--patience must be more than 0",
 		"--broker mqtt://x --revisions 1":       "--revisions must be from 2 to 1000",
 		"--broker mqtt://x --source a/b":        "--source: must not contain '/'",
-		"--broker mqtt://x --dir d --leave-dir": "--leave-dir is for a hub without --dir",
-		"--broker mqtt://x --listen 8080":       `--listen "8080" is no address: write host:port or :port`,
+		"--broker mqtt://x --dir d --leave-dir": "--leave-dir needs a hub without --dir",
+		"--broker mqtt://x --listen 8080":       `--listen: "8080": must be host:port or :port`,
 		"--broker mqtt://x --listen :8080":      "--listen :8080 can be reached from other machines, and there is no login",
 		"--broker mqtt://x --listen 10.0.0.1:0": "add --allowed-host HOST",
 		"--broker mqtt://x --allowed-host a:80": "write a name such as hub.example.com",
@@ -45,7 +45,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	stderr.Reset()
 	args := []string{"--broker", "mqtts://127.0.0.1:1", "--broker-ca", "main.go", "--store", filepath.Join(t.TempDir(), "store")}
-	if status := run(t.Context(), args, &stdout, &stderr); status != 2 || !strings.Contains(stderr.String(), "--broker-ca: main.go holds no certificate") {
+	if status := run(t.Context(), args, &stdout, &stderr); status != 2 || !strings.Contains(stderr.String(), "--broker-ca: main.go: the file has no certificate") {
 		t.Errorf("%d, %s", status, stderr.String())
 	}
 }
@@ -91,7 +91,7 @@ func (o *output) String() string {
 // names its position.
 func TestStartRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ content, want string }{
-		"malformed":          {"a: [", "bad.yaml, document 1: it is not valid YAML"},
+		"malformed":          {"a: [", "bad.yaml, document 1: invalid YAML"},
 		"an unknown field":   {cluster("c1", "") + "---\n" + header + "kind: Cluster\nmetadata: {name: c2, age: 7}\n", "bad.yaml, document 2: metadata.age: unknown field"},
 		"an unknown cluster": {application("shop", "a=1") + "---\n" + placement("p", "shop", "names: [c9]"), `bad.yaml, document 2: spec.clusters.names[0]: there is no Cluster "c9"`},
 		"an unknown app":     {placement("p", "shop", all), `bad.yaml, document 1: spec.applications[0]: there is no Application "shop"`},
@@ -166,18 +166,18 @@ func TestAPIRefuses(t *testing.T) {
 		{"a template without end", "PUT", "/api/v1/applications/shop", strings.Replace(application("shop", "a=1"), "{apiVersion", "{{ range 1000000000000 }}{{ end }}{apiVersion", 1), 422,
 			"spec.parts[0].manifests[0].template", "for the cluster c1: line 1: it takes more than"},
 		{"no such cluster", "GET", "/api/v1/clusters/c9", "", 404, "", "no Cluster"},
-		{"no such cluster to delete", "DELETE", "/api/v1/clusters/c9", "", 404, "", "Cluster c9: there is none"},
+		{"no such cluster to delete", "DELETE", "/api/v1/clusters/c9", "", 404, "", "Cluster c9: not found"},
 		{"no such application", "GET", "/api/v1/applications/other/status", "", 404, "", "other"},
 		{"no such kind", "GET", "/api/v1/nodes/c1", "", 404, "", "no kind"},
 		{"no such path", "POST", "/api/v2/nodes", "", 404, "", "/api/v2/nodes"},
 		{"no such method", "PATCH", "/api/v1/clusters/c1", "", 405, "", "takes no PATCH"},
 		{"no such method and kind", "PATCH", "/api/v1/nodes/c1", "", 404, "", "PATCH"},
 		{"a cluster with our name", "PUT", "/api/v1/clusters/hub", cluster("hub", ""), 422, "metadata.name", "--source"},
-		{"no such cluster to forget", "POST", "/api/v1/clusters/c9/forget", "", 404, "", "that is waited for: there is none"},
+		{"no such cluster to forget", "POST", "/api/v1/clusters/c9/forget", "", 404, "", "is awaited: not found"},
 		{"no cluster to forget", "POST", "/api/v1/clusters/a%2Fb/forget", "", 404, "", "a/b"},
-		{"a rollback of nothing", "POST", "/api/v1/applications/other/rollback", "", 404, "", "the application other: there is none"},
+		{"a rollback of nothing", "POST", "/api/v1/applications/other/rollback", "", 404, "", "the application other: not found"},
 		{"a rollback to nothing", "POST", "/api/v1/applications/shop/rollback", "", 409, "", "no such revision"},
-		{"a rollback to nowhere", "POST", "/api/v1/applications/shop/rollback", `{"revision": 7}`, 404, "", "revision 7 of the application shop: there is none"},
+		{"a rollback to nowhere", "POST", "/api/v1/applications/shop/rollback", `{"revision": 7}`, 404, "", "revision 7 of the application shop: not found"},
 		{"a rollback that is none", "POST", "/api/v1/applications/shop/rollback", `{"revison": 7}`, 400, "revision", "number"},
 		{"a rollback in capitals", "POST", "/api/v1/applications/shop/rollback", `{"Revision": 1}`, 400, "revision", "number"},
 		{"a rollback and more", "POST", "/api/v1/applications/shop/rollback", `{"revision": 1} {}`, 400, "revision", "number"},

@@ -91,21 +91,21 @@ func TestLostState(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	s.says("No application has what is in 1 work: c1/main-")
-	s.says("(shop: ConfigMap x/a, ConfigMap x/b): state.db was lost or is of an earlier day, and it stays as it is. Restore state.db, or ")
+	s.says("No application has the objects of 1 work: c1/main-")
+	s.says("(shop: ConfigMap x/a, ConfigMap x/b): state.db was lost or is of outdated; the objects stay unchanged. Restore state.db, or ")
 	for path, want := range map[string]string{
 		"/api/v1/status": `"application":"shop","objects":["ConfigMap x/a","ConfigMap x/b"]}]`,
-		"/":              "No application has what is in 1 work: c1/main-",
+		"/":              "No application has the objects of 1 work: c1/main-",
 		"/metrics":       "\nspokewire_hub_works_unclaimed 1\n",
 	} {
 		if got := s.must("GET", path, ""); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
-	if got, want := s.must("GET", "/api/v1/status", ""), `{"name":"c1","status":"Unclaimed","reason":"it has no document, and no application has what is in 1 work"`; !strings.Contains(got, want) {
+	if got, want := s.must("GET", "/api/v1/status", ""), `{"name":"c1","status":"Unclaimed","reason":"the cluster has no document, and no application has the objects of 1 work"`; !strings.Contains(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := s.now("shop", "1ms"), "Unclaimed  it has no document, and there are works of it"; got != want {
+	if got, want := s.now("shop", "1ms"), "Unclaimed  the application has no document, but works"; got != want {
 		t.Errorf("status %q, want %q", got, want)
 	}
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
@@ -136,7 +136,7 @@ func TestEmptyFiles(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the end of a hub that accepts the file
 		err := start(ctx, s.options, s.bus.Transport(), t.Logf)
 		cancel()
-		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "empty: it was cut, as by a full disk, or never written; restore it, or remove it") {
+		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "empty: it was truncated, for example by a full disk, or never written; restore it, or remove it") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

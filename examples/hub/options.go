@@ -20,73 +20,70 @@ import (
 // usage is the output of --help.
 const usage = `Usage: go run ./examples/hub --broker URL [flags]
 
-Runs applications on clusters: takes documents that say what runs where, sends them as
-ManifestWorks to the clusters' agents over an MQTT broker, rolls updates out in order and
-back again, and shows on a web page how everything is.
+Runs applications on clusters. Reads documents that place applications on clusters, sends the
+applications as ManifestWorks to the clusters' agents over an MQTT broker, rolls updates out
+in order and back again, and shows the state on a web page.
 
   --broker URL         the broker: mqtt://, mqtts://, ws:// or wss:// (required)
   --broker-ca FILE     the CAs of the broker's certificate (default: the system's)
   --broker-cert FILE   the hub's certificate, with --broker-key
-  --broker-key FILE    its key
+  --broker-key FILE    the key of the certificate
   --username NAME      the user at the broker
-  --password-file FILE its password
-  --source ID          who we are towards agents (default hub). It must stay the same, and
-                       be another one for each hub of a broker: two with the same ID delete
-                       each other's works, and say so
-  --dir DIR            take documents from the .yaml, .yml and .json files in DIR, also when
-                       they change, which is seen within 30 s where the file system does not
-                       tell. A file that is wrong or empty later changes nothing, nor does a
-                       DIR without documents. Without --dir documents come through the HTTP
-                       API, and are kept in the store. A hub does not start where documents
-                       come another way than before and would take something away
-  --leave-dir          begin to take documents through the HTTP API with the store of a hub
-                       that had a --dir. Applications stay as they are until they have
-                       documents again and are placed, or until POST /api/v1/complete
-                       says that all are
-  --listen ADDR        serve page, API, /metrics, /healthz and /readyz (default 127.0.0.1:8080).
-                       There is no login
+  --password-file FILE a file with the user's password
+  --source ID          the source ID of the hub (default hub). It must stay the same, and differ
+                       between hubs of one broker: two hubs with the same ID delete each other's
+                       works, and report this
+  --dir DIR            read documents from the .yaml, .yml and .json files in DIR, again after
+                       each change, at most 30 s later if the file system sends no events. If a
+                       file becomes invalid or empty, or DIR has no documents, the previous
+                       documents stay in effect. Without --dir, documents come through the HTTP
+                       API and are stored. A hub does not start if documents come from another
+                       place than before and applications would be removed
+  --leave-dir          use the HTTP API for documents, with the store of a hub that had a --dir.
+                       Applications stay unchanged until they have documents and placements
+                       again, or until POST /api/v1/complete
+  --listen ADDR        serve page, API, /metrics, /healthz and /readyz at this address, without
+                       authentication (default 127.0.0.1:8080)
   --allowed-host HOST  serve page and API for requests to HOST, a name or an address without
-                       port, more than once for more (default: localhost and the loopback
-                       addresses). Required where --listen is no loopback address: a page of
-                       another site could otherwise reach the hub by a name of its own. With
-                       --listen on a loopback address, probes and /metrics refuse other hosts
-                       too; on other addresses they accept every host
-  --kubeconfig FILE    the hub's own cluster, whose Secrets and ConfigMaps templates may read
-                       (default: templates may read none); "auto" for that of the pod,
-                       of KUBECONFIG or of ~/.kube/config
+                       port; repeat the flag for more (default: localhost and the loopback
+                       addresses). Required if --listen is not a loopback address: otherwise a
+                       page of another site could reach the hub by its own name. With --listen
+                       on a loopback address, probes and /metrics refuse other hosts too; on
+                       other addresses they accept every host
+  --kubeconfig FILE    the hub's own cluster: templates may read its Secrets and ConfigMaps
+                       (default: templates read no objects); "auto" for the configuration of the
+                       pod, of KUBECONFIG or of ~/.kube/config
   --customizations PATH
                        use the customizations in PATH, a YAML file or a folder of them, to decide
-                       whether objects are healthy and ready; more than once for more. They are
-                       read at the start, and asked before webhooks
+                       whether objects are healthy and ready; repeat the flag for more. They are
+                       read at the start, and have priority over webhooks
   --allow-webhook TARGET
-                       send objects to webhooks at TARGET, more than once for more: a host or
+                       send objects to webhooks at TARGET; repeat the flag for more: a host or
                        host:port in URLs (*.example.com for all names below, * for any), a
                        service NAMESPACE/NAME or NAMESPACE/*, or a network such as 127.0.0.0/8,
                        which only loopback, link-local and metadata addresses need
                        (default: calls to all webhooks fail)
-  --store DIR          keep works, revisions with the Secrets that they have read, and
-                       documents in DIR (default hub-data). A hub needs the same one again,
-                       as a whole. Works that are lost (works.db) are written anew, and what
-                       clusters have beside them is deleted when the agents of all have
-                       applied them. A hub without --dir that begins with an empty DIR leaves
-                       works that it does not know, also after restarts, until
-                       POST /api/v1/complete. Works that nobody remembers the reason of
-                       (state.db) are shown as unclaimed, and stay
+  --store DIR          store works, documents, and revisions with the Secrets that they have read
+                       in DIR (default hub-data). A hub needs the same complete folder after a
+                       restart. Lost works (works.db) are written again, and other objects on
+                       clusters are deleted when all agents have applied the works. A hub without
+                       --dir that starts with an empty DIR leaves unknown works unchanged, also
+                       after restarts, until POST /api/v1/complete. Works of lost applications
+                       (state.db) are shown as unclaimed and stay unchanged
   --revisions N        keep N revisions of each application for rollbacks (default 10)
-  --max-memory N       refuse documents when all documents and their objects need more than
+  --max-memory N       refuse documents if all documents and their objects need more than
                        N MiB of the hub's memory (default 64, for 20,000 small objects)
-  --patience D         stop an update that waits, for clusters that are away or for hooks and
-                       parts that do not become ready, when something newer has waited for
-                       so long (default 30s)
-  --verbose            log what the SDK does, to standard error
-  --help               show this
+  --patience D         stop an update that waits for offline clusters, or for hooks and parts
+                       that do not become ready, after a newer one has waited for this time
+                       (default 30s)
+  --verbose            log the activity of the SDK to standard error
+  --help               show this help
 
-Documents are described in examples/hub/internal/document, and there are some in
-examples/hub/samples. An Application with spec.rollout is rolled out in groups: POST approve,
-pause, resume or abort to /api/v1/applications/NAME/ to control it. The API is described in
-examples/hub/internal/httpapi.
+examples/hub/internal/document describes documents, and examples/hub/samples has some. An
+Application with spec.rollout is rolled out in groups: POST approve, pause, resume or abort to
+/api/v1/applications/NAME/ to control it. examples/hub/internal/httpapi describes the API.
 
-Exit status: 0 when it was asked to end, 1 after an error, 2 for a wrong command line.
+Exit status: 0 after Ctrl-C, 1 after an error, 2 for a wrong command line.
 `
 
 // options has the values of the command line.
@@ -173,14 +170,14 @@ func (o options) validate(flags command.Flags) error {
 	host, _, err := net.SplitHostPort(o.Listen)
 	switch {
 	case err != nil:
-		return fmt.Errorf("--listen %q is no address: write host:port or :port", o.Listen)
+		return fmt.Errorf("--listen: %q: must be host:port or :port", o.Listen)
 	case !httpserve.Loopback(host) && len(o.AllowedHosts) == 0:
 		return fmt.Errorf("--listen %s can be reached from other machines, and there is no login: "+
 			"put a proxy that authenticates in front, and add --allowed-host HOST for each host in the URLs of the hub", o.Listen)
 	case o.Broker.BrokerURL == "":
 		return errors.New("--broker is required")
 	case o.LeaveDir && o.Dir != "":
-		return errors.New("--leave-dir is for a hub without --dir")
+		return errors.New("--leave-dir needs a hub without --dir")
 	case o.Patience <= 0:
 		return errors.New("--patience must be more than 0")
 	}

@@ -52,15 +52,15 @@ func TestForgottenDir(t *testing.T) {
 
 	s.options.Dir, s.options.LeaveDir = "", true
 	s.start()
-	s.says("until they have documents and are placed: other, shop")
-	if code, text := s.call("POST", "/api/v1/complete", ""); code != http.StatusConflict || !strings.Contains(text, "there is no document") {
+	s.says("until they have documents and placements: other, shop")
+	if code, text := s.call("POST", "/api/v1/complete", ""); code != http.StatusConflict || !strings.Contains(text, "no documents") {
 		t.Errorf("%d %s", code, text)
 	}
 	s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))
 	s.stop()
 	s.options.LeaveDir = false
 	s.start() // --leave-dir is needed only once
-	s.says("until they have documents and are placed: other, shop")
+	s.says("until they have documents and placements: other, shop")
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
 	s.place("shop", "c1")
 	s.objects("c1", `x/a={"v":"2"}`, `x/b={"v":"1"}`)
@@ -92,10 +92,10 @@ func TestNewDir(t *testing.T) {
 	s.stop()
 	s.options.Dir = t.TempDir()
 	s.write("all.yaml", cluster("c3", ""))
-	s.startRefuses("it would take away other on c1, c2, shop on c1, c2: until now documents came through the HTTP API", "Start without --dir", s.options.Dir)
+	s.startRefuses("would remove other on c1, c2, shop on c1, c2: until now documents came through the HTTP API", "Start without --dir", s.options.Dir)
 	documents := cluster("c1", "") + "---\n" + cluster("c2", "") + "---\n" + application("shop", "a=1") + "---\n" + application("other", "b=2") + "---\n"
 	s.write("all.yaml", documents+placement("p", "shop, other", "names: [c1]"))
-	s.startRefuses("it would take away other on c2, shop on c2: ")
+	s.startRefuses("would remove other on c2, shop on c2: ")
 	s.write("all.yaml", documents+placement("p", "shop, other", all))
 	s.start()
 	for _, name := range []string{"c1", "c2"} {

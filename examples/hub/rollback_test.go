@@ -137,10 +137,10 @@ func TestRollbackOfPlacements(t *testing.T) {
 		t.Fatal(got)
 	}
 	code, text := s.call("POST", "/api/v1/applications/shop/rollback", "")
-	if code != http.StatusConflict || !strings.Contains(text, "the revisions before 2 differ from it by their clusters only, and those follow the placements: there is no such revision to go back to") {
+	if code != http.StatusConflict || !strings.Contains(text, "the revisions before 2 differ from it only in their clusters, which follow the placements: no such revision to roll back to") {
 		t.Errorf("%d %s", code, text)
 	}
-	const same = "nothing changes, but it is held there"
+	const same = "nothing changes, but the application is held at this revision"
 	if text := s.must("POST", "/api/v1/applications/shop/rollback", `{"revision": 1}`); !strings.Contains(text, `{"revision":1,"note":"revision 1 differs`) || !strings.Contains(text, same) {
 		t.Error(text)
 	}
@@ -201,7 +201,7 @@ func TestLostStore(t *testing.T) {
 	for range 2 { // the next processes do not have the lost state either
 		s.stop()
 		s.start()
-		s.says("works on clusters that it does not know stay, since its store may have been lost")
+		s.says("unknown works on clusters stay, because the store may have been lost")
 		if got := s.status("shop"); got != "Deployed 1" {
 			t.Errorf("status %q", got)
 		}
@@ -234,10 +234,10 @@ func TestEmptyFolder(t *testing.T) {
 	s.status("shop")
 	s.objects("c1", `x/a={"v":"1"}`)
 	s.write("all.yaml", "# nothing\n")
-	s.says("there is no document in it")
+	s.says("no documents in the folder")
 	s.stop()
 	said := &lines{url: make(chan string, 1)}
-	if err := start(t.Context(), s.options, s.bus.Transport(), said.say); err == nil || !strings.Contains(err.Error(), "there is no document in it") {
+	if err := start(t.Context(), s.options, s.bus.Transport(), said.say); err == nil || !strings.Contains(err.Error(), "no documents in the folder") {
 		t.Errorf("%v", err)
 	}
 	s.write("all.yaml", documents)

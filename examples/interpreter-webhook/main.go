@@ -42,15 +42,17 @@ func main() {
 
 const usage = `Usage: go run ./examples/interpreter-webhook COMMAND
 
-  explain FILE         print replicas, components, health, status and dependencies of each object of one YAML
-                       file, each with the interpreter that answered; - is no answer, none is an empty list
+  explain FILE         print replicas, components, health, status and dependencies of each object
+                       of a YAML file, each with the interpreter that answered; - means no answer,
+                       none an empty list
       --customizations PATH
-                       use the customizations in PATH, a YAML file or a folder of them, before the webhook;
-                       more than once for more
-  serve --certs DIR    serve the webhook with tls.crt and tls.key of DIR, at --addr HOST:PORT (default :9443)
-  --help               show this
+                       use the customizations in PATH, a YAML file or a folder of them, before the
+                       webhook; repeat the flag for more
+  serve --certs DIR    serve the webhook with tls.crt and tls.key of DIR, at --addr HOST:PORT
+                       (default :9443)
+  --help               show this help
 
-Exit status: 0, or 1 after an error, also of an interpreter`
+Exit status: 0 after success, 1 after an error, also of an interpreter`
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if slices.ContainsFunc(args, func(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }) {
@@ -83,7 +85,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return explain(ctx, flags.Arg(0), paths, out)
 	}
-	return fmt.Errorf("there is no %q\n%s", args[0], usage)
+	return fmt.Errorf("unknown command %q\n%s", args[0], usage)
 }
 
 // serve runs the webhook until ctx ends.

@@ -61,10 +61,10 @@ func TestExplainFiles(t *testing.T) {
 		{"an empty list", "{apiVersion: v1, kind: List, items: []}", "", file + " has no objects"},
 		{"no YAML", service + "---\na: [\n", "", file + ", document 2: yaml: line 1: did not find expected node content"},
 		{"a key twice", "kind: Pod\nkind: Job\n", "", file + ", document 1: yaml: unmarshal errors:\n  line 2: key \"kind\" already set in map"},
-		{"text", "hello", "", file + ", document 1: the document is no object: apiVersion and kind are expected"},
+		{"text", "hello", "", file + ", document 1: the document is not an object with apiVersion and kind"},
 		{"no kind", "apiVersion: v1", "", file + ", document 1: the document has no kind or no apiVersion"},
 		{"no kind in a list", "{apiVersion: v1, kind: List, items: [{apiVersion: v1}]}", "", file + ", document 1: items[0] has no kind or no apiVersion"},
-		{"no list", "{apiVersion: v1, kind: List, items: 5}", "", file + ", document 1: the items of the List are no list"},
+		{"no list", "{apiVersion: v1, kind: List, items: 5}", "", file + ", document 1: items of the List must be a list"},
 		{"what does not fit", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: three}}\n---\n" + service,
 			"Deployment d\n  replicas      " + misfit + "  healthy       " + misfit + "  status        {} (native)\n  dependency    " +
 				misfit + explained,
@@ -93,7 +93,7 @@ func TestServe(t *testing.T) {
 		t.Error(err)
 	}
 	for args, want := range map[string]string{
-		"": "a command is required\n", "dance": "there is no \"dance\"\n", "explain": "explain needs one FILE, got 0\n",
+		"": "a command is required\n", "dance": "unknown command \"dance\"\n", "explain": "explain needs one FILE, got 0\n",
 		"explain a.yaml b.yaml": "explain needs one FILE, got 2\n", "serve": "",
 	} {
 		if err := run(t.Context(), strings.Fields(args), nil); err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -83,7 +83,7 @@ func policyWatcher(ctx context.Context, o options, stdout io.Writer) error {
 	}
 	watcher := templates.Watcher()
 	gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "hub_templates_active_watch_count", Help: "How many API watches there are on objects that templates name.",
+		Name: "hub_templates_active_watch_count", Help: "Number of API watches on objects that templates refer to.",
 	}, func() float64 { return float64(watcher.GetWatchCount()) })
 	if err := metrics.Registry.Register(gauge); err != nil {
 		return err
@@ -98,7 +98,7 @@ func policyWatcher(ctx context.Context, o options, stdout io.Writer) error {
 		return err
 	}
 	say := manager.RunnableFunc(func(context.Context) error {
-		_, err := fmt.Fprintf(stdout, "Policies on %s are rendered from now on; Ctrl-C ends that.\n", config.Host)
+		_, err := fmt.Fprintf(stdout, "Rendering policies on %s; Ctrl-C stops.\n", config.Host)
 		return err
 	})
 	if err := m.Add(say); err != nil {

@@ -13,16 +13,16 @@ import (
 // usage is the text of --help.
 const usage = `Usage: go run ./examples/policy-watcher [flags]
 
-Renders the templates of policies, and renders them anew when a Secret or ConfigMap that a template
-names is created, changed or deleted. Installs the CRD of policies.
+Renders the templates of policies, and renders them again when a Secret or ConfigMap that a template
+refers to is created, changed or deleted. Installs the CRD of policies.
 
-  --kubeconfig FILE  the cluster (default: the environment variable KUBECONFIG, the pod's cluster,
-                     or ~/.kube/config)
-  --metrics ADDRESS  where /metrics is served, or 0 for nowhere (default :8080)
-  --v N              how much is logged, to standard error (default 0)
-  --help             show this
+  --kubeconfig FILE  the kubeconfig of the cluster (default: the environment variable KUBECONFIG,
+                     the pod's configuration, or ~/.kube/config)
+  --metrics ADDRESS  serve /metrics at this address; 0 turns it off (default :8080)
+  --v N              the verbosity of the log on standard error (default 0)
+  --help             show this help
 
-Exit status: 0 after an interrupt, 1 when it failed, 2 for a wrong command line.
+Exit status: 0 after an interrupt, 1 after a failure, 2 for a wrong command line.
 `
 
 // options are the options of the command line.

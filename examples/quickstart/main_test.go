@@ -134,7 +134,7 @@ func TestFailures(t *testing.T) {
 		{"bad YAML", []string{"--manifests", folder(t, "a.yaml", configMap+"---\nkind: [\n")}, 1, []string{"a.yaml, document 2 (line 5)", "bad YAML"}},
 		{"an unknown kind", []string{"--manifests", folder(t, "a.yaml", configMap+"---\napiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n")}, 1,
 			[]string{`a.yaml, document 2 (line 5): unknown kind "Widget" in "example.com/v1"`}},
-		{"an empty folder", []string{"--manifests", t.TempDir()}, 1, []string{"manifests folder /", "no file in it ends in .yaml, .yml or .json"}},
+		{"an empty folder", []string{"--manifests", t.TempDir()}, 1, []string{"manifests folder /", "the folder has no .yaml, .yml or .json files"}},
 		{"no such folder", []string{"--manifests", missing}, 1, []string{"manifests folder " + missing, "no such file or directory"}},
 		{"nobody at the broker's address", []string{"--broker", "mqtt://127.0.0.1:1", "--broker-timeout", "1s"}, 1,
 			[]string{"broker mqtt://127.0.0.1:1 not reached for 1s", "refused"}},

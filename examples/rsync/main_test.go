@@ -431,10 +431,10 @@ func TestFailures(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"no command", nil, command.Misuse, "which command?"},
+		{"no command", nil, command.Misuse, "a command is required"},
 		{"a store that is no file", []string{"serve", "--listen", nobody, "--store", t.TempDir()}, command.Failed, "is a directory"},
 		{"no etcd", []string{"serve", "--listen", nobody, "--etcd", nobody}, command.Failed, "etcd [" + nobody + "]: "},
-		{"too many clusters", []string{"serve", "--listen", nobody, "--fake", "many"}, command.Failed, `--fake: "many" is no number`},
+		{"too many clusters", []string{"serve", "--listen", nobody, "--fake", "many"}, command.Failed, `--fake: "many": must be a number`},
 		{"nobody to watch", []string{"status", "--server", nobody, "--watch", "x"}, command.Failed, "the rsync server does not answer"},
 		{"no folder", []string{"create", "--cluster", "a+b", "x", "/nowhere"}, command.Failed, "/nowhere: "},
 		{"no CA", []string{"list", "--ca", "/nowhere"}, command.Failed, "no such file"},

@@ -14,22 +14,22 @@ import (
 // usage is the text of --help.
 const usage = `Usage: go run ./examples/watch-bench [flags]
 
-Watches objects one by one with the dynamic watcher, and prints how long that takes, what it costs
-and how soon changes are reconciled. The objects are ConfigMaps in a namespace made for it.
+Watches single objects with the dynamic watcher, and prints the duration, the cost, and the latency
+from changes to reconciles. The objects are ConfigMaps in a new namespace.
 
-  --kubeconfig FILE  the cluster (default: the environment variable KUBECONFIG, the pod's cluster,
-                     or ~/.kube/config)
-  --objects N        how many objects are watched (default 1000)
-  --watchers N       for how many watchers, by turns (default 100)
-  --size BYTES       how large an object is (default 1000)
-  --updates N        how many changes are made, one after the other (default 500)
-  --consolidate      let one watch on the namespace take over from those on single objects
-  --timeout D        fail when it takes longer (default 10m)
-  --json             print the result as JSON, and nothing else
-  --verbose          log what the SDK does, to standard error
-  --help             show this
+  --kubeconfig FILE  the kubeconfig of the cluster (default: the environment variable KUBECONFIG,
+                     the pod's configuration, or ~/.kube/config)
+  --objects N        the number of watched objects (default 1000)
+  --watchers N       the number of watchers, which share the objects in turn (default 100)
+  --size BYTES       the size of each object (default 1000)
+  --updates N        the number of changes, one after the other (default 500)
+  --consolidate      let one watch on the namespace replace the watches on single objects
+  --timeout D        fail after this time (default 10m)
+  --json             print only the result, as JSON
+  --verbose          log the activity of the SDK to standard error
+  --help             show this help
 
-Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
+Exit status: 0 after success, 1 after a failure, 2 for a wrong command line.
 `
 
 // options are the options of the command line.

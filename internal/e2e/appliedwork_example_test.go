@@ -94,7 +94,7 @@ func TestAppliedWorkExample(t *testing.T) {
 	if err := program.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	said("delete the AppliedWork, and wait for 2 objects to go", "gone:    ConfigMap default/a", "gone:    ClusterRole.rbac.authorization.k8s.io example", "everything is gone")
+	said("delete the AppliedWork, and wait until 2 objects are deleted", "deleted: ConfigMap default/a", "deleted: ClusterRole.rbac.authorization.k8s.io example", "all objects are deleted")
 	if err := program.Wait(); err != nil {
 		t.Error(err)
 	}

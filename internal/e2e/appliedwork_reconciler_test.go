@@ -192,7 +192,7 @@ func checkExample(t *testing.T, g *ground) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, line := range []string{"applied: 4 created", "applied: 1 configured, 2 unchanged", "pruned:  1 deleted", "wait for 3 objects to go", "everything is gone"} {
+	for _, line := range []string{"applied: 4 created", "applied: 1 configured, 2 unchanged", "pruned:  1 deleted", "wait until 3 objects are deleted", "all objects are deleted"} {
 		if !strings.Contains(string(out), line) {
 			t.Errorf("there is no %q in\n%s", line, out)
 		}

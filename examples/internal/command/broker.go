@@ -18,7 +18,7 @@ import (
 // again for each connection, so they may be replaced later. The check finds mistakes at the start.
 func CheckBroker(o mqtt.Options) error {
 	if (o.CertFile == "") != (o.KeyFile == "") {
-		return errors.New("--broker-cert and --broker-key go together")
+		return errors.New("--broker-cert and --broker-key must be given together")
 	}
 	if _, err := mqtt.New(o); err != nil { // this does not connect
 		return fmt.Errorf("--broker: %w", err)
@@ -29,7 +29,7 @@ func CheckBroker(o mqtt.Options) error {
 			return fmt.Errorf("--broker-ca: %w", err)
 		}
 		if !x509.NewCertPool().AppendCertsFromPEM(content) {
-			return fmt.Errorf("--broker-ca: %s holds no certificate in PEM", o.CAFile)
+			return fmt.Errorf("--broker-ca: %s: the file has no certificate in PEM", o.CAFile)
 		}
 	}
 	if o.CertFile != "" {
@@ -43,7 +43,7 @@ func CheckBroker(o mqtt.Options) error {
 			return fmt.Errorf("--password-file: %w", err)
 		}
 		if strings.Trim(string(content), "\r\n") == "" {
-			return fmt.Errorf("--password-file: %s is empty", o.PasswordFile)
+			return fmt.Errorf("--password-file: %s: the file is empty", o.PasswordFile)
 		}
 	}
 	return nil

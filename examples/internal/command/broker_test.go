@@ -38,13 +38,13 @@ func TestCheckBroker(t *testing.T) {
 		{"all is well", mqtt.Options{BrokerURL: url, CAFile: ca, CertFile: cert, KeyFile: key, Username: "u", PasswordFile: password}, nil},
 		{"a scheme that is none", mqtt.Options{BrokerURL: "tcp://b"}, []string{"--broker: ", "tcp"}},
 		{"no CA there", mqtt.Options{BrokerURL: url, CAFile: missing}, []string{"--broker-ca: ", missing}},
-		{"no PEM in the CA", mqtt.Options{BrokerURL: url, CAFile: bad}, []string{"--broker-ca: " + bad + " holds no certificate in PEM"}},
-		{"a certificate without a key", mqtt.Options{BrokerURL: url, CertFile: cert}, []string{"--broker-cert and --broker-key go together"}},
+		{"no PEM in the CA", mqtt.Options{BrokerURL: url, CAFile: bad}, []string{"--broker-ca: " + bad + ": the file has no certificate in PEM"}},
+		{"a certificate without a key", mqtt.Options{BrokerURL: url, CertFile: cert}, []string{"--broker-cert and --broker-key must be given together"}},
 		{"no certificate there", mqtt.Options{BrokerURL: url, CertFile: missing, KeyFile: key}, []string{"--broker-cert " + missing, "no such file"}},
 		{"no PEM in the key", mqtt.Options{BrokerURL: url, CertFile: cert, KeyFile: bad}, []string{"--broker-key " + bad, "PEM"}},
 		{"the key of another", mqtt.Options{BrokerURL: url, CertFile: cert, KeyFile: other}, []string{"--broker-key " + other, "does not match"}},
 		{"no password there", mqtt.Options{BrokerURL: url, Username: "u", PasswordFile: missing}, []string{"--password-file: ", missing}},
-		{"an empty password", mqtt.Options{BrokerURL: url, Username: "u", PasswordFile: empty}, []string{"--password-file: " + empty + " is empty"}},
+		{"an empty password", mqtt.Options{BrokerURL: url, Username: "u", PasswordFile: empty}, []string{"--password-file: " + empty + ": the file is empty"}},
 	} {
 		err := command.CheckBroker(tt.options)
 		if (err == nil) != (tt.want == nil) {

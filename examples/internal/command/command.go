@@ -63,7 +63,7 @@ func (p Program[O]) Run(args []string, stdout, stderr io.Writer, do func(O) erro
 	case errors.Is(err, flag.ErrHelp):
 		_, err = io.WriteString(stdout, p.Usage)
 	case err != nil:
-		_, _ = fmt.Fprintf(stderr, "%s: %v\nRun with --help to see what there is.\n", p.Name, err)
+		_, _ = fmt.Fprintf(stderr, "%s: %v\nRun with --help for the usage.\n", p.Name, err)
 		return Misuse
 	default:
 		err = do(o)

@@ -21,9 +21,9 @@ func LoadKubeconfig(file string) (*rest.Config, error) {
 	case err == nil:
 		return config, nil
 	case clientcmd.IsEmptyConfig(err) && file == "":
-		return nil, errors.New("there is no kubeconfig: name one with --kubeconfig or in the environment variable KUBECONFIG")
+		return nil, errors.New("no kubeconfig found: set --kubeconfig or the environment variable KUBECONFIG")
 	case clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("the kubeconfig %s names no cluster", file)
+		return nil, fmt.Errorf("kubeconfig %s has no cluster", file)
 	}
 	return nil, fmt.Errorf("kubeconfig: %w", err)
 }

@@ -44,9 +44,9 @@ func TestLoadKubeconfigErrors(t *testing.T) {
 	}
 	missing, empty, broken := filepath.Join(t.TempDir(), "missing"), file("empty", ""), file("broken", "clusters: [")
 	for _, tt := range []struct{ file, want string }{
-		{"", "name one with --kubeconfig"},
+		{"", "no kubeconfig found: set --kubeconfig"},
 		{missing, missing},
-		{empty, empty + " names no cluster"},
+		{empty, empty + " has no cluster"},
 		{broken, broken},
 	} {
 		if _, err := command.LoadKubeconfig(tt.file); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -59,7 +59,7 @@ func parse(objects []*unstructured.Unstructured, document yamldoc.Document) ([]*
 func add(objects []*unstructured.Unstructured, content any, what string) ([]*unstructured.Unstructured, error) {
 	fields, ok := content.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s is no object: apiVersion and kind are expected", what)
+		return nil, fmt.Errorf("%s is not an object with apiVersion and kind", what)
 	}
 	object := &unstructured.Unstructured{Object: fields}
 	if object.GetKind() == "" || object.GetAPIVersion() == "" {
@@ -70,7 +70,7 @@ func add(objects []*unstructured.Unstructured, content any, what string) ([]*uns
 	}
 	items, ok := fields["items"].([]any)
 	if !ok {
-		return nil, fmt.Errorf("the items of the List are no list")
+		return nil, fmt.Errorf("items of the List must be a list")
 	}
 	for i, item := range items {
 		var err error

@@ -27,7 +27,7 @@ import (
 )
 
 // remedy is the advice for a damaged file.
-const remedy = "restore it, or remove it to begin with nothing"
+const remedy = "restore it, or remove it to start with an empty store"
 
 // initialMmapSize is the mapped address space for the file. If the file grows beyond it, the
 // database doubles it.
@@ -66,12 +66,12 @@ func Open(ctx context.Context, file string) (s *Store, err error) {
 	}()
 	// The database would treat an empty file as a new one.
 	if info, err := os.Stat(file); err == nil && info.Size() == 0 {
-		return nil, fmt.Errorf("store %s: the file is empty: it was cut, as by a full disk, or never written; %s", file, remedy)
+		return nil, fmt.Errorf("store %s: the file is empty: it was truncated, for example by a full disk, or never written; %s", file, remedy)
 	}
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: lockTimeout, InitialMmapSize: initialMmapSize})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("store %s: another process has it open: end that one, or take another file", file)
+		return nil, fmt.Errorf("store %s: another process has the file open: stop that process, or use another file", file)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
 		return nil, fmt.Errorf("store %s: the file is damaged: %w; %s", file, err, remedy)
 	case err != nil:
@@ -123,7 +123,7 @@ func (s *Store) Txn(ctx context.Context, compares []store.Compare, ops []store.O
 		return result, err
 	}
 	if err := s.db.Update(func(tx *bbolt.Tx) error { return write(tx, ops, result.Revision) }); err != nil {
-		s.failed = fmt.Errorf("the store's file can no longer be written, start again when it can: %w", err)
+		s.failed = fmt.Errorf("the store's file can no longer be written, restart when that is fixed: %w", err)
 		return store.TxnResult{}, s.failed
 	}
 	return result, nil

@@ -57,7 +57,7 @@ func TestReopen(t *testing.T) {
 		}
 		last = result.Revision
 	}
-	if _, err := filestore.Open(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+": another process has it open") {
+	if _, err := filestore.Open(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+": another process has the file open") {
 		t.Errorf("opened twice: %v", err)
 	}
 	if err := s.Revoke(t.Context(), lease); err != nil {
@@ -116,7 +116,7 @@ func TestDamaged(t *testing.T) {
 			if err := os.WriteFile(file, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := filestore.Open(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+": the file is ") || !strings.HasSuffix(err.Error(), "; restore it, or remove it to begin with nothing") {
+			if _, err := filestore.Open(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+": the file is ") || !strings.HasSuffix(err.Error(), "; restore it, or remove it to start with an empty store") {
 				t.Errorf("%v", err)
 			}
 			if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, content) {

@@ -357,7 +357,7 @@ func (s *scene) secrets(told bool) {
 	if tells(w, "aHVudGVyMg==") != told || (len(m.StatusFeedbacks.Values) == 1) != told {
 		s.t.Errorf("the status is %+v", m)
 	}
-	const refusal = "SecretNotRead rules do not read Secrets: take the rules out, or start the agent with --secret-feedback"
+	const refusal = "SecretNotRead rules do not read Secrets: remove the rules, or start the agent with --secret-feedback"
 	if !told {
 		for _, kind := range []string{"StatusFeedbackSynced", "ConditionRulesUsable"} {
 			if err := has(m.Conditions, kind, metav1.ConditionFalse, refusal); err != nil {

@@ -198,7 +198,7 @@ func (w *world) twoHubs(t *testing.T) {
 	b.create("own", spec(b.configMap("own", "b")))
 	b.process.run()
 	b.applied("own")
-	foreign := "is of the hub at " + w.broker.URL() + ", source hub"
+	foreign := "belongs to the hub at " + w.broker.URL() + ", source hub"
 	b.until("both", "is refused", func(w *workv1.ManifestWork) error {
 		return has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionFalse, foreign)
 	})

@@ -88,7 +88,7 @@ func hubAndAgent(x *terminal) {
 
 	hub.stop()
 	url := strings.NewReplacer(x.swap...).Replace("mqtt://localhost:1883")
-	x.begin("these stay as they are", build(x.t, "./examples/hub"), "--broker", url, "--leave-dir", "--listen", "127.0.0.1:"+port, "--patience", "1s")
+	x.begin("these applications stay unchanged", build(x.t, "./examples/hub"), "--broker", url, "--leave-dir", "--listen", "127.0.0.1:"+port, "--patience", "1s")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 	put, err := http.NewRequest(http.MethodPut, "http://127.0.0.1:"+port+"/api/v1/clusters/cluster1",
 		strings.NewReader("apiVersion: hub.spokewire.io/v1alpha1\nkind: Cluster\nmetadata: {name: cluster1}\n"))
@@ -205,11 +205,11 @@ func heredoc(x *terminal, document string) string {
 
 // aWorkOfAFolder runs examples/applied-work, with its own manifests and with a folder.
 func aWorkOfAFolder(x *terminal) {
-	x.run("everything is gone", "go run ./examples/applied-work")
+	x.run("all objects are deleted", "go run ./examples/applied-work")
 	x.swap = append(x.swap, "DIR", filepath.Join(x.tree, "examples/applied-work/manifests/v1"))
 	p := x.start("applied:", "go run ./examples/applied-work --manifests DIR")
 	p.stop()
-	wantOutput(x.t, p.log.Last(16<<10), "everything is gone")
+	wantOutput(x.t, p.log.Last(16<<10), "all objects are deleted")
 }
 
 // watchesOnACluster runs examples/watch-bench, with fewer objects.

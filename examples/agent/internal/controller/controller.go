@@ -232,7 +232,7 @@ func (c *Controller) serveNow(ctx context.Context, name string, memory int) {
 	case ctx.Err() != nil:
 	case err != nil:
 		// The work's status has it too, if it could be written.
-		klog.FromContext(ctx).V(1).Info("Work is tried again", "reason", err)
+		klog.FromContext(ctx).V(1).Info("Failed to serve the work, retrying", "reason", err)
 		c.queue.AddRateLimited(name)
 	default:
 		c.queue.Forget(name)

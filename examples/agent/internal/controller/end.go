@@ -42,7 +42,7 @@ func (c *Controller) finalize(ctx context.Context, w *workv1.ManifestWork) (time
 	}
 	c.o.Watches.drop(ctx, c.watcher(w.Name))
 	gone := withCondition(w, status.Deleted, metav1.Condition{
-		Status: metav1.ConditionTrue, Reason: "ManifestsDeleted", Message: "nothing of the work is left on cluster " + c.o.ClusterName,
+		Status: metav1.ConditionTrue, Reason: "ManifestsDeleted", Message: "no object of the work is left on cluster " + c.o.ClusterName,
 	})
 	w, err = c.reported(ctx, w, gone)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Controller) expire(ctx context.Context, w *workv1.ManifestWork) (time.D
 		return 0, nil
 	}
 	c.o.Watches.set(ctx, c.watcher(w.Name), removal.Left, nil)
-	message := "the work has finished, and its ttlSecondsAfterFinished is over: delete it"
+	message := "the work has finished and its ttlSecondsAfterFinished has passed: delete the work"
 	if !removal.Done {
 		message = fmt.Sprintf("%s: %s", message, stillThere(removal, err))
 	}
@@ -108,7 +108,7 @@ func (c *Controller) findOrphans(ctx context.Context) {
 			}
 			return
 		}
-		klog.FromContext(ctx).Error(err, "Cannot look for what is left of works that are gone")
+		klog.FromContext(ctx).Error(err, "Failed to list the objects of deleted works")
 		_ = wait.Sleep(ctx, clock.RealClock{}, pause)
 	}
 }

@@ -39,10 +39,10 @@ type metrics struct {
 func newMetrics() *metrics {
 	m := &metrics{
 		served: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "spokewire_agent_served_total", Help: "How often works were served, by result: applied, failed, removed.",
+			Name: "spokewire_agent_served_total", Help: "Number of times that works were served, by result: applied, failed, removed.",
 		}, []string{"result"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "spokewire_agent_apply_seconds", Help: "How long it takes to apply a work and to report.", Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 10),
+			Name: "spokewire_agent_apply_seconds", Help: "Duration of an apply with the report, in seconds.", Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 10),
 		}),
 	}
 	for _, result := range []string{resultApplied, resultFailed, resultRemoved} {
@@ -73,9 +73,9 @@ func (m *metrics) observe(e Event) {
 func (m *metrics) took(since time.Time) { m.seconds.Observe(time.Since(since).Seconds()) }
 
 var (
-	worksDesc     = prometheus.NewDesc("spokewire_agent_works", "How many works the cluster has.", nil, nil)
-	conditionDesc = prometheus.NewDesc("spokewire_agent_work_conditions", "How many works have a condition, by its type and status.", []string{"type", "status"}, nil)
-	manifestsDesc = prometheus.NewDesc("spokewire_agent_manifests", "How many manifests the works have, by status and reason of their condition Applied.", []string{"applied", "reason"}, nil)
+	worksDesc     = prometheus.NewDesc("spokewire_agent_works", "Number of works of the cluster.", nil, nil)
+	conditionDesc = prometheus.NewDesc("spokewire_agent_work_conditions", "Number of works with a condition, by its type and status.", []string{"type", "status"}, nil)
+	manifestsDesc = prometheus.NewDesc("spokewire_agent_manifests", "Number of manifests, by status and reason of their condition Applied.", []string{"applied", "reason"}, nil)
 )
 
 // worksCollector counts the works in the informer.

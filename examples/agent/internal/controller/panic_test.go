@@ -43,7 +43,7 @@ func TestPostponedWorkIsDegraded(t *testing.T) {
 		c.begin = func(*workv1.ManifestWork) (time.Duration, int) { return time.Until(until), 2 }
 	}, func(b *bench) {
 		b.create("w", nil)
-		b.says("w", workv1.WorkDegraded, metav1.ConditionTrue, "2 times the agent ended")
+		b.says("w", workv1.WorkDegraded, metav1.ConditionTrue, "The agent ended 2 times")
 		if n := b.count(b.applied, "w"); n != 0 {
 			b.Errorf("applied %d times", n)
 		}

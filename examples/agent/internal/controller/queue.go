@@ -56,36 +56,36 @@ func (q *queueMetrics) histogram(queue, name, help string) prometheus.Histogram 
 
 // NewDepthMetric returns the metric for the number of queued works.
 func (q *queueMetrics) NewDepthMetric(queue string) workqueue.GaugeMetric {
-	return q.gauge(queue, "depth", "How many works wait to be served.")
+	return q.gauge(queue, "depth", "Number of works in the queue.")
 }
 
 // NewAddsMetric returns the metric for the number of works added.
 func (q *queueMetrics) NewAddsMetric(queue string) workqueue.CounterMetric {
-	return q.counter(queue, "adds_total", "How many works were added to the queue.")
+	return q.counter(queue, "adds_total", "Number of works that were added to the queue.")
 }
 
 // NewLatencyMetric returns the metric for the time that works are queued.
 func (q *queueMetrics) NewLatencyMetric(queue string) workqueue.HistogramMetric {
-	return q.histogram(queue, "queue_duration_seconds", "How long works wait until they are served.")
+	return q.histogram(queue, "queue_duration_seconds", "Time that works wait in the queue, in seconds.")
 }
 
 // NewWorkDurationMetric returns the metric for the duration of serving a work.
 func (q *queueMetrics) NewWorkDurationMetric(queue string) workqueue.HistogramMetric {
-	return q.histogram(queue, "work_duration_seconds", "How long it takes to serve a work.")
+	return q.histogram(queue, "work_duration_seconds", "Duration of serving a work, in seconds.")
 }
 
 // NewUnfinishedWorkSecondsMetric returns the metric for the total time of works in progress.
 func (q *queueMetrics) NewUnfinishedWorkSecondsMetric(queue string) workqueue.SettableGaugeMetric {
-	return q.gauge(queue, "unfinished_work_seconds", "For how long works that are being served have been, together.")
+	return q.gauge(queue, "unfinished_work_seconds", "Time that works in progress have been served so far, in total, in seconds.")
 }
 
 // NewLongestRunningProcessorSecondsMetric returns the metric for the longest time of a work in
 // progress.
 func (q *queueMetrics) NewLongestRunningProcessorSecondsMetric(queue string) workqueue.SettableGaugeMetric {
-	return q.gauge(queue, "longest_running_processor_seconds", "For how long the work has been served that has been for longest.")
+	return q.gauge(queue, "longest_running_processor_seconds", "Time that the longest-running work has been served, in seconds.")
 }
 
 // NewRetriesMetric returns the metric for the number of retries.
 func (q *queueMetrics) NewRetriesMetric(queue string) workqueue.CounterMetric {
-	return q.counter(queue, "retries_total", "How often works were queued again after a failure.")
+	return q.counter(queue, "retries_total", "Number of retries after a failure.")
 }

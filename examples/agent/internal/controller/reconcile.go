@@ -58,7 +58,7 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	if wait > 0 {
 		klog.FromContext(ctx).Info("Postponed a work that was being served when earlier agents ended", "ends", ends, "wait", wait)
 		return wait, c.degrade(ctx, w.Name, status.ReasonPostponed, fmt.Sprintf(
-			"The work waits until the others are served: %d times the agent ended while it served the work: see the agent's log", ends))
+			"The work waits until the others are served. The agent ended %d times while it served the work: see the agent's log", ends))
 	}
 	defer c.o.Cluster.Served(ctx, w)
 	defer c.metrics.took(time.Now())

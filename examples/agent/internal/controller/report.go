@@ -55,7 +55,7 @@ func (c *Controller) reportOrSay(ctx context.Context, w *workv1.ManifestWork, ne
 	if err == nil || !refused(err) {
 		return err
 	}
-	err = fmt.Errorf("write what became of the manifests into the status: %w", err)
+	err = fmt.Errorf("write the status of the manifests: %w", err)
 	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Err: err})
 	next.ResourceStatus = w.Status.ResourceStatus
 	was := meta.FindStatusCondition(w.Status.Conditions, status.ManifestsReported)
@@ -63,7 +63,7 @@ func (c *Controller) reportOrSay(ctx context.Context, w *workv1.ManifestWork, ne
 		next.Conditions = append(next.Conditions, *was) // keeps its transition time
 	}
 	set(&next.Conditions, w.Generation, status.ManifestsReported, metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: status.ReasonStatusRefused, Message: status.Bounded(fmt.Sprintf("What is said of the manifests is not up to date: %v: if that is too much, split the work", err)),
+		Status: metav1.ConditionFalse, Reason: status.ReasonStatusRefused, Message: status.Bounded(fmt.Sprintf("The status of the manifests is outdated: %v: if it is too large, split the work", err)),
 	})
 	return errors.Join(err, c.report(ctx, w, next))
 }

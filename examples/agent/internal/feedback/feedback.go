@@ -87,7 +87,7 @@ func (r *Reader) wellKnown(ctx context.Context, obj *unstructured.Unstructured, 
 	fields, ok := wellKnownFields[obj.GroupVersionKind().GroupKind()]
 	raw, err := r.native.Status(ctx, obj)
 	if !ok || errors.Is(err, interpreter.ErrNotInterpreted) {
-		add("WellKnownStatus", nil, fmt.Errorf("no fields are known of objects of kind %s in %s: use JSONPaths", obj.GetKind(), obj.GetAPIVersion()))
+		add("WellKnownStatus", nil, fmt.Errorf("objects of kind %s in %s have no well-known status: use JSONPaths", obj.GetKind(), obj.GetAPIVersion()))
 		return
 	}
 	status := &unstructured.Unstructured{}

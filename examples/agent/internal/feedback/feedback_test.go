@@ -115,7 +115,7 @@ func TestJSONPaths(t *testing.T) {
 		{"null", ".spec.none", "", "", ""},
 		{"as long as it may be", "['status']['long','nothing']", "", "v=" + strings.Repeat("é", 1022), ""},
 		{"no path", ".status[", "", "", `the JSON path ".status[" cannot be read: unterminated array`},
-		{"a path that does not fit", ".status.phase[0]", "", "", "wants an item of what is no list"},
+		{"a path that does not fit", ".status.phase[0]", "", "", "index into a value that is not a list"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "v", Path: tt.path, Version: tt.version}, {Name: "always", Path: ".metadata.name"}}}}

@@ -56,7 +56,7 @@ func OverBroker(b Broker, metrics prometheus.Registerer) (*Hub, error) {
 	if b.Store != "" {
 		store, err := boltstore.Open(b.Store, boltstore.Options{})
 		if errors.Is(err, boltstore.ErrDamaged) {
-			return nil, fmt.Errorf("--store: %w: remove the file, and the works are asked for anew", err)
+			return nil, fmt.Errorf("--store: %w: remove the file; the agent then requests the works again", err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--store: %w", err)

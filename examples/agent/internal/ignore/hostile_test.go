@@ -23,8 +23,8 @@ func TestHostileExpressions(t *testing.T) {
 		object string
 		want   string
 	}{
-		{"empty", workv1.IgnoreField{JQPathExpressions: []string{""}}, `{}`, "it is empty"},
-		{"comment only", workv1.IgnoreField{JQPathExpressions: []string{"# .spec"}}, `{}`, "it is empty"},
+		{"empty", workv1.IgnoreField{JQPathExpressions: []string{""}}, `{}`, "empty expression"},
+		{"comment only", workv1.IgnoreField{JQPathExpressions: []string{"# .spec"}}, `{}`, "empty expression"},
 		{"empty parentheses", workv1.IgnoreField{JQPathExpressions: []string{"()"}}, `{}`, "unexpected"},
 		{"counted repeats", workv1.IgnoreField{JQPathExpressions: []string{`select(.x | test("((((a?){10}){10}){10}){1}((((a?){10}){10}){10}){1}b$"))`}}, `{"x":"` + strings.Repeat("a", 100_000) + `"}`, "regular expression"},
 		{"a large program", workv1.IgnoreField{JQPathExpressions: []string{`select(.x | test("(` + strings.Repeat("ab", 1500) + `){1000}"))`}}, `{"x":"a"}`, "regular expression"},
@@ -32,7 +32,7 @@ func TestHostileExpressions(t *testing.T) {
 		{"many tests", workv1.IgnoreField{JQPathExpressions: []string{`select(all(.x[]; test("(a?){100}b$") | not)) | .x`}}, `{"x":[` + strings.Repeat(`"`+strings.Repeat("a", 1000)+`",`, 10_000) + `""]}`, ""},
 		{"a deep object, JSON path", workv1.IgnoreField{JSONPaths: []string{"..a"}}, `{"x":` + deep + `}`, "steps"},
 		{"a deep object, jq", workv1.IgnoreField{JQPathExpressions: []string{".x | ..|.a?"}}, `{"x":` + deep + `}`, ""},
-		{"a long JSON path", workv1.IgnoreField{JSONPaths: []string{strings.Repeat(".a", 500_000)}}, `{}`, "bytes, more than"},
+		{"a long JSON path", workv1.IgnoreField{JSONPaths: []string{strings.Repeat(".a", 500_000)}}, `{}`, "bytes are more than"},
 		{"a deep JSON path", workv1.IgnoreField{JSONPaths: []string{strings.Repeat("[?(@.a", 600)}}, `{}`, ""},
 		{"a deep pointer", workv1.IgnoreField{JSONPointers: []string{"/x" + strings.Repeat("/a", 5000)}}, `{"x":` + deep + `}`, ""},
 	} {

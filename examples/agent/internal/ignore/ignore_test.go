@@ -158,7 +158,7 @@ func TestJQ(t *testing.T) {
 		"select(contains(.))", `select(.spec.args | contains(["x"]))`, "select(test(.spec.name))", `.spec["\(1)"]`, strings.Repeat(".spec|", 700) + ".",
 		"if [1] then . else . end", "-(.a + 1)", "select(1 + 1)", "limit([1]; .spec)",
 	} {
-		if err := apply(bad); err == nil || !strings.Contains(err.Error(), "not allowed") && !strings.Contains(err.Error(), "bytes, more than 4096") && !strings.Contains(err.Error(), "unexpected") {
+		if err := apply(bad); err == nil || !strings.Contains(err.Error(), "not allowed") && !strings.Contains(err.Error(), "bytes are more than the limit of 4096") && !strings.Contains(err.Error(), "unexpected") {
 			t.Errorf("%.60s: %v", bad, err)
 		}
 	}
@@ -174,8 +174,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{"a condition", "condition", workv1.IgnoreField{Condition: "Always", JSONPaths: []string{".spec"}}, `"Always" is unknown: write OnSpokePresent or OnSpokeChange`},
 		{"a JSON path", ".spec[", workv1.IgnoreField{JSONPaths: []string{".spec["}}, "unterminated array"},
-		{"two", ".a}{.b", workv1.IgnoreField{JSONPaths: []string{".a}{.b"}}, "no single path"},
-		{"a text", "{'x'}", workv1.IgnoreField{JSONPaths: []string{"{'x'}"}}, "no part of a path"},
+		{"two", ".a}{.b", workv1.IgnoreField{JSONPaths: []string{".a}{.b"}}, "not a single path"},
+		{"a text", "{'x'}", workv1.IgnoreField{JSONPaths: []string{"{'x'}"}}, "not supported in a path"},
 		{"the whole", "{$}", workv1.IgnoreField{JSONPaths: []string{"{$}"}}, "CreateOnly"},
 		{"the whole by pointer", "", workv1.IgnoreField{JSONPointers: []string{""}}, "CreateOnly"},
 		{"the name", "/metadata/name", workv1.IgnoreField{JSONPointers: []string{"/metadata/name"}}, "name and namespace"},

@@ -19,7 +19,7 @@ import (
 // byJQ evaluates a path expression of jq.
 func byJQ(ctx context.Context, steps *bound.Steps, text string, obj *unstructured.Unstructured) ([]string, error) {
 	if len(text) > longestJQ {
-		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longestJQ)
+		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(text), longestJQ)
 	}
 	query, err := gojq.Parse(text)
 	if err != nil {
@@ -69,7 +69,7 @@ func byJQ(ctx context.Context, steps *bound.Steps, text string, obj *unstructure
 			pointers = append(pointers, pointer)
 		}
 		if len(pointers) > jsonpath.Most {
-			return nil, fmt.Errorf("it finds more than %d fields", jsonpath.Most)
+			return nil, fmt.Errorf("matches more than %d fields", jsonpath.Most)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func test(steps *bound.Steps, text, pattern any) any {
 	s, ok := text.(string)
 	re, isText := pattern.(string)
 	if !ok || !isText {
-		return errors.New("test is for texts")
+		return errors.New("test needs a string")
 	}
 	matched, err := steps.Match(re, s)
 	if err != nil {

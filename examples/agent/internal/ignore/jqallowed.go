@@ -44,7 +44,7 @@ func allowed(q *gojq.Query) error {
 	case q.Term != nil:
 		return allowedTerm(q.Term)
 	case q.Left == nil || q.Right == nil: // gojq would panic when it formats the query
-		return errors.New("it is empty: an expression names a field")
+		return errors.New("empty expression: name a field")
 	case !operators.Has(q.Op):
 		return fmt.Errorf("the operator %s is not allowed: name fields, and select items by comparing them", q.Op)
 	}
@@ -88,7 +88,7 @@ func allowedFunction(f *gojq.Func) error {
 	}
 	if literal.Has(name) {
 		if t := f.Args[0].Term; t == nil || t.Type != gojq.TermTypeString || len(t.SuffixList) > 0 {
-			return fmt.Errorf("the argument of %s is not allowed: write a text", name)
+			return fmt.Errorf("the argument of %s is not allowed: write a string", name)
 		}
 	}
 	var err error

@@ -30,7 +30,7 @@ const (
 
 // ErrMisfit is returned when a path has no match because it selects items of a value that is not a
 // list.
-var ErrMisfit = errors.New("it wants an item of what is no list")
+var ErrMisfit = errors.New("index into a value that is not a list")
 
 // Match is a value and its path: strings are fields of objects, ints are items of lists.
 type Match struct {
@@ -48,7 +48,7 @@ func (m Match) at(step, value any) Match {
 // ctx. Find takes steps for the values that it visits.
 func Find(ctx context.Context, steps *bound.Steps, text string, object map[string]any) ([]Match, error) {
 	if len(text) > longest {
-		return nil, fmt.Errorf("it has %d bytes, more than %d", len(text), longest)
+		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(text), longest)
 	}
 	if !strings.HasPrefix(text, "{") {
 		text = "{" + text + "}"
@@ -58,7 +58,7 @@ func Find(ctx context.Context, steps *bound.Steps, text string, object map[strin
 		return nil, err
 	}
 	if len(parser.Root.Nodes) != 1 {
-		return nil, errors.New("it is no single path")
+		return nil, errors.New("not a single path")
 	}
 	w := walker{ctx: ctx, steps: steps}
 	found, err := w.walk(parser.Root.Nodes, []Match{{Value: object}})
@@ -97,7 +97,7 @@ func (w *walker) walk(nodes []jsonpath.Node, from []Match) ([]Match, error) {
 				return nil, err
 			}
 			if next = append(next, found...); len(next) > Most {
-				return nil, fmt.Errorf("it finds more than %d fields", Most)
+				return nil, fmt.Errorf("matches more than %d fields", Most)
 			}
 		}
 		from = next
@@ -138,7 +138,7 @@ func (w *walker) step(node jsonpath.Node, m Match) ([]Match, error) {
 	case *jsonpath.FilterNode:
 		return w.filter(node, m)
 	}
-	return nil, fmt.Errorf("%s is no part of a path", node)
+	return nil, fmt.Errorf("%s is not supported in a path", node)
 }
 
 // slice returns items by index, for example [2], [-1], [1:3] and [0:4:2].
@@ -163,7 +163,7 @@ func (w *walker) slice(node *jsonpath.ArrayNode, m Match) (found []Match, err er
 		by = stride.Value
 	}
 	if by <= 0 {
-		return nil, errors.New("the step of a slice is more than 0")
+		return nil, errors.New("the step of a slice must be more than 0")
 	}
 	if err := w.count(max(bound(end, len(list))-bound(start, 0), 0)/by, len(m.Path)); err != nil {
 		return nil, err

@@ -131,10 +131,10 @@ func TestMemory(t *testing.T) {
 		decoded int
 		want    string
 	}{
-		"objects":  {[]string{object("a", `{"":0}`, 4<<20), object("b", "0", 10)}, 1, "it is not decoded: it has so many small parts that it would take more than 67108864 bytes of memory: make it simpler"},
-		"nested":   {[]string{object("a", nested, 4<<20), object("b", "0", 10)}, 1, "it is not decoded: it has so many small parts"},
+		"objects":  {[]string{object("a", `{"":0}`, 4<<20), object("b", "0", 10)}, 1, "not decoded: it has so many small parts that it would take more than 67108864 bytes of memory: make the manifest simpler"},
+		"nested":   {[]string{object("a", nested, 4<<20), object("b", "0", 10)}, 1, "not decoded: it has so many small parts"},
 		"large":    {[]string{object("a", strconv.Quote(strings.Repeat("a", 4<<20)), 5<<20)}, 1, ""},
-		"together": {append(together, object("b", "0", 10)), 15, "it is not decoded: all manifests of the work would take more than 201326592 bytes of memory together: split the work"},
+		"together": {append(together, object("b", "0", 10)), 15, "not decoded: all manifests of the work would take more than 201326592 bytes of memory together: split the work"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := workOf(tt.texts...)

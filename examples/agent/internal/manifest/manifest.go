@@ -88,7 +88,7 @@ func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 			m.Config = configs.For(m.identifier(), rules)
 		}
 		if before, again := first[m.Key]; again && m.Key.Name != "" {
-			m.fail(fmt.Errorf("it is the same object as manifest %d: remove one of the two", before))
+			m.fail(fmt.Errorf("same object as manifest %d: remove one of the two", before))
 			continue
 		}
 		first[m.Key] = i
@@ -138,22 +138,22 @@ func (m *Manifest) fail(err error) {
 // of the bytes used. The JSON comes from the hub and may be any text with braces.
 func (m *Manifest) decode(raw workv1.Manifest, left int) (size int) {
 	if len(raw.Raw) == 0 {
-		m.fail(errors.New("it is empty: write an object with apiVersion, kind and metadata.name"))
+		m.fail(errors.New("empty manifest: write an object with apiVersion, kind and metadata.name"))
 		return 0
 	}
 	size, err := jsontext.Memory(raw.Raw)
 	if err != nil {
-		m.fail(fmt.Errorf("it is not decoded: %w: make it simpler", err))
+		m.fail(fmt.Errorf("not decoded: %w: make the manifest simpler", err))
 		return 0
 	}
 	if size > left {
-		m.fail(fmt.Errorf("it is not decoded: all manifests of the work would take more than %d bytes of memory "+
+		m.fail(fmt.Errorf("not decoded: all manifests of the work would take more than %d bytes of memory "+
 			"together: split the work", MaxMemory))
 		return 0
 	}
 	obj := &unstructured.Unstructured{}
 	if err := obj.UnmarshalJSON(raw.Raw); err != nil {
-		m.fail(fmt.Errorf("it is no object of the Kubernetes API: %w", err))
+		m.fail(fmt.Errorf("not an object of the Kubernetes API: %w", err))
 		return 0
 	}
 	m.Object = obj
@@ -193,6 +193,6 @@ func (m *Manifest) place(resource schema.GroupVersionResource, namespaced, serve
 		m.Object.SetNamespace("")
 		m.Key.Namespace = ""
 	case m.Key.Namespace == "":
-		m.fail(fmt.Errorf("objects of kind %s are in namespaces: set metadata.namespace", m.Key.Kind))
+		m.fail(fmt.Errorf("kind %s is namespaced: set metadata.namespace", m.Key.Kind))
 	}
 }

@@ -64,9 +64,9 @@ func TestRead(t *testing.T) {
 		{"no namespace", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`, "ConfigMap c", "configmaps", "set metadata.namespace", false},
 		{"no name", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"n"}}`, "ConfigMap n/", "configmaps", "metadata.name", false},
 		{"no kind", `{"apiVersion":"v1","metadata":{"name":"c"}}`, "", "", "Kind", true},
-		{"no object", `[]`, "", "", "no object", true},
-		{"no JSON", `{`, "", "", "no object", true},
-		{"nothing", ``, "", "", "it is empty", true},
+		{"not an object", `[]`, "", "", "not an object", true},
+		{"no JSON", `{`, "", "", "not an object", true},
+		{"nothing", ``, "", "", "empty manifest", true},
 		{"a cluster that does not answer", `{"apiVersion":"v1","kind":"Broken","metadata":{"name":"c"}}`, "Broken c", "", "look up the kind Broken of v1: no answer", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -154,7 +154,7 @@ func eval[T any](ctx context.Context, e *Evaluator, env *celbound.Env, text stri
 	}
 	value, ok := out.Value().(T)
 	if !ok {
-		return none, fmt.Errorf("it is a %s, and must be a %T", out.Type().TypeName(), none)
+		return none, fmt.Errorf("result is a %s, must be a %T", out.Type().TypeName(), none)
 	}
 	return value, nil
 }

@@ -78,7 +78,7 @@ func TestEvaluate(t *testing.T) {
 		{"an empty one leaves the message", says(cel("true"), "as it is", "''"), bare, "True", evaluated, "as it is"},
 		{"a bad one is said", says(cel("true"), "as it is", "object.no"), bare, "True", evaluated, "messageExpression: no such key: no"},
 		{"result is no variable of conditions", cel("result"), bare, "False", failed, `unknown variable "result"`},
-		{"no bool", cel("1"), bare, "False", failed, "celExpressions[0]: it is a int, and must be a bool"},
+		{"no bool", cel("1"), bare, "False", failed, "celExpressions[0]: result is a int, must be a bool"},
 		{"no CEL", cel("1 +"), bare, "False", failed, "unexpected end of the expression"},
 		{"too long", cel("'" + strings.Repeat("x", 16<<10) + "' == ''"), bare, "False", failed, "at most 16384"},
 		{"nothing", cel(), bare, "Unknown", invalid, "write celExpressions"},
@@ -87,7 +87,7 @@ func TestEvaluate(t *testing.T) {
 		{"a job that has just begun", wellKnown, newJob, "False", evaluated, "Job is not finished"},
 		{"a pod", wellKnown, pod, "True", evaluated, "Pod is in phase Succeeded"},
 		{"a pod in other words", says(wellKnown, "", "'phase ' + object.status.phase"), pod, "True", evaluated, "phase Succeeded"},
-		{"a kind that never completes", wellKnown, deployment, "Unknown", invalid, "objects of kind Deployment: use CEL"},
+		{"a kind that never completes", wellKnown, deployment, "Unknown", invalid, "objects of kind Deployment have no well-known condition: use CEL"},
 		{"a deployment that is not healthy", healthy, deployment, "False", evaluated, "Manifest is not Healthy"},
 		{"a kind without health", healthy, bare, "Unknown", invalid, "no well-known health"},
 	} {

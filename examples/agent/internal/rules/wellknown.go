@@ -57,7 +57,7 @@ func (k wellKnown) evaluate(ctx context.Context, condition string, obj *unstruct
 		}
 		return status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed, fmt.Sprintf("Pod is in phase %s", status.Phase), nil
 	}
-	return false, "", &invalidError{fmt.Sprintf("there is no well-known condition for objects of kind %s: use CEL", obj.GetKind())}
+	return false, "", &invalidError{fmt.Sprintf("objects of kind %s have no well-known condition: use CEL", obj.GetKind())}
 }
 
 // status decodes the status that the interpreter returns.

@@ -100,7 +100,7 @@ type conflictError struct {
 }
 
 func (e *conflictError) Error() string {
-	return fmt.Sprintf("%s: others manage fields of the manifest (%s): take them out, or set updateStrategy.serverSideApply.force in its manifestConfigs",
+	return fmt.Sprintf("%s: other managers own fields of the manifest (%s): remove the fields, or set updateStrategy.serverSideApply.force in its manifestConfigs",
 		e.conflict.Key, strings.Join(e.conflict.Fields, "; "))
 }
 

@@ -78,7 +78,7 @@ func (c *Cluster) finish(ctx context.Context, w *workv1.ManifestWork, terminatin
 			return fmt.Errorf("%w: %w", terminating, err)
 		}
 	}
-	return fmt.Errorf("%w: what it owns is being removed, and the work is applied when it is gone", terminating)
+	return fmt.Errorf("%w: its objects are being deleted, and the work is applied after that", terminating)
 }
 
 func (c *Cluster) recordName(namespace, name string) string {
@@ -120,7 +120,7 @@ func (c *Cluster) survey(ctx context.Context) error {
 	}
 	found, err := c.agent.collector.Survey(ctx, appliedwork.SurveyOptions{})
 	if err != nil {
-		return fmt.Errorf("look for objects that an earlier process has left: %w", err)
+		return fmt.Errorf("list the objects of earlier processes: %w", err)
 	}
 	if len(found.Untracked) > 0 {
 		err = c.each(ctx, func(record *v1alpha1.AppliedWork) error {
@@ -192,7 +192,7 @@ func (c *Cluster) remember(ctx context.Context, record *v1alpha1.AppliedWork, s 
 		return err
 	}
 	if _, err = c.agent.client.Resource(v1alpha1.GroupVersionResource).Patch(ctx, record.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("write the settings of the work into AppliedWork %s: %w", record.Name, err)
+		return fmt.Errorf("write the settings of the work to AppliedWork %s: %w", record.Name, err)
 	}
 	if record.Annotations == nil {
 		record.Annotations = map[string]string{}

@@ -57,7 +57,7 @@ func TestConflict(t *testing.T) {
 	err := spoke.Explain(fmt.Errorf("apply: %w", &appliedwork.OwnershipConflictError{
 		Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}, Fields: []string{`conflict with "kubectl": .data.a`},
 	}))
-	const want = `ConfigMap n/c: others manage fields of the manifest (conflict with "kubectl": .data.a): take them out, or set updateStrategy.serverSideApply.force in its manifestConfigs`
+	const want = `ConfigMap n/c: other managers own fields of the manifest (conflict with "kubectl": .data.a): remove the fields, or set updateStrategy.serverSideApply.force in its manifestConfigs`
 	if conflict := (*appliedwork.OwnershipConflictError)(nil); err.Error() != want || !errors.As(err, &conflict) {
 		t.Errorf("%v, want %s", err, want)
 	}

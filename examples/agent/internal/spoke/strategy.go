@@ -46,7 +46,7 @@ func (id *identity) serverSideApply(ctx context.Context, o *Outcome) (*unstructu
 		with.FieldManager = config.FieldManager
 	}
 	if !strings.HasPrefix(with.FieldManager, workv1.DefaultFieldManager) || len(with.FieldManager) > 90 {
-		return nil, with, fmt.Errorf("the field manager %.100q is not allowed: it begins with %s and has at most 90 characters", with.FieldManager, workv1.DefaultFieldManager)
+		return nil, with, fmt.Errorf("the field manager %.100q is not allowed: it must begin with %s and have at most 90 characters", with.FieldManager, workv1.DefaultFieldManager)
 	}
 	if len(config.IgnoreFields) == 0 {
 		return o.Object, with, nil

@@ -38,7 +38,7 @@ func isConditionType(text string) bool {
 }
 
 // errSecret is why the rules for a Secret are not evaluated.
-var errSecret = errors.New("rules do not read Secrets: take the rules out, or start the agent with --secret-feedback")
+var errSecret = errors.New("rules do not read Secrets: remove the rules, or start the agent with --secret-feedback")
 
 // unusable returns a condition if rules are not evaluated, or have an invalid condition type.
 func unusable(o *spoke.Outcome) (metav1.Condition, bool) {
@@ -61,12 +61,12 @@ func unusable(o *spoke.Outcome) (metav1.Condition, bool) {
 		}
 	}
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidConditionType", Message: Bounded(fmt.Sprintf(
-		"The conditions of these rules cannot be the type of one: %s: write letters, digits, '-', '_' and '.' with a letter or a digit at both ends", strings.Join(texts, ", ")))}, len(texts) > 0
+		"These rules have an invalid condition type: %s: write letters, digits, '-', '_' and '.' with a letter or a digit at both ends", strings.Join(texts, ", ")))}, len(texts) > 0
 }
 
 // unseen returns the condition of a rule without an object.
 func unseen(o *spoke.Outcome) metav1.Condition {
-	c := metav1.Condition{Status: metav1.ConditionUnknown, Reason: workv1.ConditionRuleInternalError, Message: "There is no object to evaluate the rule on"}
+	c := metav1.Condition{Status: metav1.ConditionUnknown, Reason: workv1.ConditionRuleInternalError, Message: "The object does not exist"}
 	if o.ReadErr != nil {
 		c.Message = Bounded(fmt.Sprintf("The object cannot be read: %v", o.ReadErr))
 	}
@@ -132,7 +132,7 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 			return c
 		}
 		if healthy, err := b.native.Health(ctx, o.Live); err == nil && !healthy {
-			c.Reason, c.Message = ReasonUnhealthy, fmt.Sprintf("%s is not, or not yet, as it should be", o.Live.GetKind())
+			c.Reason, c.Message = ReasonUnhealthy, fmt.Sprintf("%s is not as desired yet", o.Live.GetKind())
 			return c
 		}
 	}
@@ -190,9 +190,9 @@ func progressing(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.C
 			}
 		}
 	case r.PruneErr != nil:
-		c.Message = Bounded(fmt.Sprintf("Resources that the work does not have any more are still there: %v", r.PruneErr))
+		c.Message = Bounded(fmt.Sprintf("Resources that were removed from the work still exist: %v", r.PruneErr))
 	case len(r.Leaving) > 0:
-		c.Message = fmt.Sprintf("%d resources that the work does not have any more are being deleted", len(r.Leaving))
+		c.Message = fmt.Sprintf("%d resources that were removed from the work are being deleted", len(r.Leaving))
 	default:
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.WorkProgressingReasonCompleted, Message: "All resources are as desired"}
 	}

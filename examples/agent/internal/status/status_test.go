@@ -292,8 +292,8 @@ func TestMessages(t *testing.T) {
 		{"one that could not be decoded", workv1.WorkApplied, "manifest 0: no", result(outcome("a", func(o *spoke.Outcome) { failed(o); o.Object, o.Key, o.Live = nil, appliedwork.Key{}, nil }))},
 		{"all", workv1.WorkApplied, "Failed to apply manifest work: away", &spoke.Result{Err: errors.New("away")}},
 		{"none", workv1.WorkAvailable, "There are no resources", result()},
-		{"leaving", workv1.WorkProgressing, "1 resources that the work does not have any more are being deleted", &spoke.Result{Leaving: make([]spoke.Target, 1)}},
-		{"held", workv1.WorkProgressing, "are still there: in use", &spoke.Result{PruneErr: errors.New("in use")}},
+		{"leaving", workv1.WorkProgressing, "1 resources that were removed from the work are being deleted", &spoke.Result{Leaving: make([]spoke.Target, 1)}},
+		{"held", workv1.WorkProgressing, "still exist: in use", &spoke.Result{PruneErr: errors.New("in use")}},
 	} {
 		next, _ := builder(t).Next(t.Context(), w, tt.result, start)
 		c := meta.FindStatusCondition(next.Conditions, tt.condition)

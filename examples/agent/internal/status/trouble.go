@@ -44,7 +44,7 @@ func withinLimits(ctx context.Context) *metav1.Condition {
 	}
 	return &metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded,
-		Message: fmt.Sprintf("Not all rules are followed: %v", guard.ErrExceeded),
+		Message: fmt.Sprintf("Not all rules were evaluated: %v", guard.ErrExceeded),
 	}
 }
 
@@ -53,7 +53,7 @@ func deleteOption(w *workv1.ManifestWork) *metav1.Condition {
 		return nil
 	}
 	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidTTL", Message: fmt.Sprintf(
-		"spec.deleteOption.ttlSecondsAfterFinished is %d, which is no limit: write 0 or more", *w.Spec.DeleteOption.TTLSecondsAfterFinished)}
+		"spec.deleteOption.ttlSecondsAfterFinished is %d: must be 0 or more", *w.Spec.DeleteOption.TTLSecondsAfterFinished)}
 }
 
 func watched(r *spoke.Result) *metav1.Condition {
@@ -61,7 +61,7 @@ func watched(r *spoke.Result) *metav1.Condition {
 		return nil
 	}
 	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: "WatchForbidden", Message: Bounded(fmt.Sprintf(
-		"The agent is not allowed to watch objects of these kinds, and looks at them from time to time: %s: grant it watch", strings.Join(r.Unwatched, ", ")))}
+		"The agent may not watch objects of these kinds, and polls them: %s: grant it watch", strings.Join(r.Unwatched, ", ")))}
 }
 
 func contested(r *spoke.Result) *metav1.Condition {
@@ -79,9 +79,9 @@ func contested(r *spoke.Result) *metav1.Condition {
 
 // manifestContested returns the condition Contested, with the other works that own the object.
 func manifestContested(o *spoke.Outcome) metav1.Condition {
-	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers, Message: "Others change the resource as often as it is applied, which is done less and less often: let one of them have the fields"}
+	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers, Message: "Others change the resource as often as it is applied. It is applied with growing pauses: let only one of them own the fields"}
 	if rivals := o.Rivals(); len(rivals) > 0 {
-		c.Message = Bounded(fmt.Sprintf("%s. It is wanted by %s as well", c.Message, strings.Join(rivals, ", ")))
+		c.Message = Bounded(fmt.Sprintf("%s. These works have it too: %s", c.Message, strings.Join(rivals, ", ")))
 	}
 	return c
 }

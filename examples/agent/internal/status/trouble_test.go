@@ -27,7 +27,7 @@ func TestTrouble(t *testing.T) {
 		status     metav1.ConditionStatus
 		change     func(*workv1.ManifestWork, *spoke.Result)
 	}{
-		{status.DeleteOptionUsable, "ttlSecondsAfterFinished is -1, which is no limit", "False", func(w *workv1.ManifestWork, _ *spoke.Result) {
+		{status.DeleteOptionUsable, "ttlSecondsAfterFinished is -1: must be 0 or more", "False", func(w *workv1.ManifestWork, _ *spoke.Result) {
 			ttl := int64(-1)
 			w.Spec.DeleteOption = &workv1.DeleteOption{TTLSecondsAfterFinished: &ttl}
 		}},

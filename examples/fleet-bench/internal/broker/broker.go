@@ -137,9 +137,9 @@ func (b *Broker) await(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("it does not listen: %w", err)
+			return fmt.Errorf("mosquitto does not listen: %w", err)
 		case <-b.ended:
-			return fmt.Errorf("it ended at once: %v", b.cmd.ProcessState)
+			return fmt.Errorf("mosquitto ended at once: %v", b.cmd.ProcessState)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

@@ -46,7 +46,7 @@ func Check(o mqtt.Options) error {
 		return fmt.Errorf("the floor is measured over mqtt:// only, not %s", o.BrokerURL)
 	}
 	if o.PasswordFile != "" {
-		return fmt.Errorf("the floor takes a password, not a passwordFile")
+		return fmt.Errorf("--floor needs a password, not a passwordFile")
 	}
 	return nil
 }

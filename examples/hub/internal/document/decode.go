@@ -83,7 +83,7 @@ func DecodeOne(data []byte) (*Document, error) {
 		return nil, err
 	}
 	if len(all) != 1 {
-		return nil, &Error{Where: "the body", Problem: fmt.Sprintf("it has %d documents and must have one", len(all))}
+		return nil, &Error{Where: "the body", Problem: fmt.Sprintf("%d documents: must have one", len(all))}
 	}
 	all[0].Where = fmt.Sprintf("%s %s", all[0].Kind, all[0].Name)
 	return all[0], nil
@@ -93,7 +93,7 @@ func decodeOne(part yamldoc.Document, where string) (d *Document, err error) {
 	if len(part.Text) > MaxBytes {
 		return nil, &Error{
 			Where:   where,
-			Problem: fmt.Sprintf("it has %d bytes, and may have %d", len(part.Text), MaxBytes),
+			Problem: fmt.Sprintf("%d bytes: must have at most %d", len(part.Text), MaxBytes),
 		}
 	}
 	part.UseStrictJSON(func(raw []byte, failed error) {
@@ -101,7 +101,7 @@ func decodeOne(part yamldoc.Document, where string) (d *Document, err error) {
 		case errors.As(failed, new(*yamldoc.LimitError)):
 			err = &Error{Where: where, Problem: failed.Error()}
 		case failed != nil:
-			err = &Error{where, duplicateIn(part.Text), "it is not valid YAML: " + oneLine(failed.Error())}
+			err = &Error{where, duplicateIn(part.Text), "invalid YAML: " + oneLine(failed.Error())}
 		default:
 			d, err = decodeJSON(raw, where)
 		}
@@ -112,7 +112,7 @@ func decodeOne(part yamldoc.Document, where string) (d *Document, err error) {
 func decodeJSON(raw []byte, where string) (*Document, error) {
 	if jsontext.Count(raw, MaxValues) > MaxValues {
 		return nil, &Error{
-			Where: where, Problem: fmt.Sprintf("it has more than %d fields and elements of lists", MaxValues),
+			Where: where, Problem: fmt.Sprintf("more than %d fields and elements of lists", MaxValues),
 		}
 	}
 	var h struct {
@@ -137,10 +137,10 @@ func decodeJSON(raw []byte, where string) (*Document, error) {
 	case ExploringKind:
 		d.Object, version = &v1alpha1.ResourceExploringWebhookConfiguration{}, v1alpha1.GroupVersion.String()
 	default:
-		return nil, &Error{where, "kind", fmt.Sprintf("%q is none of %s", h.Kind, strings.Join(kindNames(), ", "))}
+		return nil, &Error{where, "kind", fmt.Sprintf("%q: must be one of %s", h.Kind, strings.Join(kindNames(), ", "))}
 	}
 	if h.APIVersion != version {
-		return nil, &Error{where, "apiVersion", fmt.Sprintf("it is %q and must be %q for a %s", h.APIVersion, version, h.Kind)}
+		return nil, &Error{where, "apiVersion", fmt.Sprintf("%q: must be %q for a %s", h.APIVersion, version, h.Kind)}
 	}
 	strict, err := kjson.UnmarshalStrict(raw, d.Object)
 	if err != nil {
@@ -150,7 +150,7 @@ func decodeJSON(raw []byte, where string) (*Document, error) {
 		return nil, strictError(where, strict[0])
 	}
 	if d.Name = nameOf(d.Object); d.Name == "" {
-		return nil, &Error{where, "metadata.name", "it is required"}
+		return nil, &Error{where, "metadata.name", "is required"}
 	}
 	if wrong := check(d.Object); wrong != nil {
 		return nil, &Error{where, wrong.Field, wrong.ErrorBody()}
@@ -180,9 +180,9 @@ func oneLine(text string) string {
 func (d *Document) WithName(kind Kind, name string) error {
 	switch {
 	case d.Kind != kind:
-		return &Error{d.Where, "kind", fmt.Sprintf("it is %s and must be %s here", d.Kind, kind)}
+		return &Error{d.Where, "kind", fmt.Sprintf("%s: must be %s here", d.Kind, kind)}
 	case d.Name != name:
-		return &Error{d.Where, "metadata.name", fmt.Sprintf("it is %q and must be %q here", d.Name, name)}
+		return &Error{d.Where, "metadata.name", fmt.Sprintf("%q: must be %q here", d.Name, name)}
 	}
 	return nil
 }

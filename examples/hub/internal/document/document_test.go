@@ -21,25 +21,25 @@ const head = "apiVersion: hub.spokewire.io/v1alpha1\n"
 func TestDecodeRefuses(t *testing.T) {
 	part := head + "kind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: a\n    manifests: [{template: x}]\n"
 	for _, tt := range []struct{ reason, text, field, problem string }{
-		{"no YAML", "a: [", "", "not valid YAML"},
+		{"no YAML", "a: [", "", "invalid YAML"},
 		{"a field twice", head + "kind: Cluster\nkind: Cluster\n", "kind", "already set"},
 		{"a list", "[1]", "", "array"},
-		{"no kind", head, "kind", `"" is none of Cluster, Application`},
+		{"no kind", head, "kind", `"": must be one of Cluster, Application`},
 		{"another version", "apiVersion: v1\nkind: Cluster\n", "apiVersion", `must be "hub.spokewire.io/v1alpha1"`},
 		{"no name", head + "kind: Cluster\n", "metadata.name", "required"},
 		{"a name that no namespace can have", head + "kind: Cluster\nmetadata: {name: A/b}\n", "metadata.name", "lower case"},
 		{"an unknown field", head + "kind: Cluster\nmetadata: {name: a, lables: {}}\n", "metadata.lables", "unknown field"},
 		{"an unknown field within a list", strings.Replace(part, "template", "tmplate", 1), "spec.parts[0].manifests[0].tmplate", "unknown field"},
 		{"fields have one spelling", head + "kind: Cluster\nmetadata: {Name: a}\n", "metadata.Name", "unknown field"},
-		{"a value of another type", head + "kind: Cluster\nmetadata: {name: 7}\n", "metadata.name", "it is a number"},
-		{"a name that YAML takes for something else", head + "kind: Cluster\nmetadata: {name: y}\n", "metadata.name", "it is a bool, and must be a text: put it in quotes"},
-		{"a label of another type", head + "kind: Cluster\nmetadata: {name: a, labels: {a: b, region: 1}}\n", "metadata.labels.region", "it is a number"},
-		{"a label with a prefix", head + "kind: Cluster\nmetadata: {name: a, labels: {example.com/n: {a: b}}}\n", "metadata.labels[example.com/n]", "it is an object"},
-		{"another type within a list", strings.Replace(part, "template: x", "template: x}, {template: [y]", 1), "spec.parts[0].manifests[1].template", "it is an array"},
-		{"a list of another type", strings.Replace(part, "[{template: x}]", "x", 1), "spec.parts[0].manifests", "it is a string"},
-		{"a time of another type", part + "    dependsOn: [{part: a, wait: {a: 1}}]\n", "spec.parts", "it is an object"},
+		{"a value of another type", head + "kind: Cluster\nmetadata: {name: 7}\n", "metadata.name", "must be a string, not a number"},
+		{"a name that YAML takes for something else", head + "kind: Cluster\nmetadata: {name: y}\n", "metadata.name", "must be a string, not a bool: put it in quotes"},
+		{"a label of another type", head + "kind: Cluster\nmetadata: {name: a, labels: {a: b, region: 1}}\n", "metadata.labels.region", "must be a string, not a number"},
+		{"a label with a prefix", head + "kind: Cluster\nmetadata: {name: a, labels: {example.com/n: {a: b}}}\n", "metadata.labels[example.com/n]", "must not be an object"},
+		{"another type within a list", strings.Replace(part, "template: x", "template: x}, {template: [y]", 1), "spec.parts[0].manifests[1].template", "must not be an array"},
+		{"a list of another type", strings.Replace(part, "[{template: x}]", "x", 1), "spec.parts[0].manifests", "must not be a string"},
+		{"a time of another type", part + "    dependsOn: [{part: a, wait: {a: 1}}]\n", "spec.parts", "must not be an object"},
 		{"a text that is no time", part + "    dependsOn: [{part: a, wait: soon}]\n", "spec.parts[0].dependsOn[0].wait", "must be a duration"},
-		{"a kind of another type", head + "kind: [Cluster]\n", "kind", "it is an array"},
+		{"a kind of another type", head + "kind: [Cluster]\n", "kind", "must not be an array"},
 		{"a label that is none", head + "kind: Cluster\nmetadata: {name: a, labels: {'a b': c}}\n", "metadata.labels", "a b"},
 		{"an application of nothing", head + "kind: Application\nmetadata: {name: a}\nspec: {}\n", "spec.parts", "at least one"},
 		{"two parts of a name", part + "  - name: a\n    manifests: [{template: x}]\n", "spec.parts[1].name", "Duplicate"},
@@ -131,7 +131,7 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	_, err := document.NewSet(append(decode(t, fleet), decode(t, head+"kind: Cluster\nmetadata: {name: c2}\n")...)...)
-	if err == nil || !strings.Contains(err.Error(), "there is another Cluster c2 in some.yaml, document 2") {
+	if err == nil || !strings.Contains(err.Error(), "another Cluster c2 is in some.yaml, document 2") {
 		t.Errorf("%v", err)
 	}
 }
@@ -202,7 +202,7 @@ func TestDecodeBoundsMemory(t *testing.T) {
 		{"webhooks", kind(document.InterpretingKind, `"webhooks":`+list(49_000, "{}")+`}`), "Too many: 49000"},
 		{"parts", kind(document.ApplicationKind, `"spec":{"parts":`+list(101_000, "{}")+`}}`), "more than 100000"},
 		{"fewer parts", kind(document.ApplicationKind, `"spec":{"parts":`+list(49_000, "{}")+`}}`), "RFC 1123 label"},
-		{"manifests", kind(document.ApplicationKind, `"spec":{"parts":[{"name":"a","manifests":`+list(49_000, `{"template":""}`)+`}]}}`), "it has the objects"},
+		{"manifests", kind(document.ApplicationKind, `"spec":{"parts":[{"name":"a","manifests":`+list(49_000, `{"template":""}`)+`}]}}`), "has the objects"},
 		{"dependencies", kind(document.ApplicationKind, `"spec":{"parts":[{"name":"a","manifests":[{"template":"a"}],"dependsOn":`+list(49_000, `{"part":"b"}`)+`}]}}`), "Duplicate"},
 		{"requirements", selector + list(101_000, "{}") + "}}}}", "more than 100000"},
 		{"fewer requirements", selector + list(49_000, "{}") + "}}}}", "not a valid selector operator"},

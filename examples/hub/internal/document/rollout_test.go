@@ -24,7 +24,7 @@ func TestDecodeRefusesRollouts(t *testing.T) {
 	for _, tt := range []struct{ rollout, field, problem string }{
 		{"maxConcurrency: 0", "maxConcurrency", `"0": must be a number from 1`},
 		{"maxConcurrency: some", "maxConcurrency", `"some": must be a number from 1`},
-		{"maxConcurrency: [1]", "maxConcurrency", "it is an array"},
+		{"maxConcurrency: [1]", "maxConcurrency", "must not be an array"},
 		{"maxFailures: -1", "maxFailures", `"-1": must be a number from 0`},
 		{"maxFailures: 101%", "maxFailures", `"101%": must be a number from 0`},
 		{"until: Applied", "until", `"Applied": must be Deployed or Ready`},
@@ -44,10 +44,10 @@ func TestDecodeRefusesRollouts(t *testing.T) {
 		},
 		{canary + ", maxConcurrency: 0%}]", "groups[0].maxConcurrency", "must be a number from 1"},
 		{canary + ", maxFailures: x}]", "groups[0].maxFailures", "must be a number from 0"},
-		{canary + ", wait: 1}]", "groups[0].wait", "must be a text"},
+		{canary + ", wait: 1}]", "groups[0].wait", "must be a string"},
 		{canary + ", wait: 1 hour}]", "groups[0].wait", `"1 hour": must be a duration`},
 		{canary + ", wait: -1s}]", "groups[0].wait", "must not be negative"},
-		{canary + ", approveBefore: later}]", "groups[0].approveBefore", "it is a string"},
+		{canary + ", approveBefore: later}]", "groups[0].approveBefore", "must not be a string"},
 	} {
 		_, err := document.Decode([]byte(withRollout(tt.rollout)), "some.yaml")
 		var wrong *document.Error

@@ -96,7 +96,7 @@ func (a *Application) check() field.ErrorList {
 	errs := checkName(metadata.Child("name"), a.Metadata.Name)
 	parts := spec.Child("parts")
 	if len(a.Spec.Parts) == 0 {
-		errs = append(errs, field.Required(parts, "an application has at least one"))
+		errs = append(errs, field.Required(parts, "an application needs at least one"))
 	}
 	names := map[string]bool{}
 	for i := range a.Spec.Parts {
@@ -132,7 +132,7 @@ func (a *Application) check() field.ErrorList {
 func (p *Part) check(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(p.Manifests) == 0 {
-		errs = append(errs, field.Required(path.Child("manifests"), "a part has at least one"))
+		errs = append(errs, field.Required(path.Child("manifests"), "a part needs at least one"))
 	}
 	seen := map[string]bool{}
 	for i, d := range p.DependsOn {
@@ -151,7 +151,7 @@ func (p *Part) check(path *field.Path) field.ErrorList {
 		case err != nil:
 			errs = append(errs, field.Invalid(at.Child("wait"), d.Wait, "must be a duration, for example 5m"))
 		case wait < 0:
-			errs = append(errs, field.Invalid(at.Child("wait"), d.Wait, "it must not be negative"))
+			errs = append(errs, field.Invalid(at.Child("wait"), d.Wait, "must not be negative"))
 		}
 	}
 	for i, m := range p.Manifests {
@@ -163,7 +163,7 @@ func (p *Part) check(path *field.Path) field.ErrorList {
 			errs = append(errs, field.NotSupported(at.Child("hook"), m.Hook, appcontext.Hooks()))
 		}
 		if strings.TrimSpace(m.Template) == "" {
-			errs = append(errs, field.Required(at.Child("template"), "it has the objects"))
+			errs = append(errs, field.Required(at.Child("template"), "has the objects"))
 		}
 	}
 	return errs
@@ -205,7 +205,7 @@ func (a *Application) checkCycles(parts *field.Path) field.ErrorList {
 func (p *Placement) check() field.ErrorList {
 	errs := checkName(metadata.Child("name"), p.Metadata.Name)
 	if len(p.Spec.Applications) == 0 {
-		errs = append(errs, field.Required(spec.Child("applications"), "a placement places at least one"))
+		errs = append(errs, field.Required(spec.Child("applications"), "a placement needs at least one"))
 	}
 	return append(errs, p.Spec.Clusters.check(spec.Child("clusters"))...)
 }

@@ -26,7 +26,7 @@ func Read(dir string) (*document.Set, error) {
 	var all []*document.Document
 	err := files(dir, func(file string, data []byte) error {
 		if len(data) == 0 { // it may be incomplete
-			return &document.Error{Where: file, Problem: "it is empty: write its documents, or remove it"}
+			return &document.Error{Where: file, Problem: "empty file: write documents, or remove the file"}
 		}
 		documents, err := document.Decode(data, file)
 		all = append(all, documents...)
@@ -63,7 +63,7 @@ func files(dir string, each func(file string, data []byte) error) error {
 			continue
 		}
 		if !info.Mode().IsRegular() { // reading a pipe could block
-			return &document.Error{Where: file, Problem: "it is no regular file"}
+			return &document.Error{Where: file, Problem: "not a regular file"}
 		}
 		data, err := read(file, info.Size())
 		if err != nil {
@@ -78,7 +78,7 @@ func files(dir string, each func(file string, data []byte) error) error {
 
 // read reads a file with this size, which may be growing.
 func read(file string, size int64) ([]byte, error) {
-	tooLarge := &document.Error{Where: file, Problem: fmt.Sprintf("it has more than %d bytes: divide it", MaxBytes)}
+	tooLarge := &document.Error{Where: file, Problem: fmt.Sprintf("more than %d bytes: split the file", MaxBytes)}
 	if size > MaxBytes {
 		return nil, tooLarge
 	}

@@ -60,11 +60,11 @@ func TestRead(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	write(t, filepath.Join(dir, "z.yaml"), cluster("z")+"---\n"+cluster("a"))
-	if got := names(t, dir); got != filepath.Join(dir, "z.yaml")+", document 2: metadata.name: there is another Cluster a in "+filepath.Join(dir, "a.YML")+", document 1" {
+	if got := names(t, dir); got != filepath.Join(dir, "z.yaml")+", document 2: metadata.name: another Cluster a is in "+filepath.Join(dir, "a.YML")+", document 1" {
 		t.Errorf("%s", got)
 	}
 	write(t, filepath.Join(dir, "z.yaml"), "")
-	if got := names(t, dir); !strings.Contains(got, "z.yaml: it is empty") {
+	if got := names(t, dir); !strings.Contains(got, "z.yaml: empty file") {
 		t.Errorf("%s", got)
 	}
 	if err := os.Remove(filepath.Join(dir, "z.yaml")); err != nil {
@@ -73,7 +73,7 @@ func TestRead(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "z.yaml"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(t, dir); !strings.Contains(got, "z.yaml: it is no regular file") {
+	if got := names(t, dir); !strings.Contains(got, "z.yaml: not a regular file") {
 		t.Errorf("%s", got)
 	}
 	if got := names(t, filepath.Join(dir, "nowhere")); !strings.Contains(got, "nowhere") {
@@ -91,7 +91,7 @@ func TestLargeFile(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if got := names(t, dir); got != file+": it has more than 67108864 bytes: divide it" {
+	if got := names(t, dir); got != file+": more than 67108864 bytes: split the file" {
 		t.Errorf("%s", got)
 	}
 	f := watch(t, dir, folder.Options{Interval: time.Hour})

@@ -23,7 +23,7 @@ func (t *Tracker) State(cluster string) func(*connector.State, workv1.ManifestCo
 		v, known := t.verdict(cluster, s.Object)
 		switch {
 		case !known || v.manifest == "" || v.report != reportOf(&condition):
-			s.Ready, s.Message = false, "its health is being asked for" // Watching reports the result
+			s.Ready, s.Message = false, "its interpreter has not answered yet" // Watching reports the result
 		case v.interpreted && v.Health != Healthy:
 			s.Ready, s.Message = false, "its interpreter reports that it is "+strings.ToLower(string(v.Health))
 		}

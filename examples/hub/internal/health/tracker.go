@@ -266,7 +266,7 @@ func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest
 	}
 	object, err := objectWith(w.Spec.Workload.Manifests[i].Raw, v.report)
 	if err != nil {
-		v.Message = "its status is not as it must be"
+		v.Message = "its status is invalid"
 		return v, nil
 	}
 	healthy, err := t.own.Health(ctx, object)

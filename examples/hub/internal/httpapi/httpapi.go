@@ -86,7 +86,7 @@ func New(options Options) http.Handler {
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		Refuse(w, http.StatusForbidden, "a page of another origin asks for it: that may not change anything")
+		Refuse(w, http.StatusForbidden, "a page of another origin must not change anything")
 	}))
 	return protection.Handler(mux)
 }
@@ -106,9 +106,9 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 	if _, err := kindNamed(first); err != nil && first != "status" && first != "complete" || len(allow) == 0 {
 		return &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)}
 	}
-	out := &failure{http.StatusMethodNotAllowed, fmt.Sprintf("%s takes no %s", r.URL.Path, r.Method), strings.Join(allow, ", ")}
+	out := &failure{http.StatusMethodNotAllowed, fmt.Sprintf("%s does not support %s", r.URL.Path, r.Method), strings.Join(allow, ", ")}
 	if a.ReadOnly {
-		out.text += ": documents come from a folder, and are changed there"
+		out.text += ": documents come from a folder: change them there"
 	}
 	return out
 }
@@ -267,7 +267,7 @@ func bodyError(err error) error {
 		return &failure{code: http.StatusServiceUnavailable, text: err.Error() + ": try again"}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &failure{code: http.StatusRequestTimeout, text: "the body takes too long to come"}
+		return &failure{code: http.StatusRequestTimeout, text: "the body takes too long to arrive"}
 	}
 	return &failure{code: http.StatusBadRequest, text: "the body cannot be read: " + err.Error()}
 }
@@ -408,7 +408,7 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 	if wait := r.URL.Query().Get("wait"); wait != "" {
 		limit, err := time.ParseDuration(wait)
 		if err != nil || limit <= 0 || limit > maxWait {
-			return 0, nil, &failure{code: http.StatusBadRequest, text: fmt.Sprintf("wait must be a time of up to %s, such as 30s", maxWait)}
+			return 0, nil, &failure{code: http.StatusBadRequest, text: fmt.Sprintf("wait: must be a duration of up to %s, for example 30s", maxWait)}
 		}
 		select {
 		case a.waits <- struct{}{}:
@@ -416,7 +416,7 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 		default:
 			return 0, nil, &failure{
 				code: http.StatusServiceUnavailable,
-				text: fmt.Sprintf("%d requests wait already: ask again later, or without wait", maxWaits),
+				text: fmt.Sprintf("%d requests wait already: retry later, or without wait", maxWaits),
 			}
 		}
 		httpserve.EndTurn(r.Context())

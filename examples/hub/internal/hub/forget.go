@@ -32,7 +32,7 @@ func (h *Hub) Forget(ctx context.Context, cluster string) error {
 	if awaited, err := h.awaited(ctx, cluster); err != nil {
 		return err
 	} else if !awaited {
-		return fmt.Errorf("a removed cluster %q that is waited for: %w", cluster, ErrNotFound)
+		return fmt.Errorf("no removed cluster %q is awaited: %w", cluster, ErrNotFound)
 	}
 	if _, err := h.options.Store.Txn(ctx, nil, []store.Op{store.Put(forgottenPrefix+cluster+"/", []byte("{}"))}); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (h *Hub) giveUp(ctx context.Context) error {
 		if err := h.abandon(ctx); err != nil && ctx.Err() == nil {
 			if again = time.After(time.Second); err.Error() != said {
 				said = err.Error()
-				h.options.Say("the works of clusters that are forgotten are not let go, which is tried again: %s", said)
+				h.options.Say("failed to forget the works of removed clusters, retrying: %s", said)
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func (h *Hub) abandon(ctx context.Context) error {
 		if err := h.options.Forget(ctx, cluster); err != nil {
 			return err
 		}
-		h.options.Say("the works of %s, which is forgotten, are let go", cluster)
+		h.options.Say("forgot the works of %s", cluster)
 	}
 	return nil
 }

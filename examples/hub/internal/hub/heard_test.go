@@ -25,7 +25,7 @@ func TestSilent(t *testing.T) {
 	f.has("c1", "one")
 	var c page.Cluster
 	var p page.Placement
-	for end := time.Now().Add(patience); c.Status.Word != "Silent" || !strings.Contains(c.Status.Reason, "as last reported it is Current") || p.Status.Word != "Applied"; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); c.Status.Word != "Silent" || !strings.Contains(c.Status.Reason, "last reported: Current") || p.Status.Word != "Applied"; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%+v, %+v", c, p)
 		}
@@ -35,7 +35,7 @@ func TestSilent(t *testing.T) {
 	if c.Status.Tone != page.Bad || c.Heard.IsZero() {
 		t.Errorf("%+v", c)
 	}
-	if p.Status.Tone != page.Unknown || p.Status.Reason != "as last reported, and its agent is silent" {
+	if p.Status.Tone != page.Unknown || p.Status.Reason != "last report, its agent is silent" {
 		t.Errorf("%+v", p)
 	}
 }

@@ -24,10 +24,10 @@ const (
 )
 
 // ErrNotFound is returned when a document, a revision or an awaited cluster does not exist.
-var ErrNotFound = errors.New("there is none")
+var ErrNotFound = errors.New("not found")
 
 // ErrNoRevision is returned when there is no revision to roll back to.
-var ErrNoRevision = errors.New("there is no such revision to go back to")
+var ErrNoRevision = errors.New("no such revision to roll back to")
 
 // hold keeps an application at a revision.
 type hold struct {
@@ -51,7 +51,7 @@ func (h *Hub) holdOf(ctx context.Context, d *document.Document) (*hold, error) {
 	}
 	var found hold
 	if err := json.Unmarshal(kv.Value, &found); err != nil {
-		return nil, fmt.Errorf("the value of %s is broken: %w", kv.Key, err)
+		return nil, fmt.Errorf("the value of %s is damaged: %w", kv.Key, err)
 	}
 	if found.Rejected != hashOf(d) {
 		return nil, nil
@@ -127,7 +127,7 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 	}
 	out.Revision = found
 	if h.is(name, source) {
-		out.Note = fmt.Sprintf("revision %d differs from what the application is to be by its clusters at most, and those follow the placements: nothing changes, but it is held there", found)
+		out.Note = fmt.Sprintf("revision %d differs from the target of the application at most in its clusters, which follow the placements: nothing changes, but the application is held at this revision", found)
 	}
 	h.roll(r, fmt.Sprintf("rollback to %d", found))
 	return out, nil
@@ -151,7 +151,7 @@ func (h *Hub) before(ctx context.Context, d *document.Document, revisions []roll
 		return found, nil
 	}
 	if slices.ContainsFunc(revisions, func(r rollout.Revision) bool { return r.Number < from }) {
-		return 0, fmt.Errorf("the revisions before %d differ from it by their clusters only, and those follow the placements: %w", from, ErrNoRevision)
+		return 0, fmt.Errorf("the revisions before %d differ from it only in their clusters, which follow the placements: %w", from, ErrNoRevision)
 	}
 	return 0, ErrNoRevision
 }

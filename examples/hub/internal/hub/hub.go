@@ -187,7 +187,7 @@ func (h *Hub) Delete(ctx context.Context, key document.Key) error {
 	if set.Document(key.Kind, key.Name) == nil {
 		return fmt.Errorf("%s %s: %w", key.Kind, key.Name, ErrNotFound)
 	}
-	return h.take(ctx, set.Without(key), fmt.Sprintf("%s %s is gone", key.Kind, key.Name))
+	return h.take(ctx, set.Without(key), fmt.Sprintf("%s %s was deleted", key.Kind, key.Name))
 }
 
 // take replaces the accepted documents. The caller holds change.
@@ -269,7 +269,7 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 		if left[name] || set.Document(document.ApplicationKind, name) != nil {
 			continue
 		}
-		h.options.Rollouts.Set(name, rollout.Target{Cause: "it has no document any more"})
+		h.options.Rollouts.Set(name, rollout.Target{Cause: "its document was deleted"})
 		if err := h.release(ctx, name); err != nil {
 			return err
 		}
@@ -330,7 +330,7 @@ func (h *Hub) roll(r result, cause string) {
 		a.problem, a.since = problem, time.Now()
 		h.turn()
 		if problem != "" {
-			h.options.Say("%s: stays as it is: %s", r.name, problem)
+			h.options.Say("%s: stays unchanged: %s", r.name, problem)
 		}
 	}
 	if r.rendering != nil && r.rendering != a.rendering {

@@ -62,7 +62,7 @@ func (o *objects) Value(ref render.Ref) (string, error) {
 		read()
 	}
 	if value == "" {
-		return "", &render.MissingError{Ref: ref, Problem: "there is none"}
+		return "", &render.MissingError{Ref: ref, Problem: "not found"}
 	}
 	return value, nil
 }
@@ -274,7 +274,7 @@ func TestBadValue(t *testing.T) {
 	}
 	held := func() {
 		t.Helper()
-		f.is("Held up", "what it makes is not valid YAML")
+		f.is("Held up", "its output is not valid YAML")
 		if state := fmt.Sprint(f.State()); strings.Contains(state, "secret") {
 			t.Errorf("the value shows: %s", state)
 		}
@@ -317,7 +317,7 @@ func TestInvalidValue(t *testing.T) {
 	if err := f.Changed(t.Context(), "shop", "the Secret has changed"); err != nil {
 		t.Fatal(err)
 	}
-	f.is("Held up", "spec.parts[0].manifests[0].template: for the cluster c1: ConfigMap x/a: metadata.labels: FieldValueInvalid (of values that may be of a Secret")
+	f.is("Held up", "spec.parts[0].manifests[0].template: for the cluster c1: ConfigMap x/a: metadata.labels: FieldValueInvalid (the details may contain values of Secrets")
 	if state := fmt.Sprint(f.State()); strings.Contains(state, "cr3t") {
 		t.Errorf("the value shows: %s", state)
 	}

@@ -125,8 +125,8 @@ func TestMaxMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const want = "spec: all documents and their objects need 2 MiB of memory, and may need 1 MiB: make fewer objects, " +
-		"or begin the hub with a higher --max-memory; Application b needs most, 1 MiB"
+	const want = "spec: all documents and their objects need 2 MiB of memory, more than 1 MiB: reduce the objects, " +
+		"or start the hub with a higher --max-memory; Application b needs most, 1 MiB"
 	if err := f.put(t.Context(), parts("b", "1", 250)); err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v, want %s", err, want)
 	}

@@ -21,7 +21,7 @@ import (
 const originKey = "/hub/origin/"
 
 // ErrNoDocument is returned by [Hub.Complete] when the hub has no documents.
-var ErrNoDocument = errors.New("there is no document: put those of all that is to stay first")
+var ErrNoDocument = errors.New("no documents: first put the documents of all applications that must stay")
 
 // origin is the stored record of how documents reach the hub.
 type origin struct {
@@ -47,7 +47,7 @@ func (h *Hub) arrive(ctx context.Context) (was *origin, now origin, err error) {
 	case kv.Exists():
 		was = &origin{}
 		if err := json.Unmarshal(kv.Value, was); err != nil {
-			return nil, now, fmt.Errorf("the value of %s is broken: %w", originKey, err)
+			return nil, now, fmt.Errorf("the value of %s is damaged: %w", originKey, err)
 		}
 	default: // a new store, or an older hub, which stored only documents of the API
 		kept, err := h.options.Store.Range(ctx, documentPrefix)
@@ -87,10 +87,10 @@ func (h *Hub) checkOrigin(ctx context.Context, was *origin, set *document.Set, r
 		return err
 	}
 	if folder {
-		return &document.Error{Where: h.options.Dir, Problem: fmt.Sprintf("it would take away %s: until now documents came through the HTTP API. Start without --dir, or "+
-			"put the documents of these in %[2]s too (GET /api/v1/applications and so on have them), and take out what is to go when the hub runs", list(gone), h.options.Dir)}
+		return &document.Error{Where: h.options.Dir, Problem: fmt.Sprintf("would remove %s: until now documents came through the HTTP API. Start without --dir, or "+
+			"put their documents in %[2]s too (GET /api/v1/applications etc. return them), and remove documents when the hub runs", list(gone), h.options.Dir)}
 	}
-	return fmt.Errorf("without --dir the hub would take away %s: until now documents came from a folder. Start with --dir again, or with --leave-dir, so that they stay "+
+	return fmt.Errorf("without --dir the hub would remove %s: until now documents came from a folder. Start with --dir again, or with --leave-dir to keep the applications "+
 		"while their documents are put through the HTTP API", list(gone))
 }
 
@@ -188,7 +188,7 @@ func (h *Hub) Complete(ctx context.Context) error {
 	h.setOrigin(now)
 	documents := slices.DeleteFunc(set.Documents(document.ApplicationKind), func(d *document.Document) bool { return !slices.Contains(left, d.Name) })
 	for _, r := range h.renderAll(ctx, set, documents) {
-		h.roll(h.alone(set, r), "it is placed nowhere")
+		h.roll(h.alone(set, r), "no placement has it")
 	}
 	return h.removeOthers(ctx, set)
 }
@@ -210,13 +210,13 @@ func (h *Hub) saysComplete(ctx context.Context) (waited bool) {
 		return false
 	default:
 	}
-	h.options.Say("the hub began without documents: works on clusters that it does not know stay, since its store may have been lost. " +
-		"When the documents of all applications are there say so: POST /api/v1/complete")
+	h.options.Say("the hub started without documents: unknown works on clusters stay, because the store may have been lost. " +
+		"Declare that the documents of all applications exist with POST /api/v1/complete")
 	h.mu.Lock()
 	left := h.origin.Left
 	h.mu.Unlock()
 	if len(left) > 0 {
-		h.options.Say("these stay as they are, too, until they have documents and are placed: %s", list(left))
+		h.options.Say("these applications stay unchanged until they have documents and placements: %s", list(left))
 	}
 	select {
 	case <-h.complete:

@@ -166,7 +166,7 @@ func leftOn(a application, works []health.Work) map[string]string {
 	}
 	out := map[string]string{}
 	for cluster, objects := range found {
-		out[cluster] = slices.Min(objects) + " is still there"
+		out[cluster] = slices.Min(objects) + " still exists"
 		if more := len(objects) - 1; more > 0 {
 			out[cluster] += fmt.Sprintf(", and %d more", more)
 		}

@@ -44,7 +44,7 @@ func (h *Hub) check(ctx context.Context, set *document.Set, kept bool) ([]result
 	}
 	if d := set.Document(document.ClusterKind, h.options.Source); d != nil {
 		return nil, &document.Error{Where: d.Where, Field: "metadata.name", Problem: fmt.Sprintf(
-			"the hub itself is %q at the broker (--source): its agent could read and write what is for the hub", d.Name)}
+			"%q is the hub's own name at the broker (--source): the agent could read and write the hub's messages", d.Name)}
 	}
 	if err := h.checkWebhooks(set); err != nil {
 		return nil, &document.Error{Where: "the configurations of webhooks", Problem: err.Error()}
@@ -93,7 +93,7 @@ func (h *Hub) checkMemory(set *document.Set, results []result) error {
 		return nil
 	}
 	return &document.Error{Where: largest.Where, Field: "spec", Problem: fmt.Sprintf(
-		"all documents and their objects need %d MiB of memory, and may need %d MiB: make fewer objects, or begin the "+
+		"all documents and their objects need %d MiB of memory, more than %d MiB: reduce the objects, or start the "+
 			"hub with a higher --max-memory; %s %s needs most, %d MiB",
 		toMiB(needed), toMiB(h.options.MaxMemory), largest.Kind, largest.Name, toMiB(most))}
 }
@@ -150,7 +150,7 @@ func (h *Hub) checkMoves(set *document.Set, results []result) error {
 			}
 			d := set.Document(document.ApplicationKind, r.name)
 			return &document.Error{Where: d.Where, Field: "spec.parts", Problem: fmt.Sprintf(
-				"%s is in the application %s, on the cluster %s: take it out there first, and put it here when that is deployed", id.Object, owner, id.Cluster.Name)}
+				"%s is in the application %s, on the cluster %s: remove it there first, and add it here when that is deployed", id.Object, owner, id.Cluster.Name)}
 		}
 	}
 	return nil

@@ -22,8 +22,8 @@ func TestSettleAfterHeldUp(t *testing.T) {
 	f.stop()
 	f.objects.set("", nil)
 	f.start()
-	f.is("Held up", "Secret n/s, key k: there is none")
-	if reason := f.State().Applications[0].Status.Reason; strings.Contains(reason, "\n") || strings.Count(reason, "there is none") != 1 {
+	f.is("Held up", "Secret n/s, key k: not found")
+	if reason := f.State().Applications[0].Status.Reason; strings.Contains(reason, "\n") || strings.Count(reason, "not found") != 1 {
 		t.Errorf("the reason is not a sentence: %q", reason)
 	}
 	select {

@@ -85,7 +85,7 @@ func (h *Hub) insist(ctx context.Context, take func() error) {
 		}
 		if err.Error() != said {
 			said = err.Error()
-			h.options.Say("%s does not count, and all stays as it is: %s", h.options.Dir, said)
+			h.options.Say("rejected %s; the previous documents stay in effect: %s", h.options.Dir, said)
 		}
 		if errors.As(err, new(*document.Error)) {
 			return
@@ -104,7 +104,7 @@ func (h *Hub) mayBeEmpty(ctx context.Context) error {
 		return err
 	}
 	if len(names) > 0 || h.Documents().Len() > 0 {
-		return &document.Error{Where: h.options.Dir, Problem: "there is no document in it: to take everything away, leave the clusters there"}
+		return &document.Error{Where: h.options.Dir, Problem: "no documents in the folder: to remove everything, keep the documents of the clusters"}
 	}
 	return nil
 }

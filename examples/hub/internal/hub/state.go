@@ -55,7 +55,7 @@ func (h *Hub) State() page.State {
 		if set.Document(document.ClusterKind, name) == nil {
 			c := h.clusterState(name, nil, works, true)
 			if n := unclaimed[name]; n > 0 {
-				c.Status = page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "it has no document, and no application has what is in " + countWorks(n)}
+				c.Status = page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "the cluster has no document, and no application has the objects of " + countWorks(n)}
 			}
 			out.Clusters = append(out.Clusters, c)
 		}
@@ -102,7 +102,7 @@ func (h *Hub) clusterState(name string, labels map[string]string, works []health
 	out := page.Cluster{Name: name, Labels: labels, Status: clusterStatus(works, leaving), Heard: h.heard(name)}
 	if len(works) > 0 && h.silent(name) {
 		out.Status = page.Status{Tone: page.Bad, Word: "Silent", Reason: strings.TrimSuffix(
-			fmt.Sprintf("its agent has not been heard of for %s; as last reported it is %s: %s", silence*h.options.Beat, out.Status.Word, out.Status.Reason), ": ")}
+			fmt.Sprintf("no message from its agent for %s; last reported: %s: %s", silence*h.options.Beat, out.Status.Word, out.Status.Reason), ": ")}
 	}
 	return out
 }
@@ -113,7 +113,7 @@ func clusterStatus(works []health.Work, leaving bool) page.Status {
 	case leaving:
 		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: "its agent has " + countWorks(len(works)) + " to clean up"}
 	case len(works) == 0:
-		return page.Status{Word: "Empty", Reason: "nothing is placed on it"}
+		return page.Status{Word: "Empty", Reason: "no application is placed on the cluster"}
 	case r.refused != "":
 		return page.Status{Tone: page.Bad, Word: "Failed", Reason: "its agent could not apply " + r.refused}
 	case r.waiting > 0:
@@ -164,7 +164,7 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 			p.Status.Word = "Leaving"
 		}
 		if len(works) > 0 && h.silent(cluster) {
-			p.Status.Reason = strings.TrimSuffix("as last reported, and its agent is silent: "+p.Status.Reason, ": ")
+			p.Status.Reason = strings.TrimSuffix("last report, its agent is silent: "+p.Status.Reason, ": ")
 			if p.Status.Tone == page.Good {
 				p.Status.Tone = page.Unknown
 			}
@@ -239,9 +239,9 @@ func progress(a application, s rollout.Status, r reach, documented bool) page.St
 	case s.State == rollout.Rolling && s.Revision == 0:
 		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: waiting, Since: s.Since}
 	case s.State == rollout.Unplaced:
-		return page.Status{Word: string(s.State), Reason: "no placement brings it to a cluster"}
+		return page.Status{Word: string(s.State), Reason: "no placement selects a cluster for it"}
 	case s.State == "" && !documented:
-		return page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "it has no document, and there are works of it"}
+		return page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "the application has no document, but works"}
 	case s.State == "":
 		return page.Status{Tone: page.Busy, Word: string(rollout.Pending)}
 	}
@@ -293,7 +293,7 @@ func (h *Hub) phases(application string, revision, parts int) phases {
 		default:
 			p.failed = p.failed || c.Phase == rsync.PhaseFailed
 			if c.Message == "" {
-				c.Message = "it is under way"
+				c.Message = "in progress"
 			}
 			p.message = strings.TrimPrefix(p.message+"; "+c.App+": "+c.Message, "; ")
 		}
@@ -350,7 +350,7 @@ func placementStatus(works []health.Work, p phase, r reached, left string) page.
 	case !r.all() || worst == nil && !p.done:
 		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(p.message, "its agent has not applied it yet")}
 	case r.busy:
-		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(r.message, "the rollout goes on there")}
+		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(r.message, "the rollout continues there")}
 	case left != "":
 		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: left}
 	case r.degraded != "":

@@ -20,8 +20,8 @@ import (
 // reports them and leaves them unchanged.
 
 // whatToDo is the advice for works that no application has.
-const whatToDo = "state.db was lost or is of an earlier day, and it stays as it is. Restore state.db, or bring back the documents that had it: " +
-	"an application takes over what is there, and what is then taken out of its document is deleted"
+const whatToDo = "state.db was lost or is outdated; the objects stay unchanged. Restore state.db, or put the documents of their applications again: " +
+	"an application adopts the existing objects, and later deletes those that leave its document"
 
 // unclaimed returns the works with objects that belong to no live revision and no target of any
 // application.
@@ -67,7 +67,7 @@ func notice(unclaimed []page.Unclaimed) string {
 	for _, u := range unclaimed {
 		names = append(names, fmt.Sprintf("%s/%s (%s: %s)", u.Cluster, u.Work, cmp.Or(u.Application, "no application"), list(u.Objects)))
 	}
-	return fmt.Sprintf("No application has what is in %s: %s: %s", countWorks(len(unclaimed)), list(names), whatToDo)
+	return fmt.Sprintf("No application has the objects of %s: %s: %s", countWorks(len(unclaimed)), list(names), whatToDo)
 }
 
 // sayUnclaimed logs the unclaimed works once.

@@ -157,16 +157,16 @@ func (r reader) Value(ref render.Ref) (string, error) {
 	case errors.As(err, &wrong):
 		return "", fmt.Errorf("%s cannot be read: its %s %s", ref, wrong.Field, wrong.Reason)
 	case err != nil: // no access, or no answer: both may be temporary
-		return "", &render.MissingError{Ref: ref, Problem: "it cannot be read now: " + err.Error()}
+		return "", &render.MissingError{Ref: ref, Problem: "read failed: " + err.Error()}
 	case object == nil:
 		return "", &render.MissingError{Ref: ref, Problem: "there is no such " + ref.Kind + " on the hub's cluster"}
 	}
 	value, found, err := valueOf(object, ref)
 	switch {
 	case err != nil:
-		return "", &render.MissingError{Ref: ref, Problem: "its data is not as it must be"}
+		return "", &render.MissingError{Ref: ref, Problem: "its data is not valid base64"}
 	case !found:
-		return "", &render.MissingError{Ref: ref, Problem: "it has no such key"}
+		return "", &render.MissingError{Ref: ref, Problem: "the object has no such key"}
 	}
 	return value, nil
 }

@@ -68,8 +68,8 @@ func TestObjects(t *testing.T) {
 		{render.Ref{Kind: "Secret", Namespace: "ns", Name: "s", Key: "k"}, "value", ""},
 		{render.Ref{Kind: "ConfigMap", Namespace: "ns", Name: "m", Key: "k"}, "text", ""},
 		{render.Ref{Kind: "ConfigMap", Namespace: "ns", Name: "m", Key: "b"}, "value", ""},
-		{render.Ref{Kind: "Secret", Namespace: "ns", Name: "s", Key: "other"}, "", "it has no such key"},
-		{render.Ref{Kind: "Secret", Namespace: "ns", Name: "s", Key: "broken"}, "", "not as it must be"},
+		{render.Ref{Kind: "Secret", Namespace: "ns", Name: "s", Key: "other"}, "", "the object has no such key"},
+		{render.Ref{Kind: "Secret", Namespace: "ns", Name: "s", Key: "broken"}, "", "not valid base64"},
 		{render.Ref{Kind: "Secret", Namespace: "ns", Name: "none", Key: "k"}, "", "there is no such Secret"},
 	} {
 		err := o.Read(t.Context(), "shop", func(objects render.Objects) error {

@@ -23,7 +23,7 @@ import (
 func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if !p.enter() {
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, fmt.Sprintf("%d browsers follow already; reload the page by hand", p.opts.MaxReaders), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("%d browsers are connected already; reload the page manually", p.opts.MaxReaders), http.StatusServiceUnavailable)
 		return
 	}
 	defer p.leave()
@@ -43,7 +43,7 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return out.Flush()
 	}
 	if err := http.NewResponseController(w).Flush(); errors.Is(err, http.ErrNotSupported) {
-		klog.FromContext(r.Context()).Error(err, "The status page cannot be live: what serves it hides http.Flusher")
+		klog.FromContext(r.Context()).Error(err, "Failed to stream events to the status page: the server hides http.Flusher")
 		http.Error(w, "this server cannot send events", http.StatusNotImplemented)
 		return
 	}
@@ -57,7 +57,7 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 		}
 		if err != nil {
 			if r.Context().Err() == nil {
-				klog.FromContext(r.Context()).V(2).Info("A browser no longer follows the status page", "reason", err.Error())
+				klog.FromContext(r.Context()).V(2).Info("Disconnected a browser from the status page", "reason", err.Error())
 			}
 			return
 		}

@@ -137,7 +137,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query().Get("q")
 	if len(query) > maxQuery {
-		http.Error(w, fmt.Sprintf("q: a filter may have %d bytes, this one has %d", maxQuery, len(query)), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("q: must have at most %d bytes, not %d", maxQuery, len(query)), http.StatusBadRequest)
 		return
 	}
 	p.mu.Lock()
@@ -147,8 +147,8 @@ func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
 
 	var body bytes.Buffer
 	if err := templates.ExecuteTemplate(&body, "page", v); err != nil {
-		klog.FromContext(r.Context()).Error(err, "The status page cannot be rendered")
-		http.Error(w, "the page cannot be rendered; the log says why", http.StatusInternalServerError)
+		klog.FromContext(r.Context()).Error(err, "Failed to render the status page")
+		http.Error(w, "the page cannot be rendered: see the log", http.StatusInternalServerError)
 		return
 	}
 	h := w.Header()
@@ -207,7 +207,7 @@ func (p *Page) refresh(ctx context.Context) (<-chan struct{}, time.Duration) {
 
 	p.looked = time.Now()
 	if err := p.board.show(p.hub.State()); err != nil {
-		klog.FromContext(ctx).Error(err, "A part of the status page cannot be rendered and stays as it was")
+		klog.FromContext(ctx).Error(err, "Failed to render a part of the status page, keeping the previous part")
 	}
 	return changed, 0
 }

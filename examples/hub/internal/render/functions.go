@@ -24,7 +24,7 @@ func (r *renderer) functions() template.FuncMap {
 		"fromConfigMap": r.from("ConfigMap"),
 		"quote": func(text string) (string, error) {
 			if !utf8.ValidString(text) {
-				return "", errors.New("it is no text, since its bytes are not valid UTF-8: use base64, for the data of a Secret or the binaryData of a ConfigMap")
+				return "", errors.New("not valid UTF-8: use base64, for the data of a Secret or the binaryData of a ConfigMap")
 			}
 			data, err := json.Marshal(text)
 			if err != nil {
@@ -104,7 +104,7 @@ func (m *meter) printf(format string, args ...any) (string, error) {
 	// A verb has a width and a precision, and writes up to five bytes for each byte of the argument.
 	// No verb writes more than 512 bytes for a number.
 	if bound := len(format) + strings.Count(format, "%")*(2*width+5*longest+512) + total; bound > 64*maxBytes {
-		return "", fmt.Errorf("it may make more than %d bytes", maxBytes)
+		return "", fmt.Errorf("the result may have more than %d bytes", maxBytes)
 	}
 	if err := m.spend(total / 64); err != nil {
 		return "", err

@@ -68,10 +68,10 @@ func (m *meter) spend(steps int) *tooLongError {
 		return &tooLongError{problem: fmt.Sprintf("the templates of the application take more than %d steps, and %d for each cluster", together, togetherOnCluster)}
 	}
 	if m.steps -= steps; m.steps < 0 {
-		return &tooLongError{problem: fmt.Sprintf("it takes more than %d steps on a cluster", maxSteps)}
+		return &tooLongError{problem: fmt.Sprintf("more than %d steps on a cluster", maxSteps)}
 	}
 	if m.clock.Now().After(m.end) {
-		return &tooLongError{problem: fmt.Sprintf("it takes more than %s on a cluster", maxTime)}
+		return &tooLongError{problem: fmt.Sprintf("more than %s on a cluster", maxTime)}
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (m *meter) made(text string) (string, error) {
 	return text, nil
 }
 
-func errTooMuch() error { return fmt.Errorf("it makes more than %d bytes", maxBytes) }
+func errTooMuch() error { return fmt.Errorf("more than %d bytes of output", maxBytes) }
 
 // stepName cannot be used by a template, because the function is added after the template was
 // parsed.

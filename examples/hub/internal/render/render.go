@@ -231,7 +231,7 @@ func (r *renderer) checked(cluster string, made []appcontext.Resource) error {
 	text := invalid.Text
 	for ref := range r.values {
 		if strings.HasPrefix(ref, secretKind+" ") {
-			text = invalid.Reason + " (of values that may be of a Secret nothing more is said)"
+			text = invalid.Reason + " (the details may contain values of Secrets and are not shown)"
 		}
 	}
 	if invalid.Field != "" {
@@ -284,7 +284,7 @@ func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hoo
 			return nil, err
 		}
 		if err != nil {
-			problem := "what it makes is not valid YAML"
+			problem := "its output is not valid YAML"
 			if line := yamlLine.FindString(err.Error()); line != "" {
 				problem += ", at " + line + " of an object"
 			}

@@ -115,28 +115,28 @@ func TestRenderRefuses(t *testing.T) {
 		{"an unknown variable", "{{ .Cluster.Namme }}", "for the cluster c1:"},
 		{"a label that is not there", "{{ .Cluster.Labels.zone }}", `no entry for key "zone"`},
 		{"no YAML", `a: [{{ fromSecret "ns" "s" "k" }}`, "not valid YAML"},
-		{"no YAML, at no line", "a: b: {{ fromSecret `ns` `s` `k` }}", "for the cluster c1: what it makes is not valid YAML$"},
+		{"no YAML, at no line", "a: b: {{ fromSecret `ns` `s` `k` }}", "for the cluster c1: its output is not valid YAML$"},
 		{"a field twice", configMap(`x, v: {{ fromSecret "ns" "s" "k" }}`), "not valid YAML"},
 		{"no object", `- {{ fromSecret "ns" "s" "k" }}`, "neither a YAML nor a JSON object"},
 		{"no kind", "apiVersion: v1\nmetadata: {name: a}", "no kind"},
 		{"an object twice", configMap("x") + "---\n" + configMap("y"), "there already"},
-		{"without end", `{{ range 1000000 }}{{ printf "%1000d" 1 }}{{ end }}`, "makes more than"},
-		{"a loop that makes nothing", "a: b\n{{ range 1000000000000 }}{{ end }}", "for the cluster c1: line 2: it takes more than"},
-		{"a loop that goes on", "{{ range 1000000000000 }}{{ continue }}{{ end }}", "line 1: it takes more than"},
-		{"a loop in a loop", "{{ range 10000 }}{{ if 1 }}{{ with 1 }}{{ range 10000 }}{{ end }}{{ end }}{{ end }}{{ end }}", "line 1: it takes more than"},
-		{"a template of itself", "{{ define `t` }}{{ template `t` }}{{ end }}\n{{ template `t` }}", "line 1: it takes more than"},
-		{"two of itself", "{{ define `t` }}{{ if lt (len .) 60 }}{{ template `t` (print . 1) }}{{ template `t` (print . 1) }}{{ end }}{{ end }}\n{{ template `t` `` }}", "line 1: it takes more than"},
-		{"work in texts", "{{ $x := printf `%999999d` 1 }}{{ range 1000 }}{{ $y := print $x }}{{ end }}", "it takes more than"},
+		{"without end", `{{ range 1000000 }}{{ printf "%1000d" 1 }}{{ end }}`, "bytes of output"},
+		{"a loop that makes nothing", "a: b\n{{ range 1000000000000 }}{{ end }}", "for the cluster c1: line 2: more than"},
+		{"a loop that goes on", "{{ range 1000000000000 }}{{ continue }}{{ end }}", "line 1: more than"},
+		{"a loop in a loop", "{{ range 10000 }}{{ if 1 }}{{ with 1 }}{{ range 10000 }}{{ end }}{{ end }}{{ end }}{{ end }}", "line 1: more than"},
+		{"a template of itself", "{{ define `t` }}{{ template `t` }}{{ end }}\n{{ template `t` }}", "line 1: more than"},
+		{"two of itself", "{{ define `t` }}{{ if lt (len .) 60 }}{{ template `t` (print . 1) }}{{ template `t` (print . 1) }}{{ end }}{{ end }}\n{{ template `t` `` }}", "line 1: more than"},
+		{"work in texts", "{{ $x := printf `%999999d` 1 }}{{ range 1000 }}{{ $y := print $x }}{{ end }}", "more than"},
 		{"the step of ours", "{{ step 1 1 }}", `function "step" not defined`},
-		{"a wide indent", "{{ indent 2000000000 `a\nb` }}", "error calling indent: it makes more than 1048576 bytes"},
-		{"a wide indent of lines", "{{ $x := `\n\n` }}{{ range 9 }}{{ $x = print $x $x }}{{ end }}{{ indent 2000 $x }}", "error calling indent: it makes more than"},
-		{"a text that doubles", "{{ $x := `12345678` }}{{ range 60 }}{{ $x = print $x $x }}{{ end }}", "error calling print: it makes more than 1048576 bytes"},
-		{"a quote that doubles", "{{ $x := `\"` }}{{ range 60 }}{{ $x = quote $x }}{{ end }}", "error calling quote: it makes more than"},
-		{"base64 that grows", "{{ $x := `12345678` }}{{ range 100 }}{{ $x = base64 $x }}{{ end }}", "error calling base64: it makes more than"},
-		{"a verb that doubles", "{{ $x := `12345678` }}{{ range 60 }}{{ $x = printf `%[1]s%[1]s` $x }}{{ end }}", "error calling printf: it makes more than"},
-		{"a wide verb", "{{ $x := printf `" + strings.Repeat("%999999d", 100) + "` 1 }}", "error calling printf: it may make more than"},
-		{"a width from outside", "{{ $x := printf `" + strings.Repeat("%[1]*[1]d", 100) + "` 1000000 }}", "error calling printf: it may make more than"},
-		{"html", "{{ $x := printf `%999999d` 1 }}{{ $y := html $x $x }}", "error calling html: it makes more than"},
+		{"a wide indent", "{{ indent 2000000000 `a\nb` }}", "error calling indent: more than 1048576 bytes of output"},
+		{"a wide indent of lines", "{{ $x := `\n\n` }}{{ range 9 }}{{ $x = print $x $x }}{{ end }}{{ indent 2000 $x }}", "error calling indent: more than"},
+		{"a text that doubles", "{{ $x := `12345678` }}{{ range 60 }}{{ $x = print $x $x }}{{ end }}", "error calling print: more than 1048576 bytes of output"},
+		{"a quote that doubles", "{{ $x := `\"` }}{{ range 60 }}{{ $x = quote $x }}{{ end }}", "error calling quote: more than"},
+		{"base64 that grows", "{{ $x := `12345678` }}{{ range 100 }}{{ $x = base64 $x }}{{ end }}", "error calling base64: more than"},
+		{"a verb that doubles", "{{ $x := `12345678` }}{{ range 60 }}{{ $x = printf `%[1]s%[1]s` $x }}{{ end }}", "error calling printf: more than"},
+		{"a wide verb", "{{ $x := printf `" + strings.Repeat("%999999d", 100) + "` 1 }}", "error calling printf: the result may have more than"},
+		{"a width from outside", "{{ $x := printf `" + strings.Repeat("%[1]*[1]d", 100) + "` 1000000 }}", "error calling printf: the result may have more than"},
+		{"html", "{{ $x := printf `%999999d` 1 }}{{ $y := html $x $x }}", "error calling html: more than"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			_, err := render.Render(application(t, tt.template), clusters(t, "c1"), objects{secret: "s3cr3t"}, nil)
@@ -214,7 +214,7 @@ func TestMissing(t *testing.T) {
 func TestBinary(t *testing.T) {
 	o := objects{secret: "\xff\xfes3cr3t"}
 	_, err := render.Render(application(t, configMap(`{{ fromSecret "ns" "s" "k" | quote }}`)), clusters(t, "c1"), o, nil)
-	if err == nil || !strings.Contains(err.Error(), "it is no text, since its bytes are not valid UTF-8: use base64") || strings.Contains(err.Error(), "s3cr3t") {
+	if err == nil || !strings.Contains(err.Error(), "not valid UTF-8: use base64") || strings.Contains(err.Error(), "s3cr3t") {
 		t.Errorf("%v", err)
 	}
 	if _, err := render.Render(application(t, configMap(`{{ fromSecret "ns" "s" "k" | base64 | quote }}`)), clusters(t, "c1"), o, nil); err != nil {

@@ -95,7 +95,7 @@ func TestStoppedBetween(t *testing.T) {
 					f.until("it is under way again", func() bool { return c1.Count(fake.Apply) == 3 })
 				}
 				f.Set("shop", rollout.Target{})
-				f.says("it is taken away")
+				f.says("removing it: ")
 				time.Sleep(time.Minute)
 				complete(c1)
 				f.settle()
@@ -116,7 +116,7 @@ func TestTakenAwayAtOnce(t *testing.T) {
 			f.Set("shop", f.target("pre-delete!bye=1 a=1"))
 			f.until("its end has begun", func() bool { s, _ := f.Status("shop"); return s.Revision == 2 })
 			f.Set("shop", rollout.Target{})
-			f.says("it is taken away")
+			f.says("removing it: ")
 			time.Sleep(time.Minute)
 			complete(c1)
 			f.settle()

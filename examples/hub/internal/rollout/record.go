@@ -143,7 +143,7 @@ func (m *Manager) load(ctx context.Context, application string) (*record, error)
 	r := &record{Next: 1}
 	if kv.Exists() {
 		if err := json.Unmarshal(kv.Value, r); err != nil {
-			return nil, fmt.Errorf("the value of %s is broken: %w", recordKey(application), err)
+			return nil, fmt.Errorf("the value of %s is damaged: %w", recordKey(application), err)
 		}
 	}
 	return r, nil

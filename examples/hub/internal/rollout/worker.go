@@ -84,7 +84,7 @@ func (w *worker) retry(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("store that the rollout of %s begins again: %w", w.application, ctx.Err())
+			return fmt.Errorf("store the restart of the rollout of %s: %w", w.application, ctx.Err())
 		}
 	}
 }
@@ -212,7 +212,7 @@ func (w *worker) insist(ctx context.Context, target Target) {
 }
 
 // errNewer is returned when there is a newer target.
-var errNewer = errors.New("something newer is wanted")
+var errNewer = errors.New("a newer revision is wanted")
 
 // reach does all steps to a target. It returns errNewer if there is a newer target, and the error
 // of a failed step.
@@ -273,7 +273,7 @@ func (w *worker) rewrite(ctx context.Context, r *record, target Target) (step, e
 	if w.there = !missing; w.there {
 		return step{}, nil
 	}
-	w.say("works of revision %d are missing, and are written anew", r.Wanted)
+	w.say("works of revision %d are missing, and are written again", r.Wanted)
 	return step{verb: instantiate, number: r.Wanted}, nil
 }
 
@@ -354,7 +354,7 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 		return engine.Delete(ctx, id)
 	case s.verb == terminate:
 		w.show(Rolling, 0, s.number, false, "")
-		w.say("it is taken away: %s", target.Cause)
+		w.say("removing it: %s", target.Cause)
 		return w.terminate(ctx, r, revisions)
 	case s.verb == instantiate:
 		w.say("revision %d rolls out to %s: %s", s.number, clusters(target.Rendering.Clusters), target.Cause)
@@ -402,7 +402,7 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 			store.Delete(recordKey(w.application)), store.DeletePrefix(revisionPrefix + w.application + "/"),
 		})
 		if err == nil && w.report().State != Removed {
-			w.say("nothing of it is left on clusters")
+			w.say("removed from all clusters")
 			w.show(Removed, 0, 0, true, "")
 		}
 		return err

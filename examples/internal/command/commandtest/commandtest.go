@@ -92,7 +92,7 @@ func needs(t *testing.T, program string, run func(ctx context.Context, args []st
 	t.Setenv("HOME", t.TempDir())
 	for _, tt := range append([]line{
 		{"an unknown flag", []string{"--now"}, command.Misuse, "-now\nRun with --help"},
-		{"no kubeconfig", nil, command.Failed, "name one with --kubeconfig"},
+		{"no kubeconfig", nil, command.Failed, "no kubeconfig found: set --kubeconfig"},
 	}, more...) {
 		t.Run(tt.reason, func(t *testing.T) {
 			var stdout, stderr strings.Builder

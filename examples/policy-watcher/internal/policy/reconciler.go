@@ -59,6 +59,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.client.Status().Update(ctx, p); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	log.FromContext(ctx).Info("The status was written", "failed", failure != nil, "watches", r.watcher.GetWatchCount())
+	log.FromContext(ctx).Info("Wrote the status", "failed", failure != nil, "watches", r.watcher.GetWatchCount())
 	return reconcile.Result{}, nil
 }

@@ -152,7 +152,7 @@ func (a *Agent) next(ctx context.Context) bool {
 	switch {
 	case err != nil:
 		// The status of the work has the error too, so it is only a debug line.
-		klog.FromContext(ctx).V(1).Info("Work is tried again", "cluster", a.o.ClusterName, "work", name, "reason", err)
+		klog.FromContext(ctx).V(1).Info("Failed to serve the work, retrying", "cluster", a.o.ClusterName, "work", name, "reason", err)
 		a.queue.AddRateLimited(name)
 	case again:
 		a.queue.Forget(name)

@@ -34,7 +34,7 @@ func Open(address string) (*Broker, error) {
 		return Start()
 	}
 	if u, err := url.Parse(address); err == nil && u.User != nil {
-		return nil, errors.New("the broker's URL must not hold a user or password: it is shown") // so the error omits it
+		return nil, errors.New("the broker's URL must not contain a user or password: it is printed") // so the error omits it
 	}
 	return &Broker{url: address}, nil
 }

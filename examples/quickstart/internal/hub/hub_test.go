@@ -174,7 +174,7 @@ func TestRunTakesOverExistingWorks(t *testing.T) {
 			}
 			want := []string{"sent two/c 1 2 objects", "reported two/c 1 "}
 			if !same {
-				want = []string{"sent two/c 1 2 objects", "sent two/c 2 it was there already", "reported two/c 2 "}
+				want = []string{"sent two/c 1 2 objects", "sent two/c 2 already exists", "reported two/c 2 "}
 			}
 			if diff := cmp.Diff(want, f.linesOf("two/c")); diff != "" {
 				f.Errorf("same spec %v (-want +got):\n%s", same, diff)
@@ -195,7 +195,7 @@ func TestRunFails(t *testing.T) {
 		reacts []clienttesting.ReactionFunc
 		want   []string
 	}{
-		{"an agent is missing", folder, []string{"one"}, nil, []string{"no progress for 60 s: work a on two has no status (and 2 other works waited for)"}},
+		{"an agent is missing", folder, []string{"one"}, nil, []string{"no progress for 60 s: work a on two has no status (and 2 other works)"}},
 		{"a namespace never comes", stranger, []string{"one", "two"}, nil,
 			[]string{`work d on one is not applied: d.yaml, document 1 (line 1): Pod "nowhere/p": namespaces "nowhere" not found`}},
 		{"the work is refused", folder, []string{"one", "two"}, []clienttesting.ReactionFunc{refuse}, []string{"create work a for one: ", "no room"}},

@@ -61,7 +61,7 @@ func (w *work) absent() string {
 	if w.isGone {
 		return ""
 	}
-	return "is not reported to be gone"
+	return "is not reported as deleted"
 }
 
 // sent records that a version is sent. The file is given the first time.
@@ -210,7 +210,7 @@ func (h *Hub) wait(ctx context.Context, lacks func(*work) string) error {
 			}
 			others := ""
 			if len(stuck) > 1 {
-				others = fmt.Sprintf(" (and %s waited for)", progress.Count(len(stuck)-1, "other work"))
+				others = fmt.Sprintf(" (and %s)", progress.Count(len(stuck)-1, "other work"))
 			}
 			return fmt.Errorf("no progress for %v s: %s%s", h.o.StatusTimeout.Seconds(), stuck[0], others)
 		case <-ctx.Done():

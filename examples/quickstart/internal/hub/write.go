@@ -61,7 +61,7 @@ func (h *Hub) send(ctx context.Context, cluster string, f manifests.File) error 
 	h.sent(k, f, 1, progress.Count(len(f.Objects), "object"))
 	_, err = h.o.Works.WorkV1().ManifestWorks(cluster).Create(ctx, w, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		err = h.change(ctx, k, "it was there already", func(there *workv1.ManifestWork) error {
+		err = h.change(ctx, k, "already exists", func(there *workv1.ManifestWork) error {
 			there.Spec = w.Spec
 			return nil
 		})

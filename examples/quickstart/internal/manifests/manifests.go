@@ -71,7 +71,7 @@ func Load(folder fs.FS, name string) ([]File, error) {
 		files = append(files, f)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("manifests folder %s: no file in it ends in .yaml, .yml or .json", name)
+		return nil, fmt.Errorf("manifests folder %s: the folder has no .yaml, .yml or .json files", name)
 	}
 	return files, errors.Join(sameWork(files), sameObject(files))
 }
@@ -103,7 +103,7 @@ func loadFile(folder fs.FS, name string) (File, error) {
 		f.Objects = append(f.Objects, objects...)
 	}
 	if len(f.Objects) == 0 {
-		return File{}, fmt.Errorf("%s: no object in it", name)
+		return File{}, fmt.Errorf("%s: the file has no object", name)
 	}
 	return f, nil
 }
@@ -120,7 +120,7 @@ func workName(file string) (string, error) {
 	}, stem)
 	name = strings.Trim(name, "-.")
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-		return "", fmt.Errorf("%s: no work can be named after it: %s", file, problems[0])
+		return "", fmt.Errorf("%s: the name is not valid for a work: %s", file, problems[0])
 	}
 	return name, nil
 }

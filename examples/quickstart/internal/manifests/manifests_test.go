@@ -68,9 +68,9 @@ func TestLoadRefuses(t *testing.T) {
 		files  fstest.MapFS
 		want   []string
 	}{
-		{"an empty folder", folder(), []string{"manifests folder demo", "no file in it ends in .yaml"}},
-		{"no manifest among the files", folder("README.md", "x"), []string{"no file in it ends in"}},
-		{"a file without objects", folder("a.yaml", "# later\n---\n"), []string{"a.yaml: no object in it"}},
+		{"an empty folder", folder(), []string{"manifests folder demo", "the folder has no .yaml"}},
+		{"no manifest among the files", folder("README.md", "x"), []string{"the folder has no .yaml"}},
+		{"a file without objects", folder("a.yaml", "# later\n---\n"), []string{"a.yaml: the file has no object"}},
 		{"bad YAML in the second document", folder("a.yaml", configMap+"---\nkind: X\n  bad: [\n"),
 			[]string{"a.yaml, document 2 (line 5)", "bad YAML", "line 6"}},
 		{"a key twice", folder("a.yaml", configMap+"kind: Secret\n"), []string{"a.yaml, document 1", "line 4", "already set"}},
@@ -90,7 +90,7 @@ func TestLoadRefuses(t *testing.T) {
 			[]string{"A.json and a.yaml", `the work "a"`}},
 		{"two files, one object", folder("a.yaml", configMap, "b.yaml", strings.Replace(configMap, "name: a", "name: a, namespace: default", 1)),
 			[]string{"b.yaml, document 1", `ConfigMap "default/a"`, "already in a.yaml, document 1"}},
-		{"a name without a letter", folder("___.yaml", configMap), []string{"___.yaml: no work can be named after it"}},
+		{"a name without a letter", folder("___.yaml", configMap), []string{"___.yaml: the name is not valid for a work"}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			_, err := manifests.Load(tt.files, "demo")

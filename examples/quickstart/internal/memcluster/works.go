@@ -48,7 +48,7 @@ func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (result
 		}
 		if gone := c.deleteOf(ctx, w, id); gone != nil {
 			brought = append(brought, id)
-			err = errors.Join(err, fmt.Errorf("delete the %s %q that the work no longer has: %w", id.Kind.GVK.Kind, id.Name, gone))
+			err = errors.Join(err, fmt.Errorf("delete the %s %q that left the work: %w", id.Kind.GVK.Kind, id.Name, gone))
 		}
 	}
 	c.mu.Lock()

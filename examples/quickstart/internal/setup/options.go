@@ -14,25 +14,26 @@ import (
 const Usage = `Usage: go run ./examples/quickstart [flags]
 
 Sends Kubernetes manifests from a hub to clusters over an MQTT broker, shows how they
-are applied and reported, updates one, deletes one, and removes everything again.
-Without flags it needs nothing: the broker is embedded and the clusters are in memory.
+are applied and reported, updates one work, deletes one, and removes everything again.
+No other program is needed: by default the broker is embedded and the clusters are in
+memory.
 
-  --manifests DIR     manifests to send: each .yaml, .yml or .json file in DIR becomes one
-                      work for each cluster (default: the ones in examples/quickstart/manifests)
-  --clusters N        how many clusters to have in memory (default 2)
-  --kubeconfig FILE   use a real cluster instead, by FILE's current context; once per cluster.
-                      What works bring there belongs to AppliedWorks, whose CRD is installed
-  --broker URL        use a broker that runs elsewhere: mqtt://, mqtts://, ws:// or wss://
-  --broker-timeout D  fail when the broker is out of reach for so long (default 10s)
-  --timeout D         fail when no work gets any further for so long (default 60s)
-  --keep              leave everything on the real clusters in the end
-  --verbose           log what the SDK does, to standard error
-  --help              show this
+  --manifests DIR     the folder of manifests: each .yaml, .yml or .json file becomes one work
+                      for each cluster (default: those in examples/quickstart/manifests)
+  --clusters N        the number of clusters in memory (default 2)
+  --kubeconfig FILE   use a real cluster: the current context of FILE; repeat the flag for
+                      more. The objects belong to AppliedWorks, and their CRD is installed
+  --broker URL        use another broker: mqtt://, mqtts://, ws:// or wss://
+  --broker-timeout D  fail when the broker is unreachable for this time (default 10s)
+  --timeout D         fail after this time without progress of a work (default 60s)
+  --keep              leave all objects on the real clusters at the end
+  --verbose           log the activity of the SDK to standard error
+  --help              show this help
 
-Clusters in memory do not validate objects: they refuse unknown and mistyped fields of
-built-in kinds, but a real cluster may still refuse what they accept.
+Clusters in memory do not validate objects completely: they refuse unknown and mistyped
+fields of built-in kinds, but a real cluster may refuse objects that they accept.
 
-Exit status: 0 when all went well, 1 when it did not, 2 for a wrong command line.
+Exit status: 0 after success, 1 after a failure, 2 for a wrong command line.
 `
 
 // MaxClusters is the limit of --clusters: one process is not suitable for more.

@@ -47,7 +47,7 @@ type Setup struct {
 // clusters. It checks that the clusters or the manifests define every kind.
 func Open(ctx context.Context, o Options, shipped fs.FS) (*Setup, error) {
 	s := &Setup{SourceID: "quickstart-" + rand.String(8)}
-	name, origin := "manifests", "shipped with the quickstart; --manifests DIR takes yours"
+	name, origin := "manifests", "shipped with the quickstart; use --manifests DIR for your own"
 	folder, err := fs.Sub(shipped, name)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func Observer(cluster string, show func(progress.Event)) func(agent.Event) {
 func Farewell(o Options) string {
 	switch {
 	case o.Keep:
-		return "Everything else was left on the clusters (--keep). It goes with its AppliedWorks: delete them."
+		return "The other objects stay on the clusters (--keep). To delete them, delete the AppliedWorks."
 	case len(o.Kubeconfigs) > 0:
 		return "Everything that it created was removed again, except the CRD of AppliedWork."
 	}

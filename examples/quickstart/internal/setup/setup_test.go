@@ -64,7 +64,7 @@ func TestOpenInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "  clusters   cluster1, cluster2, cluster3, cluster4, cluster5, cluster6, 3 more: in memory (nothing is installed anywhere)\n" +
-		"  manifests  2 objects in 1 file (shipped with the quickstart; --manifests DIR takes yours)\n"
+		"  manifests  2 objects in 1 file (shipped with the quickstart; use --manifests DIR for your own)\n"
 	if diff := cmp.Diff(want, s.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -258,7 +258,7 @@ func (c *client) status(ctx context.Context) error {
 		if !errors.Is(err, store.ErrCompacted) {
 			return err
 		}
-		c.say("%s: what changed meanwhile is not known any more; from now on:", id)
+		c.say("%s: earlier changes are no longer available; later changes:", id)
 	}
 }
 

@@ -35,7 +35,7 @@ type broker struct {
 func openBroker(value string) (connector.Connectors, error) {
 	at, err := url.Parse(value)
 	if err != nil || at.Host == "" {
-		return nil, errors.New("it is no URL like mqtt://host:1883") // the value may have a password
+		return nil, errors.New("must be a URL such as mqtt://host:1883") // the value may have a password
 	}
 	sourceID, file, query := defaultSource, defaultWorks, at.RawQuery
 	at.RawQuery = ""

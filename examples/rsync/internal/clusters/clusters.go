@@ -63,7 +63,7 @@ func (m Mux) Connector(ctx context.Context, provider, cluster string) (connector
 		return connectors.Connector(ctx, provider, cluster)
 	}
 	known := strings.Join(slices.Sorted(maps.Keys(m)), ", ")
-	return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("there is no provider %q here, only: %s", provider, known)}
+	return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("unknown provider %q: must be one of %s", provider, known)}
 }
 
 // starter is implemented by connectors that run in the background.
@@ -89,13 +89,13 @@ const maxFake = 10_000
 func openFake(value string) (connector.Connectors, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > maxFake {
-		return nil, fmt.Errorf("%q is no number from 1 to %d", value, maxFake)
+		return nil, fmt.Errorf("%q: must be a number from 1 to %d", value, maxFake)
 	}
 	all := fake.New()
 	return connector.Func(func(ctx context.Context, provider, name string) (connector.Connector, error) {
 		i, err := strconv.Atoi(strings.TrimPrefix(name, "cluster"))
 		if err != nil || i < 1 || i > n || name != "cluster"+strconv.Itoa(i) {
-			return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("there is no cluster %q, only cluster1 to cluster%d", name, n)}
+			return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("unknown cluster %q: must be cluster1 to cluster%d", name, n)}
 		}
 		return all.Connector(ctx, provider, name)
 	}), nil
@@ -109,7 +109,7 @@ func openKube(dir string) (connector.Connectors, error) {
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
-		return nil, fmt.Errorf("%s is no folder", dir)
+		return nil, fmt.Errorf("%s is not a folder", dir)
 	}
 	return kube.New(map[string]kube.Cluster{"kube+*": {Load: kube.Directory(dir)}}, kube.Options{})
 }

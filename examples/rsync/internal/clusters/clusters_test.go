@@ -25,7 +25,7 @@ func TestMux(t *testing.T) {
 		t.Error(err)
 	}
 	for _, tt := range [][3]string{
-		{"edge", "cluster1", `there is no provider "edge" here, only: fake`},
+		{"edge", "cluster1", `unknown provider "edge": must be one of fake`},
 		{"fake", "cluster3", "only cluster1 to cluster2"},
 		{"fake", "cluster0", "only cluster1 to cluster2"},
 		{"fake", "cluster01", "only cluster1 to cluster2"},

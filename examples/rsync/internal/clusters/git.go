@@ -33,7 +33,7 @@ func openGit(value string) (connector.Connectors, error) {
 		return nil, err
 	}
 	if repository.CreateBranch, err = strconv.ParseBool(createBranch); err != nil {
-		return nil, fmt.Errorf("create-branch is true or false, not %q", createBranch)
+		return nil, fmt.Errorf("create-branch: %q: must be true or false", createBranch)
 	}
 	return git.New(map[string]git.Repository{"git+*": repository}, git.Options{})
 }

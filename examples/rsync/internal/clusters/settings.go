@@ -17,14 +17,14 @@ import (
 func readSettings(query string, known map[string]*string) error {
 	settings, err := url.ParseQuery(query)
 	if err != nil {
-		return errors.New("what follows the question mark is not name=value&name=value") // the query may have a password
+		return errors.New("the text after the question mark must be name=value&name=value") // the query may have a password
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		switch field := known[name]; {
 		case field == nil:
-			return fmt.Errorf("there is no setting %q, only %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			return fmt.Errorf("unknown setting %q: must be one of %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		case len(settings[name]) > 1:
-			return fmt.Errorf("%s is there %d times", name, len(settings[name]))
+			return fmt.Errorf("%s is given %d times", name, len(settings[name]))
 		default:
 			*field = settings[name][0]
 		}

@@ -175,7 +175,7 @@ var commands = map[string]struct{ arguments, flags string }{
 func Parse(args []string) (Options, error) {
 	o := Options{Clusters: map[string]string{}}
 	if len(args) == 0 {
-		return o, errors.New("which command?")
+		return o, errors.New("a command is required")
 	}
 	flags := command.NewFlags("rsync")
 	if strings.HasPrefix(args[0], "-") {
@@ -277,7 +277,7 @@ func (o *Options) etcd(value string) error {
 func (o *Options) cluster(value string) error {
 	provider, name, found := strings.Cut(value, "+")
 	if !found || provider == "" || name == "" {
-		return errors.New("a cluster is provider+name")
+		return errors.New("must be provider+name")
 	}
 	o.On = append(o.On, appcontext.ClusterID{Provider: provider, Name: name})
 	return nil
@@ -294,21 +294,21 @@ func (o *Options) check(flags command.Flags) error {
 	host, _, err := net.SplitHostPort(addr)
 	switch {
 	case err != nil:
-		return fmt.Errorf("--%s %q is not host:port", name, addr)
+		return fmt.Errorf("--%s: %q: must be host:port", name, addr)
 	case (o.Cert == "") != (o.KeyFile == ""):
-		return errors.New("--cert and --key-file go together")
+		return errors.New("--cert and --key-file must be given together")
 	case o.ClientCA != "" && o.Cert == "":
 		return errors.New("--client-ca needs --cert and --key-file")
 	case o.Command == "serve" && o.ClientCA == "" && !loopback(host):
-		return fmt.Errorf("--listen %s can be reached from elsewhere: give --cert, --key-file and --client-ca", addr)
+		return fmt.Errorf("--listen %s can be reached from other machines: give --cert, --key-file and --client-ca", addr)
 	case o.Command == "create" && len(o.On) == 0:
 		return errors.New("create needs --cluster, once or more")
 	case o.From != "" && o.Terminate:
-		return errors.New("--from and --terminate are of two events: give one of them")
+		return errors.New("--from and --terminate select different events: use one of them")
 	case o.Command == "diff" && o.Output != "text" && o.Output != "json":
 		return fmt.Errorf("-o: %q: must be json or text", o.Output)
 	case flags.Given("store") && flags.Given("etcd"):
-		return errors.New("--store and --etcd are two places for the same data: give one of them")
+		return errors.New("--store and --etcd are two stores for the same data: use one of them")
 	}
 	return flags.NotEmpty("cert", "key-file", "ca", "store", "client-ca", "app", "override", "key", "rollout", "from")
 }

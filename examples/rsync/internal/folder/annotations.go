@@ -78,7 +78,7 @@ func annotationsOf(manifest []byte) (map[string]string, error) {
 		return nil, nil //nolint:nilerr // the builder reports it
 	}
 	if json.Unmarshal(text, &content) != nil {
-		return nil, errors.New("metadata.annotations: must have texts as values: write numbers in quotes")
+		return nil, errors.New("metadata.annotations: values must be strings: write numbers in quotes")
 	}
 	return content.Metadata.Annotations, nil
 }
@@ -90,7 +90,7 @@ func number(annotations map[string]string, name string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Errorf("annotation %s: %q is no number", name, text)
+		return 0, fmt.Errorf("annotation %s: %q: must be a number", name, text)
 	}
 	return n, nil
 }

@@ -22,8 +22,8 @@ func TestAnnotations(t *testing.T) {
 		`{helm.sh/hook: "pre-upgrade,test"}`:                                                              `[]`,
 		`{argocd.argoproj.io/sync-wave: "3", helm.sh/hook-weight: "1"}`:                                   `[hook "" wave 3 policies []]`,
 		`{helm.sh/hook: "pre-install,post-install"}`:                                                      "a.yaml: annotation helm.sh/hook: has the hooks pre-install and post-install: only one is possible",
-		`{helm.sh/hook: pre-install, helm.sh/hook-weight: "first"}`:                                       `a.yaml: annotation helm.sh/hook-weight: "first" is no number`,
-		`{helm.sh/hook: pre-install, helm.sh/hook-weight: 1}`:                                             "a.yaml: metadata.annotations: must have texts as values",
+		`{helm.sh/hook: pre-install, helm.sh/hook-weight: "first"}`:                                       `a.yaml: annotation helm.sh/hook-weight: "first": must be a number`,
+		`{helm.sh/hook: pre-install, helm.sh/hook-weight: 1}`:                                             "a.yaml: metadata.annotations: values must be strings",
 		`{argocd.argoproj.io/sync-wave: "99999999999"}`:                                                   "wave: 99999999999 does not fit into 32 bits",
 		`{helm.sh/hook: pre-install, helm.sh/hook-delete-policy: never}`:                                  `deletePolicies: there is no policy "never"`,
 	} {

@@ -80,7 +80,7 @@ func (o Override) add(b *appcontext.Builder, owners map[appcontext.Object]string
 	patch := override.JSONPatch(o.patch)
 	for i, c := range o.clusters {
 		if !slices.Contains(on, c) {
-			return bad(fmt.Sprintf("clusters[%d]", i), "%s is no cluster of the context", c)
+			return bad(fmt.Sprintf("clusters[%d]", i), "%s is not a cluster of the context", c)
 		}
 		b.App(app).Override(c.Provider, c.Name, o.object, func(manifest []byte) ([]byte, error) {
 			out, err := patch(manifest)

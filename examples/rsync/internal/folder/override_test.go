@@ -58,7 +58,7 @@ func TestBadOverrides(t *testing.T) {
 		"overrides: [{" + target + "clusters: [cluster1]}]":  `overrides[0].clusters[0]: "cluster1" is not provider+name`,
 		"overrides: [{" + target + clusters + "}]":           "overrides[0].patch: JSON patch: must be a list",
 		"overrides: [{" + target + clusters + "patch: {}}]":  "overrides[0].patch: JSON patch: ",
-		"overrides: [{" + target + "clusters: [fake+c9]}]":   "overrides[0].clusters[0]: fake+c9 is no cluster",
+		"overrides: [{" + target + "clusters: [fake+c9]}]":   "overrides[0].clusters[0]: fake+c9 is not a cluster",
 		"overrides: [{target: {name: x}, " + clusters + "}]": "overrides[0].target: no manifest has",
 		"overrides: [{" + target + clusters + "patch: [{op: remove, path: /data/size}]}]": "overrides[0].patch: " +
 			"JSON patch: ",
