@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/client-go/rest"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/hub"
@@ -53,14 +54,7 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	former := make([]string, len(o.HubWas))
-	for i, was := range o.HubWas {
-		former[i] = hub.Address(was)
-	}
-	cluster, err := spoke.New(spoke.Options{
-		Config: config, Hub: o.Hub, Origin: spoke.Origin{Address: h.Address, Sources: o.Sources}, FormerAddresses: former,
-		Adoption: o.Adoption, Executors: o.Executors, SecretFeedback: o.SecretFeedback, EvictionGrace: o.EvictionGrace,
-	})
+	cluster, err := openCluster(config, o, h.Address)
 	if err != nil {
 		return err
 	}
@@ -89,7 +83,8 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 	if o.Listen != "" {
 		server, err := listen(o.Listen, metrics, func() error {
 			if !installed.Load() {
-				return errors.New("the API server of the cluster has not answered yet, or has not established the CRD of AppliedWork")
+				return errors.New("the API server of the cluster has not answered yet, or has not established the " +
+					"CRD of AppliedWork")
 			}
 			return readiness(h, works)
 		})
@@ -102,12 +97,26 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 	return together(ctx, parts...)
 }
 
+// openCluster returns the managed cluster.
+func openCluster(config *rest.Config, o options, hubAddress string) (*spoke.Cluster, error) {
+	former := make([]string, len(o.HubWas))
+	for i, was := range o.HubWas {
+		former[i] = hub.Address(was)
+	}
+	return spoke.New(spoke.Options{
+		Config: config, Hub: o.Hub, Origin: spoke.Origin{Address: hubAddress, Sources: o.Sources},
+		FormerAddresses: former, Adoption: o.Adoption, Executors: o.Executors,
+		SecretFeedback: o.SecretFeedback, EvictionGrace: o.EvictionGrace,
+	})
+}
+
 // open returns the hub of the command line.
 func open(o options, metrics prometheus.Registerer) (*hub.Hub, error) {
 	if o.Transport == transportKube {
 		return hub.OnAPIServer(o.HubKubeconfig)
 	}
-	return hub.OverBroker(hub.Broker{MQTT: o.Broker, ClusterName: o.Cluster, Sources: o.Sources, Store: o.Store}, metrics)
+	return hub.OverBroker(hub.Broker{MQTT: o.Broker, ClusterName: o.Cluster, Sources: o.Sources, Store: o.Store},
+		metrics)
 }
 
 func readiness(h *hub.Hub, c *controller.Controller) error {

@@ -118,7 +118,8 @@ func parse(args []string) (options, error) {
 	for name, value := range map[string]*string{
 		"cluster": &o.Cluster, "kubeconfig": &o.Kubeconfig, "broker": &o.Broker.BrokerURL, "store": &o.Store,
 		"broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile, "broker-key": &o.Broker.KeyFile,
-		"username": &o.Broker.Username, "password-file": &o.Broker.PasswordFile, "hub-kubeconfig": &o.HubKubeconfig, "listen": &o.Listen,
+		"username": &o.Broker.Username, "password-file": &o.Broker.PasswordFile, "hub-kubeconfig": &o.HubKubeconfig,
+		"listen": &o.Listen,
 	} {
 		flags.StringVar(value, name, "", "")
 	}
@@ -168,7 +169,9 @@ func parse(args []string) (options, error) {
 
 // The flags that belong to one transport only.
 var (
-	mqttOnly = []string{"broker", "source", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file"}
+	mqttOnly = []string{
+		"broker", "source", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file",
+	}
 	kubeOnly = []string{"hub-kubeconfig"}
 )
 
@@ -176,7 +179,8 @@ func (o *options) check(flags command.Flags) error {
 	if o.Cluster == "" {
 		return errors.New("--cluster is required: the name of this cluster on the hub")
 	}
-	if err := flags.NotEmpty("kubeconfig", "hub", "broker", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "hub-kubeconfig", "listen"); err != nil {
+	if err := flags.NotEmpty("kubeconfig", "hub", "broker", "store", "broker-ca", "broker-cert", "broker-key",
+		"username", "password-file", "hub-kubeconfig", "listen"); err != nil {
 		return err
 	}
 	foreign, other := kubeOnly, transportKube

@@ -56,7 +56,8 @@ func decode(document yamldoc.Document, into *map[string]any) error {
 // fingerprint returns a hash of the manifest files, which changes with their names and contents.
 func fingerprint(files fs.FS) string {
 	h := fnv.New64a()
-	err := eachManifest(files, func(name string, content []byte) { fmt.Fprintf(h, "%s %d ", name, len(content)); h.Write(content) })
+	err := eachManifest(files,
+		func(name string, content []byte) { fmt.Fprintf(h, "%s %d ", name, len(content)); h.Write(content) })
 	return fmt.Sprint(h.Sum64(), err)
 }
 

@@ -77,12 +77,14 @@ func setUp(ctx context.Context, file string, stdout io.Writer) (*example, error)
 		return nil, fmt.Errorf("install the CRD on %s: %w", config.Host, err)
 	}
 	tracker, err := appliedwork.NewTracker(appliedwork.Options{
-		Client: client, Metadata: metadata.NewForConfigOrDie(config), Discovery: discovery.NewDiscoveryClientForConfigOrDie(config),
+		Client: client, Metadata: metadata.NewForConfigOrDie(config),
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config),
 	})
 	if err != nil {
 		return nil, err
 	}
-	work, err := tracker.Ensure(ctx, appliedwork.NameFor("example", "cluster1", "shop"), v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
+	work, err := tracker.Ensure(ctx, appliedwork.NameFor("example", "cluster1", "shop"),
+		v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
 	if err == nil {
 		_, err = fmt.Fprintf(stdout, "AppliedWork %s on %s\n", work.Name, config.Host)
 	}
@@ -130,7 +132,8 @@ func (e *example) end(ctx context.Context) error {
 		return err
 	}
 	_, _ = fmt.Fprintf(e.stdout, "delete the AppliedWork, and wait until %d objects are deleted\n", len(entries))
-	if err := e.client.Resource(v1alpha1.GroupVersionResource).Delete(ctx, e.work.Name, metav1.DeleteOptions{}); err != nil {
+	if err := e.client.Resource(v1alpha1.GroupVersionResource).Delete(ctx, e.work.Name,
+		metav1.DeleteOptions{}); err != nil {
 		return err
 	}
 	collector := appliedwork.NewCollector(e.tracker)

@@ -102,7 +102,8 @@ func (o options) validate(flags command.Flags) error {
 	for _, n := range []struct {
 		name       string
 		value, max int
-	}{{"agents", o.Agents, maxAgents}, {"works", o.Works, maxWorks}, {"size", o.Size, maxSize}, {"under-way", o.UnderWay, 10_000}} {
+	}{{"agents", o.Agents, maxAgents}, {"works", o.Works, maxWorks}, {"size", o.Size, maxSize}, {"under-way",
+		o.UnderWay, 10_000}} {
 		if err := command.Within(n.name, n.value, 1, n.max); err != nil {
 			return err
 		}
@@ -154,7 +155,8 @@ func (o options) MQTT(url string) (mqtt.Options, error) {
 	}
 	m.Binary = m.Binary || o.Binary
 	if m.ClientID != "" {
-		return m, fmt.Errorf("%s has a clientID: each agent must have its own: remove clientID and sessionExpiry", o.OptionsFile)
+		return m, fmt.Errorf("%s has a clientID: each agent must have its own: remove clientID and sessionExpiry",
+			o.OptionsFile)
 	}
 	_, err := mqtt.New(m)
 	return m, err

@@ -148,7 +148,7 @@ func TestAPIRefuses(t *testing.T) {
 		code                       int
 		field, text                string
 	}{
-		{"malformed", "PUT", "/api/v1/clusters/c2", "a: [", 400, "", "not valid YAML"},
+		{"malformed", "PUT", "/api/v1/clusters/c2", "a: [", 400, "", "invalid YAML"},
 		{"no document", "PUT", "/api/v1/clusters/c2", "", 400, "", "0 documents"},
 		{"two documents", "PUT", "/api/v1/clusters/c2", cluster("c2", "") + "---\n" + cluster("c3", ""), 400, "", "2 documents"},
 		{"an unknown field", "PUT", "/api/v1/clusters/c2", header + "kind: Cluster\nmetadata: {name: c2}\nspec: {}\n", 400, "spec", "unknown field"},
@@ -164,13 +164,13 @@ func TestAPIRefuses(t *testing.T) {
 		{"a cluster that is placed on", "DELETE", "/api/v1/clusters/c1", "", 422, "spec.clusters.names[0]", "Placement p"},
 		{"a template that is none", "PUT", "/api/v1/applications/other", strings.Replace(other, ".Cluster", "if", 1), 422, "spec.parts[0].manifests[0].template", ""},
 		{"a template without end", "PUT", "/api/v1/applications/shop", strings.Replace(application("shop", "a=1"), "{apiVersion", "{{ range 1000000000000 }}{{ end }}{apiVersion", 1), 422,
-			"spec.parts[0].manifests[0].template", "for the cluster c1: line 1: it takes more than"},
+			"spec.parts[0].manifests[0].template", "for the cluster c1: line 1: more than"},
 		{"no such cluster", "GET", "/api/v1/clusters/c9", "", 404, "", "no Cluster"},
 		{"no such cluster to delete", "DELETE", "/api/v1/clusters/c9", "", 404, "", "Cluster c9: not found"},
 		{"no such application", "GET", "/api/v1/applications/other/status", "", 404, "", "other"},
 		{"no such kind", "GET", "/api/v1/nodes/c1", "", 404, "", "no kind"},
 		{"no such path", "POST", "/api/v2/nodes", "", 404, "", "/api/v2/nodes"},
-		{"no such method", "PATCH", "/api/v1/clusters/c1", "", 405, "", "takes no PATCH"},
+		{"no such method", "PATCH", "/api/v1/clusters/c1", "", 405, "", "does not support PATCH"},
 		{"no such method and kind", "PATCH", "/api/v1/nodes/c1", "", 404, "", "PATCH"},
 		{"a cluster with our name", "PUT", "/api/v1/clusters/hub", cluster("hub", ""), 422, "metadata.name", "--source"},
 		{"no such cluster to forget", "POST", "/api/v1/clusters/c9/forget", "", 404, "", "is awaited: not found"},

@@ -34,7 +34,7 @@ func TestInvalidObjects(t *testing.T) {
 		{"a version", "{apiVersion: a/b/c, kind: ConfigMap, metadata: {name: b, namespace: x}}", `apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string`},
 		{"a name", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a/b, namespace: x}}", `ConfigMap x/a/b: metadata.name: Invalid value: "a/b": may not contain '/'`},
 		{"a name of a kind that has rules", "{apiVersion: v1, kind: ConfigMap, metadata: {name: Bad_Name, namespace: x}}", `ConfigMap x/Bad_Name: metadata.name: Invalid value: "Bad_Name": a lowercase RFC 1123 subdomain`},
-		{"a list", "{apiVersion: v1, kind: ConfigMapList, metadata: {name: b, namespace: x}}", `ConfigMapList x/b: kind: Invalid value: "ConfigMapList": a list of objects is none`},
+		{"a list", "{apiVersion: v1, kind: ConfigMapList, metadata: {name: b, namespace: x}}", `ConfigMapList x/b: kind: Invalid value: "ConfigMapList": a List is not supported`},
 		{"a label of another type", "{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: x, labels: {x: 7}}}", `ConfigMap x/b: metadata`},
 		{"an object that is too deep", "{apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: " + strings.Repeat("[", 9100) + strings.Repeat("]", 9100) + "}",
 			"ConfigMap b: Invalid value: must not be nested deeper than"},

@@ -112,8 +112,9 @@ func parse(args []string) (options, error) {
 	o := options{Services: []string{}} // nil would allow all
 	flags := command.NewFlags("hub")
 	for name, value := range map[string]*string{
-		"broker": &o.Broker.BrokerURL, "broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile, "broker-key": &o.Broker.KeyFile,
-		"username": &o.Broker.Username, "password-file": &o.Broker.PasswordFile,
+		"broker": &o.Broker.BrokerURL, "broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile,
+		"broker-key": &o.Broker.KeyFile,
+		"username":   &o.Broker.Username, "password-file": &o.Broker.PasswordFile,
 	} {
 		flags.StringVar(value, name, "", "")
 	}
@@ -158,7 +159,8 @@ func (o *options) allowWebhook(target string) error {
 }
 
 func (o options) validate(flags command.Flags) error {
-	if err := flags.NotEmpty("broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source", "dir", "listen", "kubeconfig", "store"); err != nil {
+	if err := flags.NotEmpty("broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source",
+		"dir", "listen", "kubeconfig", "store"); err != nil {
 		return err
 	}
 	if err := command.Within("revisions", o.Revisions, 2, 1000); err != nil {
@@ -173,7 +175,8 @@ func (o options) validate(flags command.Flags) error {
 		return fmt.Errorf("--listen: %q: must be host:port or :port", o.Listen)
 	case !httpserve.Loopback(host) && len(o.AllowedHosts) == 0:
 		return fmt.Errorf("--listen %s can be reached from other machines, and there is no login: "+
-			"put a proxy that authenticates in front, and add --allowed-host HOST for each host in the URLs of the hub", o.Listen)
+			"put a proxy that authenticates in front, and add --allowed-host HOST for each host in the "+
+			"URLs of the hub", o.Listen)
 	case o.Broker.BrokerURL == "":
 		return errors.New("--broker is required")
 	case o.LeaveDir && o.Dir != "":

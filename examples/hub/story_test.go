@@ -229,12 +229,12 @@ func TestMove(t *testing.T) {
 	s.objects("c2", `x/x={"v":"2"}`, `x/w={"v":"1"}`, `x/z={"v":"1"}`)
 	leave()
 	s.must("PUT", "/api/v1/applications/b", application("b", "z=1"))
-	if code, text := s.call("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3")); code != http.StatusUnprocessableEntity || !strings.Contains(text, "take it out there first") {
+	if code, text := s.call("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3")); code != http.StatusUnprocessableEntity || !strings.Contains(text, "remove it there first") {
 		t.Errorf("%d %s", code, text)
 	}
 	s.stop()
 	s.start() // the state survives the restart
-	if code, text := s.call("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3")); code != http.StatusUnprocessableEntity || !strings.Contains(text, "take it out there first") {
+	if code, text := s.call("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3")); code != http.StatusUnprocessableEntity || !strings.Contains(text, "remove it there first") {
 		t.Errorf("%d %s", code, text)
 	}
 	s.agent("c2")

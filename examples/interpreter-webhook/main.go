@@ -66,7 +66,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.Usage = func() {} // main prints the error
 	switch args[0] {
 	case "serve":
-		certs, addr := flags.String("certs", "", "folder of tls.crt and tls.key"), flags.String("addr", ":9443", "where to listen")
+		certs, addr := flags.String("certs", "", "folder of tls.crt and tls.key"), flags.String("addr", ":9443",
+			"where to listen")
 		if err := flags.Parse(args[1:]); err != nil {
 			return err
 		}

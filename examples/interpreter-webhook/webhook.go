@@ -29,18 +29,22 @@ func startWebhook() (*caller.Caller, func(), error) {
 	configuration := v1alpha1.ResourceInterpreterWebhookConfiguration{Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
 		Name: "workload.example.io",
 		ClientConfig: admissionregistrationv1.WebhookClientConfig{
-			URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+			URL:      &server.URL,
+			CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 		},
 		Rules: []v1alpha1.KindRuleWithOperations{{
 			Operations: []v1alpha1.InterpreterOperation{ // all operations of explain except components
 				v1alpha1.InterpreterOperationInterpretReplica, v1alpha1.InterpreterOperationInterpretHealth,
 				v1alpha1.InterpreterOperationInterpretStatus, v1alpha1.InterpreterOperationInterpretDependency,
 			},
-			KindRule: v1alpha1.KindRule{APIGroups: []string{"workload.example.io"}, APIVersions: []string{"v1alpha1"}, Kinds: []string{"Workload"}},
+			KindRule: v1alpha1.KindRule{APIGroups: []string{"workload.example.io"}, APIVersions: []string{"v1alpha1"},
+				Kinds: []string{"Workload"}},
 		}},
 		InterpreterContextVersions: []string{v1alpha1.Version},
 	}}}
-	configurations := caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{configuration}}
+	configurations := caller.Configurations{
+		Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{configuration},
+	}
 	if err := webhooks.SetConfigurations(configurations); err != nil {
 		stop()
 		return nil, nil, err

@@ -57,7 +57,9 @@ func workloadHandler() interpreter.HandlerFor[*Workload] {
 			return native.Dependencies(&w.Spec.Template.Spec, w.Namespace), nil
 		},
 		Status: func(_ context.Context, w *Workload) (any, error) { return w.Status, nil },
-		Health: func(_ context.Context, w *Workload) (bool, error) { return w.Status.ReadyReplicas >= w.replicas(), nil },
+		Health: func(_ context.Context, w *Workload) (bool, error) {
+			return w.Status.ReadyReplicas >= w.replicas(), nil
+		},
 	}
 }
 

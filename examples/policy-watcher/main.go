@@ -56,7 +56,8 @@ func main() { command.Main(run) }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p := command.Program[options]{Name: "policy-watcher", Usage: usage, Parse: parse}
 	return p.Run(args, stdout, stderr, func(o options) error {
-		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr), textlogger.Verbosity(o.Verbosity)))
+		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr),
+			textlogger.Verbosity(o.Verbosity)))
 		klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
 		ctrl.SetLogger(logger)
 		return policyWatcher(klog.NewContext(ctx, logger), o, stdout)
@@ -94,7 +95,8 @@ func policyWatcher(ctx context.Context, o options, stdout io.Writer) error {
 		return err
 	}
 	// The manager's cache has the policies, but not the objects of their templates.
-	if err := ctrl.NewControllerManagedBy(m).Named("policy").For(policy.New()).WatchesRawSource(templates).Complete(reconciler); err != nil {
+	builder := ctrl.NewControllerManagedBy(m).Named("policy").For(policy.New()).WatchesRawSource(templates)
+	if err := builder.Complete(reconciler); err != nil {
 		return err
 	}
 	say := manager.RunnableFunc(func(context.Context) error {

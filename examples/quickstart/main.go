@@ -64,7 +64,8 @@ func quickstart(ctx context.Context, o setup.Options, console *progress.Console)
 
 	g, running := services.New(ctx, b.URL(), o.BrokerTimeout)
 	defer g.Stop()
-	h, err := connect(running, g, b.URL(), s, hub.Options{StatusTimeout: o.Timeout, Files: s.Files, Event: console.Event, Say: console.Say})
+	h, err := connect(running, g, b.URL(), s,
+		hub.Options{StatusTimeout: o.Timeout, Files: s.Files, Event: console.Event, Say: console.Say})
 	if err != nil {
 		if running.Err() != nil {
 			err = context.Cause(running) // more precise than the interrupted call
@@ -125,7 +126,9 @@ func connect(ctx context.Context, g *services.Group, url string, s *setup.Setup,
 		if err != nil {
 			return nil, err
 		}
-		controller, err := agent.New(agent.Options{ClusterName: c.Name, Works: a.Clientset(), Cluster: c, Observe: setup.Observer(c.Name, o.Event)})
+		controller, err := agent.New(agent.Options{
+			ClusterName: c.Name, Works: a.Clientset(), Cluster: c, Observe: setup.Observer(c.Name, o.Event),
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -69,7 +69,8 @@ func parse(args []string) (options, error) {
 	for _, n := range []struct {
 		name            string
 		value, min, max int
-	}{{"objects", o.Objects, 1, 100_000}, {"watchers", o.Watchers, 1, o.Objects}, {"size", o.Size, 0, 1_000_000}, {"updates", o.Updates, 1, 1_000_000}} {
+	}{{"objects", o.Objects, 1, 100_000}, {"watchers", o.Watchers, 1, o.Objects}, {"size", o.Size, 0,
+		1_000_000}, {"updates", o.Updates, 1, 1_000_000}} {
 		if err := command.Within(n.name, n.value, n.min, n.max); err != nil {
 			return options{}, err
 		}

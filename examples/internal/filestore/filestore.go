@@ -66,13 +66,16 @@ func Open(ctx context.Context, file string) (s *Store, err error) {
 	}()
 	// The database would treat an empty file as a new one.
 	if info, err := os.Stat(file); err == nil && info.Size() == 0 {
-		return nil, fmt.Errorf("store %s: the file is empty: it was truncated, for example by a full disk, or never written; %s", file, remedy)
+		return nil, fmt.Errorf("store %s: the file is empty: it was truncated, for example by a full disk, or never "+
+			"written; %s", file, remedy)
 	}
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: lockTimeout, InitialMmapSize: initialMmapSize})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("store %s: another process has the file open: stop that process, or use another file", file)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+		return nil, fmt.Errorf("store %s: another process has the file open: stop that process, or use another file",
+			file)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
+		errors.Is(err, bolterrors.ErrChecksum):
 		return nil, fmt.Errorf("store %s: the file is damaged: %w; %s", file, err, remedy)
 	case err != nil:
 		return nil, fmt.Errorf("store %s: %w", file, err)

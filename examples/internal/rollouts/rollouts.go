@@ -74,7 +74,9 @@ func duration(to *time.Duration, field, text string) (err error) {
 		return nil
 	}
 	if *to, err = time.ParseDuration(text); err != nil {
-		return &rsync.InvalidRolloutError{Field: field, Problem: fmt.Sprintf("%q: must be a duration, for example 5m", text)}
+		return &rsync.InvalidRolloutError{
+			Field: field, Problem: fmt.Sprintf("%q: must be a duration, for example 5m", text),
+		}
 	}
 	return nil
 }

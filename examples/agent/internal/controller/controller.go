@@ -41,10 +41,15 @@ const (
 	leavingAgain = 5 * time.Second // if the watch does not report the deletion of an object
 )
 
-// Cluster is the managed cluster.
-type Cluster interface {
+// Attempts records which works are being served, to find works that end the process.
+type Attempts interface {
 	Begin(ctx context.Context, w *workv1.ManifestWork) (wait time.Duration, ends int)
 	Served(ctx context.Context, w *workv1.ManifestWork)
+}
+
+// Cluster is the managed cluster.
+type Cluster interface {
+	Attempts
 	Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) spoke.Result
 	Remove(ctx context.Context, w *workv1.ManifestWork) (spoke.Removal, error)
 	Evict(ctx context.Context, namespace, name string) (time.Duration, spoke.Removal, error)
@@ -109,8 +114,10 @@ type Controller struct {
 
 // New returns a Controller. It starts nothing.
 func New(o Options) (*Controller, error) {
-	if o.ClusterName == "" || o.Works == nil || o.Cluster == nil || o.Watches == nil || o.PollInterval <= 0 || o.DegradedAfter <= 0 {
-		return nil, errors.New("controller: ClusterName, Works, Cluster, Watches, PollInterval and DegradedAfter are required")
+	if o.ClusterName == "" || o.Works == nil || o.Cluster == nil || o.Watches == nil || o.PollInterval <= 0 ||
+		o.DegradedAfter <= 0 {
+		return nil,
+			errors.New("controller: ClusterName, Works, Cluster, Watches, PollInterval and DegradedAfter are required")
 	}
 	metrics, told := newMetrics(), o.Observe
 	o.Observe = func(e Event) {
@@ -126,8 +133,10 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controller{o: o, builder: builder, queue: queue, metrics: metrics, memory: turns.New(maxMemory), written: map[string]write{}, rests: map[string]recess{}, contests: map[string]contests{}}
-	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0, workinformers.WithNamespace(o.ClusterName))
+	c := &Controller{o: o, builder: builder, queue: queue, metrics: metrics, memory: turns.New(maxMemory),
+		written: map[string]write{}, rests: map[string]recess{}, contests: map[string]contests{}}
+	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0,
+		workinformers.WithNamespace(o.ClusterName))
 	works := c.factory.Work().V1().ManifestWorks()
 	c.informer, c.lister = works.Informer(), works.Lister().ManifestWorks(o.ClusterName)
 	if err := metrics.register(o.Metrics, c.lister); err != nil {
@@ -226,7 +235,8 @@ func (c *Controller) serveNow(ctx context.Context, name string, memory int) {
 		return err
 	})
 	if panicked := (*guard.PanicError)(nil); errors.As(err, &panicked) {
-		err = errors.Join(err, guard.Recover(ctx, "reporting a panic", func() error { return c.degrade(ctx, name, status.ReasonPanicked, err.Error()) }))
+		err = errors.Join(err, guard.Recover(ctx, "reporting a panic",
+			func() error { return c.degrade(ctx, name, status.ReasonPanicked, err.Error()) }))
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -244,7 +254,8 @@ func (c *Controller) serveNow(ctx context.Context, name string, memory int) {
 
 // watcher returns the identifier of a work as a watcher.
 func (c *Controller) watcher(name string) spoke.Target {
-	return targetFor(schema.GroupVersionKind{Group: workv1.GroupName, Version: "v1", Kind: "ManifestWork"}, c.o.ClusterName, name)
+	return targetFor(schema.GroupVersionKind{Group: workv1.GroupName, Version: "v1", Kind: "ManifestWork"},
+		c.o.ClusterName, name)
 }
 
 func targetFor(gvk schema.GroupVersionKind, namespace, name string) spoke.Target {

@@ -42,7 +42,8 @@ func (c *Controller) finalize(ctx context.Context, w *workv1.ManifestWork) (time
 	}
 	c.o.Watches.drop(ctx, c.watcher(w.Name))
 	gone := withCondition(w, status.Deleted, metav1.Condition{
-		Status: metav1.ConditionTrue, Reason: "ManifestsDeleted", Message: "no object of the work is left on cluster " + c.o.ClusterName,
+		Status: metav1.ConditionTrue, Reason: "ManifestsDeleted", Message: "no object of the work is left on cluster " +
+			c.o.ClusterName,
 	})
 	w, err = c.reported(ctx, w, gone)
 	if err != nil {

@@ -39,10 +39,12 @@ type metrics struct {
 func newMetrics() *metrics {
 	m := &metrics{
 		served: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "spokewire_agent_served_total", Help: "Number of times that works were served, by result: applied, failed, removed.",
+			Name: "spokewire_agent_served_total",
+			Help: "Number of times that works were served, by result: applied, failed, removed.",
 		}, []string{"result"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "spokewire_agent_apply_seconds", Help: "Duration of an apply with the report, in seconds.", Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 10),
+			Name: "spokewire_agent_apply_seconds", Help: "Duration of an apply with the report, in seconds.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 10),
 		}),
 	}
 	for _, result := range []string{resultApplied, resultFailed, resultRemoved} {
@@ -56,7 +58,8 @@ func (m *metrics) register(registry prometheus.Registerer, works worklisters.Man
 	if registry == nil {
 		return nil
 	}
-	return errors.Join(registry.Register(m.served), registry.Register(m.seconds), registry.Register(worksCollector{works}))
+	return errors.Join(registry.Register(m.served), registry.Register(m.seconds),
+		registry.Register(worksCollector{works}))
 }
 
 func (m *metrics) observe(e Event) {
@@ -74,8 +77,10 @@ func (m *metrics) took(since time.Time) { m.seconds.Observe(time.Since(since).Se
 
 var (
 	worksDesc     = prometheus.NewDesc("spokewire_agent_works", "Number of works of the cluster.", nil, nil)
-	conditionDesc = prometheus.NewDesc("spokewire_agent_work_conditions", "Number of works with a condition, by its type and status.", []string{"type", "status"}, nil)
-	manifestsDesc = prometheus.NewDesc("spokewire_agent_manifests", "Number of manifests, by status and reason of their condition Applied.", []string{"applied", "reason"}, nil)
+	conditionDesc = prometheus.NewDesc("spokewire_agent_work_conditions",
+		"Number of works with a condition, by its type and status.", []string{"type", "status"}, nil)
+	manifestsDesc = prometheus.NewDesc("spokewire_agent_manifests",
+		"Number of manifests, by status and reason of their condition Applied.", []string{"applied", "reason"}, nil)
 )
 
 // worksCollector counts the works in the informer.
@@ -103,7 +108,8 @@ func (c worksCollector) Collect(out chan<- prometheus.Metric) {
 			}
 		}
 		for i := range w.Status.ResourceStatus.Manifests {
-			if is := meta.FindStatusCondition(w.Status.ResourceStatus.Manifests[i].Conditions, workv1.ManifestApplied); is != nil {
+			if is := meta.FindStatusCondition(w.Status.ResourceStatus.Manifests[i].Conditions,
+				workv1.ManifestApplied); is != nil {
 				manifests[[2]string{string(is.Status), is.Reason}]++
 			}
 		}

@@ -18,7 +18,8 @@ func newQueue(registry prometheus.Registerer) (workqueue.TypedRateLimitingInterf
 	if registry != nil {
 		config.MetricsProvider = provider
 	}
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryAfter, retryAtMost), config)
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](retryAfter, retryAtMost)
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(limiter, config)
 	if provider.err != nil {
 		queue.ShutDown()
 		return nil, fmt.Errorf("register the metrics of the queue: %w", provider.err)
@@ -41,16 +42,21 @@ func registered[M prometheus.Collector](q *queueMetrics, m M) M {
 }
 
 func (q *queueMetrics) counter(queue, name, help string) prometheus.Counter {
-	return registered(q, prometheus.NewCounter(prometheus.CounterOpts{Name: "workqueue_" + name, Help: help, ConstLabels: prometheus.Labels{"name": queue}}))
+	return registered(q, prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "workqueue_" + name, Help: help, ConstLabels: prometheus.Labels{"name": queue},
+	}))
 }
 
 func (q *queueMetrics) gauge(queue, name, help string) prometheus.Gauge {
-	return registered(q, prometheus.NewGauge(prometheus.GaugeOpts{Name: "workqueue_" + name, Help: help, ConstLabels: prometheus.Labels{"name": queue}}))
+	return registered(q, prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "workqueue_" + name, Help: help, ConstLabels: prometheus.Labels{"name": queue},
+	}))
 }
 
 func (q *queueMetrics) histogram(queue, name, help string) prometheus.Histogram {
 	return registered(q, prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "workqueue_" + name, Help: help, ConstLabels: prometheus.Labels{"name": queue}, Buckets: prometheus.ExponentialBuckets(1e-8, 10, 12),
+		Name: "workqueue_" + name, Help: help, ConstLabels: prometheus.Labels{"name": queue},
+		Buckets: prometheus.ExponentialBuckets(1e-8, 10, 12),
 	}))
 }
 
@@ -76,13 +82,15 @@ func (q *queueMetrics) NewWorkDurationMetric(queue string) workqueue.HistogramMe
 
 // NewUnfinishedWorkSecondsMetric returns the metric for the total time of works in progress.
 func (q *queueMetrics) NewUnfinishedWorkSecondsMetric(queue string) workqueue.SettableGaugeMetric {
-	return q.gauge(queue, "unfinished_work_seconds", "Time that works in progress have been served so far, in total, in seconds.")
+	return q.gauge(queue, "unfinished_work_seconds",
+		"Time that works in progress have been served so far, in total, in seconds.")
 }
 
 // NewLongestRunningProcessorSecondsMetric returns the metric for the longest time of a work in
 // progress.
 func (q *queueMetrics) NewLongestRunningProcessorSecondsMetric(queue string) workqueue.SettableGaugeMetric {
-	return q.gauge(queue, "longest_running_processor_seconds", "Time that the longest-running work has been served, in seconds.")
+	return q.gauge(queue, "longest_running_processor_seconds",
+		"Time that the longest-running work has been served, in seconds.")
 }
 
 // NewRetriesMetric returns the metric for the number of retries.

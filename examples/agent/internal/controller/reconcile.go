@@ -56,9 +56,11 @@ func (c *Controller) reconcile(ctx context.Context, name string, memory int) (af
 func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
 	wait, ends := c.o.Cluster.Begin(ctx, w)
 	if wait > 0 {
-		klog.FromContext(ctx).Info("Postponed a work that was being served when earlier agents ended", "ends", ends, "wait", wait)
+		klog.FromContext(ctx).Info("Postponed a work that was being served when earlier agents ended", "ends", ends,
+			"wait", wait)
 		return wait, c.degrade(ctx, w.Name, status.ReasonPostponed, fmt.Sprintf(
-			"The work waits until the others are served. The agent ended %d times while it served the work: see the agent's log", ends))
+			"The work waits until the others are served. The agent ended %d times while it served the work: see the "+
+				"agent's log", ends))
 	}
 	defer c.o.Cluster.Served(ctx, w)
 	defer c.metrics.took(time.Now())
@@ -127,7 +129,9 @@ func sooner(a, b time.Duration) time.Duration {
 // expires at once; a negative one is ignored.
 func lifetime(w *workv1.ManifestWork, now time.Time) (left time.Duration, limited bool) {
 	c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkComplete)
-	if w.Spec.DeleteOption == nil || w.Spec.DeleteOption.TTLSecondsAfterFinished == nil || c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != w.Generation || *w.Spec.DeleteOption.TTLSecondsAfterFinished < 0 {
+	if w.Spec.DeleteOption == nil || w.Spec.DeleteOption.TTLSecondsAfterFinished == nil || c == nil ||
+		c.Status != metav1.ConditionTrue || c.ObservedGeneration != w.Generation ||
+		*w.Spec.DeleteOption.TTLSecondsAfterFinished < 0 {
 		return 0, false
 	}
 	seconds := min(*w.Spec.DeleteOption.TTLSecondsAfterFinished, int64(1<<32)) // larger values would overflow

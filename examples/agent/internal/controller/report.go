@@ -30,13 +30,16 @@ func (c *Controller) addFinalizer(ctx context.Context, w *workv1.ManifestWork) (
 }
 
 func (c *Controller) removeFinalizer(ctx context.Context, w *workv1.ManifestWork) error {
-	rest := slices.DeleteFunc(slices.Clone(w.Finalizers), func(f string) bool { return f == workv1.ManifestWorkFinalizer })
+	rest := slices.DeleteFunc(slices.Clone(w.Finalizers),
+		func(f string) bool { return f == workv1.ManifestWorkFinalizer })
 	_, err := c.patchFinalizers(ctx, w, rest)
 	return err
 }
 
 // patchFinalizers replaces the finalizers, if the hub still has this version of the work.
-func (c *Controller) patchFinalizers(ctx context.Context, w *workv1.ManifestWork, finalizers []string) (*workv1.ManifestWork, error) {
+func (c *Controller) patchFinalizers(
+	ctx context.Context, w *workv1.ManifestWork, finalizers []string,
+) (*workv1.ManifestWork, error) {
 	return c.patch(ctx, w, map[string]any{"finalizers": finalizers}, nil)
 }
 
@@ -63,7 +66,9 @@ func (c *Controller) reportOrSay(ctx context.Context, w *workv1.ManifestWork, ne
 		next.Conditions = append(next.Conditions, *was) // keeps its transition time
 	}
 	set(&next.Conditions, w.Generation, status.ManifestsReported, metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: status.ReasonStatusRefused, Message: status.Bounded(fmt.Sprintf("The status of the manifests is outdated: %v: if it is too large, split the work", err)),
+		Status: metav1.ConditionFalse, Reason: status.ReasonStatusRefused,
+		Message: status.Bounded(fmt.Sprintf("The status of the manifests is outdated: %v: if it is too large, "+
+			"split the work", err)),
 	})
 	return errors.Join(err, c.report(ctx, w, next))
 }
@@ -74,18 +79,23 @@ func (c *Controller) degrade(ctx context.Context, name, reason, message string) 
 	if err != nil {
 		return ignoreNotFound(err)
 	}
-	return c.report(ctx, w, withCondition(w, workv1.WorkDegraded, metav1.Condition{Status: metav1.ConditionTrue, Reason: reason, Message: message}))
+	return c.report(ctx, w, withCondition(w, workv1.WorkDegraded,
+		metav1.Condition{Status: metav1.ConditionTrue, Reason: reason, Message: message}))
 }
 
 // refused reports whether a server has rejected the content of a request.
 func refused(err error) bool {
 	var answer apierrors.APIStatus
-	return errors.As(err, &answer) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) &&
-		!apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err)
+	return errors.As(err, &answer) && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) &&
+		!apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) &&
+		!apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsServerTimeout(err) &&
+		!apierrors.IsTimeout(err)
 }
 
 // reported is report, and returns the updated work.
-func (c *Controller) reported(ctx context.Context, w *workv1.ManifestWork, next workv1.ManifestWorkStatus) (*workv1.ManifestWork, error) {
+func (c *Controller) reported(
+	ctx context.Context, w *workv1.ManifestWork, next workv1.ManifestWorkStatus,
+) (*workv1.ManifestWork, error) {
 	if equality.Semantic.DeepEqual(w.Status, next) {
 		return w, nil
 	}
@@ -97,7 +107,9 @@ func (c *Controller) reported(ctx context.Context, w *workv1.ManifestWork, next 
 	})
 }
 
-func (c *Controller) patch(ctx context.Context, w *workv1.ManifestWork, metadata, status map[string]any) (*workv1.ManifestWork, error) {
+func (c *Controller) patch(
+	ctx context.Context, w *workv1.ManifestWork, metadata, status map[string]any,
+) (*workv1.ManifestWork, error) {
 	content := map[string]any{"metadata": map[string]any{"uid": w.UID, "resourceVersion": w.ResourceVersion}}
 	for name, value := range metadata {
 		content["metadata"].(map[string]any)[name] = value
@@ -111,7 +123,8 @@ func (c *Controller) patch(ctx context.Context, w *workv1.ManifestWork, metadata
 	if err != nil {
 		return nil, err
 	}
-	written, err := c.o.Works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
+	written, err := c.o.Works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{}, subresources...)
 	if err == nil {
 		c.wrote(w, written)
 	}
@@ -142,7 +155,8 @@ func (c *Controller) latest(name string) (*workv1.ManifestWork, error) {
 	cached, err := c.lister.Get(name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if last, ok := c.written[name]; ok && err == nil && cached.UID == last.work.UID && last.before[cached.ResourceVersion] {
+	if last, ok := c.written[name]; ok && err == nil && cached.UID == last.work.UID &&
+		last.before[cached.ResourceVersion] {
 		return last.work, nil
 	}
 	delete(c.written, name) // the informer has caught up

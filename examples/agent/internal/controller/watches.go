@@ -48,7 +48,8 @@ func NewWatches(config *rest.Config, most int, metrics prometheus.Registerer) (*
 	var err error
 	w.watcher, err = dynamicwatcher.New(&dynamicwatcher.Options{
 		Config: config,
-		Reconciler: dynamicwatcher.ReconcilerFunc(func(_ context.Context, work dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+		Reconciler: dynamicwatcher.ReconcilerFunc(func(_ context.Context,
+			work dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.changed(work.Name)
@@ -139,7 +140,9 @@ func (w *Watches) refused(work spoke.Target) (kinds []string) {
 // set replaces the watched objects of a work. The watch of an object with a version in seen reports
 // only later changes. It reports whether all objects are watched, which they are not beyond the
 // limit.
-func (w *Watches) set(ctx context.Context, work spoke.Target, objects []spoke.Target, seen map[spoke.Target]string) (all bool) {
+func (w *Watches) set(
+	ctx context.Context, work spoke.Target, objects []spoke.Target, seen map[spoke.Target]string,
+) (all bool) {
 	wanted := make(map[spoke.Target]bool, len(objects))
 	for _, t := range objects {
 		wanted[t] = true

@@ -45,7 +45,9 @@ type InVersion func(ctx context.Context, version string) (*unstructured.Unstruct
 // Read returns the values of the rules. A missing field has no value and is no error. If two values
 // have the same name, the first is used. The cost of paths is limited, also by the budget of ctx.
 // The error joins the errors of single rules; the other values are returned.
-func (r *Reader) Read(ctx context.Context, rules []workv1.FeedbackRule, obj *unstructured.Unstructured, inVersion InVersion) ([]workv1.FeedbackValue, error) {
+func (r *Reader) Read(
+	ctx context.Context, rules []workv1.FeedbackRule, obj *unstructured.Unstructured, inVersion InVersion,
+) ([]workv1.FeedbackValue, error) {
 	var values []workv1.FeedbackValue
 	var errs []error
 	seen := map[string]bool{}
@@ -75,7 +77,8 @@ func (r *Reader) Read(ctx context.Context, rules []workv1.FeedbackRule, obj *uns
 				add(p.Name, value, err)
 			}
 		default:
-			add(string(rule.Type), nil, errors.New("this type of feedback rule is unknown: write WellKnownStatus or JSONPaths"))
+			add(string(rule.Type), nil, errors.New("this type of feedback rule is unknown: write WellKnownStatus "+
+				"or JSONPaths"))
 		}
 	}
 	return values, errors.Join(errs...)
@@ -87,7 +90,8 @@ func (r *Reader) wellKnown(ctx context.Context, obj *unstructured.Unstructured, 
 	fields, ok := wellKnownFields[obj.GroupVersionKind().GroupKind()]
 	raw, err := r.native.Status(ctx, obj)
 	if !ok || errors.Is(err, interpreter.ErrNotInterpreted) {
-		add("WellKnownStatus", nil, fmt.Errorf("objects of kind %s in %s have no well-known status: use JSONPaths", obj.GetKind(), obj.GetAPIVersion()))
+		add("WellKnownStatus", nil, fmt.Errorf("objects of kind %s in %s have no well-known status: use JSONPaths",
+			obj.GetKind(), obj.GetAPIVersion()))
 		return
 	}
 	status := &unstructured.Unstructured{}

@@ -24,7 +24,8 @@ var wellKnownFields = map[schema.GroupKind][]field{
 		{"ReadyReplicas", ".readyReplicas"}, {"Replicas", ".replicas"}, {"AvailableReplicas", ".availableReplicas"},
 	},
 	{Group: "apps", Kind: "DaemonSet"}: {
-		{"NumberReady", ".numberReady"}, {"DesiredNumberScheduled", ".desiredNumberScheduled"}, {"NumberAvailable", ".numberAvailable"},
+		{"NumberReady", ".numberReady"}, {"DesiredNumberScheduled", ".desiredNumberScheduled"},
+		{"NumberAvailable", ".numberAvailable"},
 	},
 	{Group: "batch", Kind: "Job"}: {
 		{"JobComplete", `.conditions[?(@.type=="Complete")].status`}, {"JobSucceeded", ".succeeded"},
@@ -36,15 +37,18 @@ var wellKnownFields = map[schema.GroupKind][]field{
 		{"PodReady", `.conditions[?(@.type=="Ready")].status`}, {"PodPhase", ".phase"},
 	},
 	{Kind: "Service"}: {
-		{"LoadBalancerIP", ".loadBalancer.ingress[0].ip"}, {"LoadBalancerHostname", ".loadBalancer.ingress[0].hostname"},
+		{"LoadBalancerIP", ".loadBalancer.ingress[0].ip"},
+		{"LoadBalancerHostname", ".loadBalancer.ingress[0].hostname"},
 	},
 	{Group: "networking.k8s.io", Kind: "Ingress"}: {
-		{"LoadBalancerIP", ".loadBalancer.ingress[0].ip"}, {"LoadBalancerHostname", ".loadBalancer.ingress[0].hostname"},
+		{"LoadBalancerIP", ".loadBalancer.ingress[0].ip"},
+		{"LoadBalancerHostname", ".loadBalancer.ingress[0].hostname"},
 	},
 	{Kind: "PersistentVolume"}:      {{"Phase", ".phase"}},
 	{Kind: "PersistentVolumeClaim"}: {{"Phase", ".phase"}},
 	{Group: "policy", Kind: "PodDisruptionBudget"}: {
-		{"CurrentHealthy", ".currentHealthy"}, {"DesiredHealthy", ".desiredHealthy"}, {"DisruptionsAllowed", ".disruptionsAllowed"},
+		{"CurrentHealthy", ".currentHealthy"}, {"DesiredHealthy", ".desiredHealthy"},
+		{"DisruptionsAllowed", ".disruptionsAllowed"},
 	},
 	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: {
 		{"CurrentReplicas", ".currentReplicas"}, {"DesiredReplicas", ".desiredReplicas"},

@@ -39,7 +39,8 @@ func Recover(ctx context.Context, doing string, f func() error) (err error) {
 		if own, ok := problem.(runtime.Error); ok {
 			what = own.Error()
 		}
-		klog.FromContext(ctx).Error(nil, "Recovered from a panic", "doing", doing, "panic", what, "stack", string(debug.Stack()))
+		klog.FromContext(ctx).Error(nil, "Recovered from a panic", "doing", doing, "panic", what, "stack",
+			string(debug.Stack()))
 		err = &PanicError{doing}
 	}()
 	return f()

@@ -106,7 +106,9 @@ func Address(raw string) string {
 }
 
 // defaultPorts are the ports that a URL may omit.
-var defaultPorts = map[string]string{"http": "80", "https": "443", "mqtt": "1883", "mqtts": "8883", "ws": "80", "wss": "443"}
+var defaultPorts = map[string]string{
+	"http": "80", "https": "443", "mqtt": "1883", "mqtts": "8883", "ws": "80", "wss": "443",
+}
 
 // Start keeps the connection until ctx ends. It may be called once.
 func (h *Hub) Start(ctx context.Context) error { return h.start(ctx) }

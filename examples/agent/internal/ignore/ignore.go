@@ -59,7 +59,10 @@ func NeedsLive(fields []workv1.IgnoreField) bool {
 // on the cluster, or nil. Errors are [*Error], also for an object that does not exist yet, so
 // invalid paths are reported early. The number of fields and the time are limited, also by the
 // budget of ctx.
-func Find(ctx context.Context, manifest, live *unstructured.Unstructured, fields []workv1.IgnoreField, options *appliedwork.ObjectOptions) error {
+func Find(
+	ctx context.Context, manifest, live *unstructured.Unstructured, fields []workv1.IgnoreField,
+	options *appliedwork.ObjectOptions,
+) error {
 	steps := &bound.Steps{}
 	for _, f := range fields {
 		into := &options.IgnoreFields
@@ -68,7 +71,9 @@ func Find(ctx context.Context, manifest, live *unstructured.Unstructured, fields
 			into = &options.IgnoreChangedFields
 		case workv1.IgnoreFieldsConditionOnSpokePresent, "":
 		default:
-			return &Error{Path: "condition", Err: fmt.Errorf("%q is unknown: write OnSpokePresent or OnSpokeChange", f.Condition)}
+			return &Error{
+				Path: "condition", Err: fmt.Errorf("%q is unknown: write OnSpokePresent or OnSpokeChange", f.Condition),
+			}
 		}
 		found, err := find(ctx, steps, manifest, f)
 		if err != nil {
@@ -78,7 +83,8 @@ func Find(ctx context.Context, manifest, live *unstructured.Unstructured, fields
 		if live == nil || f.Condition == workv1.IgnoreFieldsConditionOnSpokeChange {
 			continue
 		}
-		found, err = find(ctx, steps, without(live, "status"), workv1.IgnoreField{JSONPaths: f.JSONPaths, JQPathExpressions: f.JQPathExpressions})
+		found, err = find(ctx, steps, without(live, "status"),
+			workv1.IgnoreField{JSONPaths: f.JSONPaths, JQPathExpressions: f.JQPathExpressions})
 		if steps.Err() != nil {
 			return err
 		}
@@ -124,12 +130,15 @@ func leads(pointer string, manifest, live any) bool {
 }
 
 // find returns JSON pointers to the fields of an object that a rule selects.
-func find(ctx context.Context, steps *bound.Steps, obj *unstructured.Unstructured, f workv1.IgnoreField) (all []string, err error) {
+func find(
+	ctx context.Context, steps *bound.Steps, obj *unstructured.Unstructured, f workv1.IgnoreField,
+) (all []string, err error) {
 	for _, by := range []struct {
 		texts []string
 		limit time.Duration
 		find  func(context.Context, *bound.Steps, string, *unstructured.Unstructured) ([]string, error)
-	}{{f.JSONPaths, pathLimit, byJSONPath}, {f.JSONPointers, pathLimit, byPointer}, {f.JQPathExpressions, jqLimit, byJQ}} {
+	}{{f.JSONPaths, pathLimit, byJSONPath}, {f.JSONPointers, pathLimit, byPointer}, {f.JQPathExpressions, jqLimit,
+		byJQ}} {
 		for _, text := range by.texts {
 			var pointers []string
 			err := guard.Evaluate(ctx, by.limit, func(ctx context.Context) (err error) {
@@ -154,7 +163,9 @@ func byPointer(_ context.Context, steps *bound.Steps, text string, _ *unstructur
 }
 
 // byJSONPath follows a JSON path of Kubernetes.
-func byJSONPath(ctx context.Context, steps *bound.Steps, text string, obj *unstructured.Unstructured) ([]string, error) {
+func byJSONPath(
+	ctx context.Context, steps *bound.Steps, text string, obj *unstructured.Unstructured,
+) ([]string, error) {
 	found, err := jsonpath.Find(ctx, steps, text, obj.Object)
 	if err != nil && !errors.Is(err, jsonpath.ErrMisfit) { // no match: no field is ignored
 		return nil, err

@@ -28,9 +28,12 @@ func byJQ(ctx context.Context, steps *bound.Steps, text string, obj *unstructure
 	if err := allowed(query); err != nil {
 		return nil, err
 	}
-	query = &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: "path", Args: []*gojq.Query{query}}}}
+	query = &gojq.Query{Term: &gojq.Term{
+		Type: gojq.TermTypeFunc, Func: &gojq.Func{Name: "path", Args: []*gojq.Query{query}},
+	}}
 	// Without an environment, modules and input.
-	code, err := gojq.Compile(query, gojq.WithFunction(boundedTest, 1, 1, func(text any, args []any) any { return test(steps, text, args[0]) }))
+	code, err := gojq.Compile(query, gojq.WithFunction(boundedTest, 1, 1,
+		func(text any, args []any) any { return test(steps, text, args[0]) }))
 	if err != nil {
 		return nil, err
 	}

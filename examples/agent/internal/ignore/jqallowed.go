@@ -21,9 +21,10 @@ const longestJQ = 4 << 10
 // functions are the functions that an expression may call. Their results are not larger than their
 // input.
 var functions = sets.New(
-	"all/1", "all/2", "any/1", "any/2", "arrays/0", "ascii_downcase/0", "ascii_upcase/0", "booleans/0", "contains/1", "empty/0", "endswith/1",
-	"first/1", "has/1", "isempty/1", "iterables/0", "last/1", "length/0", "limit/2", "ltrimstr/1", "not/0", "nulls/0", "numbers/0",
-	"objects/0", "recurse/0", "rtrimstr/1", "scalars/0", "select/1", "startswith/1", "strings/0", "test/1", "type/0", "values/0",
+	"all/1", "all/2", "any/1", "any/2", "arrays/0", "ascii_downcase/0", "ascii_upcase/0", "booleans/0",
+	"contains/1", "empty/0", "endswith/1", "first/1", "has/1", "isempty/1", "iterables/0", "last/1", "length/0",
+	"limit/2", "ltrimstr/1", "not/0", "nulls/0", "numbers/0", "objects/0", "recurse/0", "rtrimstr/1", "scalars/0",
+	"select/1", "startswith/1", "strings/0", "test/1", "type/0", "values/0",
 )
 
 // literal are the functions that need a literal text as argument: contains would take the product
@@ -31,7 +32,8 @@ var functions = sets.New(
 var literal = sets.New("contains/1", "test/1")
 
 var operators = sets.New(
-	gojq.OpPipe, gojq.OpComma, gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe, gojq.OpAnd, gojq.OpOr, gojq.OpAlt,
+	gojq.OpPipe, gojq.OpComma, gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe,
+	gojq.OpAnd, gojq.OpOr, gojq.OpAlt,
 )
 
 // allowed returns an error if an expression does more than select fields.
@@ -40,7 +42,8 @@ func allowed(q *gojq.Query) error {
 	case q == nil:
 		return nil
 	case q.Meta != nil || len(q.Imports) > 0 || len(q.FuncDefs) > 0 || len(q.Patterns) > 0:
-		return errors.New("modules, definitions and variables are not allowed: name fields, and select items by comparing them")
+		return errors.New("modules, definitions and variables are not allowed: name fields, and select items by " +
+			"comparing them")
 	case q.Term != nil:
 		return allowedTerm(q.Term)
 	case q.Left == nil || q.Right == nil: // gojq would panic when it formats the query
@@ -54,7 +57,8 @@ func allowed(q *gojq.Query) error {
 func allowedTerm(t *gojq.Term) error {
 	var err error
 	switch t.Type {
-	case gojq.TermTypeIdentity, gojq.TermTypeRecurse, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse, gojq.TermTypeNumber:
+	case gojq.TermTypeIdentity, gojq.TermTypeRecurse, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse,
+		gojq.TermTypeNumber:
 	case gojq.TermTypeUnary:
 		err = allowedTerm(t.Unary.Term)
 	case gojq.TermTypeIndex:

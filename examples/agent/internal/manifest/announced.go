@@ -19,7 +19,9 @@ func announcedKinds(manifests []Manifest) map[schema.GroupVersionKind]kind {
 	kinds := map[schema.GroupVersionKind]kind{}
 	for i := range manifests {
 		crd := manifests[i].Object
-		if crd == nil || crd.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
+		if crd == nil || crd.GroupVersionKind().GroupKind() != (schema.GroupKind{
+			Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition",
+		}) {
 			continue
 		}
 		text := func(path ...string) string {
@@ -33,7 +35,8 @@ func announcedKinds(manifests []Manifest) map[schema.GroupVersionKind]kind {
 			if served, _ := version["served"].(bool); served {
 				gv := schema.GroupVersion{Group: text("spec", "group"), Version: name}
 				kinds[gv.WithKind(text("spec", "names", "kind"))] = kind{
-					resource: gv.WithResource(text("spec", "names", "plural")), namespaced: text("spec", "scope") == "Namespaced",
+					resource:   gv.WithResource(text("spec", "names", "plural")),
+					namespaced: text("spec", "scope") == "Namespaced",
 				}
 			}
 		}

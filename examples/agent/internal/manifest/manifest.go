@@ -110,7 +110,8 @@ func (m *Manifest) Meta() workv1.ManifestResourceMeta {
 	r := workv1.ManifestResourceMeta{Ordinal: int32(m.Ordinal), Resource: m.Resource.Resource}
 	if m.Object != nil {
 		gvk := m.Object.GroupVersionKind()
-		r.Group, r.Version, r.Kind, r.Namespace, r.Name = gvk.Group, gvk.Version, gvk.Kind, m.Object.GetNamespace(), m.Object.GetName()
+		r.Group, r.Version, r.Kind = gvk.Group, gvk.Version, gvk.Kind
+		r.Namespace, r.Name = m.Object.GetNamespace(), m.Object.GetName()
 	}
 	return r
 }
@@ -124,7 +125,9 @@ func (m *Manifest) Strategy() workv1.UpdateStrategyType {
 }
 
 func (m *Manifest) identifier() workv1.ResourceIdentifier {
-	return workv1.ResourceIdentifier{Group: m.Resource.Group, Resource: m.Resource.Resource, Namespace: m.Key.Namespace, Name: m.Key.Name}
+	return workv1.ResourceIdentifier{
+		Group: m.Resource.Group, Resource: m.Resource.Resource, Namespace: m.Key.Namespace, Name: m.Key.Name,
+	}
 }
 
 // fail records an error, unless there is an earlier one.
@@ -178,7 +181,8 @@ func (m *Manifest) locate(ctx context.Context, kinds Kinds, announced map[schema
 		m.place(known.resource, known.namespaced, false)
 	case meta.IsNoMatchError(err):
 		m.Resource = gvk.GroupVersion().WithResource("")
-		m.fail(fmt.Errorf("the cluster does not have the kind %s of %s: install its definition, or correct apiVersion and kind", gvk.Kind, gvk.GroupVersion()))
+		m.fail(fmt.Errorf("the cluster does not have the kind %s of %s: install its definition, or correct "+
+			"apiVersion and kind", gvk.Kind, gvk.GroupVersion()))
 	default:
 		m.fail(fmt.Errorf("look up the kind %s of %s: %w", gvk.Kind, gvk.GroupVersion(), err))
 	}

@@ -49,7 +49,8 @@ type Evaluator struct {
 // New returns an Evaluator.
 func New() (*Evaluator, error) {
 	conditions, err := celbound.New(nil, cel.HomogeneousAggregateLiterals(), cel.Variable("object", cel.DynType),
-		cel.Function("hasConditions", cel.Overload("has_conditions_dyn", []*cel.Type{cel.DynType}, cel.BoolType, cel.UnaryBinding(hasConditions))))
+		cel.Function("hasConditions", cel.Overload("has_conditions_dyn", []*cel.Type{cel.DynType}, cel.BoolType,
+			cel.UnaryBinding(hasConditions))))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,9 @@ func New() (*Evaluator, error) {
 
 // Evaluate returns the condition that a rule yields for an object. Errors of the rule are in the
 // reason and message of the condition.
-func (e *Evaluator) Evaluate(ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured) metav1.Condition {
+func (e *Evaluator) Evaluate(
+	ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured,
+) metav1.Condition {
 	result, message, err := e.result(ctx, rule, obj)
 	c := metav1.Condition{Type: rule.Condition, Status: metav1.ConditionFalse, Reason: workv1.ConditionRuleEvaluated}
 	if result {
@@ -87,7 +90,9 @@ type invalidError struct{ text string }
 func (e *invalidError) Error() string { return e.text }
 
 // result returns the outcome of a rule, and the message of a well-known rule.
-func (e *Evaluator) result(ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured) (bool, string, error) {
+func (e *Evaluator) result(
+	ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured,
+) (bool, string, error) {
 	switch rule.Type {
 	case workv1.WellKnownConditionsType:
 		return e.wellKnown.evaluate(ctx, rule.Condition, obj)
@@ -96,7 +101,9 @@ func (e *Evaluator) result(ctx context.Context, rule workv1.ConditionRule, obj *
 			return false, "", &invalidError{"the rule has no expression: write celExpressions"}
 		}
 	default:
-		return false, "", &invalidError{fmt.Sprintf("the type %q is unknown: write CEL or WellKnownConditions", rule.Type)}
+		return false, "", &invalidError{
+			fmt.Sprintf("the type %q is unknown: write CEL or WellKnownConditions", rule.Type),
+		}
 	}
 	for i, text := range rule.CelExpressions {
 		result, err := eval[bool](ctx, e, e.conditions, text, map[string]any{"object": obj.Object})
@@ -112,9 +119,12 @@ func (e *Evaluator) result(ctx context.Context, rule workv1.ConditionRule, obj *
 
 // message returns the message for a rule: the result of its expression, its text, or a default. If
 // the expression fails, it returns the error.
-func (e *Evaluator) message(ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured, result bool, otherwise string) string {
+func (e *Evaluator) message(
+	ctx context.Context, rule workv1.ConditionRule, obj *unstructured.Unstructured, result bool, otherwise string,
+) string {
 	if rule.MessageExpression != "" {
-		text, err := eval[string](ctx, e, e.messages, rule.MessageExpression, map[string]any{"object": obj.Object, "result": result})
+		text, err := eval[string](ctx, e, e.messages, rule.MessageExpression,
+			map[string]any{"object": obj.Object, "result": result})
 		if err != nil {
 			return fmt.Sprintf("messageExpression: %v", err)
 		}
@@ -134,7 +144,9 @@ func (e *Evaluator) message(ctx context.Context, rule workv1.ConditionRule, obj 
 }
 
 // eval evaluates an expression, which must return a T.
-func eval[T any](ctx context.Context, e *Evaluator, env *celbound.Env, text string, variables map[string]any) (none T, err error) {
+func eval[T any](
+	ctx context.Context, e *Evaluator, env *celbound.Env, text string, variables map[string]any,
+) (none T, err error) {
 	if err := guard.CheckBudget(ctx); err != nil {
 		return none, err
 	}

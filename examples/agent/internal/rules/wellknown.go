@@ -30,11 +30,15 @@ const wellKnownHealthy = "Healthy"
 
 // evaluate reports whether an object is complete, for any condition except Healthy, or whether it
 // is healthy. The string is the message.
-func (k wellKnown) evaluate(ctx context.Context, condition string, obj *unstructured.Unstructured) (bool, string, error) {
+func (k wellKnown) evaluate(
+	ctx context.Context, condition string, obj *unstructured.Unstructured,
+) (bool, string, error) {
 	if condition == wellKnownHealthy {
 		healthy, err := k.native.Health(ctx, obj)
 		if errors.Is(err, interpreter.ErrNotInterpreted) {
-			return false, "", &invalidError{fmt.Sprintf("objects of kind %s have no well-known health: use CEL", obj.GetKind())}
+			return false, "", &invalidError{
+				fmt.Sprintf("objects of kind %s have no well-known health: use CEL", obj.GetKind()),
+			}
 		}
 		return healthy, "", err
 	}
@@ -55,9 +59,11 @@ func (k wellKnown) evaluate(ctx context.Context, condition string, obj *unstruct
 		if err := k.status(ctx, obj, &status); err != nil {
 			return false, "", err
 		}
-		return status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed, fmt.Sprintf("Pod is in phase %s", status.Phase), nil
+		return status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed,
+			fmt.Sprintf("Pod is in phase %s", status.Phase), nil
 	}
-	return false, "", &invalidError{fmt.Sprintf("objects of kind %s have no well-known condition: use CEL", obj.GetKind())}
+	return false, "",
+		&invalidError{fmt.Sprintf("objects of kind %s have no well-known condition: use CEL", obj.GetKind())}
 }
 
 // status decodes the status that the interpreter returns.

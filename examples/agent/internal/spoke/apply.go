@@ -168,15 +168,19 @@ func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identit
 		return err
 	}
 	// The work of the hub is known, so an empty list of manifests is intended.
-	pruned, err := id.pruner.Prune(ctx, record, desired, appliedwork.PruneOptions{Policies: policies, Propagation: propagation, AllowEmpty: true})
+	pruned, err := id.pruner.Prune(ctx, record, desired,
+		appliedwork.PruneOptions{Policies: policies, Propagation: propagation, AllowEmpty: true})
 	r.PruneErr, r.Leaving = id.explain(err), targetsIn(record, pruned)
-	r.Changed = r.Changed || pruned.Count(appliedwork.ActionDeleted, appliedwork.ActionReleased, appliedwork.ActionPending) > 0
+	r.Changed = r.Changed || pruned.Count(appliedwork.ActionDeleted, appliedwork.ActionReleased,
+		appliedwork.ActionPending) > 0
 	return nil
 }
 
 // send applies the manifests of all strategies that write. One call applies namespaces and CRDs
 // before the objects that need them.
-func (c *Cluster) send(ctx context.Context, id *identity, record *v1alpha1.AppliedWork, policies appliedwork.Policies, r *Result) error {
+func (c *Cluster) send(
+	ctx context.Context, id *identity, record *v1alpha1.AppliedWork, policies appliedwork.Policies, r *Result,
+) error {
 	options := appliedwork.ApplyOptions{
 		Adoption: c.options.Adoption, Policies: policies, FieldManager: workv1.DefaultFieldManager,
 		ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{}, Executor: id.executor,
@@ -216,7 +220,8 @@ func (c *Cluster) send(ctx context.Context, id *identity, record *v1alpha1.Appli
 			o.Err = errors.New("it is not applied yet")
 		}
 	}
-	r.Changed = r.Changed || changes.Count(appliedwork.ActionCreated, appliedwork.ActionConfigured, appliedwork.ActionAdopted) > 0
+	r.Changed = r.Changed || changes.Count(appliedwork.ActionCreated, appliedwork.ActionConfigured,
+		appliedwork.ActionAdopted) > 0
 	if changes.Err() != nil {
 		return nil // in the outcomes
 	}
@@ -259,7 +264,9 @@ func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
 }
 
 // read reads the object of a manifest. The error is NotFound if it does not exist.
-func (id *identity) read(ctx context.Context, m *manifest.Manifest, version string) (*unstructured.Unstructured, error) {
+func (id *identity) read(
+	ctx context.Context, m *manifest.Manifest, version string,
+) (*unstructured.Unstructured, error) {
 	resource := m.Resource
 	resource.Version = version
 	if m.Namespaced {
@@ -279,7 +286,9 @@ func (r *Result) Watched() (targets []Target) {
 			continue
 		}
 		version := o.Object.GroupVersionKind().Version
-		t := Target{Group: o.Key.Group, Version: version, Kind: o.Key.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name}
+		t := Target{
+			Group: o.Key.Group, Version: version, Kind: o.Key.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name,
+		}
 		if !seen[t] {
 			seen[t] = true
 			targets = append(targets, t)

@@ -108,7 +108,8 @@ func New(o Options) (*Cluster, error) {
 	config.QPS = -1 // the API server's own priority and fairness limits it
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	rest.AddUserAgent(config, "work-agent")
-	c := &Cluster{options: o, config: config, executors: lru.New(mostExecutors), index: appliedwork.NewIndex(), attempts: map[types.NamespacedName]*attempt{}}
+	c := &Cluster{options: o, config: config, executors: lru.New(mostExecutors), index: appliedwork.NewIndex(),
+		attempts: map[types.NamespacedName]*attempt{}}
 	var err error
 	if c.discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
 		return nil, err

@@ -45,7 +45,8 @@ func CheckExecutors(patterns []string) error {
 		namespace, name, ok := strings.Cut(pattern, "/")
 		_, err := path.Match(pattern, "")
 		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") || err != nil {
-			return fmt.Errorf("%q: must be namespace/name of a service account, where * matches any characters", pattern)
+			return fmt.Errorf("%q: must be namespace/name of a service account, where * matches any characters",
+				pattern)
 		}
 	}
 	return nil

@@ -65,7 +65,9 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 		return nil, err
 	}
 	id := &identity{user: user, client: client, metadata: objects}
-	options := appliedwork.Options{Client: client, Metadata: objects, Index: c.index, Discovery: c.discovery, Reviews: c.reviews}
+	options := appliedwork.Options{
+		Client: client, Metadata: objects, Index: c.index, Discovery: c.discovery, Reviews: c.reviews,
+	}
 	if c.agent != nil {
 		id.executor = &appliedwork.Executor{User: user, Groups: groupsOf(user)}
 		// The agent accesses AppliedWorks for the executor, which needs no right to do so. For
@@ -75,7 +77,8 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 	if id.tracker, err = appliedwork.NewTracker(options); err != nil {
 		return nil, err
 	}
-	id.applier, id.pruner, id.collector = appliedwork.NewApplier(id.tracker), appliedwork.NewPruner(id.tracker), appliedwork.NewCollector(id.tracker)
+	id.applier, id.pruner = appliedwork.NewApplier(id.tracker), appliedwork.NewPruner(id.tracker)
+	id.collector = appliedwork.NewCollector(id.tracker)
 	return id, nil
 }
 
@@ -91,7 +94,8 @@ func (id *identity) explain(err error) error {
 	if err == nil || id.user == "" || !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf("the executor %s is not allowed to: %w: grant it get, list, create, patch and delete, or change spec.executor", id.user, err)
+	return fmt.Errorf("the executor %s is not allowed to: %w: grant it get, list, create, patch and delete, or "+
+		"change spec.executor", id.user, err)
 }
 
 // conflictError describes a conflict in the terms of a work.
@@ -100,7 +104,8 @@ type conflictError struct {
 }
 
 func (e *conflictError) Error() string {
-	return fmt.Sprintf("%s: other managers own fields of the manifest (%s): remove the fields, or set updateStrategy.serverSideApply.force in its manifestConfigs",
+	return fmt.Sprintf("%s: other managers own fields of the manifest (%s): remove the fields, or set "+
+		"updateStrategy.serverSideApply.force in its manifestConfigs",
 		e.conflict.Key, strings.Join(e.conflict.Fields, "; "))
 }
 
@@ -113,7 +118,8 @@ type adoptionError struct {
 
 func (e *adoptionError) Error() string {
 	if len(e.refused.Owners) == 0 {
-		return fmt.Sprintf("%s exists and is not owned by this work: delete it, or start the agent with --adopt unowned",
+		return fmt.Sprintf("%s exists and is not owned by this work: delete it, or start the agent with "+
+			"--adopt unowned",
 			e.refused.Key)
 	}
 	names := make([]string, len(e.refused.Owners))

@@ -25,8 +25,9 @@ const annotationSettings = "spokewire.github.io/work-agent"
 
 // settings is the content of the annotation. It also identifies the hub of the AppliedWork.
 type settings struct {
-	Hub          *Origin                      `json:"hub,omitempty"`
-	Work         types.UID                    `json:"work,omitempty"` // UID on the hub; over a broker, always the same for a name
+	Hub *Origin `json:"hub,omitempty"`
+	// Work is the UID on the hub. Over a broker it is always the same for a name.
+	Work         types.UID                    `json:"work,omitempty"`
 	DeleteOption *workv1.DeleteOption         `json:"deleteOption,omitempty"`
 	Executor     *workv1.ManifestWorkExecutor `json:"executor,omitempty"`
 	Attempt      *recordedAttempt             `json:"attempt,omitempty"`
@@ -41,7 +42,8 @@ func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork, s settings
 		return nil, err
 	}
 	name := c.recordName(w.Namespace, w.Name)
-	record, err := c.agent.tracker.Ensure(ctx, name, v1alpha1.AppliedWorkSpec{WorkNamespace: w.Namespace, WorkName: w.Name})
+	record, err := c.agent.tracker.Ensure(ctx, name,
+		v1alpha1.AppliedWorkSpec{WorkNamespace: w.Namespace, WorkName: w.Name})
 	if errors.Is(err, appliedwork.ErrTerminating) {
 		return nil, c.finish(ctx, w, err)
 	}
@@ -87,7 +89,8 @@ func (c *Cluster) recordName(namespace, name string) string {
 
 // get returns the AppliedWork of a work, which may be terminating, or nil.
 func (c *Cluster) get(ctx context.Context, namespace, name string) (*v1alpha1.AppliedWork, error) {
-	raw, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).Get(ctx, c.recordName(namespace, name), metav1.GetOptions{})
+	raw, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).Get(ctx, c.recordName(namespace, name),
+		metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !appliedwork.IsTypeNotServed(err) {
 		return nil, nil
 	}
@@ -191,7 +194,8 @@ func (c *Cluster) remember(ctx context.Context, record *v1alpha1.AppliedWork, s 
 	if err != nil {
 		return err
 	}
-	if _, err = c.agent.client.Resource(v1alpha1.GroupVersionResource).Patch(ctx, record.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err = c.agent.client.Resource(v1alpha1.GroupVersionResource).Patch(ctx, record.Name, types.MergePatchType,
+		patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("write the settings of the work to AppliedWork %s: %w", record.Name, err)
 	}
 	if record.Annotations == nil {

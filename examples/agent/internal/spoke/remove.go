@@ -75,7 +75,8 @@ func (c *Cluster) remove(ctx context.Context, record *v1alpha1.AppliedWork, s se
 	if policies.Default == appliedwork.PolicyOrphan {
 		changes, err = id.collector.Release(ctx, record, appliedwork.ReleaseOptions{})
 	} else {
-		changes, err = id.collector.Teardown(ctx, record, appliedwork.TeardownOptions{Propagation: propagation, Policies: policies})
+		changes, err = id.collector.Teardown(ctx, record,
+			appliedwork.TeardownOptions{Propagation: propagation, Policies: policies})
 	}
 	removal := Removal{Done: err == nil && changes.Done(), Changes: changes}
 	if removal.Done {
@@ -119,7 +120,8 @@ func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Durat
 		return 0, Removal{}, err
 	}
 	eviction, err := id.collector.Evict(ctx, record, appliedwork.EvictOptions{
-		GracePeriod: c.options.EvictionGrace, Teardown: appliedwork.TeardownOptions{Propagation: propagation, Policies: policies},
+		GracePeriod: c.options.EvictionGrace,
+		Teardown:    appliedwork.TeardownOptions{Propagation: propagation, Policies: policies},
 	})
 	if err != nil || eviction.Changes == nil {
 		if eviction == nil {
@@ -128,7 +130,9 @@ func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Durat
 		return eviction.Remaining, Removal{}, id.explain(err)
 	}
 	c.forgetAttempt(namespace, name)
-	return 0, Removal{Done: eviction.Changes.Done(), Changes: eviction.Changes, Left: targetsIn(record, eviction.Changes)}, nil
+	return 0, Removal{
+		Done: eviction.Changes.Done(), Changes: eviction.Changes, Left: targetsIn(record, eviction.Changes),
+	}, nil
 }
 
 // propagation is Foreground of the API, the default.
@@ -157,11 +161,13 @@ func (s *settings) policies() (appliedwork.Policies, error) {
 		p.Default = appliedwork.PolicySelectivelyOrphan
 		if selected := s.DeleteOption.SelectivelyOrphan; selected != nil {
 			for _, r := range selected.OrphaningRules {
-				p.Orphans = append(p.Orphans, appliedwork.OrphanRule{Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name})
+				p.Orphans = append(p.Orphans,
+					appliedwork.OrphanRule{Group: r.Group, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name})
 			}
 		}
 	default:
-		return p, fmt.Errorf("spec.deleteOption.propagationPolicy %q is unknown: write Foreground, Orphan or SelectivelyOrphan", s.DeleteOption.PropagationPolicy)
+		return p, fmt.Errorf("spec.deleteOption.propagationPolicy %q is unknown: write Foreground, Orphan or "+
+			"SelectivelyOrphan", s.DeleteOption.PropagationPolicy)
 	}
 	return p, nil
 }
@@ -175,7 +181,9 @@ func targetsIn(record *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet) (ta
 		}
 		switch change.Action {
 		case appliedwork.ActionPending, appliedwork.ActionBlocked, appliedwork.ActionFailed:
-			targets = append(targets, Target{Group: e.Group, Version: e.Version, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name})
+			targets = append(targets, Target{
+				Group: e.Group, Version: e.Version, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name,
+			})
 		}
 	}
 	return targets

@@ -20,22 +20,29 @@ import (
 
 // toSend returns the object to apply for a manifest, and the options; nil if nothing must be
 // applied.
-func (id *identity) toSend(ctx context.Context, o *Outcome) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
+func (id *identity) toSend(
+	ctx context.Context, o *Outcome,
+) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
 	switch o.Strategy() {
 	case workv1.UpdateStrategyTypeReadOnly:
 		return nil, appliedwork.ObjectOptions{}, nil
 	case workv1.UpdateStrategyTypeUpdate: // StrategyUpdate would need the right to update instead of patch
 		return o.Object, appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager, Force: true}, nil
 	case workv1.UpdateStrategyTypeCreateOnly:
-		return o.Object, appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager, Strategy: appliedwork.StrategyCreateOnly}, nil
+		return o.Object, appliedwork.ObjectOptions{
+			FieldManager: workv1.DefaultFieldManager, Strategy: appliedwork.StrategyCreateOnly,
+		}, nil
 	case workv1.UpdateStrategyTypeServerSideApply:
 		return id.serverSideApply(ctx, o)
 	}
-	return nil, appliedwork.ObjectOptions{}, fmt.Errorf("the update strategy %q is unknown: write Update, CreateOnly, ServerSideApply or ReadOnly", o.Strategy())
+	return nil, appliedwork.ObjectOptions{}, fmt.Errorf("the update strategy %q is unknown: write Update, "+
+		"CreateOnly, ServerSideApply or ReadOnly", o.Strategy())
 }
 
 // serverSideApply returns the options of a server-side apply, with the ignored fields.
-func (id *identity) serverSideApply(ctx context.Context, o *Outcome) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
+func (id *identity) serverSideApply(
+	ctx context.Context, o *Outcome,
+) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
 	with := appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager}
 	config := o.Config.UpdateStrategy.ServerSideApply
 	if config == nil {
@@ -46,7 +53,8 @@ func (id *identity) serverSideApply(ctx context.Context, o *Outcome) (*unstructu
 		with.FieldManager = config.FieldManager
 	}
 	if !strings.HasPrefix(with.FieldManager, workv1.DefaultFieldManager) || len(with.FieldManager) > 90 {
-		return nil, with, fmt.Errorf("the field manager %.100q is not allowed: it must begin with %s and have at most 90 characters", with.FieldManager, workv1.DefaultFieldManager)
+		return nil, with, fmt.Errorf("the field manager %.100q is not allowed: it must begin with %s and have at "+
+			"most 90 characters", with.FieldManager, workv1.DefaultFieldManager)
 	}
 	if len(config.IgnoreFields) == 0 {
 		return o.Object, with, nil
@@ -71,7 +79,8 @@ func checkSecret(o *Outcome, fields []workv1.IgnoreField) error {
 	for _, f := range fields {
 		if texts := slices.Concat(f.JSONPaths, f.JQPathExpressions); o.Guarded && len(texts) > 0 {
 			return &ignore.Error{Path: texts[0], Err: errors.New(
-				"rules must not read Secrets: name the field in jsonPointers, or start the agent with --secret-feedback")}
+				"rules must not read Secrets: name the field in jsonPointers, or start the agent with " +
+					"--secret-feedback")}
 		}
 	}
 	return nil

@@ -25,11 +25,13 @@ import (
 )
 
 // unasked are the conditions of every manifest, with or without a rule.
-var unasked = []string{workv1.ManifestApplied, workv1.ManifestAvailable, workv1.ManifestProgressing, workv1.ManifestDegraded, StatusFeedbackSynced}
+var unasked = []string{workv1.ManifestApplied, workv1.ManifestAvailable, workv1.ManifestProgressing,
+	workv1.ManifestDegraded, StatusFeedbackSynced}
 
 // conditionType and longestConditionType are the limits of the API's schema for condition types.
 // The API server refuses a whole status with an invalid type.
-var conditionType = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`)
+var conditionType = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?` +
+	`(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`)
 
 const longestConditionType = 316
 
@@ -61,12 +63,14 @@ func unusable(o *spoke.Outcome) (metav1.Condition, bool) {
 		}
 	}
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidConditionType", Message: Bounded(fmt.Sprintf(
-		"These rules have an invalid condition type: %s: write letters, digits, '-', '_' and '.' with a letter or a digit at both ends", strings.Join(texts, ", ")))}, len(texts) > 0
+		"These rules have an invalid condition type: %s: write letters, digits, '-', '_' and '.' with a letter or a "+
+			"digit at both ends", strings.Join(texts, ", ")))}, len(texts) > 0
 }
 
 // unseen returns the condition of a rule without an object.
 func unseen(o *spoke.Outcome) metav1.Condition {
-	c := metav1.Condition{Status: metav1.ConditionUnknown, Reason: workv1.ConditionRuleInternalError, Message: "The object does not exist"}
+	c := metav1.Condition{Status: metav1.ConditionUnknown, Reason: workv1.ConditionRuleInternalError,
+		Message: "The object does not exist"}
 	if o.ReadErr != nil {
 		c.Message = Bounded(fmt.Sprintf("The object cannot be read: %v", o.ReadErr))
 	}
@@ -75,9 +79,12 @@ func unseen(o *spoke.Outcome) metav1.Condition {
 
 func manifestApplied(o *spoke.Outcome) metav1.Condition {
 	if o.Err == nil {
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: workv1.AppliedManifestComplete, Message: "Apply manifest complete"}
+		return metav1.Condition{
+			Status: metav1.ConditionTrue, Reason: workv1.AppliedManifestComplete, Message: "Apply manifest complete",
+		}
 	}
-	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.AppliedManifestFailed, Message: Bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err))}
+	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.AppliedManifestFailed,
+		Message: Bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err))}
 	var conflict *appliedwork.OwnershipConflictError
 	var path *ignore.Error
 	var executor *spoke.ExecutorError
@@ -95,13 +102,20 @@ func manifestApplied(o *spoke.Outcome) metav1.Condition {
 func manifestAvailable(o *spoke.Outcome) metav1.Condition {
 	switch {
 	case o.Live != nil:
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonResourceAvailable, Message: "Resource is available"}
+		return metav1.Condition{
+			Status: metav1.ConditionTrue, Reason: ReasonResourceAvailable, Message: "Resource is available",
+		}
 	case o.ReadErr != nil:
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonFetchingFailed, Message: Bounded(fmt.Sprintf("Failed to fetch resource: %v", o.ReadErr))}
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonFetchingFailed,
+			Message: Bounded(fmt.Sprintf("Failed to fetch resource: %v", o.ReadErr))}
 	case o.Resource.Resource == "" || o.Key.Name == "":
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonIncomplete, Message: "Resource meta is incompleted"}
+		return metav1.Condition{
+			Status: metav1.ConditionUnknown, Reason: ReasonIncomplete, Message: "Resource meta is incompleted",
+		}
 	}
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonResourceNotAvailable, Message: "Resource is not available"}
+	return metav1.Condition{
+		Status: metav1.ConditionFalse, Reason: ReasonResourceNotAvailable, Message: "Resource is not available",
+	}
 }
 
 // manifestProgressing returns the condition Progressing. A manifest that cannot be applied is
@@ -136,7 +150,9 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 			return c
 		}
 	}
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.WorkProgressingReasonCompleted, Message: "Resource is as desired"}
+	return metav1.Condition{
+		Status: metav1.ConditionFalse, Reason: workv1.WorkProgressingReasonCompleted, Message: "Resource is as desired",
+	}
 }
 
 // failure returns why an object cannot become healthy any more, or "". Such an object still has the
@@ -160,22 +176,31 @@ func failure(live *unstructured.Unstructured) string {
 // first error.
 func applied(r *spoke.Result) metav1.Condition {
 	if n, err := r.Failed(); n > 0 {
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "AppliedManifestWorkFailed", Message: Bounded(fmt.Sprintf("Failed to apply manifest work: %v", err))}
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "AppliedManifestWorkFailed",
+			Message: Bounded(fmt.Sprintf("Failed to apply manifest work: %v", err))}
 	}
-	return metav1.Condition{Status: metav1.ConditionTrue, Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete"}
+	return metav1.Condition{
+		Status: metav1.ConditionTrue, Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete",
+	}
 }
 
 func available(manifests []workv1.ManifestCondition) metav1.Condition {
 	is, not, unknown := count(manifests, workv1.ManifestAvailable)
 	switch {
 	case not > 0:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "ResourcesNotAvailable", Message: fmt.Sprintf("%d of %d resources are not available", not, len(manifests))}
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "ResourcesNotAvailable",
+			Message: fmt.Sprintf("%d of %d resources are not available", not, len(manifests))}
 	case unknown > 0:
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "ResourcesStatusUnknown", Message: fmt.Sprintf("%d of %d resources have unknown status", unknown, len(manifests))}
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "ResourcesStatusUnknown",
+			Message: fmt.Sprintf("%d of %d resources have unknown status", unknown, len(manifests))}
 	case is == 0:
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: "ResourcesAvailable", Message: "There are no resources"}
+		return metav1.Condition{
+			Status: metav1.ConditionTrue, Reason: "ResourcesAvailable", Message: "There are no resources",
+		}
 	}
-	return metav1.Condition{Status: metav1.ConditionTrue, Reason: "ResourcesAvailable", Message: "All resources are available"}
+	return metav1.Condition{
+		Status: metav1.ConditionTrue, Reason: "ResourcesAvailable", Message: "All resources are available",
+	}
 }
 
 func progressing(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.Condition {
@@ -185,7 +210,8 @@ func progressing(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.C
 	case is > 0:
 		c.Message = fmt.Sprintf("%d of %d resources are not as desired yet", is, len(manifests))
 		for i := range manifests {
-			if p := meta.FindStatusCondition(manifests[i].Conditions, workv1.ManifestProgressing); p != nil && (p.Reason == workv1.WorkProgressingReasonFailed || p.Reason == ReasonPanicked) {
+			if p := meta.FindStatusCondition(manifests[i].Conditions, workv1.ManifestProgressing); p != nil &&
+				(p.Reason == workv1.WorkProgressingReasonFailed || p.Reason == ReasonPanicked) {
 				c.Reason = workv1.WorkProgressingReasonFailed
 			}
 		}
@@ -194,14 +220,16 @@ func progressing(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.C
 	case len(r.Leaving) > 0:
 		c.Message = fmt.Sprintf("%d resources that were removed from the work are being deleted", len(r.Leaving))
 	default:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.WorkProgressingReasonCompleted, Message: "All resources are as desired"}
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.WorkProgressingReasonCompleted,
+			Message: "All resources are as desired"}
 	}
 	return c
 }
 
 func degraded(manifests []workv1.ManifestCondition) metav1.Condition {
 	if is, _, _ := count(manifests, workv1.ManifestDegraded); is > 0 {
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonNotAsDesired, Message: fmt.Sprintf("%d of %d resources are degraded", is, len(manifests))}
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonNotAsDesired,
+			Message: fmt.Sprintf("%d of %d resources are degraded", is, len(manifests))}
 	}
 	return metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonAsDesired, Message: "No resource is degraded"}
 }
@@ -222,9 +250,11 @@ func complete(r *spoke.Result, manifests []workv1.ManifestCondition) (metav1.Con
 	case completable == 0:
 		return metav1.Condition{}, false
 	case is < completable:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "ManifestsNotComplete", Message: fmt.Sprintf("%d of %d completable manifests are complete", is, completable)}, true
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "ManifestsNotComplete",
+			Message: fmt.Sprintf("%d of %d completable manifests are complete", is, completable)}, true
 	}
-	return metav1.Condition{Status: metav1.ConditionTrue, Reason: workv1.WorkManifestsComplete, Message: "All completable manifests are complete"}, true
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: workv1.WorkManifestsComplete,
+		Message: "All completable manifests are complete"}, true
 }
 
 func count(manifests []workv1.ManifestCondition, kind string) (is, not, unknown int) {

@@ -82,7 +82,9 @@ func NewBuilder(degradedAfter time.Duration) (*Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Builder{rules: evaluator, feedback: feedback.NewReader(), native: native.New(), degradedAfter: degradedAfter}, nil
+	return &Builder{
+		rules: evaluator, feedback: feedback.NewReader(), native: native.New(), degradedAfter: degradedAfter,
+	}, nil
 }
 
 // Kept returns a function that reports whether a manifest must not be changed any more, because it
@@ -96,14 +98,17 @@ func Kept(w *workv1.ManifestWork) func(*manifest.Manifest) bool {
 	return func(m *manifest.Manifest) bool {
 		was := old.of(m.Meta()).Conditions
 		return complete && meta.IsStatusConditionTrue(was, workv1.ManifestApplied) ||
-			meta.IsStatusConditionTrue(was, workv1.ManifestComplete) && hasRule(m.Config.ConditionRules, workv1.ManifestComplete)
+			meta.IsStatusConditionTrue(was, workv1.ManifestComplete) &&
+				hasRule(m.Config.ConditionRules, workv1.ManifestComplete)
 	}
 }
 
 // Next returns the next status of a work: a function of the last status, of the outcomes of the
 // manifests, and of the time. Conditions that did not change keep their time. After is the time
 // after which the status changes without an event; 0 means never.
-func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Result, now time.Time) (next workv1.ManifestWorkStatus, after time.Duration) {
+func (b *Builder) Next(
+	ctx context.Context, w *workv1.ManifestWork, r *spoke.Result, now time.Time,
+) (next workv1.ManifestWorkStatus, after time.Duration) {
 	w.Status.DeepCopyInto(&next)
 	old := previousOf(next.ResourceStatus.Manifests)
 	manifests := make([]workv1.ManifestCondition, len(r.Outcomes))
@@ -138,7 +143,8 @@ func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Res
 		meta.RemoveStatusCondition(&next.Conditions, workv1.WorkComplete)
 	}
 	setTrouble(ctx, &next.Conditions, w, r, set)
-	for _, gone := range []string{workv1.WorkDeleting, Deleted, ManifestsReported} { // of an earlier incarnation, or report
+	// of an earlier incarnation, or report
+	for _, gone := range []string{workv1.WorkDeleting, Deleted, ManifestsReported} {
 		meta.RemoveStatusCondition(&next.Conditions, gone)
 	}
 	return next, after
@@ -146,52 +152,53 @@ func (b *Builder) Next(ctx context.Context, w *workv1.ManifestWork, r *spoke.Res
 
 // manifest sets the conditions and values of one manifest. It returns the time until the manifest
 // becomes degraded.
-func (b *Builder) manifest(ctx context.Context, w *workv1.ManifestWork, o *spoke.Outcome, m *workv1.ManifestCondition, values []workv1.FeedbackValue, now time.Time) time.Duration {
+func (b *Builder) manifest(
+	ctx context.Context, w *workv1.ManifestWork, o *spoke.Outcome, m *workv1.ManifestCondition,
+	values []workv1.FeedbackValue, now time.Time,
+) (left time.Duration) {
 	set, rules := setter(&m.Conditions, w.Generation, now), o.Config.ConditionRules
 	dropRules(&m.Conditions, rules)
 	// A rule cannot make a refused manifest applied, and cannot be evaluated without an object.
 	byRule := func(kind string) bool {
 		return o.Live != nil && !o.Guarded && hasRule(rules, kind) && (kind != workv1.ManifestApplied || o.Err == nil)
 	}
-	if !byRule(workv1.ManifestApplied) && (!o.Kept || meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied) == nil) {
+	if !byRule(workv1.ManifestApplied) &&
+		(!o.Kept || meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied) == nil) {
 		set(workv1.ManifestApplied, manifestApplied(o))
 	}
 	if !byRule(workv1.ManifestAvailable) {
 		set(workv1.ManifestAvailable, manifestAvailable(o))
-	}
-	if o.Guarded || o.Live == nil && o.ReadErr == nil && !o.Kept {
-		values = nil
 	}
 	if o.Live != nil {
 		var c metav1.Condition
 		if values, c = b.values(ctx, o); !byRule(StatusFeedbackSynced) {
 			set(StatusFeedbackSynced, c)
 		}
+	} else if o.Guarded || o.ReadErr == nil && !o.Kept {
+		values = nil
 	}
 	m.StatusFeedbacks.Values = values
-
 	if !byRule(workv1.ManifestProgressing) {
 		set(workv1.ManifestProgressing, b.manifestProgressing(ctx, o))
 	}
-	left := time.Duration(0)
 	if !byRule(workv1.ManifestDegraded) {
 		var c metav1.Condition
 		c, left = b.manifestDegraded(m.Conditions, now)
 		set(workv1.ManifestDegraded, c)
 	}
 	for _, rule := range rules {
-		c := meta.FindStatusCondition(m.Conditions, rule.Condition)
-		switch {
+		switch c := meta.FindStatusCondition(m.Conditions, rule.Condition); {
 		case !isConditionType(rule.Condition): // see unusable
 		case o.Kept && rule.Condition == workv1.ManifestComplete && c != nil && c.Status == metav1.ConditionTrue:
 			c.ObservedGeneration = w.Generation
 		case byRule(rule.Condition):
 			set(rule.Condition, b.rules.Evaluate(ctx, rule, o.Live))
-		case o.Guarded && !slices.Contains(unasked, rule.Condition):
+		case slices.Contains(unasked, rule.Condition):
+		case o.Guarded:
 			set(rule.Condition, metav1.Condition{
 				Status: metav1.ConditionUnknown, Reason: workv1.ConditionRuleInvalid, Message: errSecret.Error(),
 			})
-		case o.Live == nil && !o.Kept && !slices.Contains(unasked, rule.Condition):
+		case o.Live == nil && !o.Kept:
 			set(rule.Condition, unseen(o))
 		}
 	}
@@ -229,7 +236,8 @@ func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.Feedba
 		err = errors.Join(fmt.Errorf("feedbackScrapeType %q is unknown: write Watch or Poll", t), err)
 	}
 	if err != nil {
-		return values, metav1.Condition{Status: metav1.ConditionFalse, Reason: "StatusFeedbackSyncFailed", Message: Bounded(fmt.Sprintf("Sync status feedback failed with error %v", err))}
+		return values, metav1.Condition{Status: metav1.ConditionFalse, Reason: "StatusFeedbackSyncFailed",
+			Message: Bounded(fmt.Sprintf("Sync status feedback failed with error %v", err))}
 	}
 	return values, metav1.Condition{Status: metav1.ConditionTrue, Reason: "StatusFeedbackSynced"}
 }
@@ -249,7 +257,8 @@ func (b *Builder) manifestDegraded(conditions []metav1.Condition, now time.Time)
 		c.Reason = progress.Reason
 		return c, left
 	}
-	return metav1.Condition{Status: metav1.ConditionTrue, Reason: progress.Reason, Message: fmt.Sprintf("For longer than %s: %s", b.degradedAfter, progress.Message)}, 0
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: progress.Reason,
+		Message: fmt.Sprintf("For longer than %s: %s", b.degradedAfter, progress.Message)}, 0
 }
 
 // setter returns a function that sets conditions of a generation.

@@ -20,7 +20,9 @@ import (
 const ReasonChangedByOthers = "ChangedByOthers"
 
 // setTrouble sets the conditions of a work that exist only while there is a problem.
-func setTrouble(ctx context.Context, conditions *[]metav1.Condition, w *workv1.ManifestWork, r *spoke.Result, set func(string, metav1.Condition)) {
+func setTrouble(ctx context.Context, conditions *[]metav1.Condition, w *workv1.ManifestWork, r *spoke.Result, set func(
+	string, metav1.Condition,
+)) {
 	for _, trouble := range []struct {
 		kind string
 		is   *metav1.Condition
@@ -49,11 +51,13 @@ func withinLimits(ctx context.Context) *metav1.Condition {
 }
 
 func deleteOption(w *workv1.ManifestWork) *metav1.Condition {
-	if w.Spec.DeleteOption == nil || w.Spec.DeleteOption.TTLSecondsAfterFinished == nil || *w.Spec.DeleteOption.TTLSecondsAfterFinished >= 0 {
+	if w.Spec.DeleteOption == nil || w.Spec.DeleteOption.TTLSecondsAfterFinished == nil ||
+		*w.Spec.DeleteOption.TTLSecondsAfterFinished >= 0 {
 		return nil
 	}
 	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidTTL", Message: fmt.Sprintf(
-		"spec.deleteOption.ttlSecondsAfterFinished is %d: must be 0 or more", *w.Spec.DeleteOption.TTLSecondsAfterFinished)}
+		"spec.deleteOption.ttlSecondsAfterFinished is %d: must "+
+			"be 0 or more", *w.Spec.DeleteOption.TTLSecondsAfterFinished)}
 }
 
 func watched(r *spoke.Result) *metav1.Condition {
@@ -61,7 +65,8 @@ func watched(r *spoke.Result) *metav1.Condition {
 		return nil
 	}
 	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: "WatchForbidden", Message: Bounded(fmt.Sprintf(
-		"The agent may not watch objects of these kinds, and polls them: %s: grant it watch", strings.Join(r.Unwatched, ", ")))}
+		"The agent may not watch objects of these kinds, and polls them: %s: grant it watch", strings.Join(r.Unwatched,
+			", ")))}
 }
 
 func contested(r *spoke.Result) *metav1.Condition {
@@ -74,12 +79,15 @@ func contested(r *spoke.Result) *metav1.Condition {
 	if n == 0 {
 		return nil
 	}
-	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers, Message: fmt.Sprintf("%d of %d resources are changed by others as often as they are applied", n, len(r.Outcomes))}
+	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers,
+		Message: fmt.Sprintf("%d of %d resources are changed by others as often as they are applied", n,
+			len(r.Outcomes))}
 }
 
 // manifestContested returns the condition Contested, with the other works that own the object.
 func manifestContested(o *spoke.Outcome) metav1.Condition {
-	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers, Message: "Others change the resource as often as it is applied. It is applied with growing pauses: let only one of them own the fields"}
+	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers, Message: "Others change the " +
+		"resource as often as it is applied. It is applied with growing pauses: let only one of them own the fields"}
 	if rivals := o.Rivals(); len(rivals) > 0 {
 		c.Message = Bounded(fmt.Sprintf("%s. These works have it too: %s", c.Message, strings.Join(rivals, ", ")))
 	}

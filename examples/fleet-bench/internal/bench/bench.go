@@ -60,7 +60,8 @@ type runner struct {
 // Head returns the report of a run that has not started.
 func Head(o Options) *report.Report {
 	return &report.Report{
-		Machine: report.Machine{System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version()},
+		Machine: report.Machine{System: runtime.GOOS +
+			"/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version()},
 		Settings: report.Settings{
 			Broker: o.MQTT.BrokerURL, Profile: o.ProfileName, Binary: o.MQTT.Binary || o.Profile.Traits().Binary,
 			Agents: o.Agents, Works: o.Works, Size: o.Size, UnderWay: o.UnderWay, Light: o.Light,
@@ -88,7 +89,9 @@ func Run(ctx context.Context, o Options, into *report.Report) error {
 			r.fleet.Stop()
 		}
 	}()
-	for _, phase := range []func(context.Context) error{r.connect, r.create, r.paced, r.update, r.resync, r.probe, r.reconnect, r.remove} {
+	for _, phase := range []func(context.Context) error{
+		r.connect, r.create, r.paced, r.update, r.resync, r.probe, r.reconnect, r.remove,
+	} {
 		if err := phase(ctx); err != nil {
 			return err
 		}
@@ -147,12 +150,14 @@ func (r *runner) phase(name, unit string, do func(*report.Phase) error) error {
 
 // creating returns a load that creates n works.
 func (r *runner) creating(prefix string, n int) *load {
-	return newLoad(prefix, n, r.options.UnderWay, func(ctx context.Context, i int) error { return r.fleet.Create(ctx, prefix, i) })
+	return newLoad(prefix, n, r.options.UnderWay,
+		func(ctx context.Context, i int) error { return r.fleet.Create(ctx, prefix, i) })
 }
 
 // deleting returns a load that deletes n works.
 func (r *runner) deleting(prefix string, n int) *load {
-	return newLoad(prefix, n, r.options.UnderWay, func(ctx context.Context, i int) error { return r.fleet.Delete(ctx, prefix, i) })
+	return newLoad(prefix, n, r.options.UnderWay,
+		func(ctx context.Context, i int) error { return r.fleet.Delete(ctx, prefix, i) })
 }
 
 // loadPhase runs a phase of round trips.

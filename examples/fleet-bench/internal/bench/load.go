@@ -97,7 +97,8 @@ func (l *load) run(ctx context.Context, stalled time.Duration) error {
 		case <-ticker.C:
 			left := l.left.Load()
 			if left == before {
-				return fmt.Errorf("%w for %v: %d of %d operations have not ended", errStalled, stalled, left, len(l.began))
+				return fmt.Errorf("%w for %v: %d of %d operations have not ended", errStalled, stalled, left,
+					len(l.began))
 			}
 			before = left
 		}

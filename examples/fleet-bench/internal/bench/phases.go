@@ -48,7 +48,9 @@ const (
 // floor measures plain messages with the sizes of a work and its status on the wire.
 func (r *runner) floor(ctx context.Context) error {
 	const around = 500 // bytes of an event without its manifest
-	o := floor.Options{MQTT: r.options.MQTT, Trips: r.options.Works, Size: r.options.Size + around, UnderWay: r.options.UnderWay}
+	o := floor.Options{
+		MQTT: r.options.MQTT, Trips: r.options.Works, Size: r.options.Size + around, UnderWay: r.options.UnderWay,
+	}
 	return r.phase(floorPhase, "plain echoes", func(p *report.Phase) error {
 		latency, series, took, err := floor.Run(ctx, o)
 		if err != nil {
@@ -73,7 +75,8 @@ func (r *runner) connect(ctx context.Context) error {
 	}
 	err = r.phase(connectPhase, "connections", func(p *report.Phase) error {
 		p.Count = int64(r.fleet.Size())
-		ctx, cancel := context.WithTimeoutCause(ctx, r.connectLimit(), fmt.Errorf("not all are connected after %v", r.connectLimit()))
+		ctx, cancel := context.WithTimeoutCause(ctx, r.connectLimit(),
+			fmt.Errorf("not all are connected after %v", r.connectLimit()))
 		defer cancel()
 		return r.fleet.Connect(ctx)
 	})

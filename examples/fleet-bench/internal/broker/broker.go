@@ -84,7 +84,8 @@ func find() (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("mosquitto is not installed: install it (on Debian: apt-get install mosquitto), or give --broker")
+	return "",
+		errors.New("mosquitto is not installed: install it (on Debian: apt-get install mosquitto), or give --broker")
 }
 
 func freePort() (int, error) {

@@ -92,7 +92,8 @@ func New(o Options) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.view, err = newInformer(f.source.Clientset(), cache.ResourceEventHandlerFuncs{UpdateFunc: f.updated, DeleteFunc: f.deleted})
+	f.view, err = newInformer(f.source.Clientset(),
+		cache.ResourceEventHandlerFuncs{UpdateFunc: f.updated, DeleteFunc: f.deleted})
 	if err != nil {
 		return nil, err
 	}

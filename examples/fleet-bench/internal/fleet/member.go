@@ -61,9 +61,11 @@ func (m *member) handle(obj *workv1.ManifestWork) {
 	var err error
 	switch {
 	case obj.DeletionTimestamp != nil && len(obj.Finalizers) > 0:
-		_, err = m.works.Patch(ctx, obj.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err = m.works.Patch(ctx, obj.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{})
 	case obj.DeletionTimestamp == nil && observed(obj) != obj.Generation:
-		_, err = m.works.Patch(ctx, obj.Name, types.MergePatchType, report(obj.Generation), metav1.PatchOptions{}, "status")
+		_, err = m.works.Patch(ctx, obj.Name, types.MergePatchType, report(obj.Generation), metav1.PatchOptions{},
+			"status")
 	}
 	if err != nil {
 		m.failed(fmt.Errorf("agent of %s: work %s: %w", m.cluster, obj.Name, err))
@@ -72,8 +74,10 @@ func (m *member) handle(obj *workv1.ManifestWork) {
 
 // conditions is the status of a work agent after success.
 const conditions = `{"status":{"conditions":[` +
-	`{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete","message":"Apply manifest work complete","observedGeneration":%[1]s,"lastTransitionTime":"2026-01-01T00:00:00Z"},` +
-	`{"type":"Available","status":"True","reason":"ResourcesAvailable","message":"All resources are available","observedGeneration":%[1]s,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
+	`{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete","message":"Apply manifest work complete",` +
+	`"observedGeneration":%[1]s,"lastTransitionTime":"2026-01-01T00:00:00Z"},` +
+	`{"type":"Available","status":"True","reason":"ResourcesAvailable","message":"All resources are available",` +
+	`"observedGeneration":%[1]s,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
 
 func report(generation int64) []byte {
 	return fmt.Appendf(nil, conditions, strconv.FormatInt(generation, 10))

@@ -36,7 +36,8 @@ func kindOf(e *ce.Event) Kind {
 	switch eventType := e.Type(); {
 	case codec.IsPresence(e):
 		return Presence
-	case codec.IsDigest(e), strings.Contains(eventType, "resync_request"), strings.Contains(eventType, "resync.requested"):
+	case codec.IsDigest(e), strings.Contains(eventType, "resync_request"),
+		strings.Contains(eventType, "resync.requested"):
 		return Resync
 	case strings.Contains(eventType, ".status."):
 		return Status

@@ -48,7 +48,8 @@ func (s *stream) RunWithContext(ctx context.Context) {
 	initial := true
 	for ctx.Err() == nil {
 		w, err := s.works.Watch(ctx, metav1.ListOptions{
-			SendInitialEvents: &initial, AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+			SendInitialEvents: &initial, AllowWatchBookmarks: true,
+			ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 		})
 		if err != nil {
 			if ctx.Err() == nil {

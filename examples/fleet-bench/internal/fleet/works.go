@@ -16,7 +16,8 @@ import (
 )
 
 // envelope is a ConfigMap as the only manifest of a work.
-const envelope = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"payload","namespace":"default"},"data":{"revision":"%d","value":"%s"}}`
+const envelope = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"payload","namespace":"default"},` +
+	`"data":{"revision":"%d","value":"%s"}}`
 
 // manifest returns a manifest of about Options.Size bytes. It differs for each revision.
 func (f *Fleet) manifest(revision int) workv1.Manifest {

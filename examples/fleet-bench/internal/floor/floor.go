@@ -71,7 +71,8 @@ func Run(ctx context.Context, o Options) (*measure.Histogram, *measure.Series, t
 	defer cancel()
 	e := &echo{
 		options: o, prefix: "fleet-bench-" + uuid.NewString(), began: make([]atomic.Int64, o.Trips),
-		latency: &measure.Histogram{}, series: measure.NewSeries(), ahead: make(chan struct{}, o.UnderWay), back: make(chan struct{}),
+		latency: &measure.Histogram{}, series: measure.NewSeries(), ahead: make(chan struct{}, o.UnderWay),
+		back: make(chan struct{}),
 		errs: make(chan error, 1),
 	}
 	e.left.Store(int64(o.Trips))

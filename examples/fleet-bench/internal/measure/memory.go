@@ -19,7 +19,9 @@ func Live() Memory {
 	for range 2 { // the second collects objects with finalizers
 		runtime.GC()
 	}
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {
+		Name: "/memory/classes/heap/stacks:bytes",
+	}}
 	metrics.Read(samples)
 	return Memory{Heap: int64(samples[0].Value.Uint64()), Stack: int64(samples[1].Value.Uint64())}
 }

@@ -31,7 +31,8 @@ func AllowFiles(want int) error {
 		return nil
 	}
 	if limit.Max < need {
-		return fmt.Errorf("%d open files are needed, one for each agent, but the limit is %d: raise the limit (ulimit -n) or use fewer agents", want, limit.Max)
+		return fmt.Errorf("%d open files are needed, one for each agent, but the limit is %d: raise the limit "+
+			"(ulimit -n) or use fewer agents", want, limit.Max)
 	}
 	limit.Cur = limit.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -25,7 +25,8 @@ const (
 // SVG renderers support them. Phase n has the class pn.
 const style = `
 text { font: 13px system-ui, sans-serif; fill: #1f2328; } .page { fill: #ffffff; }
-text.soft { font-size: 11px; fill: #59636e; } text.title { font-size: 17px; font-weight: 600; } text.head { font-weight: 600; }
+text.soft { font-size: 11px; fill: #59636e; }
+text.title { font-size: 17px; font-weight: 600; } text.head { font-weight: 600; }
 line.grid { stroke: #d1d9e0; stroke-width: 1; } .line { fill: none; stroke-width: 2; stroke-linejoin: round; }
 ` + `@media (prefers-color-scheme: dark) {
   text { fill: #f0f6fc; } .page { fill: #0d1117; } text.soft { fill: #9198a1; } line.grid { stroke: #3d444d; } }
@@ -33,7 +34,8 @@ line.grid { stroke: #d1d9e0; stroke-width: 1; } .line { fill: none; stroke-width
 
 // colours are the colours of the phases in drawn, for light and for dark pages.
 var colours = [][2]string{
-	{"#59636e", "#9198a1"}, {"#0969da", "#4493f8"}, {"#bc4c00", "#f0883e"}, {"#1a7f37", "#3fb950"}, {"#8250df", "#ab7df8"}, {"#bf3989", "#f778ba"},
+	{"#59636e", "#9198a1"}, {"#0969da", "#4493f8"}, {"#bc4c00", "#f0883e"}, {"#1a7f37", "#3fb950"},
+	{"#8250df", "#ab7df8"}, {"#bf3989", "#f778ba"},
 }
 
 // palette returns the style rules for the colours of the phases.
@@ -84,12 +86,15 @@ func Draw(w io.Writer, r *Report) error {
 	rates := r.drawn(func(p *Phase) bool { return len(p.Series) > 1 && p.Name != "probe" })
 	var c canvas
 	s := r.Settings
-	c.text(24, 34, "title", "start", "%s works of %s on %s agents", count(int64(s.Works)), size(int64(s.Size)), count(int64(s.Agents)))
+	c.text(24, 34, "title", "start", "%s works of %s on %s agents", count(int64(s.Works)), size(int64(s.Size)),
+		count(int64(s.Agents)))
 	c.text(24, 54, "soft", "start", "%s, %d processors, %s", r.Machine.System, r.Machine.CPUs, r.Machine.Go)
 	y := c.latency(86, latencies)
 	y = c.throughput(y+48, rates)
-	document := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %.0f" width="%d" height="%.0f" role="img" aria-label="fleet-bench: latency and throughput">`+
-		"\n<style>%s</style>\n<rect class=\"page\" width=\"100%%\" height=\"100%%\"/>\n%s</svg>\n", width, y+24, width, y+24, style+palette(), c.String())
+	document := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %.0f" width="%d" height="%.0f" `+
+		`role="img" aria-label="fleet-bench: latency and throughput">`+
+		"\n<style>%s</style>\n<rect class=\"page\" width=\"100%%\" height=\"100%%\"/>\n%s</svg>\n",
+		width, y+24, width, y+24, style+palette(), c.String())
 	_, err := io.WriteString(w, document)
 	return err
 }
@@ -120,9 +125,11 @@ func (c *canvas) latency(y float64, rows []series) float64 {
 		middle := top + (float64(i)+0.5)*rowHeight
 		l := p.Latency
 		c.text(left-12, middle+4, "", "end", "%s", p.Name)
-		fmt.Fprintf(c, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="line %s"/>`+"\n", at(l.P50), middle, at(l.P999), middle, p.class)
+		fmt.Fprintf(c, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="line %s"/>`+"\n", at(l.P50), middle,
+			at(l.P999), middle, p.class)
 		for n, ms := range []float64{l.P50, l.P90, l.P99, l.P999} {
-			fmt.Fprintf(c, `<circle cx="%.1f" cy="%.1f" r="%.1f" class="%s"/>`+"\n", at(ms), middle, 6-float64(n), p.class)
+			fmt.Fprintf(c, `<circle cx="%.1f" cy="%.1f" r="%.1f" class="%s"/>`+"\n", at(ms), middle, 6-float64(n),
+				p.class)
 		}
 		c.text(right+14, middle+4, "", "start", "p50 %s, p99 %s", millis(l.P50), millis(l.P99))
 	}
@@ -166,7 +173,8 @@ func (c *canvas) throughput(y float64, lines []series) float64 {
 		thin, step := thinned(p.Series, p.StepSeconds)
 		var path strings.Builder
 		for n, rate := range thin {
-			fmt.Fprintf(&path, "%.1f,%.1f ", left+(float64(n)+0.5)*step/longest*(right-left), bottom-rate/most*plotHeight)
+			fmt.Fprintf(&path, "%.1f,%.1f ", left+(float64(n)+0.5)*step/longest*(right-left),
+				bottom-rate/most*plotHeight)
 		}
 		fmt.Fprintf(c, `<polyline class="line %s" points="%s"/>`+"\n", p.class, strings.TrimSpace(path.String()))
 		ly := top + 8 + float64(i)*22

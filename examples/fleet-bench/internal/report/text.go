@@ -20,7 +20,8 @@ func (r *Report) Head() string {
 	if s.Light {
 		agents = "agents without informers"
 	}
-	return fmt.Sprintf("fleet-bench: %s %s, %s works of %s\n\n  broker   %s\n  format   %s, %s\n  machine  %s, %d processors, %s\n\n",
+	return fmt.Sprintf("fleet-bench: %s %s, %s works of %s\n\n  broker   %s\n  format   %s, %s\n  machine  %s, %d "+
+		"processors, %s\n\n",
 		count(int64(s.Agents)), agents, count(int64(s.Works)), size(int64(s.Size)), s.Broker, s.Profile, mode,
 		r.Machine.System, r.Machine.CPUs, r.Machine.Go)
 }
@@ -37,7 +38,8 @@ func (p *Phase) Text() string {
 		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
 	if l := p.Latency; l != nil {
-		line("latency", "p50 %s   p90 %s   p99 %s   p99.9 %s   max %s", millis(l.P50), millis(l.P90), millis(l.P99), millis(l.P999), millis(l.Max))
+		line("latency", "p50 %s   p90 %s   p99 %s   p99.9 %s   max %s", millis(l.P50), millis(l.P90), millis(l.P99),
+			millis(l.P999), millis(l.Max))
 	}
 	if w := p.Wire; w != nil {
 		line("wire", "%s sent, %s received", size(w.Sent), size(w.Received))

@@ -26,8 +26,12 @@ func typeError(where string, raw []byte, err error) error {
 	if strings.HasPrefix(wrong.Value, "array") || strings.HasPrefix(wrong.Value, "object") {
 		article = "an"
 	}
-	out := &Error{where, strings.TrimPrefix(wrong.Field, "Header."), fmt.Sprintf("must not be %s %s", article, wrong.Value)}
-	if kind, _, _ := strings.Cut(wrong.Value, " "); wrong.Type.Kind() == reflect.String && (kind == "bool" || kind == "number") { // YAML has many spellings of these
+	out := &Error{
+		where, strings.TrimPrefix(wrong.Field, "Header."), fmt.Sprintf("must not be %s %s", article, wrong.Value),
+	}
+	// YAML has many spellings of these
+	if kind, _, _ := strings.Cut(wrong.Value, " "); wrong.Type.Kind() == reflect.String &&
+		(kind == "bool" || kind == "number") {
 		out.Problem = fmt.Sprintf("must be a string, not a %s: put it in quotes", wrong.Value)
 	}
 	// The error does not name elements of lists and keys of maps. If a type decodes itself, the

@@ -31,7 +31,8 @@ func NewSet(documents ...*Document) (*Set, error) {
 	for _, d := range documents {
 		key := Key{d.Kind, d.Name}
 		if before := s.documents[key]; before != nil {
-			return nil, &Error{d.Where, "metadata.name", fmt.Sprintf("another %s %s is in %s", d.Kind, d.Name, before.Where)}
+			return nil,
+				&Error{d.Where, "metadata.name", fmt.Sprintf("another %s %s is in %s", d.Kind, d.Name, before.Where)}
 		}
 		s.documents[key] = d
 	}

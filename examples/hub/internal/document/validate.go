@@ -145,7 +145,8 @@ func (p *Part) check(path *field.Path) field.ErrorList {
 		}
 		seen[d.Part] = true
 		if d.Condition != "" && d.Condition != string(appcontext.Deployed) && d.Condition != string(appcontext.Ready) {
-			errs = append(errs, field.NotSupported(at.Child("condition"), d.Condition, []appcontext.OpStatus{appcontext.Deployed, appcontext.Ready}))
+			errs = append(errs, field.NotSupported(at.Child("condition"), d.Condition,
+				[]appcontext.OpStatus{appcontext.Deployed, appcontext.Ready}))
 		}
 		switch wait, err := d.Delay(); {
 		case err != nil:
@@ -196,7 +197,8 @@ func (a *Application) checkCycles(parts *field.Path) field.ErrorList {
 	}
 	for i, p := range a.Spec.Parts {
 		if cycle := visit(p.Name, nil); cycle != nil {
-			return field.ErrorList{field.Invalid(parts.Index(i).Child("dependsOn"), p.Name, "parts wait for each other: "+strings.Join(cycle, " for "))}
+			return field.ErrorList{field.Invalid(parts.Index(i).Child("dependsOn"), p.Name,
+				"parts wait for each other: "+strings.Join(cycle, " for "))}
 		}
 	}
 	return nil
@@ -235,7 +237,8 @@ func (s *Set) Validate() error {
 		p := d.Object.(*Placement)
 		for i, name := range p.Spec.Applications {
 			if s.Document(ApplicationKind, name) == nil {
-				return &Error{d.Where, spec.Child("applications").Index(i).String(), fmt.Sprintf("there is no Application %q", name)}
+				return &Error{d.Where, spec.Child("applications").Index(i).String(),
+					fmt.Sprintf("there is no Application %q", name)}
 			}
 		}
 		if err := p.Spec.Clusters.missing(s, d.Where, spec.Child("clusters")); err != nil {

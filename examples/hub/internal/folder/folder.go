@@ -40,7 +40,8 @@ func Read(dir string) (*document.Set, error) {
 
 // isDocument reports whether a file with this name has documents.
 func isDocument(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name))) && !strings.HasPrefix(name, ".")
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name))) &&
+		!strings.HasPrefix(name, ".")
 }
 
 // files reads the files with documents, in the order of their names.

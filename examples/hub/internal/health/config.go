@@ -29,7 +29,8 @@ const (
 
 // fields are the status fields that determine the health of workloads. They are used if the whole
 // status is too long.
-var fields = []string{"observedGeneration", "replicas", "updatedReplicas", "availableReplicas", "readyReplicas", "updatedNumberScheduled",
+var fields = []string{"observedGeneration", "replicas", "updatedReplicas", "availableReplicas", "readyReplicas",
+	"updatedNumberScheduled",
 	"numberAvailable", "desiredNumberScheduled", "currentNumberScheduled", "succeeded", "failed", "active", "phase"}
 
 // customFields and conditions are the most informative ones of custom resources. They are used if
@@ -58,10 +59,14 @@ func Config(o appcontext.Object) *workv1.ManifestConfigOption {
 	if config == nil {
 		// The agent compares names of resources. The name is guessed from the kind, as in kubectl. A
 		// wrong guess only means that no status is reported.
-		resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: o.Group, Version: "v1", Kind: o.Kind})
+		resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{
+			Group: o.Group, Version: "v1", Kind: o.Kind,
+		})
 		config = &workv1.ManifestConfigOption{
-			ResourceIdentifier: workv1.ResourceIdentifier{Group: o.Group, Resource: resource.Resource, Namespace: o.Namespace, Name: o.Name},
-			FeedbackRules:      []workv1.FeedbackRule{{Type: workv1.JSONPathsType}},
+			ResourceIdentifier: workv1.ResourceIdentifier{
+				Group: o.Group, Resource: resource.Resource, Namespace: o.Namespace, Name: o.Name,
+			},
+			FeedbackRules: []workv1.FeedbackRule{{Type: workv1.JSONPathsType}},
 		}
 	}
 	paths := []workv1.JsonPath{{Name: whole, Path: ".status"}}
@@ -153,7 +158,8 @@ func conditionOf(w *workv1.ManifestWork, o appcontext.Object, i int) *workv1.Man
 	all := w.Status.ResourceStatus.Manifests
 	is := func(m *workv1.ManifestResourceMeta) bool {
 		return m.Group == o.Group && m.Kind == o.Kind && m.Name == o.Name &&
-			(m.Namespace == o.Namespace || o.Namespace == "" && m.Namespace == metav1.NamespaceDefault && int(m.Ordinal) == i)
+			(m.Namespace == o.Namespace || o.Namespace == "" && m.Namespace == metav1.NamespaceDefault &&
+				int(m.Ordinal) == i)
 	}
 	if i < len(all) && is(&all[i].ResourceMeta) { // the order of most agents
 		return &all[i]

@@ -87,16 +87,20 @@ type Tracker struct {
 // New returns a tracker of the works of a manager (manifestwork.Options) in a clientset. It calls
 // own first, then native, then kinds. The results of own and kinds also decide about readiness.
 // changed is called after changes, and must return at once.
-func New(works workclientset.Interface, manager string, own, native, kinds Interpreter, changed func()) (*Tracker, error) {
+func New(
+	works workclientset.Interface, manager string, own, native, kinds Interpreter, changed func(),
+) (*Tracker, error) {
 	t := &Tracker{
 		own: own, native: native, kinds: kinds, changed: changed,
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second,
+			time.Minute)),
 		works: map[string]*known{}, written: map[string]written{},
 		verdicts: map[string]map[appcontext.Object]Verdict{}, watchers: map[string]map[*func()]bool{},
 	}
-	t.factory = workinformers.NewSharedInformerFactoryWithOptions(works, 0, workinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = manifestwork.LabelManager + "=" + manager
-	}))
+	t.factory = workinformers.NewSharedInformerFactoryWithOptions(works, 0,
+		workinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = manifestwork.LabelManager + "=" + manager
+		}))
 	t.informer = t.factory.Work().V1().ManifestWorks().Informer()
 	handler, err := t.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: t.note, UpdateFunc: func(_, now any) { t.note(now) }, DeleteFunc: t.forget,
@@ -248,7 +252,9 @@ func (t *Tracker) put(cluster, work string, before, after map[appcontext.Object]
 }
 
 // judge evaluates one object. It returns an error if the interpreter must be called again.
-func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest, i int, was *Verdict) (Verdict, error) {
+func (t *Tracker) judge(
+	ctx context.Context, w *workv1.ManifestWork, m *manifest, i int, was *Verdict,
+) (Verdict, error) {
 	o := m.object
 	v := Verdict{Object: o, work: w.Name, manifest: m.text, Health: Unknown, Message: unreported}
 	condition := conditionOf(w, o, i)
@@ -261,7 +267,8 @@ func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest
 		v.Health, v.Message = NotApplied, applied.Reason+": "+applied.Message
 		return v, nil
 	}
-	if was.manifest == v.manifest && was.report == v.report && was.reported && was.Health != NotApplied && was.work == v.work {
+	if was.manifest == v.manifest && was.report == v.report && was.reported && was.Health != NotApplied &&
+		was.work == v.work {
 		return *was, nil
 	}
 	object, err := objectWith(w.Spec.Workload.Manifests[i].Raw, v.report)

@@ -87,9 +87,10 @@ func (t *Tracker) note(obj any) {
 	before := t.works[key]
 	t.mu.Unlock()
 	k := &known{work: w}
-	if before != nil && slices.EqualFunc(before.work.Spec.Workload.Manifests, w.Spec.Workload.Manifests, func(a, b workv1.Manifest) bool {
-		return bytes.Equal(a.Raw, b.Raw)
-	}) {
+	if before != nil && slices.EqualFunc(before.work.Spec.Workload.Manifests, w.Spec.Workload.Manifests,
+		func(a, b workv1.Manifest) bool {
+			return bytes.Equal(a.Raw, b.Raw)
+		}) {
 		k.manifests = before.manifests
 	} else {
 		k.manifests = manifestsOf(w)
@@ -176,5 +177,6 @@ func (t *Tracker) verdictsOn(k *known) []Verdict {
 // Leaving reports whether a work of a cluster is being deleted. The cost is proportional to the
 // number of works of that cluster.
 func (t *Tracker) Leaving(cluster string) bool {
-	return slices.ContainsFunc(t.informed(cluster), func(w *workv1.ManifestWork) bool { return w.DeletionTimestamp != nil })
+	return slices.ContainsFunc(t.informed(cluster),
+		func(w *workv1.ManifestWork) bool { return w.DeletionTimestamp != nil })
 }

@@ -41,13 +41,17 @@ type writer struct {
 }
 
 // Create records the created work.
-func (w *writer) Create(ctx context.Context, work *workv1.ManifestWork, o metav1.CreateOptions) (*workv1.ManifestWork, error) {
+func (w *writer) Create(
+	ctx context.Context, work *workv1.ManifestWork, o metav1.CreateOptions,
+) (*workv1.ManifestWork, error) {
 	out, err := w.ManifestWorkInterface.Create(ctx, work, o)
 	return w.note(out, err)
 }
 
 // Update records the updated work.
-func (w *writer) Update(ctx context.Context, work *workv1.ManifestWork, o metav1.UpdateOptions) (*workv1.ManifestWork, error) {
+func (w *writer) Update(
+	ctx context.Context, work *workv1.ManifestWork, o metav1.UpdateOptions,
+) (*workv1.ManifestWork, error) {
 	out, err := w.ManifestWorkInterface.Update(ctx, work, o)
 	return w.note(out, err)
 }

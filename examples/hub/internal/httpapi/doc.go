@@ -3,8 +3,7 @@
 
 // Package httpapi is the hub's HTTP API.
 //
-//	GET    /api/v1/KIND                      list the documents of a kind: clusters, applications, placements,
-//	                                         resourceinterpreterwebhookconfigurations, resourceexploringwebhookconfigurations
+//	GET    /api/v1/KIND                      list the documents of a kind
 //	GET    /api/v1/KIND/NAME                 return a document
 //	PUT    /api/v1/KIND/NAME                 create or replace a document, in YAML or JSON
 //	DELETE /api/v1/KIND/NAME                 delete a document
@@ -12,12 +11,16 @@
 //	GET    /api/v1/applications/NAME/status  the status of one, by cluster; with ?wait=30s, after it is deployed
 //	POST   /api/v1/applications/NAME/rollback    roll back to the previous revision, or to {"revision": 3}; hold it
 //	DELETE /api/v1/applications/NAME/rollback    end the hold: the document is rolled out again
-//	POST   /api/v1/applications/NAME/approve     open a gate of its rollout: {"group": "canary", "gate": "After"}, or "Before"
+//	POST   /api/v1/applications/NAME/approve     open a gate of its rollout: see below
 //	POST   /api/v1/applications/NAME/pause       start no further cluster of its rollout
 //	POST   /api/v1/applications/NAME/resume      end a pause, or start a failed or aborted rollout again
 //	POST   /api/v1/applications/NAME/abort       end its rollout; with rollbackOnFailure it is rolled back
 //	POST   /api/v1/clusters/NAME/forget      stop waiting for a removed cluster that will not return
 //	POST   /api/v1/complete                  declare that the documents of all applications exist
+//
+// KIND is clusters, applications, placements, resourceinterpreterwebhookconfigurations or
+// resourceexploringwebhookconfigurations. The body of approve is {"group": "canary", "gate": "After"};
+// the other gate is "Before".
 //
 // An application is Deployed, or after a rollback Rolled back, when the agents of all its clusters
 // have reported that they applied the whole wanted revision. Until then it is Rolling, with the
@@ -60,7 +63,8 @@
 // After an error nothing has changed. A change that has started is completed also if the client
 // disconnects. If two clients put the same document, the last one is used.
 //
-// The API has no login: everyone who can reach its address may use it. By default only this machine can. The API rejects
-// requests that browsers send for pages of other origins, and requests for hosts that --allowed-host does not list: a page of
-// another site may have a name that resolves to the hub. Requests of slow clients end: see package internal/httpserve.
+// The API has no login: everyone who can reach its address may use it. By default only this machine
+// can. The API rejects requests that browsers send for pages of other origins, and requests for
+// hosts that --allowed-host does not list: a page of another site may have a name that resolves to
+// the hub. Requests of slow clients end: see package internal/httpserve.
 package httpapi

@@ -95,7 +95,9 @@ func New(options Options) http.Handler {
 func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 	_, own := mux.Handler(r)
 	var allow []string
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodPost} {
+	for _, method := range []string{
+		http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodPost,
+	} {
 		other := r.Clone(r.Context())
 		other.Method = method
 		if _, pattern := mux.Handler(other); pattern != own {
@@ -106,7 +108,8 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 	if _, err := kindNamed(first); err != nil && first != "status" && first != "complete" || len(allow) == 0 {
 		return &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)}
 	}
-	out := &failure{http.StatusMethodNotAllowed, fmt.Sprintf("%s does not support %s", r.URL.Path, r.Method), strings.Join(allow, ", ")}
+	out := &failure{http.StatusMethodNotAllowed, fmt.Sprintf("%s does not support %s", r.URL.Path,
+		r.Method), strings.Join(allow, ", ")}
 	if a.ReadOnly {
 		out.text += ": documents come from a folder: change them there"
 	}
@@ -137,7 +140,8 @@ func explain(err error) (int, problem) {
 	case errors.As(err, &own):
 		return own.code, problem{Error: own.text}
 	case errors.As(err, &large):
-		return http.StatusRequestEntityTooLarge, problem{Error: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
+		return http.StatusRequestEntityTooLarge,
+			problem{Error: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
 	case errors.As(err, &wrong):
 		return http.StatusUnprocessableEntity, problem{Error: wrong.Error(), Field: wrong.Field}
 	case errors.Is(err, rsync.ErrInvalidInput):
@@ -214,7 +218,8 @@ func (a *api) get(r *http.Request) (int, any, error) {
 	}
 	d := a.Hub.Documents().Document(kind, r.PathValue("name"))
 	if d == nil {
-		return 0, nil, &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no %s %q", kind, r.PathValue("name"))}
+		return 0, nil,
+			&failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no %s %q", kind, r.PathValue("name"))}
 	}
 	return http.StatusOK, d, nil
 }
@@ -282,7 +287,9 @@ func (a *api) rollback(r *http.Request) (int, any, error) {
 	}
 	if len(data) > 0 {
 		if strict, err := kjson.UnmarshalStrict(data, &body); err != nil || len(strict) > 0 || body.Revision < 1 {
-			return http.StatusBadRequest, problem{Error: "the body must be empty, or an object with the number of a revision", Field: "revision"}, nil
+			return http.StatusBadRequest, problem{
+				Error: "the body must be empty, or an object with the number of a revision", Field: "revision",
+			}, nil
 		}
 	}
 	out, err := a.Hub.Rollback(r.Context(), r.PathValue("name"), body.Revision)
@@ -400,7 +407,9 @@ func (a *api) status(*http.Request) (int, any, error) {
 	for _, u := range state.Unclaimed {
 		unclaimed = append(unclaimed, unclaimedWork(u))
 	}
-	return http.StatusOK, map[string]any{"applications": applications, "clusters": clusters, "refused": state.Input.Error, "unclaimed": unclaimed}, nil
+	return http.StatusOK, map[string]any{
+		"applications": applications, "clusters": clusters, "refused": state.Input.Error, "unclaimed": unclaimed,
+	}, nil
 }
 
 func (a *api) applicationStatus(r *http.Request) (int, any, error) {
@@ -408,7 +417,8 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 	if wait := r.URL.Query().Get("wait"); wait != "" {
 		limit, err := time.ParseDuration(wait)
 		if err != nil || limit <= 0 || limit > maxWait {
-			return 0, nil, &failure{code: http.StatusBadRequest, text: fmt.Sprintf("wait: must be a duration of up to %s, for example 30s", maxWait)}
+			return 0, nil, &failure{code: http.StatusBadRequest, text: fmt.Sprintf("wait: must be a duration of up "+
+				"to %s, for example 30s", maxWait)}
 		}
 		select {
 		case a.waits <- struct{}{}:

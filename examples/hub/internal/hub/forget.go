@@ -34,7 +34,8 @@ func (h *Hub) Forget(ctx context.Context, cluster string) error {
 	} else if !awaited {
 		return fmt.Errorf("no removed cluster %q is awaited: %w", cluster, ErrNotFound)
 	}
-	if _, err := h.options.Store.Txn(ctx, nil, []store.Op{store.Put(forgottenPrefix+cluster+"/", []byte("{}"))}); err != nil {
+	if _, err := h.options.Store.Txn(ctx, nil,
+		[]store.Op{store.Put(forgottenPrefix+cluster+"/", []byte("{}"))}); err != nil {
 		return err
 	}
 	h.WorksChanged()
@@ -137,7 +138,8 @@ func (h *Hub) remember(ctx context.Context, set *document.Set) error {
 	}
 	var ops []store.Op
 	for _, kv := range result.KVs {
-		if set.Document(document.ClusterKind, strings.TrimSuffix(strings.TrimPrefix(kv.Key, forgottenPrefix), "/")) != nil {
+		if set.Document(document.ClusterKind,
+			strings.TrimSuffix(strings.TrimPrefix(kv.Key, forgottenPrefix), "/")) != nil {
 			ops = append(ops, store.Delete(kv.Key))
 		}
 	}

@@ -127,7 +127,8 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 	}
 	out.Revision = found
 	if h.is(name, source) {
-		out.Note = fmt.Sprintf("revision %d differs from the target of the application at most in its clusters, which follow the placements: nothing changes, but the application is held at this revision", found)
+		out.Note = fmt.Sprintf("revision %d differs from the target of the application at most in its clusters, "+
+			"which follow the placements: nothing changes, but the application is held at this revision", found)
 	}
 	h.roll(r, fmt.Sprintf("rollback to %d", found))
 	return out, nil
@@ -151,7 +152,8 @@ func (h *Hub) before(ctx context.Context, d *document.Document, revisions []roll
 		return found, nil
 	}
 	if slices.ContainsFunc(revisions, func(r rollout.Revision) bool { return r.Number < from }) {
-		return 0, fmt.Errorf("the revisions before %d differ from it only in their clusters, which follow the placements: %w", from, ErrNoRevision)
+		return 0, fmt.Errorf("the revisions before %d differ from it only in their clusters, which follow the "+
+			"placements: %w", from, ErrNoRevision)
 	}
 	return 0, ErrNoRevision
 }

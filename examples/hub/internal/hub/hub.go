@@ -172,7 +172,8 @@ func (h *Hub) Put(ctx context.Context, d *document.Document) (created bool, err 
 	}
 	defer done()
 	set := h.Documents()
-	return set.Document(d.Kind, d.Name) == nil, h.take(ctx, set.With(d), fmt.Sprintf("%s %s has changed", d.Kind, d.Name))
+	return set.Document(d.Kind, d.Name) == nil,
+		h.take(ctx, set.With(d), fmt.Sprintf("%s %s has changed", d.Kind, d.Name))
 }
 
 // Delete deletes a document. It returns [ErrNotFound] for a missing one, and the errors of Replace

@@ -10,11 +10,16 @@ import (
 )
 
 var (
-	applicationsDesc = prometheus.NewDesc("spokewire_hub_applications", "Number of applications, by the state that the page shows.", []string{"state"}, nil)
-	clustersDesc     = prometheus.NewDesc("spokewire_hub_clusters", "Number of clusters, by the state that the page shows.", []string{"state"}, nil)
-	refusedDesc      = prometheus.NewDesc("spokewire_hub_documents_refused", "1 while documents of the folder are refused and the previous ones stay in effect, otherwise 0.", nil, nil)
-	unclaimedDesc    = prometheus.NewDesc("spokewire_hub_works_unclaimed", "Number of works with objects that no application has.", nil, nil)
-	acceptedDesc     = prometheus.NewDesc("spokewire_hub_documents_accepted_timestamp_seconds", "Time when documents were last accepted, in seconds since 1970; 0 if never.", nil, nil)
+	applicationsDesc = prometheus.NewDesc("spokewire_hub_applications",
+		"Number of applications, by the state that the page shows.", []string{"state"}, nil)
+	clustersDesc = prometheus.NewDesc("spokewire_hub_clusters",
+		"Number of clusters, by the state that the page shows.", []string{"state"}, nil)
+	refusedDesc = prometheus.NewDesc("spokewire_hub_documents_refused",
+		"1 while documents of the folder are refused and the previous ones stay in effect, otherwise 0.", nil, nil)
+	unclaimedDesc = prometheus.NewDesc("spokewire_hub_works_unclaimed",
+		"Number of works with objects that no application has.", nil, nil)
+	acceptedDesc = prometheus.NewDesc("spokewire_hub_documents_accepted_timestamp_seconds",
+		"Time when documents were last accepted, in seconds since 1970; 0 if never.", nil, nil)
 )
 
 // Collector returns the metrics of a hub. They are computed when they are collected.

@@ -87,10 +87,13 @@ func (h *Hub) checkOrigin(ctx context.Context, was *origin, set *document.Set, r
 		return err
 	}
 	if folder {
-		return &document.Error{Where: h.options.Dir, Problem: fmt.Sprintf("would remove %s: until now documents came through the HTTP API. Start without --dir, or "+
-			"put their documents in %[2]s too (GET /api/v1/applications etc. return them), and remove documents when the hub runs", list(gone), h.options.Dir)}
+		return &document.Error{Where: h.options.Dir, Problem: fmt.Sprintf("would remove %s: until now documents came "+
+			"through the HTTP API. Start without --dir, or "+
+			"put their documents in %[2]s too (GET /api/v1/applications etc. return them), and remove documents when "+
+			"the hub runs", list(gone), h.options.Dir)}
 	}
-	return fmt.Errorf("without --dir the hub would remove %s: until now documents came from a folder. Start with --dir again, or with --leave-dir to keep the applications "+
+	return fmt.Errorf("without --dir the hub would remove %s: until now documents came from a folder. Start with "+
+		"--dir again, or with --leave-dir to keep the applications "+
 		"while their documents are put through the HTTP API", list(gone))
 }
 
@@ -186,7 +189,8 @@ func (h *Hub) Complete(ctx context.Context) error {
 	left := h.origin.Left
 	h.mu.Unlock()
 	h.setOrigin(now)
-	documents := slices.DeleteFunc(set.Documents(document.ApplicationKind), func(d *document.Document) bool { return !slices.Contains(left, d.Name) })
+	documents := slices.DeleteFunc(set.Documents(document.ApplicationKind),
+		func(d *document.Document) bool { return !slices.Contains(left, d.Name) })
 	for _, r := range h.renderAll(ctx, set, documents) {
 		h.roll(h.alone(set, r), "no placement has it")
 	}
@@ -210,7 +214,8 @@ func (h *Hub) saysComplete(ctx context.Context) (waited bool) {
 		return false
 	default:
 	}
-	h.options.Say("the hub started without documents: unknown works on clusters stay, because the store may have been lost. " +
+	h.options.Say("the hub started without documents: unknown works on clusters stay, because the store may have " +
+		"been lost. " +
 		"Declare that the documents of all applications exist with POST /api/v1/complete")
 	h.mu.Lock()
 	left := h.origin.Left

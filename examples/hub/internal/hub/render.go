@@ -44,7 +44,8 @@ func (h *Hub) check(ctx context.Context, set *document.Set, kept bool) ([]result
 	}
 	if d := set.Document(document.ClusterKind, h.options.Source); d != nil {
 		return nil, &document.Error{Where: d.Where, Field: "metadata.name", Problem: fmt.Sprintf(
-			"%q is the hub's own name at the broker (--source): the agent could read and write the hub's messages", d.Name)}
+			"%q is the hub's own name at the broker (--source): the agent could read and write the "+
+				"hub's messages", d.Name)}
 	}
 	if err := h.checkWebhooks(set); err != nil {
 		return nil, &document.Error{Where: "the configurations of webhooks", Problem: err.Error()}
@@ -53,7 +54,8 @@ func (h *Hub) check(ctx context.Context, set *document.Set, kept bool) ([]result
 	for i, r := range results {
 		if kept {
 			results[i] = h.alone(set, r)
-		} else if r.err != nil && r.rendering == nil && !errors.As(r.err, new(*render.MissingError)) && !h.neverRendered(set, r.name) {
+		} else if r.err != nil && r.rendering == nil && !errors.As(r.err, new(*render.MissingError)) &&
+			!h.neverRendered(set, r.name) {
 			return nil, r.err
 		}
 	}
@@ -150,7 +152,8 @@ func (h *Hub) checkMoves(set *document.Set, results []result) error {
 			}
 			d := set.Document(document.ApplicationKind, r.name)
 			return &document.Error{Where: d.Where, Field: "spec.parts", Problem: fmt.Sprintf(
-				"%s is in the application %s, on the cluster %s: remove it there first, and add it here when that is deployed", id.Object, owner, id.Cluster.Name)}
+				"%s is in the application %s, on the cluster %s: remove it there first, and add it here when that "+
+					"is deployed", id.Object, owner, id.Cluster.Name)}
 		}
 	}
 	return nil
@@ -309,7 +312,8 @@ const large = 64 << 10
 // wait for it. Documents that read objects, or do not render, are left to the change.
 func (h *Hub) prepare(ctx context.Context, d *document.Document) (forget func()) {
 	clusters := h.Documents().With(d).On(d.Name)
-	if d.Kind != document.ApplicationKind || len(d.JSON) < large || len(clusters) == 0 || h.rendered(d, clusters) != nil {
+	if d.Kind != document.ApplicationKind || len(d.JSON) < large || len(clusters) == 0 ||
+		h.rendered(d, clusters) != nil {
 		return func() {}
 	}
 	h.turns <- struct{}{}
@@ -349,12 +353,15 @@ func sameCluster(a, b *document.Cluster) bool {
 }
 
 // read renders with the kept values, and reads the others.
-func (h *Hub) read(ctx context.Context, d *document.Document, clusters []*document.Cluster, kept map[string]string) (out *render.Rendering, err error) {
+func (h *Hub) read(
+	ctx context.Context, d *document.Document, clusters []*document.Cluster, kept map[string]string,
+) (out *render.Rendering, err error) {
 	with := func(objects render.Objects) error {
 		h.turns <- struct{}{}
 		defer func() { <-h.turns }()
 		var err error
-		out, err = render.Render(d, clusters, render.Kept{Values: kept, Other: atWork{objects, h.turns}}, h.checking(ctx))
+		out, err = render.Render(d, clusters, render.Kept{Values: kept, Other: atWork{objects, h.turns}},
+			h.checking(ctx))
 		return err
 	}
 	err = h.options.Objects.Read(ctx, d.Name, with)

@@ -26,7 +26,9 @@ import (
 // State implements [page.Hub].
 func (h *Hub) State() page.State {
 	h.mu.Lock()
-	set, out := h.set, page.State{Input: page.Input{Origin: cmp.Or(h.options.Dir, "the HTTP API"), Taken: h.taken, Error: h.refused}}
+	set, out := h.set, page.State{Input: page.Input{
+		Origin: cmp.Or(h.options.Dir, "the HTTP API"), Taken: h.taken, Error: h.refused,
+	}}
 	applications := map[string]application{}
 	for name, a := range h.applications {
 		applications[name] = *a
@@ -49,13 +51,15 @@ func (h *Hub) State() page.State {
 		out.Works = append(out.Works, workState(name, w))
 	}
 	for _, c := range document.All[*document.Cluster](set, document.ClusterKind) {
-		out.Clusters = append(out.Clusters, h.clusterState(c.Metadata.Name, c.Metadata.Labels, byCluster[c.Metadata.Name], false))
+		out.Clusters = append(out.Clusters,
+			h.clusterState(c.Metadata.Name, c.Metadata.Labels, byCluster[c.Metadata.Name], false))
 	}
 	for name, works := range byCluster {
 		if set.Document(document.ClusterKind, name) == nil {
 			c := h.clusterState(name, nil, works, true)
 			if n := unclaimed[name]; n > 0 {
-				c.Status = page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "the cluster has no document, and no application has the objects of " + countWorks(n)}
+				c.Status = page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "the cluster has no document, and " +
+					"no application has the objects of " + countWorks(n)}
 			}
 			out.Clusters = append(out.Clusters, c)
 		}
@@ -65,7 +69,8 @@ func (h *Hub) State() page.State {
 	}
 	for name := range names {
 		if name != "" {
-			out.Applications = append(out.Applications, h.applicationState(set, name, applications[name], byApplication[name]))
+			out.Applications = append(out.Applications,
+				h.applicationState(set, name, applications[name], byApplication[name]))
 		}
 	}
 	return out
@@ -102,7 +107,8 @@ func (h *Hub) clusterState(name string, labels map[string]string, works []health
 	out := page.Cluster{Name: name, Labels: labels, Status: clusterStatus(works, leaving), Heard: h.heard(name)}
 	if len(works) > 0 && h.silent(name) {
 		out.Status = page.Status{Tone: page.Bad, Word: "Silent", Reason: strings.TrimSuffix(
-			fmt.Sprintf("no message from its agent for %s; last reported: %s: %s", silence*h.options.Beat, out.Status.Word, out.Status.Reason), ": ")}
+			fmt.Sprintf("no message from its agent for %s; last reported: %s: %s", silence*h.options.Beat,
+				out.Status.Word, out.Status.Reason), ": ")}
 	}
 	return out
 }
@@ -111,15 +117,18 @@ func clusterStatus(works []health.Work, leaving bool) page.Status {
 	r := reachedBy(works)
 	switch {
 	case leaving:
-		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: "its agent has " + countWorks(len(works)) + " to clean up"}
+		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: "its agent has " + countWorks(len(works)) +
+			" to clean up"}
 	case len(works) == 0:
 		return page.Status{Word: "Empty", Reason: "no application is placed on the cluster"}
 	case r.refused != "":
 		return page.Status{Tone: page.Bad, Word: "Failed", Reason: "its agent could not apply " + r.refused}
 	case r.waiting > 0:
-		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: fmt.Sprintf("its agent has not applied %d of %s yet", r.waiting, countWorks(len(works)))}
+		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: fmt.Sprintf("its agent has not applied "+
+			"%d of %s yet", r.waiting, countWorks(len(works)))}
 	case r.leaving > 0:
-		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: "its agent has " + countWorks(r.leaving) + " to clean up"}
+		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: "its agent has " + countWorks(r.leaving) +
+			" to clean up"}
 	}
 	return page.Status{Tone: page.Good, Word: "Current"}
 }
@@ -156,9 +165,13 @@ func (h *Hub) applicationState(set *document.Set, name string, a application, wo
 		clusters[w.Namespace] = append(clusters[w.Namespace], w)
 	}
 	for cluster, works := range clusters {
-		p := page.Placement{Cluster: cluster, Status: placementStatus(works, phases.on[cluster], r[cluster], left[cluster])}
+		p := page.Placement{
+			Cluster: cluster, Status: placementStatus(works, phases.on[cluster], r[cluster], left[cluster]),
+		}
 		if on := phases.on[cluster]; phases.rollout && !on.begun && !on.done && !on.failed {
-			p.Status = page.Status{Tone: page.Busy, Word: string(rollout.Rolling), Reason: "waits for its turn in the rollout"}
+			p.Status = page.Status{
+				Tone: page.Busy, Word: string(rollout.Rolling), Reason: "waits for its turn in the rollout",
+			}
 		}
 		if p.Status.Word == string(rollout.Rolling) && status.Revision == 0 {
 			p.Status.Word = "Leaving"
@@ -342,13 +355,18 @@ func placementStatus(works []health.Work, p phase, r reached, left string) page.
 	case p.failed:
 		return page.Status{Tone: page.Bad, Word: "Failed", Reason: p.message}
 	case worst != nil && toneOf(worst.Health) == page.Bad:
-		return page.Status{Tone: page.Bad, Word: string(worst.Health), Reason: strings.TrimSuffix(worst.Object.String()+": "+worst.Message, ": "), Since: worst.Since}
+		return page.Status{Tone: page.Bad, Word: string(worst.Health),
+			Reason: strings.TrimSuffix(worst.Object.String()+": "+worst.Message, ": "), Since: worst.Since}
 	case r.refused != "":
 		return page.Status{Tone: page.Bad, Word: string(health.NotApplied), Reason: r.refused}
 	case r.applied() && r.leaving > 0:
-		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: cmp.Or(p.message, "its agent has not cleaned up yet")}
+		return page.Status{
+			Tone: page.Busy, Word: "Leaving", Reason: cmp.Or(p.message, "its agent has not cleaned up yet"),
+		}
 	case !r.all() || worst == nil && !p.done:
-		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(p.message, "its agent has not applied it yet")}
+		return page.Status{
+			Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(p.message, "its agent has not applied it yet"),
+		}
 	case r.busy:
 		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(r.message, "the rollout continues there")}
 	case left != "":
@@ -358,9 +376,13 @@ func placementStatus(works []health.Work, p phase, r reached, left string) page.
 	case worst == nil:
 		return page.Status{Word: "Empty"}
 	}
-	return page.Status{Tone: toneOf(worst.Health), Word: string(worst.Health), Reason: worst.Message, Since: worst.Since}
+	return page.Status{
+		Tone: toneOf(worst.Health), Word: string(worst.Health), Reason: worst.Message, Since: worst.Since,
+	}
 }
 
 func rank(h health.Health) int {
-	return slices.Index([]health.Health{health.Applied, health.Healthy, health.Unknown, health.Unhealthy, health.NotApplied}, h)
+	return slices.Index([]health.Health{
+		health.Applied, health.Healthy, health.Unknown, health.Unhealthy, health.NotApplied,
+	}, h)
 }

@@ -20,7 +20,8 @@ import (
 // reports them and leaves them unchanged.
 
 // whatToDo is the advice for works that no application has.
-const whatToDo = "state.db was lost or is outdated; the objects stay unchanged. Restore state.db, or put the documents of their applications again: " +
+const whatToDo = "state.db was lost or is outdated; the objects stay unchanged. Restore state.db, or put the " +
+	"documents of their applications again: " +
 	"an application adopts the existing objects, and later deletes those that leave its document"
 
 // unclaimed returns the works with objects that belong to no live revision and no target of any
@@ -35,7 +36,8 @@ func (h *Hub) unclaimed(works []health.Work) []page.Unclaimed {
 	for i := range works {
 		w := &works[i]
 		application := applicationOf(w.ManifestWork)
-		if a := h.applications[application]; w.DeletionTimestamp != nil || w.Behind || a != nil && a.problem != "" && a.rendering == nil {
+		if a := h.applications[application]; w.DeletionTimestamp != nil || w.Behind || a != nil && a.problem != "" &&
+			a.rendering == nil {
 			continue // deleted, about to change, or of an application that has not rendered
 		}
 		var objects []string
@@ -49,7 +51,9 @@ func (h *Hub) unclaimed(works []health.Work) []page.Unclaimed {
 		}
 		if len(objects) > 0 {
 			slices.Sort(objects)
-			out = append(out, page.Unclaimed{Cluster: w.Namespace, Work: w.Name, Application: application, Objects: objects})
+			out = append(out, page.Unclaimed{
+				Cluster: w.Namespace, Work: w.Name, Application: application, Objects: objects,
+			})
 		}
 	}
 	slices.SortFunc(out, func(a, b page.Unclaimed) int {
@@ -65,9 +69,11 @@ func notice(unclaimed []page.Unclaimed) string {
 	}
 	var names []string
 	for _, u := range unclaimed {
-		names = append(names, fmt.Sprintf("%s/%s (%s: %s)", u.Cluster, u.Work, cmp.Or(u.Application, "no application"), list(u.Objects)))
+		names = append(names, fmt.Sprintf("%s/%s (%s: %s)", u.Cluster, u.Work, cmp.Or(u.Application, "no application"),
+			list(u.Objects)))
 	}
-	return fmt.Sprintf("No application has the objects of %s: %s: %s", countWorks(len(unclaimed)), list(names), whatToDo)
+	return fmt.Sprintf("No application has the objects of %s: %s: %s", countWorks(len(unclaimed)), list(names),
+		whatToDo)
 }
 
 // sayUnclaimed logs the unclaimed works once.

@@ -39,7 +39,9 @@ type Objects struct {
 // Open returns the objects of the cluster of a kubeconfig; without a cluster if file is "". It
 // calls changed with an application and the cause when an object has changed that its last Read has
 // read. If changed returns an error, it is called again after a pause.
-func Open(file string, registerer prometheus.Registerer, changed func(ctx context.Context, application, cause string) error) (*Objects, error) {
+func Open(
+	file string, registerer prometheus.Registerer, changed func(ctx context.Context, application, cause string) error,
+) (*Objects, error) {
 	if file == "" {
 		return &Objects{}, nil
 	}
@@ -53,7 +55,9 @@ func Open(file string, registerer prometheus.Registerer, changed func(ctx contex
 	return open(config, registerer, changed)
 }
 
-func open(config *rest.Config, registerer prometheus.Registerer, changed func(ctx context.Context, application, cause string) error) (*Objects, error) {
+func open(config *rest.Config, registerer prometheus.Registerer, changed func(
+	ctx context.Context, application, cause string,
+) error) (*Objects, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -62,7 +66,8 @@ func open(config *rest.Config, registerer prometheus.Registerer, changed func(ct
 	if err != nil {
 		return nil, err
 	}
-	return watch(dynamicwatcher.Options{Config: config, Mapper: readable(), MetricsRegisterer: registerer}, mapper, changed)
+	return watch(dynamicwatcher.Options{Config: config, Mapper: readable(), MetricsRegisterer: registerer}, mapper,
+		changed)
 }
 
 // readable maps the kinds that templates read. Their objects are watched, and reported when they
@@ -77,9 +82,12 @@ func readable() meta.RESTMapper {
 }
 
 // watch returns objects with a watcher that has these options.
-func watch(options dynamicwatcher.Options, mapper meta.RESTMapper, changed func(ctx context.Context, application, cause string) error) (*Objects, error) {
+func watch(options dynamicwatcher.Options, mapper meta.RESTMapper, changed func(
+	ctx context.Context, application, cause string,
+) error) (*Objects, error) {
 	options.EnableCache, options.Name = true, "templates"
-	options.Reconciler = dynamicwatcher.ReconcilerFunc(func(ctx context.Context, application dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+	options.Reconciler = dynamicwatcher.ReconcilerFunc(func(ctx context.Context,
+		application dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 		cause := "objects that its templates read have changed"
 		if triggers := dynamicwatcher.TriggersFrom(ctx); len(triggers) == 1 {
 			t := triggers[0]
@@ -140,7 +148,9 @@ func (o *Objects) Forget(application string) error {
 
 func identify(application string) dynamicwatcher.ObjectIdentifier {
 	gv, _ := schema.ParseGroupVersion(document.APIVersion)
-	return dynamicwatcher.ObjectIdentifier{Group: gv.Group, Version: gv.Version, Kind: string(document.ApplicationKind), Name: application}
+	return dynamicwatcher.ObjectIdentifier{
+		Group: gv.Group, Version: gv.Version, Kind: string(document.ApplicationKind), Name: application,
+	}
 }
 
 // reader reads objects within a batch.

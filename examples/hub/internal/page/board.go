@@ -212,7 +212,9 @@ type update struct {
 // had.
 func (b *board) since(version uint64, known bool) update {
 	u := update{Reset: !known || version < b.floor || version > b.version}
-	for _, id := range []string{"input", "clusters.summary", "applications.summary", "placements.summary", "works.summary"} {
+	for _, id := range []string{
+		"input", "clusters.summary", "applications.summary", "placements.summary", "works.summary",
+	} {
 		if e := b.elements[id]; e != nil && (u.Reset || e.version > version) {
 			u.Set = append(u.Set, e.html)
 		}

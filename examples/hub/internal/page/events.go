@@ -23,7 +23,8 @@ import (
 func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if !p.enter() {
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, fmt.Sprintf("%d browsers are connected already; reload the page manually", p.opts.MaxReaders), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("%d browsers are connected already; reload the page manually", p.opts.MaxReaders),
+			http.StatusServiceUnavailable)
 		return
 	}
 	defer p.leave()
@@ -43,7 +44,8 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return out.Flush()
 	}
 	if err := http.NewResponseController(w).Flush(); errors.Is(err, http.ErrNotSupported) {
-		klog.FromContext(r.Context()).Error(err, "Failed to stream events to the status page: the server hides http.Flusher")
+		klog.FromContext(r.Context()).Error(err,
+			"Failed to stream events to the status page: the server hides http.Flusher")
 		http.Error(w, "this server cannot send events", http.StatusNotImplemented)
 		return
 	}
@@ -57,7 +59,8 @@ func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
 		}
 		if err != nil {
 			if r.Context().Err() == nil {
-				klog.FromContext(r.Context()).V(2).Info("Disconnected a browser from the status page", "reason", err.Error())
+				klog.FromContext(r.Context()).V(2).Info("Disconnected a browser from the status page", "reason",
+					err.Error())
 			}
 			return
 		}
@@ -93,7 +96,9 @@ func (p *Page) next(ctx context.Context, version uint64, known bool) ([]byte, ui
 }
 
 // look returns an event with the changes since a version, or nil and the results of refresh.
-func (p *Page) look(ctx context.Context, version uint64, known bool) (changed <-chan struct{}, wait time.Duration, message []byte, now uint64, err error) {
+func (p *Page) look(
+	ctx context.Context, version uint64, known bool,
+) (changed <-chan struct{}, wait time.Duration, message []byte, now uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changed, wait = p.refresh(ctx)

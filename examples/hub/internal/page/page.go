@@ -155,7 +155,8 @@ func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept-Encoding")
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.opts.WriteTimeout)) // not supported by every writer
+	// not supported by every writer
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.opts.WriteTimeout))
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
 		body = compressed(body)

@@ -24,7 +24,8 @@
 // steps, and 20,000 more for each cluster. The time to read objects does not count. An application
 // that exceeds a limit is refused with an error that names document, template and line.
 //
-// YAML aliases are allowed. A document with its aliases replaced may have 3 MiB, and an application 16 MiB, plus 64 KiB for each of its clusters.
+// YAML aliases are allowed. A document with its aliases replaced may have 3 MiB, and an application
+// 16 MiB, plus 64 KiB for each of its clusters.
 //
 // The output is checked as by the API server of a hub with ManifestWorks: apiVersion, kind and
 // metadata of each object. Lists, which are no objects, and invalid names of common kinds are also

@@ -24,7 +24,8 @@ func (r *renderer) functions() template.FuncMap {
 		"fromConfigMap": r.from("ConfigMap"),
 		"quote": func(text string) (string, error) {
 			if !utf8.ValidString(text) {
-				return "", errors.New("not valid UTF-8: use base64, for the data of a Secret or the binaryData of a ConfigMap")
+				return "",
+					errors.New("not valid UTF-8: use base64, for the data of a Secret or the binaryData of a ConfigMap")
 			}
 			data, err := json.Marshal(text)
 			if err != nil {

@@ -65,7 +65,8 @@ func (m *meter) step(line, cost int) (string, error) {
 
 func (m *meter) spend(steps int) *tooLongError {
 	if m.all -= steps; m.all < 0 {
-		return &tooLongError{problem: fmt.Sprintf("the templates of the application take more than %d steps, and %d for each cluster", together, togetherOnCluster)}
+		return &tooLongError{problem: fmt.Sprintf("the templates of the application take more than %d steps, and %d "+
+			"for each cluster", together, togetherOnCluster)}
 	}
 	if m.steps -= steps; m.steps < 0 {
 		return &tooLongError{problem: fmt.Sprintf("more than %d steps on a cluster", maxSteps)}
@@ -116,7 +117,8 @@ func (m *meter) instrument(t *template.Template, text string) {
 func begin(list *parse.ListNode, text string, cost int) {
 	cost += costOf(list, text)
 	line := 1 + strings.Count(text[:min(int(list.Pos), len(text))], "\n")
-	trees, err := parse.Parse(stepName, fmt.Sprintf("{{ %s %d %d }}", stepName, line, cost), "", "", map[string]any{stepName: true})
+	trees, err := parse.Parse(stepName, fmt.Sprintf("{{ %s %d %d }}", stepName, line, cost), "", "",
+		map[string]any{stepName: true})
 	if err != nil {
 		panic(err) // it has a name and two numbers
 	}

@@ -125,7 +125,8 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects,
 	application := d.Object.(*document.Application)
 	r := &renderer{
 		where: d.Where, objects: objects, check: check, values: map[string]string{},
-		meter: meter{clock: clock.RealClock{}, all: together + len(clusters)*togetherOnCluster}, left: maxApplication + len(clusters)*maxOnCluster,
+		meter: meter{clock: clock.RealClock{}, all: together + len(clusters)*togetherOnCluster},
+		left:  maxApplication + len(clusters)*maxOnCluster,
 	}
 	out := &Rendering{Application: d.Name, Clusters: len(clusters), Values: r.values}
 	for i := range application.Spec.Parts {
@@ -153,7 +154,9 @@ type renderer struct {
 	memory  int
 }
 
-func (r *renderer) part(i int, application string, p *document.Part, clusters []*document.Cluster) (appcontext.App, error) {
+func (r *renderer) part(
+	i int, application string, p *document.Part, clusters []*document.Cluster,
+) (appcontext.App, error) {
 	app := appcontext.App{Name: p.Name}
 	for _, d := range p.DependsOn {
 		status := appcontext.Ready
@@ -169,10 +172,11 @@ func (r *renderer) part(i int, application string, p *document.Part, clusters []
 	templates := make([]*template.Template, len(p.Manifests))
 	path := func(j int) string { return fmt.Sprintf("spec.parts[%d].manifests[%d].template", i, j) }
 	for j, m := range p.Manifests {
-		var err error
-		if templates[j], err = template.New("template").Option("missingkey=error").Funcs(r.functions()).Parse(m.Template); err != nil {
+		t, err := template.New("template").Option("missingkey=error").Funcs(r.functions()).Parse(m.Template)
+		if err != nil {
 			return app, r.failed(path(j), "", err)
 		}
+		templates[j] = t
 		r.meter.instrument(templates[j], m.Template)
 	}
 	for _, c := range clusters {

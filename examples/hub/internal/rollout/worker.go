@@ -151,8 +151,10 @@ func (w *worker) settled() (bool, <-chan struct{}) {
 // show sets the status. done is whether the current target is reached.
 func (w *worker) show(state State, revision, from int, done bool, message string) {
 	w.mu.Lock()
-	if s := &w.status; s.State != state || s.Revision != revision || s.From != from || s.Message != message || w.done != done {
-		*s = Status{Application: w.application, State: state, Revision: revision, From: from, Message: message, Since: time.Now()}
+	if s := &w.status; s.State != state || s.Revision != revision || s.From != from || s.Message != message ||
+		w.done != done {
+		*s = Status{Application: w.application, State: state, Revision: revision, From: from, Message: message,
+			Since: time.Now()}
 		w.done = done
 		w.tell()
 	}
@@ -320,7 +322,8 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 	r.Wanted = r.Next
 	r.Next++
 	r.Revisions = append(r.Revisions, Revision{
-		Number: r.Wanted, Digest: digest, Content: target.Source.Digest(), Cause: target.Cause, Created: time.Now().UTC().Round(time.Second), Clusters: target.Rendering.Clusters,
+		Number: r.Wanted, Digest: digest, Content: target.Source.Digest(), Cause: target.Cause,
+		Created: time.Now().UTC().Round(time.Second), Clusters: target.Rendering.Clusters,
 	})
 	err = w.manager.save(ctx, w.application, r, store.Put(sourceKey(w.application, r.Wanted), source))
 	return r, err
@@ -361,7 +364,8 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 	case s.rollback:
 		w.say("revision %d is rolled back to %d on %s", s.from, s.number, clusters(target.Rendering.Clusters))
 	default:
-		w.say("revision %d is updated to %d on %s: %s", s.from, s.number, clusters(target.Rendering.Clusters), target.Cause)
+		w.say("revision %d is updated to %d on %s: %s", s.from, s.number, clusters(target.Rendering.Clusters),
+			target.Cause)
 	}
 	e, err := w.begin(ctx, r, s, target)
 	if err != nil {
@@ -408,7 +412,8 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 		return err
 	}
 	for _, number := range old(revisions, r.Wanted, m.options.Keep) {
-		if err := m.engine.Delete(ctx, ContextID(w.application, number)); err != nil && !errors.Is(err, rsync.ErrNotFound) {
+		if err := m.engine.Delete(ctx, ContextID(w.application, number)); err != nil &&
+			!errors.Is(err, rsync.ErrNotFound) {
 			return err
 		}
 		r.Revisions = deleteRevision(r.Revisions, number)

@@ -11,6 +11,7 @@ import (
 // Registry returns a registry with the metrics of Go and of the process.
 func Registry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }

@@ -32,12 +32,14 @@ func (s *Spokes) Check(ctx context.Context, cluster string, resources []appconte
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{GenerateName: "check-"}}
 	for i := range resources {
 		r := &resources[i]
-		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: r.Manifest}})
+		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests,
+			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: r.Manifest}})
 		if config := health.Config(r.Object); config != nil {
 			w.Spec.ManifestConfigs = append(w.Spec.ManifestConfigs, *config)
 		}
 	}
-	_, err := s.Clientset().WorkV1().ManifestWorks(cluster).Create(ctx, w, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := s.Clientset().WorkV1().ManifestWorks(cluster).Create(ctx, w,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
 		return ctx.Err()
 	}

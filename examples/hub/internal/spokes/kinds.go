@@ -20,14 +20,16 @@ import (
 func takes(r *appcontext.Resource) *render.InvalidError {
 	o := r.Object
 	if isList(r) {
-		return &render.InvalidError{Field: "kind", Reason: "FieldValueInvalid", Text: fmt.Sprintf("Invalid value: %q: a List is not supported: write each object as a separate document", o.Kind)}
+		return &render.InvalidError{Field: "kind", Reason: "FieldValueInvalid", Text: fmt.Sprintf("Invalid value: "+
+			"%q: a List is not supported: write each object as a separate document", o.Kind)}
 	}
 	wrong := content.IsPathSegmentName(o.Name) // required for all kinds
 	if rule := nameRules[o.Group][o.Kind]; rule != nil && len(wrong) == 0 {
 		wrong = rule(o.Name)
 	}
 	if len(wrong) > 0 {
-		return &render.InvalidError{Field: "metadata.name", Reason: "FieldValueInvalid", Text: fmt.Sprintf("Invalid value: %q: %s", o.Name, strings.Join(wrong, ", "))}
+		return &render.InvalidError{Field: "metadata.name", Reason: "FieldValueInvalid",
+			Text: fmt.Sprintf("Invalid value: %q: %s", o.Name, strings.Join(wrong, ", "))}
 	}
 	return nil
 }
@@ -52,13 +54,18 @@ func isList(r *appcontext.Resource) bool {
 // have any name that is a valid path segment. Older API servers have stricter rules for Services.
 var nameRules = map[string]map[string]func(string) []string{
 	"": {
-		"ConfigMap": content.IsDNS1123Subdomain, "Endpoints": content.IsDNS1123Subdomain, "LimitRange": content.IsDNS1123Subdomain,
-		"Namespace": content.IsDNS1123Label, "PersistentVolume": content.IsDNS1123Subdomain, "PersistentVolumeClaim": content.IsDNS1123Subdomain,
-		"Pod": content.IsDNS1123Subdomain, "ReplicationController": content.IsDNS1123Subdomain, "ResourceQuota": content.IsDNS1123Subdomain,
-		"Secret": content.IsDNS1123Subdomain, "Service": content.IsDNS1123Label, "ServiceAccount": content.IsDNS1123Subdomain,
+		"ConfigMap": content.IsDNS1123Subdomain, "Endpoints": content.IsDNS1123Subdomain,
+		"LimitRange": content.IsDNS1123Subdomain,
+		"Namespace":  content.IsDNS1123Label, "PersistentVolume": content.IsDNS1123Subdomain,
+		"PersistentVolumeClaim": content.IsDNS1123Subdomain,
+		"Pod":                   content.IsDNS1123Subdomain, "ReplicationController": content.IsDNS1123Subdomain,
+		"ResourceQuota": content.IsDNS1123Subdomain,
+		"Secret":        content.IsDNS1123Subdomain, "Service": content.IsDNS1123Label,
+		"ServiceAccount": content.IsDNS1123Subdomain,
 	},
 	"apps": {
-		"DaemonSet": content.IsDNS1123Subdomain, "Deployment": content.IsDNS1123Subdomain, "ReplicaSet": content.IsDNS1123Subdomain,
+		"DaemonSet": content.IsDNS1123Subdomain, "Deployment": content.IsDNS1123Subdomain,
+		"ReplicaSet":  content.IsDNS1123Subdomain,
 		"StatefulSet": content.IsDNS1123Subdomain,
 	},
 	"batch":             {"CronJob": content.IsDNS1123Subdomain, "Job": content.IsDNS1123Subdomain},

@@ -47,7 +47,8 @@ func (s *Spokes) written(ctx context.Context) (texts, error) {
 	if s.found != nil {
 		return s.found, nil
 	}
-	works, err := s.Clientset().WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: manifestwork.LabelManager + "=" + manager})
+	works, err := s.Clientset().WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{LabelSelector: manifestwork.LabelManager + "=" + manager})
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,9 @@ func Open(o Options) (*Spokes, error) {
 		return nil, err
 	}
 	heard := &ears{Transport: o.Transport, last: map[string]time.Time{}}
-	source, err := work.NewSource(heard, work.SourceOptions{SourceID: o.SourceID, Store: store, ResyncInterval: Beat, MetricsRegisterer: o.MetricsRegisterer})
+	source, err := work.NewSource(heard, work.SourceOptions{
+		SourceID: o.SourceID, Store: store, ResyncInterval: Beat, MetricsRegisterer: o.MetricsRegisterer,
+	})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

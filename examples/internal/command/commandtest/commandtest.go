@@ -61,15 +61,20 @@ type line struct {
 // NeedsCluster checks the errors of a program that needs a cluster: without a kubeconfig, and if no
 // server listens at the address. The error must start with the name of the program, and be on
 // standard error only. For the address, it must contain what, the failed action.
-func NeedsCluster(t *testing.T, program, what string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
+func NeedsCluster(
+	t *testing.T, program, what string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int,
+) {
 	t.Helper()
 	nobody := Kubeconfig(t, "https://127.0.0.1:1")
-	needs(t, program, run, line{"nobody at the address", []string{"--kubeconfig", nobody}, command.Failed, what + " on https://127.0.0.1:1: "})
+	needs(t, program, run, line{"nobody at the address", []string{"--kubeconfig", nobody}, command.Failed, what +
+		" on https://127.0.0.1:1: "})
 }
 
 // NeedsKubeconfig is [NeedsCluster] for a program that waits for the cluster if no server listens
 // at the address.
-func NeedsKubeconfig(t *testing.T, program string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int) {
+func NeedsKubeconfig(
+	t *testing.T, program string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int,
+) {
 	t.Helper()
 	needs(t, program, run)
 }
@@ -78,7 +83,8 @@ func NeedsKubeconfig(t *testing.T, program string, run func(ctx context.Context,
 func Kubeconfig(t *testing.T, server string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: '" + server + "'}}]\n" +
+	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: '" + server +
+		"'}}]\n" +
 		"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -86,7 +92,9 @@ func Kubeconfig(t *testing.T, server string) string {
 	return file
 }
 
-func needs(t *testing.T, program string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int, more ...line) {
+func needs(t *testing.T, program string, run func(
+	ctx context.Context, args []string, stdout, stderr io.Writer,
+) int, more ...line) {
 	t.Helper()
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("HOME", t.TempDir())
@@ -99,7 +107,8 @@ func needs(t *testing.T, program string, run func(ctx context.Context, args []st
 			if status := run(t.Context(), tt.args, &stdout, &stderr); status != tt.status {
 				t.Errorf("exit status %d, want %d", status, tt.status)
 			}
-			if got := stderr.String(); !strings.HasPrefix(got, program+": ") || !strings.Contains(got, tt.want) || stdout.Len() > 0 {
+			if got := stderr.String(); !strings.HasPrefix(got, program+": ") || !strings.Contains(got, tt.want) ||
+				stdout.Len() > 0 {
 				t.Errorf("%q, %q; want %q", stdout.String(), got, tt.want)
 			}
 		})

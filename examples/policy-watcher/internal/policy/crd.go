@@ -43,14 +43,18 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 	if err := yaml.Unmarshal(crd, &want.Object); err != nil {
 		return err
 	}
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	if _, err := crds.Apply(ctx, want.GetName(), want, metav1.ApplyOptions{FieldManager: "policy-watcher", Force: true}); err != nil {
+	crds := client.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	})
+	if _, err := crds.Apply(ctx, want.GetName(), want,
+		metav1.ApplyOptions{FieldManager: "policy-watcher", Force: true}); err != nil {
 		return err
 	}
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
-		got, err := crds.Get(ctx, want.GetName(), metav1.GetOptions{})
-		return err == nil && established(got), err
-	})
+	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			got, err := crds.Get(ctx, want.GetName(), metav1.GetOptions{})
+			return err == nil && established(got), err
+		})
 	if err != nil {
 		return fmt.Errorf("%s is not established: %w", want.GetName(), err)
 	}

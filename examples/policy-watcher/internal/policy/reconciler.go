@@ -34,7 +34,9 @@ func NewReconciler(m manager.Manager, watcher dynamicwatcher.DynamicWatcher) (*R
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	self := dynamicwatcher.ObjectIdentifier{Group: Kind.Group, Version: Kind.Version, Kind: Kind.Kind, Namespace: request.Namespace, Name: request.Name}
+	self := dynamicwatcher.ObjectIdentifier{
+		Group: Kind.Group, Version: Kind.Version, Kind: Kind.Kind, Namespace: request.Namespace, Name: request.Name,
+	}
 	p := New()
 	if err := r.reader.Get(ctx, request.NamespacedName, p); apierrors.IsNotFound(err) {
 		return reconcile.Result{}, r.watcher.RemoveWatcher(self)
@@ -52,7 +54,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if failure != nil {
 		status = map[string]any{"error": failure.Error()} // the user must fix the template or its objects
 	}
-	if old, _, _ := unstructured.NestedMap(p.Object, "status"); old["rendered"] == status["rendered"] && old["error"] == status["error"] {
+	if old, _, _ := unstructured.NestedMap(p.Object, "status"); old["rendered"] == status["rendered"] &&
+		old["error"] == status["error"] {
 		return reconcile.Result{}, nil
 	}
 	p.Object["status"] = status

@@ -17,9 +17,13 @@ import (
 
 // render executes a template. It returns the objects that the template has read, also after an
 // error.
-func render(ctx context.Context, reader client.Reader, namespace, text string) (out string, asked []dynamicwatcher.ObjectIdentifier, err error) {
+func render(
+	ctx context.Context, reader client.Reader, namespace, text string,
+) (out string, asked []dynamicwatcher.ObjectIdentifier, err error) {
 	ask := func(kind, name string) client.ObjectKey {
-		asked = append(asked, dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: kind, Namespace: namespace, Name: name})
+		asked = append(asked, dynamicwatcher.ObjectIdentifier{
+			Version: "v1", Kind: kind, Namespace: namespace, Name: name,
+		})
 		return client.ObjectKey{Namespace: namespace, Name: name}
 	}
 	t, err := template.New("template").Funcs(template.FuncMap{

@@ -98,7 +98,8 @@ func New(o Options) (*Agent, error) {
 func (a *Agent) Start(ctx context.Context) error {
 	a.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](DefaultRetryAfter, DefaultRetryAtMost))
-	factory := workinformers.NewSharedInformerFactoryWithOptions(a.o.Works, 0, workinformers.WithNamespace(a.o.ClusterName))
+	factory := workinformers.NewSharedInformerFactoryWithOptions(a.o.Works, 0,
+		workinformers.WithNamespace(a.o.ClusterName))
 	informer := factory.Work().V1().ManifestWorks()
 	a.lister = informer.Lister().ManifestWorks(a.o.ClusterName)
 	_, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -152,7 +153,8 @@ func (a *Agent) next(ctx context.Context) bool {
 	switch {
 	case err != nil:
 		// The status of the work has the error too, so it is only a debug line.
-		klog.FromContext(ctx).V(1).Info("Failed to serve the work, retrying", "cluster", a.o.ClusterName, "work", name, "reason", err)
+		klog.FromContext(ctx).V(1).Info("Failed to serve the work, retrying", "cluster", a.o.ClusterName, "work", name,
+			"reason", err)
 		a.queue.AddRateLimited(name)
 	case again:
 		a.queue.Forget(name)

@@ -32,7 +32,8 @@ func (a *Agent) finalize(ctx context.Context, w *workv1.ManifestWork) (again boo
 		return again, err
 	}
 	a.o.Observe(Event{Work: w.Name, Generation: w.Generation, Deleted: true})
-	rest := slices.DeleteFunc(slices.Clone(w.Finalizers), func(f string) bool { return f == workv1.ManifestWorkFinalizer })
+	rest := slices.DeleteFunc(slices.Clone(w.Finalizers),
+		func(f string) bool { return f == workv1.ManifestWorkFinalizer })
 	if _, err = a.patchFinalizers(ctx, w, rest); apierrors.IsNotFound(err) {
 		err = nil
 	}
@@ -40,12 +41,15 @@ func (a *Agent) finalize(ctx context.Context, w *workv1.ManifestWork) (again boo
 }
 
 // patchFinalizers replaces the finalizers, if the work still has the same version.
-func (a *Agent) patchFinalizers(ctx context.Context, w *workv1.ManifestWork, finalizers []string) (*workv1.ManifestWork, error) {
+func (a *Agent) patchFinalizers(
+	ctx context.Context, w *workv1.ManifestWork, finalizers []string,
+) (*workv1.ManifestWork, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": w.UID, "resourceVersion": w.ResourceVersion, "finalizers": finalizers,
 	}})
 	if err != nil {
 		return nil, err
 	}
-	return a.o.Works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return a.o.Works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{})
 }

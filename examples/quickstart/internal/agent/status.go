@@ -31,20 +31,24 @@ func statusOf(w *workv1.ManifestWork, results []cluster.Result) workv1.ManifestW
 			Conditions:      conditionsBefore(before, resourceMeta(r)),
 			StatusFeedbacks: workv1.StatusFeedbackResult{Values: feedback(r)},
 		}
-		setCondition(&m.Conditions, w, workv1.ManifestApplied, outcome(r.Err == nil, workv1.AppliedManifestComplete, "Apply manifest complete",
-			workv1.AppliedManifestFailed, fmt.Sprintf("Failed to apply manifest: %v", r.Err)))
-		setCondition(&m.Conditions, w, workv1.ManifestAvailable, outcome(r.Live != nil, "ResourceAvailable", "Resource is available",
-			"ResourceNotAvailable", "Resource is not available"))
+		setCondition(&m.Conditions, w, workv1.ManifestApplied,
+			outcome(r.Err == nil, workv1.AppliedManifestComplete, "Apply manifest complete",
+				workv1.AppliedManifestFailed, fmt.Sprintf("Failed to apply manifest: %v", r.Err)))
+		setCondition(&m.Conditions, w, workv1.ManifestAvailable,
+			outcome(r.Live != nil, "ResourceAvailable", "Resource is available",
+				"ResourceNotAvailable", "Resource is not available"))
 		if r.Live != nil {
 			available++
 		}
 		next.ResourceStatus.Manifests = append(next.ResourceStatus.Manifests, m)
 	}
 	err := firstError(results)
-	setCondition(&next.Conditions, w, workv1.WorkApplied, outcome(err == nil, "AppliedManifestWorkComplete", "Apply manifest work complete",
-		"AppliedManifestWorkFailed", fmt.Sprintf("Failed to apply manifest work: %v", err)))
-	setCondition(&next.Conditions, w, workv1.WorkAvailable, outcome(available == len(results), "ResourcesAvailable", "All resources are available",
-		"ResourcesNotAvailable", fmt.Sprintf("%d of %d resources are available", available, len(results))))
+	setCondition(&next.Conditions, w, workv1.WorkApplied,
+		outcome(err == nil, "AppliedManifestWorkComplete", "Apply manifest work complete",
+			"AppliedManifestWorkFailed", fmt.Sprintf("Failed to apply manifest work: %v", err)))
+	setCondition(&next.Conditions, w, workv1.WorkAvailable,
+		outcome(available == len(results), "ResourcesAvailable", "All resources are available",
+			"ResourcesNotAvailable", fmt.Sprintf("%d of %d resources are available", available, len(results))))
 	return next
 }
 
@@ -95,7 +99,8 @@ func (a *Agent) report(ctx context.Context, w *workv1.ManifestWork, next workv1.
 	if err != nil {
 		return err
 	}
-	_, err = a.o.Works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = a.o.Works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{}, "status")
 	return err
 }
 

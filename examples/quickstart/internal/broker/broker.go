@@ -34,7 +34,8 @@ func Open(address string) (*Broker, error) {
 		return Start()
 	}
 	if u, err := url.Parse(address); err == nil && u.User != nil {
-		return nil, errors.New("the broker's URL must not contain a user or password: it is printed") // so the error omits it
+		// so the error omits it
+		return nil, errors.New("the broker's URL must not contain a user or password: it is printed")
 	}
 	return &Broker{url: address}, nil
 }

@@ -106,7 +106,8 @@ func (r Result) Identity() Identity {
 }
 
 func (i Identity) is(id workv1.ResourceIdentifier) bool {
-	return id.Group == i.Kind.GVK.Group && id.Resource == i.Kind.Resource && id.Namespace == i.Namespace && id.Name == i.Name
+	return id.Group == i.Kind.GVK.Group && id.Resource == i.Kind.Resource && id.Namespace == i.Namespace &&
+		id.Name == i.Name
 }
 
 // Orphaned reports whether the delete option of a work orphans an object.

@@ -174,7 +174,8 @@ func (h *Hub) Cleanup(ctx context.Context, hint string) (deleted int, err error)
 		return 0, nil
 	}
 	h.o.Say("Removing what was sent%s", hint)
-	ctx, cancel := context.WithTimeoutCause(ctx, h.o.StatusTimeout, fmt.Errorf("removing took more than %v", h.o.StatusTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, h.o.StatusTimeout,
+		fmt.Errorf("removing took more than %v", h.o.StatusTimeout))
 	defer cancel()
 	if deleted, err = h.removeAll(ctx); err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx) // more precise than the interrupted call

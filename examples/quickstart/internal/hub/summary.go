@@ -29,11 +29,14 @@ type Summary struct {
 func (s Summary) String() string {
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, "%s for %s: %s applied and reported, one work updated, one deleted, in %s.\n",
-		progress.Count(s.Files, "file"), progress.Count(s.Clusters, "cluster"), progress.Count(s.Objects, "object"), progress.Short(s.Took))
+		progress.Count(s.Files, "file"), progress.Count(s.Clusters, "cluster"), progress.Count(s.Objects,
+			"object"), progress.Short(s.Took))
 	if len(s.Sent) > 0 {
-		_, _ = fmt.Fprintf(&b, "From sent to reported: %s at the median, %s at most", progress.Short(s.Sent[len(s.Sent)/2]), progress.Short(s.Sent[len(s.Sent)-1]))
+		_, _ = fmt.Fprintf(&b, "From sent to reported: %s at the median, %s at most",
+			progress.Short(s.Sent[len(s.Sent)/2]), progress.Short(s.Sent[len(s.Sent)-1]))
 	}
-	_, _ = fmt.Fprintf(&b, "; the update took %s, the deletion %s.", progress.Short(s.Updated), progress.Short(s.Deleted))
+	_, _ = fmt.Fprintf(&b, "; the update took %s, the deletion %s.", progress.Short(s.Updated),
+		progress.Short(s.Deleted))
 	return b.String()
 }
 

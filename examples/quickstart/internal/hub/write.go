@@ -33,7 +33,8 @@ func NewWork(f manifests.File, cluster string) (*workv1.ManifestWork, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Where, err)
 		}
-		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
+		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests,
+			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}})
 		gvk := o.GroupVersionKind()
 		resource := map[string]string{"Deployment": "deployments", "StatefulSet": "statefulsets"}[gvk.Kind]
 		if gvk.Group != "apps" || resource == "" {
@@ -44,8 +45,10 @@ func NewWork(f manifests.File, cluster string) (*workv1.ManifestWork, error) {
 			namespace = metav1.NamespaceDefault
 		}
 		w.Spec.ManifestConfigs = append(w.Spec.ManifestConfigs, workv1.ManifestConfigOption{
-			ResourceIdentifier: workv1.ResourceIdentifier{Group: gvk.Group, Resource: resource, Namespace: namespace, Name: o.GetName()},
-			FeedbackRules:      []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
+			ResourceIdentifier: workv1.ResourceIdentifier{
+				Group: gvk.Group, Resource: resource, Namespace: namespace, Name: o.GetName(),
+			},
+			FeedbackRules: []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
 		})
 	}
 	return w, nil
@@ -153,5 +156,7 @@ func (h *Hub) startDelete(ctx context.Context, k key) (bool, error) {
 }
 
 func (h *Hub) emit(step progress.Step, w *work, at time.Time, detail string) {
-	h.o.Event(progress.Event{Step: step, Work: w.key.name, Cluster: w.key.cluster, Generation: w.generation, At: at, Detail: detail})
+	h.o.Event(progress.Event{
+		Step: step, Work: w.key.name, Cluster: w.key.cluster, Generation: w.generation, At: at, Detail: detail,
+	})
 }

@@ -51,9 +51,12 @@ var Namespace = schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 // scope.
 var clusterScoped = sets.New(
 	"/Namespace", "/Node", "/PersistentVolume", "/ComponentStatus",
-	"admissionregistration.k8s.io/MutatingAdmissionPolicy", "admissionregistration.k8s.io/MutatingAdmissionPolicyBinding",
-	"admissionregistration.k8s.io/MutatingWebhookConfiguration", "admissionregistration.k8s.io/ValidatingAdmissionPolicy",
-	"admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding", "admissionregistration.k8s.io/ValidatingWebhookConfiguration",
+	"admissionregistration.k8s.io/MutatingAdmissionPolicy",
+	"admissionregistration.k8s.io/MutatingAdmissionPolicyBinding",
+	"admissionregistration.k8s.io/MutatingWebhookConfiguration",
+	"admissionregistration.k8s.io/ValidatingAdmissionPolicy",
+	"admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding",
+	"admissionregistration.k8s.io/ValidatingWebhookConfiguration",
 	"apiextensions.k8s.io/CustomResourceDefinition",
 	"certificates.k8s.io/CertificateSigningRequest", "certificates.k8s.io/ClusterTrustBundle",
 	"flowcontrol.apiserver.k8s.io/FlowSchema", "flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration",
@@ -129,7 +132,8 @@ func Defined(obj *unstructured.Unstructured) ([]Kind, error) {
 	case names.Kind == "" || names.Plural == "":
 		return nil, fmt.Errorf("the CustomResourceDefinition %q needs spec.names.kind and spec.names.plural", crd.Name)
 	case crd.Name != names.Plural+"."+crd.Spec.Group:
-		return nil, fmt.Errorf("the CustomResourceDefinition %q must be named %q", crd.Name, names.Plural+"."+crd.Spec.Group)
+		return nil, fmt.Errorf("the CustomResourceDefinition %q must be named %q", crd.Name,
+			names.Plural+"."+crd.Spec.Group)
 	}
 	var kinds []Kind
 	for _, v := range crd.Spec.Versions {

@@ -23,7 +23,9 @@ const fieldManager = "work-agent"
 
 // applyAll applies the objects of the results in one call, so that namespaces and definitions are
 // first. The error is that of the inventory. Other errors are in the results.
-func (c *Cluster) applyAll(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, policies appliedwork.Policies) error {
+func (c *Cluster) applyAll(
+	ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, policies appliedwork.Policies,
+) error {
 	options := appliedwork.ApplyOptions{
 		Adoption: appliedwork.AdoptIfUnowned, Policies: policies, FieldManager: fieldManager,
 		ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{},
@@ -67,7 +69,10 @@ func (c *Cluster) stays(ctx context.Context, r *cluster.Result) bool {
 
 // applyGroup applies objects, and adopts existing ones without owners. Objects of other works are
 // shared: the last work with an object deletes it.
-func (c *Cluster) applyGroup(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, of []int, options appliedwork.ApplyOptions) error {
+func (c *Cluster) applyGroup(
+	ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, of []int,
+	options appliedwork.ApplyOptions,
+) error {
 	changes, err := c.apply(ctx, record, results, of, options)
 	var shared []int
 	for n, change := range changes.Entries {
@@ -86,7 +91,10 @@ func (c *Cluster) applyGroup(ctx context.Context, record *v1alpha1.AppliedWork, 
 
 // apply applies some of the objects, and stores their errors in the results. The returned error is
 // that of the inventory.
-func (c *Cluster) apply(ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, of []int, options appliedwork.ApplyOptions) (*appliedwork.ChangeSet, error) {
+func (c *Cluster) apply(
+	ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, of []int,
+	options appliedwork.ApplyOptions,
+) (*appliedwork.ChangeSet, error) {
 	some := make([]cluster.Result, len(of))
 	for n, i := range of {
 		some[n] = results[i]

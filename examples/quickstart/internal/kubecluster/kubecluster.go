@@ -92,7 +92,9 @@ func New(kubeconfig, hub string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
 	}
-	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: client, Metadata: objects, Discovery: discoverer})
+	tracker, err := appliedwork.NewTracker(appliedwork.Options{
+		Client: client, Metadata: objects, Discovery: discoverer,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
 	}

@@ -20,7 +20,9 @@ import (
 )
 
 // ApplyWork applies the manifests for the work's AppliedWork, and prunes its other objects.
-func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (results []cluster.Result, again bool, err error) {
+func (c *Cluster) ApplyWork(
+	ctx context.Context, w *workv1.ManifestWork,
+) (results []cluster.Result, again bool, err error) {
 	for i := range w.Spec.Workload.Manifests {
 		results = append(results, cluster.Resolve(ctx, c, w, i))
 	}
@@ -69,7 +71,8 @@ func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork) (*v1alpha1
 	if err := c.install(ctx); err != nil {
 		return nil, err
 	}
-	record, err := c.tracker.Ensure(ctx, c.recordName(w), v1alpha1.AppliedWorkSpec{WorkNamespace: w.Namespace, WorkName: w.Name})
+	record, err := c.tracker.Ensure(ctx, c.recordName(w),
+		v1alpha1.AppliedWorkSpec{WorkNamespace: w.Namespace, WorkName: w.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +182,9 @@ func policies(option *workv1.DeleteOption) (p appliedwork.Policies) {
 		p.Default = appliedwork.PolicySelectivelyOrphan
 		if option.SelectivelyOrphan != nil {
 			for _, rule := range option.SelectivelyOrphan.OrphaningRules {
-				p.Orphans = append(p.Orphans, appliedwork.OrphanRule{Group: rule.Group, Resource: rule.Resource, Namespace: rule.Namespace, Name: rule.Name})
+				p.Orphans = append(p.Orphans, appliedwork.OrphanRule{
+					Group: rule.Group, Resource: rule.Resource, Namespace: rule.Namespace, Name: rule.Name,
+				})
 			}
 		}
 	}

@@ -55,7 +55,8 @@ func splitJSON(text []byte) ([]document, error) {
 			if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 				line = lineAt(syntax.Offset)
 			}
-			return nil, fmt.Errorf("document %d (line %d): bad JSON: line %d: %w", len(docs)+1, lineAt(start), line, err)
+			return nil, fmt.Errorf("document %d (line %d): bad JSON: line %d: %w", len(docs)+1, lineAt(start), line,
+				err)
 		}
 		line := lineAt(d.InputOffset() - int64(len(raw)))
 		docs = append(docs, document{yamldoc.Document{Text: raw, Line: line, Start: line}, "JSON"})

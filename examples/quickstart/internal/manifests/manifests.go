@@ -61,7 +61,8 @@ func Load(folder fs.FS, name string) ([]File, error) {
 	}
 	var files []File
 	for _, e := range entries {
-		if e.IsDir() || strings.HasPrefix(e.Name(), ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(e.Name())) {
+		if e.IsDir() || strings.HasPrefix(e.Name(), ".") ||
+			!slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(e.Name())) {
 			continue
 		}
 		f, err := loadFile(folder, e.Name())
@@ -185,7 +186,8 @@ func CheckKinds(files []File, known func(schema.GroupVersionKind) (bool, error))
 				return err
 			}
 			if !ok {
-				return fmt.Errorf("%s: unknown kind %q in %q (neither built in nor from a CustomResourceDefinition in these files)",
+				return fmt.Errorf("%s: unknown kind %q in %q (neither built in nor from a CustomResourceDefinition "+
+					"in these files)",
 					o.Where, gvk.Kind, o.GetAPIVersion())
 			}
 		}

@@ -25,7 +25,9 @@ import (
 // in obj is ignored: on a cluster it belongs to a subresource. The error is NotFound for a missing
 // namespace, and BadRequest for an object that its kind does not allow. It is Conflict if another
 // manager owns a field with another value and o.Force is not set.
-func (c *Cluster) Apply(_ context.Context, kind kinds.Kind, obj *unstructured.Unstructured, o metav1.ApplyOptions) (*unstructured.Unstructured, error) {
+func (c *Cluster) Apply(
+	_ context.Context, kind kinds.Kind, obj *unstructured.Unstructured, o metav1.ApplyOptions,
+) (*unstructured.Unstructured, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	obj = obj.DeepCopy()
@@ -70,11 +72,13 @@ func (c *Cluster) check(kind kinds.Kind, obj *unstructured.Unstructured, o metav
 		return apierrors.NewBadRequest("fieldManager is required for apply patch")
 	}
 	if problems := content.IsPathSegmentName(name); name == "" || len(problems) > 0 {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s %q: invalid name %s", kind.GVK.Kind, name, strings.Join(problems, ", ")))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s %q: invalid name %s", kind.GVK.Kind, name,
+			strings.Join(problems, ", ")))
 	}
 	switch {
 	case !kind.Namespaced && ns != "":
-		return apierrors.NewBadRequest(fmt.Sprintf("%s is cluster-scoped, but %q has the namespace %q", kind.GVK.Kind, name, ns))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s is cluster-scoped, but %q has the namespace %q", kind.GVK.Kind,
+			name, ns))
 	case kind.Namespaced && ns == "":
 		return apierrors.NewBadRequest(fmt.Sprintf("%s %q needs a namespace", kind.GVK.Kind, name))
 	case kind.Namespaced:
@@ -94,7 +98,9 @@ func (c *Cluster) check(kind kinds.Kind, obj *unstructured.Unstructured, o metav
 }
 
 // merge applies obj on top of live and returns the result with its managed fields.
-func merge(gvk schema.GroupVersionKind, live *record, obj *unstructured.Unstructured, o metav1.ApplyOptions) (*unstructured.Unstructured, error) {
+func merge(
+	gvk schema.GroupVersionKind, live *record, obj *unstructured.Unstructured, o metav1.ApplyOptions,
+) (*unstructured.Unstructured, error) {
 	manager, err := managedfields.NewDefaultCRDFieldManager(managedfields.NewDeducedTypeConverter(),
 		untyped{}, untyped{}, untyped{}, gvk, gvk.GroupVersion(), "", nil)
 	if err != nil {

@@ -72,7 +72,8 @@ func New(c clock.PassiveClock) *Cluster {
 		c = clock.RealClock{}
 	}
 	m := &Cluster{
-		clock: c, objects: map[key]*record{}, custom: map[schema.GroupVersionKind]kinds.Kind{}, brought: map[string][]cluster.Identity{},
+		clock: c, objects: map[key]*record{}, custom: map[schema.GroupVersionKind]kinds.Kind{},
+		brought: map[string][]cluster.Identity{},
 	}
 	namespaces, _ := kinds.BuiltIn(kinds.Namespace)
 	for _, name := range protected {
@@ -140,7 +141,8 @@ func (c *Cluster) Delete(_ context.Context, kind kinds.Kind, namespace, name str
 		return apierrors.NewNotFound(gr, name)
 	}
 	if uid != "" && uid != r.GetUID() {
-		return apierrors.NewConflict(gr, name, fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", uid, r.GetUID()))
+		return apierrors.NewConflict(gr, name,
+			fmt.Errorf("precondition failed: UID in precondition: %s, UID in object meta: %s", uid, r.GetUID()))
 	}
 	if kind.GVK == kinds.Namespace && slices.Contains(protected, name) {
 		return apierrors.NewForbidden(gr, name, fmt.Errorf("this namespace may not be deleted"))

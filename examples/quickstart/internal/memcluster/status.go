@@ -50,7 +50,9 @@ func workloadStatus(obj *unstructured.Unstructured, age time.Duration) map[strin
 		"updatedReplicas":    replicas,
 		"readyReplicas":      ready,
 		"availableReplicas":  ready,
-		"conditions":         []any{condition("Available", available, reason, fmt.Sprintf("%d of %d replicas are ready", ready, replicas))},
+		"conditions": []any{
+			condition("Available", available, reason, fmt.Sprintf("%d of %d replicas are ready", ready, replicas)),
+		},
 	}
 }
 

@@ -26,7 +26,9 @@ const fieldManager = "work-agent"
 
 // ApplyWork applies the manifests in order. It deletes objects that an earlier call applied for the
 // work and that the work no longer has. All changes are immediate, so again is always false.
-func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (results []cluster.Result, again bool, err error) {
+func (c *Cluster) ApplyWork(
+	ctx context.Context, w *workv1.ManifestWork,
+) (results []cluster.Result, again bool, err error) {
 	var brought []cluster.Identity
 	failed := false
 	for i := range w.Spec.Workload.Manifests {
@@ -48,7 +50,8 @@ func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (result
 		}
 		if gone := c.deleteOf(ctx, w, id); gone != nil {
 			brought = append(brought, id)
-			err = errors.Join(err, fmt.Errorf("delete the %s %q that left the work: %w", id.Kind.GVK.Kind, id.Name, gone))
+			err = errors.Join(err, fmt.Errorf("delete the %s %q that left the work: %w", id.Kind.GVK.Kind, id.Name,
+				gone))
 		}
 	}
 	c.mu.Lock()
@@ -58,7 +61,9 @@ func (c *Cluster) ApplyWork(ctx context.Context, w *workv1.ManifestWork) (result
 }
 
 // applyManifest applies one object with its update strategy.
-func (c *Cluster) applyManifest(ctx context.Context, w *workv1.ManifestWork, r cluster.Result) (*unstructured.Unstructured, error) {
+func (c *Cluster) applyManifest(
+	ctx context.Context, w *workv1.ManifestWork, r cluster.Result,
+) (*unstructured.Unstructured, error) {
 	live, err := c.Get(ctx, r.Kind, r.Manifest.GetNamespace(), r.Manifest.GetName())
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, err

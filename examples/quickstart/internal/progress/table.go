@@ -87,7 +87,9 @@ func (b *Board) cells(r *Row) []string {
 		}
 		return sign + Short(max(0, to.Sub(from)))
 	}
-	return []string{r.Work, r.Cluster, since(b.start, r.Sent, ""), since(r.Sent, r.Applied, "+"), since(r.Sent, r.Reported, "+")}
+	return []string{
+		r.Work, r.Cluster, since(b.start, r.Sent, ""), since(r.Sent, r.Applied, "+"), since(r.Sent, r.Reported, "+"),
+	}
 }
 
 // state returns the last column and its color.
@@ -122,7 +124,8 @@ func join(cells []string, widths []int) string {
 
 // fit cuts a text to a width, on one line.
 func fit(text string, width int) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' || r == '\x1b' }), " ")
+	text = strings.Join(strings.FieldsFunc(text,
+		func(r rune) bool { return r == '\n' || r == '\r' || r == '\t' || r == '\x1b' }), " ")
 	runes := []rune(text)
 	if len(runes) <= width {
 		return text

@@ -65,12 +65,14 @@ func Open(ctx context.Context, o Options, shipped fs.FS) (*Setup, error) {
 	for _, f := range s.Files {
 		objects += len(f.Objects)
 	}
-	s.manifestsAre = fmt.Sprintf("%s in %s (%s)", progress.Count(objects, "object"), progress.Count(len(s.Files), "file"), origin)
+	s.manifestsAre = fmt.Sprintf("%s in %s (%s)", progress.Count(objects, "object"),
+		progress.Count(len(s.Files), "file"), origin)
 	if s.Clusters, err = openClusters(o, s.SourceID); err != nil {
 		return nil, err
 	}
 	s.clustersAre = describe(s.Clusters)
-	return s, manifests.CheckKinds(s.Files, func(gvk schema.GroupVersionKind) (bool, error) { return s.known(ctx, gvk) })
+	return s, manifests.CheckKinds(s.Files,
+		func(gvk schema.GroupVersionKind) (bool, error) { return s.known(ctx, gvk) })
 }
 
 // String describes the setup in a few lines.

@@ -209,7 +209,9 @@ func (c *client) cluster(s *rsync.ClusterStatus) {
 	c.say("  %s", words(s.App, "on", s.Cluster, s.Event, s.Phase, s.Reason, s.Message))
 	for _, r := range s.Resources {
 		state := []string{}
-		for word, so := range map[string]bool{"missing": !r.Exists, "ready": r.Ready, "failed": r.Failed, "not ready": r.Exists && !r.Ready && !r.Failed} {
+		for word, so := range map[string]bool{
+			"missing": !r.Exists, "ready": r.Ready, "failed": r.Failed, "not ready": r.Exists && !r.Ready && !r.Failed,
+		} {
 			if so {
 				state = append(state, word)
 			}
@@ -277,7 +279,8 @@ func (c *client) watch(ctx context.Context, id string) error {
 		case change.Observed != nil:
 			c.observation(change.Observed)
 		case change.Rollout != 0:
-			if err := c.showRollout(ctx, rsync.EventRef{AppContextID: id, Seq: change.Rollout}); err != nil && !errors.Is(err, rsync.ErrNotFound) {
+			if err := c.showRollout(ctx, rsync.EventRef{AppContextID: id, Seq: change.Rollout}); err != nil &&
+				!errors.Is(err, rsync.ErrNotFound) {
 				return err
 			}
 		default:

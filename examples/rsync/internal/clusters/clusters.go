@@ -63,7 +63,9 @@ func (m Mux) Connector(ctx context.Context, provider, cluster string) (connector
 		return connectors.Connector(ctx, provider, cluster)
 	}
 	known := strings.Join(slices.Sorted(maps.Keys(m)), ", ")
-	return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("unknown provider %q: must be one of %s", provider, known)}
+	return nil, &connector.Error{
+		Class: connector.ErrTerminal, Err: fmt.Errorf("unknown provider %q: must be one of %s", provider, known),
+	}
 }
 
 // starter is implemented by connectors that run in the background.
@@ -95,7 +97,8 @@ func openFake(value string) (connector.Connectors, error) {
 	return connector.Func(func(ctx context.Context, provider, name string) (connector.Connector, error) {
 		i, err := strconv.Atoi(strings.TrimPrefix(name, "cluster"))
 		if err != nil || i < 1 || i > n || name != "cluster"+strconv.Itoa(i) {
-			return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("unknown cluster %q: must be cluster1 to cluster%d", name, n)}
+			return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("unknown cluster %q: must be "+
+				"cluster1 to cluster%d", name, n)}
 		}
 		return all.Connector(ctx, provider, name)
 	}), nil

@@ -26,10 +26,10 @@ func TestMux(t *testing.T) {
 	}
 	for _, tt := range [][3]string{
 		{"edge", "cluster1", `unknown provider "edge": must be one of fake`},
-		{"fake", "cluster3", "only cluster1 to cluster2"},
-		{"fake", "cluster0", "only cluster1 to cluster2"},
-		{"fake", "cluster01", "only cluster1 to cluster2"},
-		{"fake", "1", "only cluster1 to cluster2"},
+		{"fake", "cluster3", "must be cluster1 to cluster2"},
+		{"fake", "cluster0", "must be cluster1 to cluster2"},
+		{"fake", "cluster01", "must be cluster1 to cluster2"},
+		{"fake", "1", "must be cluster1 to cluster2"},
 	} {
 		_, err := mux.Connector(t.Context(), tt[0], tt[1])
 		if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), tt[2]) {

@@ -26,8 +26,10 @@ func openGit(value string) (connector.Connectors, error) {
 	repository, createBranch := git.Repository{URL: at}, "false"
 	err := readSettings(query, map[string]*string{
 		"branch": &repository.Branch, "path": &repository.Path, "create-branch": &createBranch,
-		"user": &repository.Auth.Username, "password-file": &repository.Auth.PasswordFile, "token-file": &repository.Auth.TokenFile,
-		"ssh-key-file": &repository.Auth.SSHKeyFile, "known-hosts": &repository.Auth.KnownHostsFile, "ca-file": &repository.CAFile,
+		"user": &repository.Auth.Username, "password-file": &repository.Auth.PasswordFile,
+		"token-file":   &repository.Auth.TokenFile,
+		"ssh-key-file": &repository.Auth.SSHKeyFile, "known-hosts": &repository.Auth.KnownHostsFile,
+		"ca-file": &repository.CAFile,
 	})
 	if err != nil {
 		return nil, err

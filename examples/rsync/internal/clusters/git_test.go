@@ -92,7 +92,7 @@ func TestGitURL(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                                    "no URL",
 		"https://bot:s3cr3t@host/fleet.git":   "credentials",
-		"https://host/fleet.git?token=s3cr3t": `no setting "token", only branch, ca-file`,
+		"https://host/fleet.git?token=s3cr3t": `unknown setting "token": must be one of branch, ca-file`,
 		"/fleet.git?branch=a&branch=b":        "branch is given 2 times",
 		"/fleet.git?branch=a..b":              "cannot be the name of a branch",
 		"/fleet.git?create-branch=yes!":       `create-branch: "yes!": must be true or false`,

@@ -17,12 +17,14 @@ import (
 func readSettings(query string, known map[string]*string) error {
 	settings, err := url.ParseQuery(query)
 	if err != nil {
-		return errors.New("the text after the question mark must be name=value&name=value") // the query may have a password
+		// the query may have a password
+		return errors.New("the text after the question mark must be name=value&name=value")
 	}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		switch field := known[name]; {
 		case field == nil:
-			return fmt.Errorf("unknown setting %q: must be one of %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			return fmt.Errorf("unknown setting %q: must be one of %s", name,
+				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		case len(settings[name]) > 1:
 			return fmt.Errorf("%s is given %d times", name, len(settings[name]))
 		default:

@@ -192,7 +192,8 @@ func Parse(args []string) (Options, error) {
 	}
 	o.Args = flags.Args()
 	if want := strings.Fields(c.arguments); len(o.Args) != len(want) {
-		return o, fmt.Errorf("%s needs %d arguments, %s, and got %d; flags come before them", o.Command, len(want), cmp.Or(c.arguments, "none"), len(o.Args))
+		return o, fmt.Errorf("%s needs %d arguments, %s, and got %d; flags come before them", o.Command, len(want),
+			cmp.Or(c.arguments, "none"), len(o.Args))
 	}
 	if n := len(o.Args); strings.HasSuffix(c.arguments, "CLUSTER") {
 		if err := o.cluster(o.Args[n-1]); err != nil {
@@ -300,7 +301,8 @@ func (o *Options) check(flags command.Flags) error {
 	case o.ClientCA != "" && o.Cert == "":
 		return errors.New("--client-ca needs --cert and --key-file")
 	case o.Command == "serve" && o.ClientCA == "" && !loopback(host):
-		return fmt.Errorf("--listen %s can be reached from other machines: give --cert, --key-file and --client-ca", addr)
+		return fmt.Errorf("--listen %s can be reached from other machines: give --cert, --key-file and --client-ca",
+			addr)
 	case o.Command == "create" && len(o.On) == 0:
 		return errors.New("create needs --cluster, once or more")
 	case o.From != "" && o.Terminate:

@@ -50,7 +50,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) (result *Result, e
 	if b.client, err = kubernetes.NewForConfig(own); err != nil {
 		return nil, err
 	}
-	ns, err := b.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "watch-bench-"}}, metav1.CreateOptions{})
+	ns, err := b.client.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "watch-bench-"}}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create a namespace on %s: %w", config.Host, err)
 	}
@@ -70,7 +71,8 @@ func Run(ctx context.Context, config *rest.Config, o Options) (result *Result, e
 	if o.Consolidate {
 		options.Consolidate = &dynamicwatcher.ConsolidateOptions{}
 	}
-	if b.watcher, err = dynamicwatcher.NewForConfig(b.traffic.measure(config), dynamicwatcher.ReconcilerFunc(b.reconcile), &options); err != nil {
+	if b.watcher, err = dynamicwatcher.NewForConfig(b.traffic.measure(config),
+		dynamicwatcher.ReconcilerFunc(b.reconcile), &options); err != nil {
 		return nil, err
 	}
 	running, cancel := context.WithCancel(ctx)
@@ -106,7 +108,8 @@ func (b *bench) createObjects(ctx context.Context) error {
 	for part := range writers {
 		group.Go(func() {
 			for i := part; i < b.Objects && ctx.Err() == nil; i += writers {
-				if _, err := b.client.CoreV1().ConfigMaps(b.namespace).Create(ctx, b.object(i, 0), metav1.CreateOptions{}); err != nil {
+				if _, err := b.client.CoreV1().ConfigMaps(b.namespace).Create(ctx, b.object(i, 0),
+					metav1.CreateOptions{}); err != nil {
 					cancel(err)
 				}
 			}
@@ -118,7 +121,9 @@ func (b *bench) createObjects(ctx context.Context) error {
 
 // watcherOf returns the watcher of an object.
 func (b *bench) watcherOf(i int) dynamicwatcher.ObjectIdentifier {
-	return dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Benchmark", Namespace: b.namespace, Name: fmt.Sprintf("watcher-%d", i%b.Watchers)}
+	return dynamicwatcher.ObjectIdentifier{
+		Version: "v1", Kind: "Benchmark", Namespace: b.namespace, Name: fmt.Sprintf("watcher-%d", i%b.Watchers),
+	}
 }
 
 func (b *bench) watched(i int) dynamicwatcher.ObjectIdentifier {
@@ -172,7 +177,8 @@ func (b *bench) update(ctx context.Context, r *Result) error {
 	for n := range b.Updates {
 		i := n * 7919 % b.Objects // spread over all objects
 		begin := time.Now()
-		if _, err := b.client.CoreV1().ConfigMaps(b.namespace).Update(ctx, b.object(i, n+1), metav1.UpdateOptions{}); err != nil {
+		if _, err := b.client.CoreV1().ConfigMaps(b.namespace).Update(ctx, b.object(i, n+1),
+			metav1.UpdateOptions{}); err != nil {
 			return err
 		}
 		for name := ""; name != b.name(i); {

@@ -45,11 +45,13 @@ func (r *Result) Text() string {
 		fmt.Fprintf(&b, "%-11s "+format+"\n", append([]any{name}, args...)...)
 	}
 	row("watch-bench", "%d objects of %d bytes, %d watchers", r.Objects, r.Size, r.Watchers)
-	row("establish", "%d watches in %.2f s: %d requests, %d connections", r.Watches, r.EstablishSeconds, r.Requests, r.Connections)
+	row("establish", "%d watches in %.2f s: %d requests, %d connections", r.Watches, r.EstablishSeconds, r.Requests,
+		r.Connections)
 	if r.Consolidate {
 		row("shared", "%d objects share a watch on the namespace", r.Consolidated)
 	}
-	row("per watch", "%.1f KiB of heap, %.1f KiB of stack, %.2f goroutines", r.HeapPerWatch/1024, r.StackPerWatch/1024, r.GoroutinesPerWatch)
+	row("per watch", "%.1f KiB of heap, %.1f KiB of stack, %.2f goroutines", r.HeapPerWatch/1024, r.StackPerWatch/1024,
+		r.GoroutinesPerWatch)
 	row("per event", "%.0f bytes", r.BytesPerEvent)
 	row("latency", "p50 %.2f ms   p90 %.2f ms   p99 %.2f ms   max %.2f ms (write to reconcile, %d updates)",
 		r.Latency.P50, r.Latency.P90, r.Latency.P99, r.Latency.Max, r.Updates)
@@ -72,7 +74,8 @@ func live() memory {
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return memory{int64(m.HeapAlloc), int64(m.StackInuse), int64(runtime.NumGoroutine())} //nolint:gosec // far below the limit
+	heap, stack := int64(m.HeapAlloc), int64(m.StackInuse) //nolint:gosec // far below the limit
+	return memory{heap, stack, int64(runtime.NumGoroutine())}
 }
 
 // traffic counts requests, connections and bytes.
