@@ -192,9 +192,9 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestTogether checks that the end of one part ends the other parts, and that the error is
+// TestPartsEndTogether checks that the end of one part ends the other parts, and that the error is
 // returned.
-func TestTogether(t *testing.T) {
+func TestPartsEndTogether(t *testing.T) {
 	failed := errors.New("failed")
 	waits := func(ctx context.Context) error { <-ctx.Done(); return nil }
 	if err := together(t.Context(), waits, func(context.Context) error { return failed }, waits); !errors.Is(err, failed) {

@@ -54,9 +54,9 @@ func (u unreadable) ReadFile(name string) ([]byte, error) {
 	return u.MapFS.ReadFile(name)
 }
 
-// TestReadWhatCannotBeRead checks that an unreadable file or folder results in a nil object, which
+// TestReadUnreadableFiles checks that an unreadable file or folder results in a nil object, which
 // prevents pruning. It may have the manifest of any object.
-func TestReadWhatCannotBeRead(t *testing.T) {
+func TestReadUnreadableFiles(t *testing.T) {
 	for reason, files := range map[string]fs.FS{
 		"a file":   unreadable{fstest.MapFS{"b.yaml": {Data: []byte("kind: B")}, "c.yaml": {Data: []byte("kind: C")}}},
 		"a folder": os.DirFS(filepath.Join(t.TempDir(), "missing")),

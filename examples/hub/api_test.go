@@ -50,9 +50,9 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// TestSaysWhyItIsNotConnected checks that the reason for a missing connection is printed once, also
+// TestConnectionErrorIsLogged checks that the reason for a missing connection is printed once, also
 // without --verbose.
-func TestSaysWhyItIsNotConnected(t *testing.T) {
+func TestConnectionErrorIsLogged(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stdout, stderr := &output{}, &output{}
 	ended := make(chan int)
@@ -248,9 +248,9 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestServes checks that the page, the metrics and the probes are served, and that pages of other
+// TestEndpoints checks that the page, the metrics and the probes are served, and that pages of other
 // origins cannot make changes.
-func TestServes(t *testing.T) {
+func TestEndpoints(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // it serves before the broker responds
@@ -336,9 +336,9 @@ func TestAllowedHost(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestWaitsAreLimited checks that requests that wait for an application do not block other
+// TestLimitOfWaitingRequests checks that requests that wait for an application do not block other
 // requests.
-func TestWaitsAreLimited(t *testing.T) {
+func TestLimitOfWaitingRequests(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	s.must("PUT", "/api/v1/clusters/c1", header+"kind: Cluster\nmetadata: {name: c1}\n")

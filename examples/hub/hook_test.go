@@ -92,9 +92,9 @@ func TestHook(t *testing.T) {
 	s.becomes("shop", "Deployed 1")
 }
 
-// TestHookOfTheEnd checks that an application reports the hook that delays its removal, also after
+// TestHookDelaysRemoval checks that an application reports the hook that delays its removal, also after
 // a restart.
-func TestHookOfTheEnd(t *testing.T) {
+func TestHookDelaysRemoval(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
 	s.must("PUT", "/api/v1/applications/shop", withHook("pre-delete"))
@@ -117,9 +117,9 @@ func TestHookOfTheEnd(t *testing.T) {
 	s.gone("shop")
 }
 
-// TestRollbackHeldUp checks the statuses while a rollback waits for a cluster. Another cluster
+// TestRollbackWaitsForOfflineCluster checks the statuses while a rollback waits for a cluster. Another cluster
 // reports that it still has objects of the reverted revision.
-func TestRollbackHeldUp(t *testing.T) {
+func TestRollbackWaitsForOfflineCluster(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c2")
 	s.job("c1", "Complete")

@@ -46,6 +46,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if err != nil {
 			return err
 		}
-		return start(ctx, o, transport, serve.Say(stdout))
+		return start(ctx, o, transport, serve.LogTo(stdout))
 	})
 }

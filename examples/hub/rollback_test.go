@@ -33,9 +33,9 @@ func (s *site) refused(method, path, text string) {
 	}
 }
 
-// TestHoldEnds checks that another document ends a rollback permanently, also if the document that
+// TestNewDocumentEndsRollback checks that another document ends a rollback permanently, also if the document that
 // was rolled back is put again later.
-func TestHoldEnds(t *testing.T) {
+func TestNewDocumentEndsRollback(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.start()
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
@@ -65,9 +65,9 @@ func TestHoldEnds(t *testing.T) {
 	s.objects("c1", `x/a={"v":"2"}`)
 }
 
-// TestRollbackOfMoved checks that an object that moved to another application is not restored by a
+// TestRollbackOfMovedObject checks that an object that moved to another application is not restored by a
 // rollback or by its end.
-func TestRollbackOfMoved(t *testing.T) {
+func TestRollbackOfMovedObject(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
 	s.must("PUT", "/api/v1/applications/a", application("a", "x=1", "w=1"))
@@ -98,9 +98,9 @@ func TestRollbackOfMoved(t *testing.T) {
 	}
 }
 
-// TestRollbackOfWaiting checks that a rollback reverts the newest document, also if the document
+// TestRollbackOfQueuedUpdate checks that a rollback reverts the newest document, also if the document
 // still waits for an update in progress.
-func TestRollbackOfWaiting(t *testing.T) {
+func TestRollbackOfQueuedUpdate(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c2")
 	s.start()

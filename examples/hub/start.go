@@ -46,7 +46,7 @@ type parts struct {
 }
 
 // start connects the parts of the hub, and runs them until ctx ends.
-func start(ctx context.Context, o options, transport cloudevents.Transport, say func(string, ...any)) (err error) {
+func start(ctx context.Context, o options, transport cloudevents.Transport, log func(string, ...any)) (err error) {
 	if err := os.MkdirAll(o.Store, 0o700); err != nil {
 		return err
 	}
@@ -60,18 +60,18 @@ func start(ctx context.Context, o options, transport cloudevents.Transport, say 
 		return err
 	}
 	defer func() { _ = listener.Close() }() // usually closed by the server
-	if err := p.openClusters(o, transport, say); err != nil {
+	if err := p.openClusters(o, transport, log); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.clusters.Close()) }()
-	if err := p.openHub(o, say); err != nil {
+	if err := p.openHub(o, log); err != nil {
 		return err
 	}
-	return p.run(ctx, o, listener, say)
+	return p.run(ctx, o, listener, log)
 }
 
 // openClusters opens the connection to the clusters, and their interpreters.
-func (p *parts) openClusters(o options, transport cloudevents.Transport, say func(string, ...any)) (err error) {
+func (p *parts) openClusters(o options, transport cloudevents.Transport, log func(string, ...any)) (err error) {
 	changed := func(ctx context.Context, application, cause string) error {
 		return p.hub.Changed(ctx, application, cause)
 	}
@@ -82,7 +82,7 @@ func (p *parts) openClusters(o options, transport cloudevents.Transport, say fun
 	if err != nil {
 		return err
 	}
-	customized.Report(say)
+	customized.Report(log)
 	// Authors of documents write the configurations, but must not choose the destination of objects.
 	p.webhooks, err = caller.New(caller.Options{
 		Mapper: p.objects.Mapper(), MetricsRegisterer: p.registry,
@@ -100,7 +100,7 @@ func (p *parts) openClusters(o options, transport cloudevents.Transport, say fun
 }
 
 // openHub opens the engine, the hub and its page.
-func (p *parts) openHub(o options, say func(string, ...any)) (err error) {
+func (p *parts) openHub(o options, log func(string, ...any)) (err error) {
 	p.engine, err = rsync.New(p.state, p.clusters, rsync.Options{
 		Transitions: rollout.Transitions(), Comparer: rollout.Everything, MetricsRegisterer: p.registry,
 	})
@@ -109,13 +109,13 @@ func (p *parts) openHub(o options, say func(string, ...any)) (err error) {
 	}
 	changed := func() { p.page.Changed() }
 	p.rollouts = rollout.New(p.engine, p.state, rollout.Options{
-		Keep: o.Revisions, Patience: o.Patience, Missing: p.clusters.Missing, Say: say, Changed: changed,
+		Keep: o.Revisions, Patience: o.Patience, Missing: p.clusters.Missing, Log: log, Changed: changed,
 	})
 	p.hub = hub.New(hub.Options{
 		Engine: p.engine, Store: p.state, Rollouts: p.rollouts, Health: p.clusters.Health, Webhooks: p.webhooks,
 		Objects: p.objects, Mapper: p.objects.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
 		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
-		Forget: p.clusters.Forget, Heard: p.clusters.Heard, Beat: spokes.Beat, Say: say, Changed: changed,
+		Forget: p.clusters.Forget, LastReport: p.clusters.LastReport, Beat: spokes.Beat, Log: log, Changed: changed,
 	})
 	p.registry.MustRegister(p.hub.Collector())
 	p.page, err = page.New(p.hub, page.Options{})
@@ -123,7 +123,7 @@ func (p *parts) openHub(o options, say func(string, ...any)) (err error) {
 }
 
 // run runs the parts until ctx ends or one of them fails.
-func (p *parts) run(ctx context.Context, o options, listener net.Listener, say func(string, ...any)) error {
+func (p *parts) run(ctx context.Context, o options, listener net.Listener, log func(string, ...any)) error {
 	served := serve.Options{
 		Page: p.page, Metrics: p.registry, AllowedHosts: o.AllowedHosts,
 		API:   httpapi.New(httpapi.Options{Hub: p.hub, Rollouts: p.rollouts, ReadOnly: o.Dir != ""}),
@@ -145,7 +145,7 @@ func (p *parts) run(ctx context.Context, o options, listener net.Listener, say f
 			if !loaded(ctx, p.hub) || !p.clusters.Health.Synced(ctx) {
 				return nil
 			}
-			say("serving at http://%s", reachable(listener.Addr()))
+			log("serving at http://%s", reachable(listener.Addr()))
 			return serve.Serve(ctx, listener, served)
 		},
 	} {

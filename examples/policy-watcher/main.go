@@ -99,11 +99,11 @@ func policyWatcher(ctx context.Context, o options, stdout io.Writer) error {
 	if err := builder.Complete(reconciler); err != nil {
 		return err
 	}
-	say := manager.RunnableFunc(func(context.Context) error {
+	started := manager.RunnableFunc(func(context.Context) error {
 		_, err := fmt.Fprintf(stdout, "Rendering policies on %s; Ctrl-C stops.\n", config.Host)
 		return err
 	})
-	if err := m.Add(say); err != nil {
+	if err := m.Add(started); err != nil {
 		return err
 	}
 	return m.Start(ctx)

@@ -60,12 +60,12 @@ func quickstart(ctx context.Context, o setup.Options, console *progress.Console)
 		return err
 	}
 	defer b.Close()
-	console.Say("Spokewire quickstart: works from a hub to clusters and back\n\n  broker     %s\n%s", b, s)
+	console.Print("Spokewire quickstart: works from a hub to clusters and back\n\n  broker     %s\n%s", b, s)
 
 	g, running := services.New(ctx, b.URL(), o.BrokerTimeout)
 	defer g.Stop()
 	h, err := connect(running, g, b.URL(), s,
-		hub.Options{StatusTimeout: o.Timeout, Files: s.Files, Event: console.Event, Say: console.Say})
+		hub.Options{StatusTimeout: o.Timeout, Files: s.Files, Event: console.Event, Print: console.Print})
 	if err != nil {
 		if running.Err() != nil {
 			err = context.Cause(running) // more precise than the interrupted call
@@ -89,7 +89,7 @@ func quickstart(ctx context.Context, o setup.Options, console *progress.Console)
 	}
 	g.Stop()
 	if err == nil {
-		console.Say("\nDone. %s\n%s", summary, setup.Farewell(o))
+		console.Print("\nDone. %s\n%s", summary, setup.Farewell(o))
 	}
 	return err
 }

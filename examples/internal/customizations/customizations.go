@@ -69,7 +69,7 @@ func Open(paths ...string) (*Interpreter, error) {
 }
 
 // Report prints the number of kinds and the first of them, if there are any.
-func (i *Interpreter) Report(say func(format string, args ...any)) {
+func (i *Interpreter) Report(print func(format string, args ...any)) {
 	if len(i.Kinds) == 0 {
 		return
 	}
@@ -81,7 +81,7 @@ func (i *Interpreter) Report(say func(format string, args ...any)) {
 	if len(i.Kinds) > most {
 		names = append(names, "…")
 	}
-	say("customizations of %d kinds: %s", len(i.Kinds), strings.Join(names, ", "))
+	print("customizations of %d kinds: %s", len(i.Kinds), strings.Join(names, ", "))
 }
 
 // mistake returns an error of the command line. It contains the path once.

@@ -108,7 +108,7 @@ type Controller struct {
 
 	mu       sync.Mutex
 	written  map[string]write // by the work's name, like the next two
-	rests    map[string]recess
+	pauses   map[string]pauseUntil
 	contests map[string]contests
 }
 
@@ -134,7 +134,7 @@ func New(o Options) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{o: o, builder: builder, queue: queue, metrics: metrics, memory: turns.New(maxMemory),
-		written: map[string]write{}, rests: map[string]recess{}, contests: map[string]contests{}}
+		written: map[string]write{}, pauses: map[string]pauseUntil{}, contests: map[string]contests{}}
 	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0,
 		workinformers.WithNamespace(o.ClusterName))
 	works := c.factory.Work().V1().ManifestWorks()

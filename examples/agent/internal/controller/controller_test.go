@@ -205,9 +205,9 @@ func (b *bench) says(name, kind string, status metav1.ConditionStatus, text stri
 	}
 }
 
-// TestLife checks that a work is applied once for each generation, and that its deletion ends when
+// TestWorkLifecycle checks that a work is applied once for each generation, and that its deletion ends when
 // no resources are left.
-func TestLife(t *testing.T) {
+func TestWorkLifecycle(t *testing.T) {
 	run(t, func(_ *controller.Options, c *cluster) { c.left = 2 }, func(b *bench) {
 		b.create("w", nil)
 		b.says("w", workv1.WorkApplied, metav1.ConditionTrue, "")
@@ -244,9 +244,9 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestCountedAnew checks that a new spec is applied although a hub that lost its state gives it the
+// TestNewSpecWithPreviousGeneration checks that a new spec is applied although a hub that lost its state gives it the
 // generation of the previous spec.
-func TestCountedAnew(t *testing.T) {
+func TestNewSpecWithPreviousGeneration(t *testing.T) {
 	run(t, nil, func(b *bench) {
 		b.create("w", nil)
 		b.forget() // without a wait for its resync

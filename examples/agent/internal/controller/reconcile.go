@@ -40,7 +40,7 @@ func (c *Controller) reconcile(ctx context.Context, name string, memory int) (af
 	if w.DeletionTimestamp != nil {
 		return c.finalize(ctx, w)
 	}
-	if left := c.resting(w, time.Now()); left > 0 {
+	if left := c.pauseLeft(w, time.Now()); left > 0 {
 		return left, nil
 	}
 	if w, err = c.addFinalizer(ctx, w); err != nil {
@@ -72,7 +72,7 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	watched := c.o.Watches.set(ctx, c.watcher(w.Name), result.Watched(), seen(&result))
 	result.Unwatched = c.o.Watches.refused(c.watcher(w.Name))
 	pause, over := c.judge(w, &result, time.Now())
-	defer func() { c.rest(w, pause, rules.Spent(), time.Now()) }()
+	defer func() { c.pauseWork(w, pause, rules.Spent(), time.Now()) }()
 	_, failed := result.Failed()
 	err := errors.Join(failed, result.PruneErr)
 	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Changed: result.Changed, Err: err})

@@ -109,9 +109,9 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestGoneFromManifest checks that expressions find fields of the live object that the manifest no
+// TestFieldRemovedFromManifest checks that expressions find fields of the live object that the manifest no
 // longer has. List items may have other positions there.
-func TestGoneFromManifest(t *testing.T) {
+func TestFieldRemovedFromManifest(t *testing.T) {
 	m := parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {spec: {containers: [{name: web}]}}}}")
 	rule := workv1.IgnoreField{JSONPaths: []string{".spec.replicas", `.spec.template.spec.containers[?(@.name=="web")].image`, "..time"}, JQPathExpressions: []string{".metadata.labels", ".spec.template"}}
 	for condition, want := range map[workv1.IgnoreFieldsCondition]appliedwork.ObjectOptions{

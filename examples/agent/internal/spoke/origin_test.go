@@ -14,9 +14,9 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
-// TestMine checks that an AppliedWork belongs to the hub in its record. A record without a hub can
+// TestOwnHub checks that an AppliedWork belongs to the hub in its record. A record without a hub can
 // be claimed.
-func TestMine(t *testing.T) {
+func TestOwnHub(t *testing.T) {
 	for _, tt := range []struct {
 		name, recorded string
 		origin         spoke.Origin

@@ -213,8 +213,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestAway checks that Away is true only for errors that may be temporary.
-func TestAway(t *testing.T) {
+// TestTemporaryErrors checks that Away is true only for errors that may be temporary.
+func TestTemporaryErrors(t *testing.T) {
 	fails := func(server *httptest.Server, config *rest.Config) error {
 		defer server.Close()
 		c, err := spoke.New(spoke.Options{Config: config, Hub: "hub"})

@@ -101,8 +101,8 @@ func TestWatch(t *testing.T) {
 	f.await("five")
 }
 
-// TestUntold checks that a change without an event is found.
-func TestUntold(t *testing.T) {
+// TestChangeWithoutEvent checks that a change without an event is found.
+func TestChangeWithoutEvent(t *testing.T) {
 	// Like git-sync: a link above the folder is replaced.
 	root := t.TempDir()
 	write(t, filepath.Join(root, "1", "apps", "docs", "a.yaml"), cluster("one"))

@@ -364,8 +364,8 @@ type clusterOf struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"`
-	// Heard is when the last message of its agent arrived since the hub started, to the minute.
-	Heard *time.Time `json:"heard,omitempty"`
+	// LastReport is when the last message of its agent arrived since the hub started, to the minute.
+	LastReport *time.Time `json:"heard,omitempty"`
 }
 
 // unclaimedWork is a work with objects that no application has.
@@ -397,8 +397,8 @@ func (a *api) status(*http.Request) (int, any, error) {
 	clusters := []clusterOf{}
 	for _, c := range state.Clusters {
 		of := clusterOf{Name: c.Name, Status: c.Status.Word, Reason: c.Status.Reason}
-		if !c.Heard.IsZero() {
-			of.Heard = new(c.Heard.UTC())
+		if !c.LastReport.IsZero() {
+			of.LastReport = new(c.LastReport.UTC())
 		}
 		clusters = append(clusters, of)
 	}

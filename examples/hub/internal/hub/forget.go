@@ -92,7 +92,7 @@ func (h *Hub) WorksChanged() {
 // giveUp abandons the works of forgotten clusters when they are being deleted. Failures are
 // retried.
 func (h *Hub) giveUp(ctx context.Context) error {
-	said := ""
+	logged := ""
 	var again <-chan time.Time
 	for {
 		select {
@@ -103,9 +103,9 @@ func (h *Hub) giveUp(ctx context.Context) error {
 		}
 		again = nil
 		if err := h.abandon(ctx); err != nil && ctx.Err() == nil {
-			if again = time.After(time.Second); err.Error() != said {
-				said = err.Error()
-				h.options.Say("failed to forget the works of removed clusters, retrying: %s", said)
+			if again = time.After(time.Second); err.Error() != logged {
+				logged = err.Error()
+				h.options.Log("failed to forget the works of removed clusters, retrying: %s", logged)
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (h *Hub) abandon(ctx context.Context) error {
 		if err := h.options.Forget(ctx, cluster); err != nil {
 			return err
 		}
-		h.options.Say("forgot the works of %s", cluster)
+		h.options.Log("forgot the works of %s", cluster)
 	}
 	return nil
 }

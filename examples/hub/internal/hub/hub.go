@@ -61,12 +61,12 @@ type Options struct {
 	Settled func(context.Context) error
 	// Forget abandons the works of a cluster that are being deleted.
 	Forget func(ctx context.Context, cluster string) error
-	// Heard returns when the last message of the agent of a cluster arrived, zero for never. Agents
+	// LastReport returns when the last message of the agent of a cluster arrived, zero for never. Agents
 	// with works send at least one message in each Beat.
-	Heard func(cluster string) time.Time
-	Beat  time.Duration
-	// Say receives log lines. Changed is called when [Hub.State] has changed.
-	Say     func(format string, args ...any)
+	LastReport func(cluster string) time.Time
+	Beat       time.Duration
+	// Log receives log lines. Changed is called when [Hub.State] has changed.
+	Log     func(format string, args ...any)
 	Changed func()
 }
 
@@ -331,7 +331,7 @@ func (h *Hub) roll(r result, cause string) {
 		a.problem, a.since = problem, time.Now()
 		h.turn()
 		if problem != "" {
-			h.options.Say("%s: stays unchanged: %s", r.name, problem)
+			h.options.Log("%s: stays unchanged: %s", r.name, problem)
 		}
 	}
 	if r.rendering != nil && r.rendering != a.rendering {

@@ -190,12 +190,12 @@ func (f *fixture) start() {
 	})
 	must(err)
 	say := func(format string, args ...any) { f.t.Logf(format, args...) }
-	f.rollouts = rollout.New(engine, f.store.Store, rollout.Options{Say: say})
+	f.rollouts = rollout.New(engine, f.store.Store, rollout.Options{Log: say})
 	settled := make(chan struct{})
 	f.settled = settled
 	f.Hub = hub.New(hub.Options{
-		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects, Dir: f.dir, MaxMemory: cmp.Or(f.memory, 1<<30), Check: checked(clusters.Check, f.check), Heard: clusters.Heard, Beat: f.beat,
-		Settled: func(context.Context) error { close(settled); return nil }, Forget: func(context.Context, string) error { return nil }, Say: say, Changed: func() {},
+		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects, Dir: f.dir, MaxMemory: cmp.Or(f.memory, 1<<30), Check: checked(clusters.Check, f.check), LastReport: clusters.LastReport, Beat: f.beat,
+		Settled: func(context.Context) error { close(settled); return nil }, Forget: func(context.Context, string) error { return nil }, Log: say, Changed: func() {},
 	})
 	f.stop = f.run(clusters.Start, clusters.Health.Start, engine.Start, webhooks.Start, f.rollouts.Start, f.Start)
 	select {
@@ -261,9 +261,9 @@ func (f *fixture) is(word, reason string) {
 	}
 }
 
-// TestBadValue checks that a value that makes invalid YAML holds up only its application. The hub
+// TestValueMakesInvalidYAML checks that a value that makes invalid YAML holds up only its application. The hub
 // still starts.
-func TestBadValue(t *testing.T) {
+func TestValueMakesInvalidYAML(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)
 	f.shop()
@@ -301,9 +301,9 @@ func TestBadValue(t *testing.T) {
 	f.is("Deployed", "")
 }
 
-// TestInvalidValue checks that a value that makes an invalid object holds up its whole application,
+// TestValueMakesInvalidObject checks that a value that makes an invalid object holds up its whole application,
 // and that the value is not shown.
-func TestInvalidValue(t *testing.T) {
+func TestValueMakesInvalidObject(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)
 	labelled := strings.Replace(shop("{{ fromSecret `n` `s` `k` }}"), "namespace: x", "namespace: x, labels: {l: \"{{ fromSecret `n` `s` `k` }}\"}", 1)
@@ -353,9 +353,9 @@ func (b *barrier) wait(t *testing.T) {
 	}
 }
 
-// TestReadTogether checks that applications read their values concurrently, even if only few of
+// TestConcurrentReads checks that applications read their values concurrently, even if only few of
 // them can be rendered at a time.
-func TestReadTogether(t *testing.T) {
+func TestConcurrentReads(t *testing.T) {
 	f := newFixture(t)
 	must := func(text string) {
 		t.Helper()
@@ -381,8 +381,8 @@ func TestReadTogether(t *testing.T) {
 	f.objects.set("one", nil)
 }
 
-// TestHungUp checks that a change is made completely or not at all, also if the client disconnects.
-func TestHungUp(t *testing.T) {
+// TestDisconnectedClient checks that a change is made completely or not at all, also if the client disconnects.
+func TestDisconnectedClient(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)
 	f.shop()
@@ -405,9 +405,9 @@ func TestHungUp(t *testing.T) {
 	f.has("c1", "")
 }
 
-// TestRefusedMeanwhile checks that a value that changes while documents are refused is applied,
+// TestValueChangesWhileDocumentsAreRefused checks that a value that changes while documents are refused is applied,
 // although no watch reports it.
-func TestRefusedMeanwhile(t *testing.T) {
+func TestValueChangesWhileDocumentsAreRefused(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)
 	f.shop()

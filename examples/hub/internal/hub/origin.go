@@ -207,21 +207,21 @@ func (h *Hub) setOrigin(now origin) {
 	}
 }
 
-// saysComplete waits until the documents are complete, and reports whether it had to wait.
-func (h *Hub) saysComplete(ctx context.Context) (waited bool) {
+// awaitComplete waits until the documents are complete, and reports whether it had to wait.
+func (h *Hub) awaitComplete(ctx context.Context) (waited bool) {
 	select {
 	case <-h.complete:
 		return false
 	default:
 	}
-	h.options.Say("the hub started without documents: unknown works on clusters stay, because the store may have " +
+	h.options.Log("the hub started without documents: unknown works on clusters stay, because the store may have " +
 		"been lost. " +
 		"Declare that the documents of all applications exist with POST /api/v1/complete")
 	h.mu.Lock()
 	left := h.origin.Left
 	h.mu.Unlock()
 	if len(left) > 0 {
-		h.options.Say("these applications stay unchanged until they have documents and placements: %s", list(left))
+		h.options.Log("these applications stay unchanged until they have documents and placements: %s", list(left))
 	}
 	select {
 	case <-h.complete:

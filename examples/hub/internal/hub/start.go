@@ -23,8 +23,8 @@ func (h *Hub) Start(parent context.Context) error {
 	group, ctx := errgroup.WithContext(parent)
 	group.Go(func() error { return h.settle(ctx) })
 	group.Go(func() error { return h.giveUp(ctx) })
-	group.Go(func() error { return h.listen(ctx) })
-	group.Go(func() error { return h.sayUnclaimed(ctx) })
+	group.Go(func() error { return h.watchSilence(ctx) })
+	group.Go(func() error { return h.logUnclaimed(ctx) })
 	group.Go(func() error {
 		if h.options.Dir != "" {
 			return h.follow(ctx)
@@ -77,15 +77,15 @@ func (h *Hub) follow(ctx context.Context) error {
 // insist loads the documents of the folder. It retries errors that are not caused by the documents:
 // a network file system or the store may fail for a moment.
 func (h *Hub) insist(ctx context.Context, take func() error) {
-	said := ""
+	logged := ""
 	for attempt := 0; ; attempt++ {
 		err := take()
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if err.Error() != said {
-			said = err.Error()
-			h.options.Say("rejected %s; the previous documents stay in effect: %s", h.options.Dir, said)
+		if err.Error() != logged {
+			logged = err.Error()
+			h.options.Log("rejected %s; the previous documents stay in effect: %s", h.options.Dir, logged)
 		}
 		if errors.As(err, new(*document.Error)) {
 			return
@@ -138,7 +138,7 @@ func (h *Hub) settle(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	if waited := h.saysComplete(ctx); ctx.Err() != nil || !waited && h.Documents().Len() == 0 {
+	if waited := h.awaitComplete(ctx); ctx.Err() != nil || !waited && h.Documents().Len() == 0 {
 		return nil
 	}
 	for {

@@ -104,7 +104,7 @@ func toneOf(h health.Health) page.Tone {
 }
 
 func (h *Hub) clusterState(name string, labels map[string]string, works []health.Work, leaving bool) page.Cluster {
-	out := page.Cluster{Name: name, Labels: labels, Status: clusterStatus(works, leaving), Heard: h.heard(name)}
+	out := page.Cluster{Name: name, Labels: labels, Status: clusterStatus(works, leaving), LastReport: h.lastReport(name)}
 	if len(works) > 0 && h.silent(name) {
 		out.Status = page.Status{Tone: page.Bad, Word: "Silent", Reason: strings.TrimSuffix(
 			fmt.Sprintf("no message from its agent for %s; last reported: %s: %s", silence*h.options.Beat,

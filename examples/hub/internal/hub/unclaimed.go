@@ -76,8 +76,8 @@ func notice(unclaimed []page.Unclaimed) string {
 		whatToDo)
 }
 
-// sayUnclaimed logs the unclaimed works once.
-func (h *Hub) sayUnclaimed(ctx context.Context) error {
+// logUnclaimed logs the unclaimed works once.
+func (h *Hub) logUnclaimed(ctx context.Context) error {
 	select {
 	case <-h.loaded:
 	case <-ctx.Done():
@@ -87,7 +87,7 @@ func (h *Hub) sayUnclaimed(ctx context.Context) error {
 		return nil // ctx has ended
 	}
 	if text := notice(h.unclaimed(h.options.Health.Works())); text != "" {
-		h.options.Say("%s", text)
+		h.options.Log("%s", text)
 	}
 	return nil
 }

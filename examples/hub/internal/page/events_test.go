@@ -208,9 +208,9 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// TestNothingNew checks that an invisible change is not sent, and that an idle stream receives a
+// TestInvisibleChange checks that an invisible change is not sent, and that an idle stream receives a
 // heartbeat.
-func TestNothingNew(t *testing.T) {
+func TestInvisibleChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{state: small()}
 		p := newPage(t, h, page.Options{})
@@ -320,8 +320,8 @@ func TestCatchUp(t *testing.T) {
 	})
 }
 
-// TestForgetsWhatIsGone checks that the number of remembered deleted rows is bounded.
-func TestForgetsWhatIsGone(t *testing.T) {
+// TestDeletedRowsAreBounded checks that the number of remembered deleted rows is bounded.
+func TestDeletedRowsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{state: large(2, 1500)}
 		p := newPage(t, h, page.Options{})
@@ -373,9 +373,9 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// TestHubMayHoldItsLock checks that a call of Changed under the lock of State does not deadlock,
+// TestChangedUnderLock checks that a call of Changed under the lock of State does not deadlock,
 // and that no change is lost.
-func TestHubMayHoldItsLock(t *testing.T) {
+func TestChangedUnderLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{state: small()}
 		var p *page.Page
@@ -414,9 +414,9 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestConnectionIsKept checks that the write timeout of one response does not end the next response
+// TestKeepAlive checks that the write timeout of one response does not end the next response
 // on the same connection.
-func TestConnectionIsKept(t *testing.T) {
+func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, dialled := serveCounted(t, newPage(t, &hub{state: small()}, page.Options{WriteTimeout: time.Second}))
 		for _, path := range []string{"/", "/page.css", "/", "/nowhere"} {
@@ -436,9 +436,9 @@ func TestConnectionIsKept(t *testing.T) {
 	})
 }
 
-// TestStreamCannotFlow checks that the stream is answered with 501 if a handler around the page
+// TestStreamWithoutFlusher checks that the stream is answered with 501 if a handler around the page
 // prevents flushing.
-func TestStreamCannotFlow(t *testing.T) {
+func TestStreamWithoutFlusher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPage(t, &hub{}, page.Options{})
 		client := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

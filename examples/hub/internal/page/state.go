@@ -71,8 +71,8 @@ type Cluster struct {
 	Name   string
 	Labels map[string]string
 	Status Status
-	// Heard is when the last message of the cluster arrived. Zero shows nothing.
-	Heard time.Time
+	// LastReport is when the last message of the cluster arrived. Zero shows nothing.
+	LastReport time.Time
 }
 
 // Application is one application. Its name is unique.

@@ -43,9 +43,9 @@ func (f *fixture) says(what string) {
 	})
 }
 
-// TestHookOfAnEndThatWasStopped checks an application that is set again during its removal. The
+// TestHookOfStoppedRemoval checks an application that is set again during its removal. The
 // hook Job of the removal is deleted, unless the new revision also has it.
-func TestHookOfAnEndThatWasStopped(t *testing.T) {
+func TestHookOfStoppedRemoval(t *testing.T) {
 	for name, tt := range map[string]struct{ part, content, want string }{
 		"another part":                   {"other", "a=1 b=2", "a=1 b=2"},
 		"the part keeps its name":        {"main", "a=1 b=2", "a=1 b=2"},
@@ -76,9 +76,9 @@ func TestHookOfAnEndThatWasStopped(t *testing.T) {
 	}
 }
 
-// TestStoppedBetween checks that the removal of an application stops the update in progress, also
+// TestRemovalStopsUpdate checks that the removal of an application stops the update in progress, also
 // if that is possible only in the next step of the update.
-func TestStoppedBetween(t *testing.T) {
+func TestRemovalStopsUpdate(t *testing.T) {
 	for name, restart := range map[string]bool{"at once": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -105,9 +105,9 @@ func TestStoppedBetween(t *testing.T) {
 	}
 }
 
-// TestTakenAwayAtOnce checks that an application is removed although its removal from the clusters
+// TestImmediateRemoval checks that an application is removed although its removal from the clusters
 // has just begun, at any step.
-func TestTakenAwayAtOnce(t *testing.T) {
+func TestImmediateRemoval(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			f, c1 := hooked(t)

@@ -27,8 +27,8 @@ type Options struct {
 	// written any more. They are then written again. It is called once for each application, when
 	// its target is first reached. Nil means that nothing is ever missing.
 	Missing func(context.Context, *render.Rendering) (bool, error)
-	// Say receives log lines. It may be called from any goroutine. Nil discards them.
-	Say func(format string, args ...any)
+	// Log receives log lines. It may be called from any goroutine. Nil discards them.
+	Log func(format string, args ...any)
 	// Changed is called when a [Status] has changed. It must return at once.
 	Changed func()
 }
@@ -98,8 +98,8 @@ func New(engine *rsync.Engine, s store.Store, options Options) *Manager {
 	if options.Missing == nil {
 		options.Missing = func(context.Context, *render.Rendering) (bool, error) { return false, nil }
 	}
-	if options.Say == nil {
-		options.Say = func(string, ...any) {}
+	if options.Log == nil {
+		options.Log = func(string, ...any) {}
 	}
 	if options.Changed == nil {
 		options.Changed = func() {}

@@ -47,7 +47,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, store: memstore.New(memstore.Options{}), clusters: fake.New(), part: "main"}
-	f.options = rollout.Options{Keep: 3, Say: func(format string, args ...any) {
+	f.options = rollout.Options{Keep: 3, Log: func(format string, args ...any) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.said = append(f.said, fmt.Sprintf(format, args...))
@@ -307,9 +307,9 @@ func TestRefused(t *testing.T) {
 	f.has("c1", "a=0 b=0")
 }
 
-// TestKilled checks that an event in progress at the end of the process is not queued twice, and
+// TestRestartDuringEvent checks that an event in progress at the end of the process is not queued twice, and
 // that the next target is applied.
-func TestKilled(t *testing.T) {
+func TestRestartDuringEvent(t *testing.T) {
 	f := newFixture(t)
 	f.start()
 	f.Set("shop", f.target("a=0", "c1"))
@@ -334,9 +334,9 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestKilledAfterResume checks that a failed rollout that was resumed starts again in the next
+// TestRestartAfterResume checks that a failed rollout that was resumed starts again in the next
 // process.
-func TestKilledAfterResume(t *testing.T) {
+func TestRestartAfterResume(t *testing.T) {
 	f, c1 := refused(t, "a=0")
 	target := f.target("a=1", "c1")
 	target.Rollout = &rsync.Rollout{ProgressDeadline: time.Second}
@@ -353,9 +353,9 @@ func TestKilledAfterResume(t *testing.T) {
 	f.has("c1", "a=1")
 }
 
-// TestResumeOfFirst checks that the failed first rollout of an application can be resumed, with and
+// TestResumeFirstRollout checks that the failed first rollout of an application can be resumed, with and
 // without the automatic rollback.
-func TestResumeOfFirst(t *testing.T) {
+func TestResumeFirstRollout(t *testing.T) {
 	for name, back := range map[string]bool{"stays": false, "goes back": true} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)

@@ -61,10 +61,10 @@ func TestOld(t *testing.T) {
 	}
 }
 
-// TestNextLeavesNothing checks that the wanted revision is reached and that no other objects stay,
+// TestNextRemovesOtherObjects checks that the wanted revision is reached and that no other objects stay,
 // also after failed and stopped events. The model is a cluster on which a failed event does a part
 // of its work, in the states that the engine allows.
-func TestNextLeavesNothing(t *testing.T) {
+func TestNextRemovesOtherObjects(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		m := &model{r: r, objects: map[string]int{}, content: map[int][]string{}, state: map[int]rsync.State{}}

@@ -65,7 +65,7 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 				continue
 			}
 			arrived = nil
-			w.say("the event in progress takes long and is stopped for a newer one")
+			w.log("the event in progress takes long and is stopped for a newer one")
 			if err := w.stop(ctx, r); err != nil {
 				return err
 			}

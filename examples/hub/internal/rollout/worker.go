@@ -162,8 +162,8 @@ func (w *worker) show(state State, revision, from int, done bool, message string
 	w.manager.options.Changed()
 }
 
-func (w *worker) say(format string, args ...any) {
-	w.manager.options.Say(w.application+": "+format, args...)
+func (w *worker) log(format string, args ...any) {
+	w.manager.options.Log(w.application+": "+format, args...)
 }
 
 // run works until ctx ends, or the application is removed.
@@ -194,7 +194,7 @@ func (w *worker) insist(ctx context.Context, target Target) {
 		}
 		s := w.report()
 		if s.State != Failed || s.Message != err.Error() {
-			w.say("failed: %v", err)
+			w.log("failed: %v", err)
 		}
 		w.show(Failed, s.Revision, s.From, false, err.Error())
 		timer := time.NewTimer(wait.Backoff(retryBase, retryMax, failures))
@@ -275,7 +275,7 @@ func (w *worker) rewrite(ctx context.Context, r *record, target Target) (step, e
 	if w.there = !missing; w.there {
 		return step{}, nil
 	}
-	w.say("works of revision %d are missing, and are written again", r.Wanted)
+	w.log("works of revision %d are missing, and are written again", r.Wanted)
 	return step{verb: instantiate, number: r.Wanted}, nil
 }
 
@@ -357,14 +357,14 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 		return engine.Delete(ctx, id)
 	case s.verb == terminate:
 		w.show(Rolling, 0, s.number, false, "")
-		w.say("removing it: %s", target.Cause)
+		w.log("removing it: %s", target.Cause)
 		return w.terminate(ctx, r, revisions)
 	case s.verb == instantiate:
-		w.say("revision %d rolls out to %s: %s", s.number, clusters(target.Rendering.Clusters), target.Cause)
+		w.log("revision %d rolls out to %s: %s", s.number, clusters(target.Rendering.Clusters), target.Cause)
 	case s.rollback:
-		w.say("revision %d is rolled back to %d on %s", s.from, s.number, clusters(target.Rendering.Clusters))
+		w.log("revision %d is rolled back to %d on %s", s.from, s.number, clusters(target.Rendering.Clusters))
 	default:
-		w.say("revision %d is updated to %d on %s: %s", s.from, s.number, clusters(target.Rendering.Clusters),
+		w.log("revision %d is updated to %d on %s: %s", s.from, s.number, clusters(target.Rendering.Clusters),
 			target.Cause)
 	}
 	e, err := w.begin(ctx, r, s, target)
@@ -406,7 +406,7 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 			store.Delete(recordKey(w.application)), store.DeletePrefix(revisionPrefix + w.application + "/"),
 		})
 		if err == nil && w.report().State != Removed {
-			w.say("removed from all clusters")
+			w.log("removed from all clusters")
 			w.show(Removed, 0, 0, true, "")
 		}
 		return err
@@ -422,7 +422,7 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 		}
 	}
 	if s := w.report(); s.State != Deployed || s.Revision != r.Wanted {
-		w.say("revision %d is written for all clusters", r.Wanted)
+		w.log("revision %d is written for all clusters", r.Wanted)
 	}
 	w.show(Deployed, r.Wanted, 0, true, "")
 	return nil

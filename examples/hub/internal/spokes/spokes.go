@@ -30,8 +30,8 @@ type Spokes struct {
 	// Health tracks the health of all objects on them.
 	Health *health.Tracker
 
-	store *boltstore.Store
-	ears  *ears
+	store   *boltstore.Store
+	reports *reports
 
 	mu    sync.Mutex
 	found texts // see Missing; nil if not cached
@@ -56,8 +56,8 @@ func Open(o Options) (*Spokes, error) {
 	if err != nil {
 		return nil, err
 	}
-	heard := &ears{Transport: o.Transport, last: map[string]time.Time{}}
-	source, err := work.NewSource(heard, work.SourceOptions{
+	received := &reports{Transport: o.Transport, last: map[string]time.Time{}}
+	source, err := work.NewSource(received, work.SourceOptions{
 		SourceID: o.SourceID, Store: store, ResyncInterval: Beat, MetricsRegisterer: o.MetricsRegisterer,
 	})
 	if err != nil {
@@ -67,7 +67,7 @@ func Open(o Options) (*Spokes, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	return &Spokes{Source: source, Health: tracker, store: store, ears: heard}, nil
+	return &Spokes{Source: source, Health: tracker, store: store, reports: received}, nil
 }
 
 // Start keeps the connection until ctx ends, and then closes the file.
@@ -75,9 +75,9 @@ func (s *Spokes) Start(ctx context.Context) error {
 	return errors.Join(s.Source.Start(ctx), s.store.Close())
 }
 
-// Heard returns when the last message of the agent of a cluster arrived since the hub started. Zero
+// LastReport returns when the last message of the agent of a cluster arrived since the hub started. Zero
 // means never.
-func (s *Spokes) Heard(cluster string) time.Time { return s.ears.heard(cluster) }
+func (s *Spokes) LastReport(cluster string) time.Time { return s.reports.lastOf(cluster) }
 
 // Close closes the file if Start was not called.
 func (s *Spokes) Close() error { return s.store.Close() }

@@ -53,7 +53,7 @@ func TestApplyAndReport(t *testing.T) {
 	})
 }
 
-func TestRetryUntilNamespaceIsThere(t *testing.T) {
+func TestRetryUntilNamespaceExists(t *testing.T) {
 	withAgent(t, func(f fixture) {
 		f.create("later", inside)
 		w := f.work("later")
@@ -73,7 +73,7 @@ func TestRetryUntilNamespaceIsThere(t *testing.T) {
 	})
 }
 
-func TestOneBadManifestDoesNotStopTheOthers(t *testing.T) {
+func TestInvalidManifestDoesNotStopOthers(t *testing.T) {
 	withAgent(t, func(f fixture) {
 		f.create("w", "{apiVersion: example.com/v1, kind: Widget, metadata: {name: x}}", configMap)
 		if f.live(configMap) == nil {

@@ -28,7 +28,7 @@ var (
 	aConfigMap    = workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "default", Name: "a"}
 )
 
-func TestFeedbackFollowsTheWorkload(t *testing.T) {
+func TestFeedbackFollowsWorkload(t *testing.T) {
 	withAgent(t, func(f fixture) {
 		f.create("w", deployment)
 		configure(f, webDeployment, workv1.ManifestConfigOption{FeedbackRules: []workv1.FeedbackRule{

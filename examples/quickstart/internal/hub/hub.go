@@ -45,9 +45,9 @@ type Options struct {
 	// ReadyTimeout limits the time to wait for ready workloads after all works are applied. Unready
 	// workloads are not an error: an image may take long to pull. Defaults to 5 s.
 	ReadyTimeout time.Duration
-	// Event is called for every step, and Say for messages. Nil means no calls.
+	// Event is called for every step, and Print for messages. Nil means no calls.
 	Event func(progress.Event)
-	Say   func(format string, args ...any)
+	Print func(format string, args ...any)
 }
 
 // Hub is one run. Its methods are called in the order Start (in its own goroutine), Run, Cleanup.
@@ -76,8 +76,8 @@ func New(o Options) (*Hub, error) {
 	if o.Event == nil {
 		o.Event = func(progress.Event) {}
 	}
-	if o.Say == nil {
-		o.Say = func(string, ...any) {}
+	if o.Print == nil {
+		o.Print = func(string, ...any) {}
 	}
 	return &Hub{o: o, synced: make(chan struct{}), works: map[key]*work{}}, nil
 }
@@ -127,12 +127,12 @@ func (h *Hub) run(ctx context.Context) (Summary, error) {
 	// first is updated and the last deleted. With one file it is the same work.
 	cluster, first, last := h.o.Clusters[0], h.o.Files[0], h.o.Files[len(h.o.Files)-1]
 	s := Summary{Clusters: len(h.o.Clusters), Files: len(h.o.Files), Sent: h.latencies(), Objects: h.objects()}
-	h.o.Say("Updating %s on %s: an annotation on its %s", first.Work, cluster, first.Objects[0])
+	h.o.Print("Updating %s on %s: an annotation on its %s", first.Work, cluster, first.Objects[0])
 	updated, err := h.update(ctx, key{cluster, first.Work})
 	if err != nil {
 		return Summary{}, err
 	}
-	h.o.Say("Deleting %s on %s", last.Work, cluster)
+	h.o.Print("Deleting %s on %s", last.Work, cluster)
 	deleted, err := h.delete(ctx, key{cluster, last.Work})
 	if err != nil {
 		return Summary{}, err
@@ -144,7 +144,7 @@ func (h *Hub) run(ctx context.Context) (Summary, error) {
 // sendAll creates every work and waits until all are reported and, for a limited time, their
 // workloads are ready.
 func (h *Hub) sendAll(ctx context.Context) error {
-	h.o.Say("Sending %s to %s", progress.Count(len(h.o.Files), "work"), progress.Count(len(h.o.Clusters), "cluster"))
+	h.o.Print("Sending %s to %s", progress.Count(len(h.o.Files), "work"), progress.Count(len(h.o.Clusters), "cluster"))
 	for _, f := range h.o.Files {
 		for _, cluster := range h.o.Clusters {
 			if err := h.send(ctx, cluster, f); err != nil {
@@ -173,7 +173,7 @@ func (h *Hub) Cleanup(ctx context.Context, hint string) (deleted int, err error)
 	if left, _ := h.stuck((*work).absent); len(left) == 0 {
 		return 0, nil
 	}
-	h.o.Say("Removing what was sent%s", hint)
+	h.o.Print("Removing what was sent%s", hint)
 	ctx, cancel := context.WithTimeoutCause(ctx, h.o.StatusTimeout,
 		fmt.Errorf("removing took more than %v", h.o.StatusTimeout))
 	defer cancel()

@@ -65,7 +65,7 @@ func run(t *testing.T, folder fstest.MapFS, agents []string, test func(ctx conte
 			f.client.PrependReactor("create", "*", r)
 		}
 		f.hub, err = hub.New(hub.Options{Works: f.client, Clusters: []string{"one", "two"}, Files: files, Event: f.event,
-			Say: func(format string, args ...any) { *f.said = append(*f.said, fmt.Sprintf(format, args...)) }})
+			Print: func(format string, args ...any) { *f.said = append(*f.said, fmt.Sprintf(format, args...)) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestRunWithOneFile(t *testing.T) {
 	})
 }
 
-func TestRunTakesOverExistingWorks(t *testing.T) {
+func TestRunAdoptsExistingWorks(t *testing.T) {
 	for _, same := range []bool{true, false} {
 		run(t, fstest.MapFS{"c.yaml": folder["c.yaml"]}, []string{"one", "two"}, func(ctx context.Context, f fixture) {
 			files, _ := manifests.Load(fstest.MapFS{"c.yaml": folder["c.yaml"]}, "test")

@@ -103,8 +103,8 @@ func (c *Console) Event(e Event) {
 	c.dirty = true
 }
 
-// Say writes a permanent line. The table moves below it.
-func (c *Console) Say(format string, args ...any) {
+// Print writes a permanent line. The table moves below it.
+func (c *Console) Print(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	text := fmt.Sprintf(format, args...)
@@ -118,7 +118,7 @@ func (c *Console) Say(format string, args ...any) {
 }
 
 // Freeze stops updates of the table: on a terminal, later steps are not shown, only messages of
-// Say. Output as lines continues.
+// Print. Output as lines continues.
 func (c *Console) Freeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 func TestConsoleWritesLines(t *testing.T) {
 	var out bytes.Buffer
 	c := progress.NewConsole(&out, nil)
-	c.Say("Sending %d works", 1)
+	c.Print("Sending %d works", 1)
 	c.Event(story[0])
 	c.Event(story[4])
 	c.Event(story[4])
@@ -47,7 +47,7 @@ func TestConsoleDrawsInPlace(t *testing.T) {
 			out.Reset()
 			return text
 		}
-		if got := step(func() { c.Say("hello") }); got != "hello\n" {
+		if got := step(func() { c.Print("hello") }); got != "hello\n" {
 			t.Errorf("before there is a table: %q", got)
 		}
 		first := step(func() { c.Event(story[0]) })
@@ -61,7 +61,7 @@ func TestConsoleDrawsInPlace(t *testing.T) {
 		if !strings.HasPrefix(second, "\x1b[?25l\x1b[2A\r") || strings.Contains(second, "\x1b[2J") {
 			t.Errorf("the second table is not drawn over the first: %q", second)
 		}
-		said := step(func() { c.Say("now the update") })
+		said := step(func() { c.Print("now the update") })
 		if !strings.HasPrefix(said, "\x1b[3A\r\x1b[Jnow the update\n\x1b[?25lWORK") {
 			t.Errorf("a line above the table: %q", said)
 		}
@@ -73,7 +73,7 @@ func TestConsoleDrawsInPlace(t *testing.T) {
 			t.Errorf("the cursor is not given back: %q", out.String())
 		}
 		out.Reset()
-		if c.Say("done"); out.String() != "done\n" {
+		if c.Print("done"); out.String() != "done\n" {
 			t.Errorf("after the table: %q", out.String())
 		}
 	})
@@ -89,7 +89,7 @@ func TestConsoleFreezes(t *testing.T) {
 	}
 	out.Reset()
 	c.Event(story[4])
-	c.Say("below")
+	c.Print("below")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := c.Start(ctx); err != nil || out.String() != "below\n" {

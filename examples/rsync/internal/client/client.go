@@ -62,7 +62,7 @@ type client struct {
 	out     io.Writer
 }
 
-func (c *client) say(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
+func (c *client) print(format string, args ...any) { fmt.Fprintf(c.out, format+"\n", args...) }
 
 func (c *client) create(ctx context.Context) error {
 	id, dir := c.options.Args[0], c.options.Args[1]
@@ -80,7 +80,7 @@ func (c *client) create(ctx context.Context) error {
 	if err := c.engine.Create(ctx, shop); err != nil {
 		return err
 	}
-	c.say("%s: created with %d apps on %d clusters", id, len(shop.Apps), len(c.options.On))
+	c.print("%s: created with %d apps on %d clusters", id, len(shop.Apps), len(c.options.On))
 	return nil
 }
 
@@ -103,7 +103,7 @@ func (c *client) overrides() ([]folder.Override, error) {
 func (c *client) list(ctx context.Context) error {
 	all, err := c.engine.List(ctx)
 	for _, s := range all {
-		c.say("%-40s %s", s.ID, s.State)
+		c.print("%-40s %s", s.ID, s.State)
 	}
 	return err
 }
@@ -121,7 +121,7 @@ func (c *client) now(ctx context.Context) error {
 	if err := do(ctx, id); err != nil {
 		return err
 	}
-	c.say("%s: %s", id, done)
+	c.print("%s: %s", id, done)
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (c *client) event(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.say("%s: queued as event %d", ref.AppContextID, ref.Seq)
+	c.print("%s: queued as event %d", ref.AppContextID, ref.Seq)
 	if c.options.NoWait {
 		return nil
 	}
@@ -167,13 +167,13 @@ func (c *client) show(s *rsync.Status, seq uint64) {
 	if s.Stopped {
 		stopped = ", stopped"
 	}
-	c.say("%s: %s%s", s.ID, s.State, stopped)
+	c.print("%s: %s%s", s.ID, s.State, stopped)
 	for _, cluster := range s.Detached {
-		c.say("  %s is detached", cluster)
+		c.print("  %s is detached", cluster)
 	}
 	for i := range s.Queue {
 		if seq == 0 || s.Queue[i].Seq == seq {
-			c.say("  %s", element(&s.Queue[i]))
+			c.print("  %s", element(&s.Queue[i]))
 		}
 	}
 	for i := range s.Clusters {
@@ -191,22 +191,22 @@ func (c *client) observation(o *rsync.Observation) {
 	if o.Drifted > 0 {
 		drift = fmt.Sprintf(", %d drifted", o.Drifted)
 	}
-	c.say("  %s", words(o.App, "on", o.Cluster, fmt.Sprintf("observed: %d of %d ready%s", o.Ready, o.Objects, drift),
+	c.print("  %s", words(o.App, "on", o.Cluster, fmt.Sprintf("observed: %d of %d ready%s", o.Ready, o.Objects, drift),
 		o.Reason, o.Message))
 	for _, s := range o.NotReady {
-		c.say("    %s: %s", s.Object, words("not ready", s.Message))
+		c.print("    %s: %s", s.Object, words("not ready", s.Message))
 	}
 	for i := range o.Drift {
 		d := &o.Drift[i]
-		c.say("    %s: %s", d.Object, words(d.Kind, d.Message))
+		c.print("    %s: %s", d.Object, words(d.Kind, d.Message))
 		for _, f := range d.Fields {
-			c.say("      %s: %s, must be %s", f.Path, f.Before, f.After)
+			c.print("      %s: %s, must be %s", f.Path, f.Before, f.After)
 		}
 	}
 }
 
 func (c *client) cluster(s *rsync.ClusterStatus) {
-	c.say("  %s", words(s.App, "on", s.Cluster, s.Event, s.Phase, s.Reason, s.Message))
+	c.print("  %s", words(s.App, "on", s.Cluster, s.Event, s.Phase, s.Reason, s.Message))
 	for _, r := range s.Resources {
 		state := []string{}
 		for word, so := range map[string]bool{
@@ -217,7 +217,7 @@ func (c *client) cluster(s *rsync.ClusterStatus) {
 			}
 		}
 		slices.Sort(state)
-		c.say("    %s: %s", r.Object, words(strings.Join(state, ", "), r.Message))
+		c.print("    %s: %s", r.Object, words(strings.Join(state, ", "), r.Message))
 	}
 }
 
@@ -254,13 +254,13 @@ func (c *client) status(ctx context.Context) error {
 	for missed := false; ; missed = true {
 		err := c.watch(ctx, id)
 		if missed && errors.Is(err, rsync.ErrNotFound) {
-			c.say("%s: deleted meanwhile", id)
+			c.print("%s: deleted meanwhile", id)
 			return nil
 		}
 		if !errors.Is(err, store.ErrCompacted) {
 			return err
 		}
-		c.say("%s: earlier changes are no longer available; later changes:", id)
+		c.print("%s: earlier changes are no longer available; later changes:", id)
 	}
 }
 
@@ -271,9 +271,9 @@ func (c *client) watch(ctx context.Context, id string) error {
 		case err != nil:
 			return err
 		case change.Deleted:
-			c.say("%s: deleted", id)
+			c.print("%s: deleted", id)
 		case change.Element != nil:
-			c.say("  %s", element(change.Element))
+			c.print("  %s", element(change.Element))
 		case change.Cluster != nil:
 			c.cluster(change.Cluster)
 		case change.Observed != nil:
@@ -284,7 +284,7 @@ func (c *client) watch(ctx context.Context, id string) error {
 				return err
 			}
 		default:
-			c.say("%s: %s", id, change.State)
+			c.print("%s: %s", id, change.State)
 		}
 	}
 	return nil

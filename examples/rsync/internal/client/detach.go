@@ -43,15 +43,15 @@ func (c *client) detach(ctx context.Context) error {
 	switch c.options.Command {
 	case "detach":
 		if err = c.engine.Detach(ctx, id, cluster); err == nil {
-			c.say("%s: detached from %s", id, cluster)
+			c.print("%s: detached from %s", id, cluster)
 		}
 	case "attach":
 		if err = c.engine.Attach(ctx, id, cluster); err == nil {
-			c.say("%s: attached to %s; instantiate applies it there", id, cluster)
+			c.print("%s: attached to %s; instantiate applies it there", id, cluster)
 		}
 	case "forget":
 		if err = c.engine.Forget(ctx, cluster); err == nil {
-			c.say("%s: forgotten", cluster)
+			c.print("%s: forgotten", cluster)
 		}
 	}
 	return err
@@ -62,13 +62,13 @@ func (c *client) detached(ctx context.Context) error {
 	all, err := c.engine.Detached(ctx)
 	for i := range all {
 		r := &all[i]
-		c.say("%s: %d objects of %s since %s", r.Cluster, len(r.Objects), r.AppContextID,
+		c.print("%s: %d objects of %s since %s", r.Cluster, len(r.Objects), r.AppContextID,
 			r.Since.Format("2006-01-02 15:04:05"))
 		if r.Reason != "" {
-			c.say("  %s", words(r.Reason, r.Message))
+			c.print("  %s", words(r.Reason, r.Message))
 		}
 		for _, o := range r.Objects {
-			c.say("  %s", o)
+			c.print("  %s", o)
 		}
 	}
 	return err

@@ -12,23 +12,25 @@ import (
 // connection is down.
 const silence = 3
 
-// heard returns when the last message of the agent of a cluster arrived, to the minute, so that the
+// lastReport returns when the last message of the agent of a cluster arrived, to the minute, so that the
 // page does not change with each message.
-func (h *Hub) heard(cluster string) time.Time { return h.options.Heard(cluster).Truncate(time.Minute) }
+func (h *Hub) lastReport(cluster string) time.Time {
+	return h.options.LastReport(cluster).Truncate(time.Minute)
+}
 
 // silent reports whether an agent with works is silent. An agent is not silent until the hub has
 // run for that time.
 func (h *Hub) silent(cluster string) bool {
-	last := h.options.Heard(cluster)
+	last := h.options.LastReport(cluster)
 	if last.Before(h.began) {
 		last = h.began
 	}
 	return time.Since(last) > silence*h.options.Beat
 }
 
-// listen notifies in each beat that the state may have changed, because an agent that becomes
+// watchSilence notifies in each beat that the state may have changed, because an agent that becomes
 // silent causes no event.
-func (h *Hub) listen(ctx context.Context) error {
+func (h *Hub) watchSilence(ctx context.Context) error {
 	beat := time.NewTicker(h.options.Beat)
 	defer beat.Stop()
 	for {

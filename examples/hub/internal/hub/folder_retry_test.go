@@ -11,9 +11,9 @@ import (
 
 const head = "apiVersion: hub.spokewire.io/v1alpha1\n"
 
-// TestFollowInsists checks that a change of the folder is retried if it fails for another reason
+// TestFolderChangeIsRetried checks that a change of the folder is retried if it fails for another reason
 // than its documents.
-func TestFollowInsists(t *testing.T) {
+func TestFolderChangeIsRetried(t *testing.T) {
 	f := fixtureOf(t)
 	f.dir = t.TempDir()
 	file := filepath.Join(f.dir, "shop.yaml")

@@ -14,9 +14,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
-// TestSilent checks that a cluster with an unreachable agent is shown as silent, and its other
+// TestSilentAgent checks that a cluster with an unreachable agent is shown as silent, and its other
 // statuses as last reported.
-func TestSilent(t *testing.T) {
+func TestSilentAgent(t *testing.T) {
 	f := fixtureOf(t)
 	f.objects.set("one", nil)
 	f.beat = 20 * time.Millisecond // the agents respond once a minute
@@ -32,7 +32,7 @@ func TestSilent(t *testing.T) {
 		state := f.State()
 		c, p = state.Clusters[0], state.Applications[0].Placements[0]
 	}
-	if c.Status.Tone != page.Bad || c.Heard.IsZero() {
+	if c.Status.Tone != page.Bad || c.LastReport.IsZero() {
 		t.Errorf("%+v", c)
 	}
 	if p.Status.Tone != page.Unknown || p.Status.Reason != "last report, its agent is silent" {

@@ -13,10 +13,10 @@ import (
 	"unicode"
 )
 
-// Say returns a function that writes lines with the time. It may be called concurrently. Line
+// LogTo returns a function that writes lines with the time. It may be called concurrently. Line
 // breaks and control characters are escaped as in Go strings, because names of files, templates and
 // servers are untrusted.
-func Say(w io.Writer) func(format string, args ...any) {
+func LogTo(w io.Writer) func(format string, args ...any) {
 	var mu sync.Mutex
 	return func(format string, args ...any) {
 		mu.Lock()

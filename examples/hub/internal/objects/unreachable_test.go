@@ -57,9 +57,9 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestAway checks a cluster that is unreachable from the start. Each read times out, and the
+// TestUnreachableCluster checks a cluster that is unreachable from the start. Each read times out, and the
 // applications are notified when the cluster is reachable.
-func TestAway(t *testing.T) {
+func TestUnreachableCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pipes{connections: make(chan net.Conn), closed: make(chan struct{})}
 		p.away.Store(true)

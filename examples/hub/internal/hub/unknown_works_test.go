@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestSettleAfterHeldUp checks that unknown works are deleted only when no application is held up
+// TestUnknownWorksStayWhileHeldUp checks that unknown works are deleted only when no application is held up
 // any more.
-func TestSettleAfterHeldUp(t *testing.T) {
+func TestUnknownWorksStayWhileHeldUp(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)
 	f.shop()

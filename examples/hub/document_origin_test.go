@@ -24,9 +24,9 @@ func (s *site) startRefuses(texts ...string) {
 	}
 }
 
-// TestForgottenDir checks that a hub does not start without its folder if that would delete works,
+// TestStartWithoutPreviousFolder checks that a hub does not start without its folder if that would delete works,
 // unless --leave-dir is set.
-func TestForgottenDir(t *testing.T) {
+func TestStartWithoutPreviousFolder(t *testing.T) {
 	s := newSite(t, "c1")
 	dir := t.TempDir()
 	s.options.Dir = dir
@@ -81,9 +81,9 @@ func TestForgottenDir(t *testing.T) {
 	}
 }
 
-// TestNewDir checks that a hub with documents of the API does not start with a folder if that would
+// TestStartWithNewFolder checks that a hub with documents of the API does not start with a folder if that would
 // delete works.
-func TestNewDir(t *testing.T) {
+func TestStartWithNewFolder(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.start()
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))

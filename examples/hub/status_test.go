@@ -36,9 +36,9 @@ func (s *site) now(application, wait string) string {
 	return strings.TrimSpace(out.Status + " " + out.Revision + " " + out.Reason)
 }
 
-// TestDeployed checks that an application is deployed only when the agents of its clusters have
+// TestDeployedAfterAgentsReport checks that an application is deployed only when the agents of its clusters have
 // reported it.
-func TestDeployed(t *testing.T) {
+func TestDeployedAfterAgentsReport(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	for _, name := range []string{"c1", "c2"} {
@@ -55,7 +55,7 @@ func TestDeployed(t *testing.T) {
 	if got := s.must("GET", "/api/v1/status", ""); !regexp.MustCompile(`"clusters":\[\{"name":"c1","status":"Current","heard":"[^"]*:00Z"\},\{"name":"c2","status":"Waiting","reason":"[^"]*"\}\]`).MatchString(got) {
 		t.Errorf("of c1 something was heard, of c2 not: %s", got)
 	}
-	if got := s.must("GET", "/", ""); strings.Count(got, "last heard of") != 1 {
+	if got := s.must("GET", "/", ""); strings.Count(got, "last report") != 1 {
 		t.Errorf("of c1 something was heard, of c2 not: %s", got)
 	}
 	metrics := s.must("GET", "/metrics", "")
@@ -86,8 +86,8 @@ func TestDeployed(t *testing.T) {
 	}
 }
 
-// TestRemovedClusterAway checks that the hub waits for a removed cluster to clean up, not to apply.
-func TestRemovedClusterAway(t *testing.T) {
+// TestRemovedOfflineCluster checks that the hub waits for a removed cluster to clean up, not to apply.
+func TestRemovedOfflineCluster(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c2")
 	s.start()

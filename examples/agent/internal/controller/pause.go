@@ -12,34 +12,34 @@ import (
 const (
 	// quick is the time that the rules of a work may take without a pause.
 	quick = 100 * time.Millisecond
-	// restsFor is the pause of a work, as a multiple of the time that its rules took. Each work
+	// pauseFactor is the pause of a work, as a multiple of the time that its rules took. Each work
 	// therefore uses at most a tenth of a worker, whatever the hub or the objects contain.
-	restsFor = 9
+	pauseFactor = 9
 )
 
-// recess is the earliest time at which a work is served again.
-type recess struct {
+// pauseUntil is the earliest time at which a work is served again.
+type pauseUntil struct {
 	always time.Time // also when its spec changes
 	same   time.Time // while its spec is of this generation
 	of     int64
 }
 
-// rest pauses a work if its rules took long, or for the pause of its contested objects.
-func (c *Controller) rest(w *workv1.ManifestWork, pause, spent time.Duration, now time.Time) {
+// pauseWork pauses a work if its rules took long, or for the pause of its contested objects.
+func (c *Controller) pauseWork(w *workv1.ManifestWork, pause, spent time.Duration, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := recess{same: now.Add(pause), of: w.Generation}
+	r := pauseUntil{same: now.Add(pause), of: w.Generation}
 	if spent > quick {
-		r.always = now.Add(restsFor * spent)
+		r.always = now.Add(pauseFactor * spent)
 	}
-	c.rests[w.Name] = r
+	c.pauses[w.Name] = r
 }
 
-// resting returns the remaining pause of a work. A deletion does not wait for it.
-func (c *Controller) resting(w *workv1.ManifestWork, now time.Time) time.Duration {
+// pauseLeft returns the remaining pause of a work. A deletion does not wait for it.
+func (c *Controller) pauseLeft(w *workv1.ManifestWork, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := c.rests[w.Name]
+	r := c.pauses[w.Name]
 	left := r.always.Sub(now)
 	if r.of == w.Generation {
 		left = max(left, r.same.Sub(now))
@@ -51,6 +51,6 @@ func (c *Controller) resting(w *workv1.ManifestWork, now time.Time) time.Duratio
 func (c *Controller) forget(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.rests, name)
+	delete(c.pauses, name)
 	delete(c.contests, name)
 }

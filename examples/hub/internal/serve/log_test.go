@@ -10,10 +10,10 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/serve"
 )
 
-// TestSay checks that each message is one line.
-func TestSay(t *testing.T) {
+// TestLogTo checks that each message is one line.
+func TestLogTo(t *testing.T) {
 	var out strings.Builder
-	serve.Say(&out)("%s does not count: %q", "a\nb\x1b[2J\u2028é'世\xff.yaml", "x\ny")
+	serve.LogTo(&out)("%s does not count: %q", "a\nb\x1b[2J\u2028é'世\xff.yaml", "x\ny")
 	_, got, _ := strings.Cut(out.String(), " ")
 	if want := "a\\nb\\x1b[2J\\u2028é'世\uFFFD.yaml does not count: \"x\\ny\"\n"; got != want {
 		t.Errorf("%q, want %q", got, want)

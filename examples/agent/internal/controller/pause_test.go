@@ -45,9 +45,9 @@ func (s slow) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*mani
 	return s.Cluster.Apply(ctx, w, keep)
 }
 
-// TestRests checks that works with slow rules leave time for other works, also while they change
+// TestSlowRulesPauseWork checks that works with slow rules leave time for other works, also while they change
 // often, and that they report it. Their deletion does not wait.
-func TestRests(t *testing.T) {
+func TestSlowRulesPauseWork(t *testing.T) {
 	const many = 30
 	run(t, func(o *controller.Options, _ *cluster) {
 		o.Cluster = slow{o.Cluster, func(name string) bool { return name != "quick" }}
@@ -92,9 +92,9 @@ func TestRests(t *testing.T) {
 	})
 }
 
-// TestContest checks that a resource is applied less and less often if others change it after each
+// TestContestedObject checks that a resource is applied less and less often if others change it after each
 // apply. The work reports the contest until the changes end or its spec changes.
-func TestContest(t *testing.T) {
+func TestContestedObject(t *testing.T) {
 	var theirs atomic.Bool
 	theirs.Store(true)
 	rival := func(*workv1.ManifestWork) spoke.Result {

@@ -16,11 +16,11 @@ import (
 // for longer is offline, or its broker is.
 const Beat = time.Minute
 
-// maxHeard limits the number of recorded clusters, for any names that a broker allows.
-const maxHeard = 100_000
+// maxClusters limits the number of recorded clusters, for any names that a broker allows.
+const maxClusters = 100_000
 
-// ears is a transport that records the clusters of received messages.
-type ears struct {
+// reports is a transport that records the clusters of received messages.
+type reports struct {
 	cloudevents.Transport
 
 	mu   sync.Mutex
@@ -28,7 +28,7 @@ type ears struct {
 }
 
 // Connect implements [cloudevents.Transport].
-func (e *ears) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+func (e *reports) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
 	receive := o.Receive
 	o.Receive = func(m cloudevents.Message) {
 		e.note(clusterOf(m.Topic))
@@ -37,16 +37,16 @@ func (e *ears) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloud
 	return e.Transport.Connect(ctx, o)
 }
 
-func (e *ears) note(cluster string) {
+func (e *reports) note(cluster string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, known := e.last[cluster]; cluster != "" && (known || len(e.last) < maxHeard) {
+	if _, known := e.last[cluster]; cluster != "" && (known || len(e.last) < maxClusters) {
 		e.last[cluster] = time.Now()
 	}
 }
 
-// heard returns when the last message of the agent of a cluster arrived; zero for never.
-func (e *ears) heard(cluster string) time.Time {
+// lastOf returns when the last message of the agent of a cluster arrived; zero for never.
+func (e *reports) lastOf(cluster string) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.last[cluster]

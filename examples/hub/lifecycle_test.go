@@ -35,9 +35,9 @@ func placement(name, applications, clusters string) string {
 
 const all = "selector: {}"
 
-// TestStory checks the life of an application through the API, with restarts of the hub between the
+// TestApplicationLifecycle checks the life of an application through the API, with restarts of the hub between the
 // steps.
-func TestStory(t *testing.T) {
+func TestApplicationLifecycle(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	restart := func() {
 		t.Helper()
@@ -106,9 +106,9 @@ func (s *site) gone(application string) {
 	}
 }
 
-// TestFolder checks that changes in the folder are applied, and that invalid documents there change
+// TestFolderChanges checks that changes in the folder are applied, and that invalid documents there change
 // nothing.
-func TestFolder(t *testing.T) {
+func TestFolderChanges(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.options.Dir = t.TempDir()
 	s.write("clusters.yaml", cluster("c1", "a: b")+"---\n"+cluster("c2", "a: c"))
@@ -146,9 +146,9 @@ func (s *site) says(text string) {
 	}
 }
 
-// TestAway checks that an unreachable cluster does not delay updates of other clusters. It receives
+// TestOfflineCluster checks that an unreachable cluster does not delay updates of other clusters. It receives
 // the updates when it returns.
-func TestAway(t *testing.T) {
+func TestOfflineCluster(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c2")
 	s.options.Patience = 50 * time.Millisecond
@@ -176,8 +176,8 @@ func TestAway(t *testing.T) {
 	s.gone("shop")
 }
 
-// TestForget checks that an application can be removed although one of its clusters never returns.
-func TestForget(t *testing.T) {
+// TestForgetCluster checks that an application can be removed although one of its clusters never returns.
+func TestForgetCluster(t *testing.T) {
 	s := newSite(t, "c1")
 	leave := s.agent("c2")
 	s.start()
@@ -201,9 +201,9 @@ func TestForget(t *testing.T) {
 	s.objects("c1", `x/a={"v":"1"}`)
 }
 
-// TestMove checks that an object can move between applications only in two steps. A move in one
+// TestMoveObjectBetweenApplications checks that an object can move between applications only in two steps. A move in one
 // step would delete the object as it is created.
-func TestMove(t *testing.T) {
+func TestMoveObjectBetweenApplications(t *testing.T) {
 	s := newSite(t, "c1")
 	s.start()
 	s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))

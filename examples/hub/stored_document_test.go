@@ -15,9 +15,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// TestKeptDocumentFails checks a stored document that does not render without --kubeconfig. It
+// TestStoredDocumentFails checks a stored document that does not render without --kubeconfig. It
 // holds up only its own application.
-func TestKeptDocumentFails(t *testing.T) {
+func TestStoredDocumentFails(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.start()
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
