@@ -174,9 +174,9 @@ func (o options) validate(flags command.Flags) error {
 	case err != nil:
 		return fmt.Errorf("--listen: %q: must be host:port or :port", o.Listen)
 	case !httpserve.Loopback(host) && len(o.AllowedHosts) == 0:
-		return fmt.Errorf("--listen %s can be reached from other machines, and there is no login: "+
-			"put a proxy that authenticates in front, and add --allowed-host HOST for each host in the "+
-			"URLs of the hub", o.Listen)
+		return fmt.Errorf("--listen %s can be reached from other machines, and there is no login: put a "+
+			"proxy that authenticates in front, and add --allowed-host HOST for each host in the URLs of the hub",
+			o.Listen)
 	case o.Broker.BrokerURL == "":
 		return errors.New("--broker is required")
 	case o.LeaveDir && o.Dir != "":

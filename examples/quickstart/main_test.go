@@ -89,7 +89,7 @@ func TestQuickstart(t *testing.T) {
 		`  reported  00-namespace <- cluster1 after`,
 		`^Deleting 50-greeting on cluster1$`,
 		`  gone      50-greeting <- cluster1 after`,
-		`^Removing what was sent$`,
+		`^Removing all works$`,
 		`^Done\. 6 files for 2 clusters: 20 objects applied and reported, one work updated, one deleted, in `,
 		`^Everything that it created was removed again\.$`,
 	)
@@ -166,7 +166,7 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	expect(t, stderr.text.String(), "^quickstart: interrupt signal received$")
-	expect(t, stdout.text.String(), `^Removing what was sent \(Ctrl-C again to stop at once\)$`, "removed   00-namespace on cluster2", "gone      00-namespace <- cluster2")
+	expect(t, stdout.text.String(), `^Removing all works \(Ctrl-C again to stop at once\)$`, "removed   00-namespace on cluster2", "gone      00-namespace <- cluster2")
 }
 
 func TestBrokerLost(t *testing.T) {
@@ -191,7 +191,7 @@ func TestBrokerLostWhileRemoving(t *testing.T) {
 		want         []string
 	}{
 		{"lost, then interrupted", "Updating", true, []string{"^quickstart: interrupt signal received$", "^not everything was removed: "}},
-		{"lost at the end of a run", "Removing what was sent", false, []string{"^quickstart: not everything was removed: "}},
+		{"lost at the end of a run", "Removing all works", false, []string{"^quickstart: not everything was removed: "}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			b, err := broker.Open("")
@@ -216,7 +216,7 @@ func TestBrokerLostWhileRemoving(t *testing.T) {
 			}
 			tt.want[len(tt.want)-1] += "broker " + regexp.QuoteMeta(b.URL()) + " not reached for 500ms: "
 			expect(t, stderr.text.String(), tt.want...)
-			expect(t, stdout.text.String(), "^Removing what was sent")
+			expect(t, stdout.text.String(), "^Removing all works")
 		})
 	}
 }

@@ -72,12 +72,12 @@ func (n *notices) WithName(string) logr.LogSink { return n }
 // write writes the message, with the key-value pairs in brackets.
 func (n *notices) write(message string, pairs []any) {
 	pairs = append(n.with[:len(n.with):len(n.with)], pairs...)
-	var beside []string
+	var details []string
 	for i := 0; i+1 < len(pairs); i += 2 {
-		beside = append(beside, fmt.Sprintf("%v: %v", pairs[i], pairs[i+1]))
+		details = append(details, fmt.Sprintf("%v: %v", pairs[i], pairs[i+1]))
 	}
-	if len(beside) > 0 {
-		message += " (" + strings.Join(beside, ", ") + ")"
+	if len(details) > 0 {
+		message += " (" + strings.Join(details, ", ") + ")"
 	}
 	n.lines.write(strings.Map(printable, message))
 }

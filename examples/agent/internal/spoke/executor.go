@@ -33,7 +33,8 @@ func (e *ExecutorError) Error() string {
 		allowed = " that matches " + strings.Join(e.Allowed, " or ")
 	}
 	if e.Executor == "" {
-		return "the agent requires an executor, and the work has none: set spec.executor to a service account" + allowed
+		return "the agent requires an executor, and the work has no executor: " +
+			"set spec.executor to a service account" + allowed
 	}
 	return fmt.Sprintf("the agent does not allow the executor %s: set spec.executor to a service account%s, "+
 		"or start the agent with --executor %s", e.Executor, allowed, e.Executor)

@@ -101,7 +101,7 @@ func TestExecutors(t *testing.T) {
 		{nil, nil, ""},
 		{nil, executor("n", "a"), ""},
 		{[]string{spoke.AnyExecutor}, executor("n", "a"), ""},
-		{[]string{spoke.AnyExecutor}, nil, "the agent requires an executor, and the work has none: " +
+		{[]string{spoke.AnyExecutor}, nil, "the agent requires an executor, and the work has no executor: " +
 			"set spec.executor to a service account"},
 		{[]string{"n/a", "m/*"}, nil, "set spec.executor to a service account that matches n/a or m/*"},
 		{[]string{"n/a", "m/*"}, executor("n", "a"), ""},

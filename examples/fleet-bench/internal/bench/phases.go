@@ -180,7 +180,7 @@ func (r *runner) reconnect(ctx context.Context) error {
 		if err := r.quiet(ctx); err != nil {
 			return err
 		}
-		p.Fact("all had compared what they have after", r.fleet.Meter().Last().Sub(begin))
+		p.Fact("all agents were in sync after", r.fleet.Meter().Last().Sub(begin))
 		return nil
 	})
 	if err != nil {

@@ -83,7 +83,7 @@ func DecodeOne(data []byte) (*Document, error) {
 		return nil, err
 	}
 	if len(all) != 1 {
-		return nil, &Error{Where: "the body", Problem: fmt.Sprintf("%d documents: must have one", len(all))}
+		return nil, &Error{Where: "the body", Problem: fmt.Sprintf("must have one document, not %d", len(all))}
 	}
 	all[0].Where = fmt.Sprintf("%s %s", all[0].Kind, all[0].Name)
 	return all[0], nil
@@ -93,7 +93,7 @@ func decodeOne(part yamldoc.Document, where string) (d *Document, err error) {
 	if len(part.Text) > MaxBytes {
 		return nil, &Error{
 			Where:   where,
-			Problem: fmt.Sprintf("%d bytes: must have at most %d", len(part.Text), MaxBytes),
+			Problem: fmt.Sprintf("must have at most %d bytes, not %d", MaxBytes, len(part.Text)),
 		}
 	}
 	part.UseStrictJSON(func(raw []byte, failed error) {
@@ -112,7 +112,7 @@ func decodeOne(part yamldoc.Document, where string) (d *Document, err error) {
 func decodeJSON(raw []byte, where string) (*Document, error) {
 	if jsontext.Count(raw, MaxValues) > MaxValues {
 		return nil, &Error{
-			Where: where, Problem: fmt.Sprintf("more than %d fields and elements of lists", MaxValues),
+			Where: where, Problem: fmt.Sprintf("must have at most %d fields and elements of lists", MaxValues),
 		}
 	}
 	var h struct {

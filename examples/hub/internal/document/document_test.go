@@ -197,14 +197,14 @@ func TestDecodeBoundsMemory(t *testing.T) {
 	}
 	list := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
 	for _, tt := range []struct{ name, text, problem string }{
-		{"rules", kind(document.InterpretingKind, `"webhooks":[{"rules":`+list(101_000, "{}")+`}]}`), "more than 100000 fields and elements"},
+		{"rules", kind(document.InterpretingKind, `"webhooks":[{"rules":`+list(101_000, "{}")+`}]}`), "must have at most 100000 fields and elements"},
 		{"fewer rules", kind(document.InterpretingKind, `"webhooks":[{"rules":`+list(49_000, "{}")+`}]}`), "qualified name"},
 		{"webhooks", kind(document.InterpretingKind, `"webhooks":`+list(49_000, "{}")+`}`), "Too many: 49000"},
-		{"parts", kind(document.ApplicationKind, `"spec":{"parts":`+list(101_000, "{}")+`}}`), "more than 100000"},
+		{"parts", kind(document.ApplicationKind, `"spec":{"parts":`+list(101_000, "{}")+`}}`), "at most 100000"},
 		{"fewer parts", kind(document.ApplicationKind, `"spec":{"parts":`+list(49_000, "{}")+`}}`), "RFC 1123 label"},
-		{"manifests", kind(document.ApplicationKind, `"spec":{"parts":[{"name":"a","manifests":`+list(49_000, `{"template":""}`)+`}]}}`), "has the objects"},
+		{"manifests", kind(document.ApplicationKind, `"spec":{"parts":[{"name":"a","manifests":`+list(49_000, `{"template":""}`)+`}]}}`), "the template of the objects"},
 		{"dependencies", kind(document.ApplicationKind, `"spec":{"parts":[{"name":"a","manifests":[{"template":"a"}],"dependsOn":`+list(49_000, `{"part":"b"}`)+`}]}}`), "Duplicate"},
-		{"requirements", selector + list(101_000, "{}") + "}}}}", "more than 100000"},
+		{"requirements", selector + list(101_000, "{}") + "}}}}", "at most 100000"},
 		{"fewer requirements", selector + list(49_000, "{}") + "}}}}", "not a valid selector operator"},
 		{"values", selector + `[{"key":"a","operator":"In","values":` + list(99_000, `"!"`) + "}]}}}}", "a valid label must"},
 		{"labels", strings.Replace(kind(document.ClusterKind, ""), `"a"},`, `"a","labels":{`+wrong.String()[1:]+"}}}", 1), "a valid label must"},

@@ -164,7 +164,7 @@ func (p *Part) check(path *field.Path) field.ErrorList {
 			errs = append(errs, field.NotSupported(at.Child("hook"), m.Hook, appcontext.Hooks()))
 		}
 		if strings.TrimSpace(m.Template) == "" {
-			errs = append(errs, field.Required(at.Child("template"), "has the objects"))
+			errs = append(errs, field.Required(at.Child("template"), "the template of the objects"))
 		}
 	}
 	return errs

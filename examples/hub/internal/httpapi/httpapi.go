@@ -417,8 +417,10 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 	if wait := r.URL.Query().Get("wait"); wait != "" {
 		limit, err := time.ParseDuration(wait)
 		if err != nil || limit <= 0 || limit > maxWait {
-			return 0, nil, &failure{code: http.StatusBadRequest, text: fmt.Sprintf("wait: must be a duration of up "+
-				"to %s, for example 30s", maxWait)}
+			return 0, nil, &failure{
+				code: http.StatusBadRequest,
+				text: fmt.Sprintf("wait: must be a duration of up to %s, for example 30s", maxWait),
+			}
 		}
 		select {
 		case a.waits <- struct{}{}:

@@ -87,14 +87,14 @@ func (h *Hub) checkOrigin(ctx context.Context, was *origin, set *document.Set, r
 		return err
 	}
 	if folder {
-		return &document.Error{Where: h.options.Dir, Problem: fmt.Sprintf("would remove %s: until now documents came "+
-			"through the HTTP API. Start without --dir, or "+
-			"put their documents in %[2]s too (GET /api/v1/applications etc. return them), and remove documents when "+
-			"the hub runs", list(gone), h.options.Dir)}
+		return &document.Error{Where: h.options.Dir, Problem: fmt.Sprintf(
+			"would remove %s: until now documents came through the HTTP API. Start without --dir, or put their "+
+				"documents in %[2]s too (GET /api/v1/applications etc. return them), and remove documents when the "+
+				"hub runs", list(gone), h.options.Dir)}
 	}
 	return fmt.Errorf("without --dir the hub would remove %s: until now documents came from a folder. Start with "+
-		"--dir again, or with --leave-dir to keep the applications "+
-		"while their documents are put through the HTTP API", list(gone))
+		"--dir again, or with --leave-dir to keep the applications while their documents are put through the "+
+		"HTTP API", list(gone))
 }
 
 // gone returns the applications that would be removed from clusters: "shop on c1, c2".
@@ -192,7 +192,7 @@ func (h *Hub) Complete(ctx context.Context) error {
 	documents := slices.DeleteFunc(set.Documents(document.ApplicationKind),
 		func(d *document.Document) bool { return !slices.Contains(left, d.Name) })
 	for _, r := range h.renderAll(ctx, set, documents) {
-		h.roll(h.alone(set, r), "no placement has it")
+		h.roll(h.alone(set, r), "no placement selects it")
 	}
 	return h.removeOthers(ctx, set)
 }
@@ -215,8 +215,7 @@ func (h *Hub) awaitComplete(ctx context.Context) (waited bool) {
 	default:
 	}
 	h.options.Log("the hub started without documents: unknown works on clusters stay, because the store may have " +
-		"been lost. " +
-		"Declare that the documents of all applications exist with POST /api/v1/complete")
+		"been lost. Declare that the documents of all applications exist with POST /api/v1/complete")
 	h.mu.Lock()
 	left := h.origin.Left
 	h.mu.Unlock()

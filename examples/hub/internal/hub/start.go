@@ -104,8 +104,10 @@ func (h *Hub) mayBeEmpty(ctx context.Context) error {
 		return err
 	}
 	if len(names) > 0 || h.Documents().Len() > 0 {
-		return &document.Error{Where: h.options.Dir, Problem: "no documents in the folder: to remove everything, " +
-			"keep the documents of the clusters"}
+		return &document.Error{
+			Where:   h.options.Dir,
+			Problem: "no documents in the folder: to remove everything, keep the documents of the clusters",
+		}
 	}
 	return nil
 }

@@ -134,7 +134,7 @@
   find("search").addEventListener("submit", (event) => event.preventDefault());
   find("search").querySelector("button").hidden = true;
   filter.addEventListener("input", apply);
-  // A tab that nobody sees holds no connection. It catches up when it is seen again.
+  // A hidden tab has no connection. It catches up when it is shown again.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) { close(); say("paused", "Paused"); } else open();
   });

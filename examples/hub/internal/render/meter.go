@@ -65,8 +65,9 @@ func (m *meter) step(line, cost int) (string, error) {
 
 func (m *meter) spend(steps int) *tooLongError {
 	if m.all -= steps; m.all < 0 {
-		return &tooLongError{problem: fmt.Sprintf("the templates of the application take more than %d steps, and %d "+
-			"for each cluster", together, togetherOnCluster)}
+		return &tooLongError{problem: fmt.Sprintf(
+			"the templates of the application take more than %d steps, and %d for each cluster",
+			together, togetherOnCluster)}
 	}
 	if m.steps -= steps; m.steps < 0 {
 		return &tooLongError{problem: fmt.Sprintf("more than %d steps on a cluster", maxSteps)}

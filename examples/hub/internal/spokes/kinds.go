@@ -20,8 +20,8 @@ import (
 func takes(r *appcontext.Resource) *render.InvalidError {
 	o := r.Object
 	if isList(r) {
-		return &render.InvalidError{Field: "kind", Reason: "FieldValueInvalid", Text: fmt.Sprintf("Invalid value: "+
-			"%q: a List is not supported: write each object as a separate document", o.Kind)}
+		return &render.InvalidError{Field: "kind", Reason: "FieldValueInvalid", Text: fmt.Sprintf(
+			"Invalid value: %q: a List is not supported: write each object as a separate document", o.Kind)}
 	}
 	wrong := content.IsPathSegmentName(o.Name) // required for all kinds
 	if rule := nameRules[o.Group][o.Kind]; rule != nil && len(wrong) == 0 {

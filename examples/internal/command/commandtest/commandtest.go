@@ -65,8 +65,8 @@ func NeedsCluster(
 	t *testing.T, program, what string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int,
 ) {
 	t.Helper()
-	nobody := Kubeconfig(t, "https://127.0.0.1:1")
-	needs(t, program, run, line{"nobody at the address", []string{"--kubeconfig", nobody}, command.Failed, what +
+	closed := Kubeconfig(t, "https://127.0.0.1:1")
+	needs(t, program, run, line{"a closed port", []string{"--kubeconfig", closed}, command.Failed, what +
 		" on https://127.0.0.1:1: "})
 }
 

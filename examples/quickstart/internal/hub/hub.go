@@ -173,7 +173,7 @@ func (h *Hub) Cleanup(ctx context.Context, hint string) (deleted int, err error)
 	if left, _ := h.stuck((*work).absent); len(left) == 0 {
 		return 0, nil
 	}
-	h.o.Print("Removing what was sent%s", hint)
+	h.o.Print("Removing all works%s", hint)
 	ctx, cancel := context.WithTimeoutCause(ctx, h.o.StatusTimeout,
 		fmt.Errorf("removing took more than %v", h.o.StatusTimeout))
 	defer cancel()
