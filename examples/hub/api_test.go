@@ -149,8 +149,8 @@ func TestAPIRefuses(t *testing.T) {
 		field, text                string
 	}{
 		{"malformed", "PUT", "/api/v1/clusters/c2", "a: [", 400, "", "invalid YAML"},
-		{"no document", "PUT", "/api/v1/clusters/c2", "", 400, "", "0 documents"},
-		{"two documents", "PUT", "/api/v1/clusters/c2", cluster("c2", "") + "---\n" + cluster("c3", ""), 400, "", "2 documents"},
+		{"no document", "PUT", "/api/v1/clusters/c2", "", 400, "", "one document, not 0"},
+		{"two documents", "PUT", "/api/v1/clusters/c2", cluster("c2", "") + "---\n" + cluster("c3", ""), 400, "", "one document, not 2"},
 		{"an unknown field", "PUT", "/api/v1/clusters/c2", header + "kind: Cluster\nmetadata: {name: c2}\nspec: {}\n", 400, "spec", "unknown field"},
 		{"a key twice", "PUT", "/api/v1/placements/q", placement("q", "shop", "names: [c1], selector: {matchExpressions: [{key: a, operator: Exists}, {key: a, operator: Exists, key: b}]}"), 400,
 			"spec.clusters.selector.matchExpressions[1].key", `key "key" already set`},
