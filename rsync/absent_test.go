@@ -25,7 +25,7 @@ func absentTest(t *testing.T, fails bool, f func(s *scene)) {
 		c2.SetObject(object("ConfigMap", "y"), manifest("ConfigMap", "y", "foreign"))
 		if fails {
 			s.clusters.Cluster("edge", "c1").Intercept(func(v fake.Verb, b connector.Batch) error {
-				if v == fake.Apply && len(b.Resources) > 0 && b.Resources[0].Hook == "" && b.AppContextID != "other" {
+				if v == fake.VerbApply && len(b.Resources) > 0 && b.Resources[0].Hook == "" && b.AppContextID != "other" {
 					return &connector.Error{Class: connector.ErrTerminal}
 				}
 				return nil
@@ -77,7 +77,7 @@ func TestWayBackLeavesClustersThatDidNotBegin(t *testing.T) {
 		absentTest(t, false, func(s *scene) {
 			s.done(s.engine.Instantiate(t.Context(), "v1"))
 			s.clusters.Cluster("edge", "c1").Intercept(func(v fake.Verb, b connector.Batch) error {
-				if v == fake.Apply && b.AppContextID == "v2" {
+				if v == fake.VerbApply && b.AppContextID == "v2" {
 					return &connector.Error{Class: connector.ErrTerminal}
 				}
 				return nil
@@ -101,7 +101,7 @@ func TestDetachOfClusterThatDidNotBegin(t *testing.T) {
 		s.must(s.engine.Detach(t.Context(), "v2", edge("c2")[0]))
 		time.Sleep(time.Hour)
 		s.shows("c2", "y=foreign")
-		s.must(s.engine.Approve(t.Context(), ref, rsync.Approval{Group: "canary", Gate: rsync.AfterGroup}))
+		s.must(s.engine.Approve(t.Context(), ref, rsync.Approval{Group: "canary", Gate: rsync.GateAfterGroup}))
 		s.done(ref, nil)
 		s.must(s.engine.Attach(t.Context(), "v2", edge("c2")[0]))
 		s.done(s.engine.Terminate(t.Context(), "v2"))
@@ -128,7 +128,7 @@ func TestNothingIsHeldWhereRolloutDidNotBegin(t *testing.T) {
 		s.done(s.engine.Terminate(t.Context(), "other"))
 		s.shows("c1", "x=2 y=2")
 		s.shows("c2", "x=1 y=foreign")
-		s.must(s.engine.Approve(t.Context(), ref, rsync.Approval{Group: "canary", Gate: rsync.AfterGroup}))
+		s.must(s.engine.Approve(t.Context(), ref, rsync.Approval{Group: "canary", Gate: rsync.GateAfterGroup}))
 		s.done(ref, nil)
 		s.shows("c2", "x=2 y=2")
 		s.done(s.engine.Terminate(t.Context(), "v2"))

@@ -89,7 +89,7 @@ func BenchmarkStop(b *testing.B) {
 	for _, others := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("waiting=%d", others), func(b *testing.B) {
 			engine, _, clusters := benchEngine(b)
-			clusters.Cluster("edge", "c").SetMode(fake.Unreachable)
+			clusters.Cluster("edge", "c").SetMode(fake.ModeUnreachable)
 			for i := range others + 1 {
 				id := fmt.Sprint("id", i)
 				if err := engine.Create(b.Context(), parse(b, id, fmt.Sprintf("web@c x%d=1", i))); err != nil {

@@ -44,7 +44,7 @@ func TestEventsAreLinearInClusters(t *testing.T) {
 					took[what], last = now-last, now
 				}
 				b := appcontext.NewBuilder("a")
-				b.App("web").DependsOn("db", appcontext.Ready, 0)
+				b.App("web").DependsOn("db", appcontext.OpStatusReady, 0)
 				for i := range clusters {
 					b.App("db").Resource("edge", fmt.Sprint("c", i), manifest("ConfigMap", "db", "1"))
 					b.App("web").Resource("edge", fmt.Sprint("c", i+shift*clusters), manifest("ConfigMap", "web", "1"))

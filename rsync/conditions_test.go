@@ -49,7 +49,7 @@ func (r *race) before(match func(ops string) bool, act func(), after storetest.V
 	done := false
 	r.faults = storetest.NewFaults(r.memory, func(_ int, ops []store.Op) storetest.Verdict {
 		if done || !match(words(ops)) {
-			return storetest.Pass
+			return storetest.VerdictPass
 		}
 		done = true
 		act()
@@ -109,7 +109,7 @@ func TestQueuedWhileFinishing(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1")
 		r.ref(r.user.Instantiate(t.Context(), "a"))
-		r.before(has("1 /activecontext/a/"), func() { r.ref(r.user.Read(t.Context(), "a")) }, storetest.CrashAfter)
+		r.before(has("1 /activecontext/a/"), func() { r.ref(r.user.Read(t.Context(), "a")) }, storetest.VerdictCrashAfter)
 		time.Sleep(time.Minute)
 		_, stop := startEngine(t, r.memory, r.clusters, rsync.Options{})
 		defer stop()
@@ -125,7 +125,7 @@ func TestQueuedWithRecord(t *testing.T) {
 		r.create("a", "web@c1 x=1")
 		_, stop := startEngine(t, r.memory, r.clusters, rsync.Options{})
 		defer stop()
-		crashing, err := rsync.New(storetest.NewFaults(r.memory, func(int, []store.Op) storetest.Verdict { return storetest.CrashAfter }), r.clusters, rsync.Options{})
+		crashing, err := rsync.New(storetest.NewFaults(r.memory, func(int, []store.Op) storetest.Verdict { return storetest.VerdictCrashAfter }), r.clusters, rsync.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestStoppedWhileBeginning(t *testing.T) {
 			if err := r.user.Stop(t.Context(), "a"); err != nil {
 				t.Error(err)
 			}
-		}, storetest.Pass)
+		}, storetest.VerdictPass)
 		r.wants("a", "Instantiate Skip Stopped", rsync.Created)
 		r.shows("c1", "")
 	})
@@ -165,7 +165,7 @@ func TestClearedWhileSkipping(t *testing.T) {
 			if err := r.user.ClearStop(t.Context(), "a"); err != nil {
 				t.Error(err)
 			}
-		}, storetest.Pass)
+		}, storetest.VerdictPass)
 		r.wants("a", "Instantiate Done", rsync.Instantiated)
 	})
 }
@@ -179,7 +179,7 @@ func TestFromChangesWhileBeginning(t *testing.T) {
 		r.create("b", "web@c1 x=2")
 		force(t, r.memory, "a", rsync.Instantiated)
 		r.ref(r.user.Update(t.Context(), "a", "b"))
-		r.before(has("/context/b/queue/", "InProgress"), func() { force(t, r.memory, "a", rsync.Terminating) }, storetest.Pass)
+		r.before(has("/context/b/queue/", "InProgress"), func() { force(t, r.memory, "a", rsync.Terminating) }, storetest.VerdictPass)
 		r.wants("b", "Update Error InvalidState", rsync.Created)
 		r.shows("c1", "")
 	})
@@ -197,7 +197,7 @@ func TestQueuedWhileFollowing(t *testing.T) {
 		time.Sleep(time.Minute)
 		stop()
 		r.ref(r.user.Update(t.Context(), "a", "b"))
-		r.before(has("UpdateDelete"), func() { r.ref(r.user.Read(t.Context(), "a")) }, storetest.Pass)
+		r.before(has("UpdateDelete"), func() { r.ref(r.user.Read(t.Context(), "a")) }, storetest.VerdictPass)
 		r.wants("a", "Instantiate Done, Read Done, UpdateDelete Done", rsync.Updated)
 		r.shows("c1", "x=2")
 	})
@@ -221,14 +221,14 @@ func TestReadOfCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1")
-		r.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		r.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 		r.ref(r.user.Read(t.Context(), "a"))
 		_, stop := startEngine(t, r.memory, r.clusters, rsync.Options{})
 		defer stop()
 		time.Sleep(time.Minute)
 		r.ref(r.user.Terminate(t.Context(), "a"))
 		time.Sleep(time.Minute)
-		r.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		r.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 		r.wants("a", "Read Done, Terminate Error InvalidState", rsync.Created)
 	})
 }
@@ -238,13 +238,13 @@ func TestRecall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1; web@c2 x=1")
-		r.clusters.Cluster("edge", "c1").SetMode(fake.Refusing)
-		r.clusters.Cluster("edge", "c2").SetMode(fake.Unreachable)
+		r.clusters.Cluster("edge", "c1").SetMode(fake.ModeRefusing)
+		r.clusters.Cluster("edge", "c2").SetMode(fake.ModeUnreachable)
 		r.ref(r.user.Instantiate(t.Context(), "a"))
-		r.before(has("Refused"), func() {}, storetest.CrashAfter)
+		r.before(has("Refused"), func() {}, storetest.VerdictCrashAfter)
 		time.Sleep(time.Minute)
-		r.clusters.Cluster("edge", "c1").SetMode(fake.Works)
-		r.clusters.Cluster("edge", "c2").SetMode(fake.Works)
+		r.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
+		r.clusters.Cluster("edge", "c2").SetMode(fake.ModeWorks)
 		_, stop := startEngine(t, r.memory, r.clusters, rsync.Options{})
 		defer stop()
 		r.wants("a", "Instantiate Error Refused", rsync.InstantiateFailed)
@@ -401,14 +401,14 @@ func TestWaitIsShown(t *testing.T) {
 				t.Errorf("it shows %+v, want %s with %q", got, reason, message)
 			}
 		}
-		c.SetMode(fake.Failing)
+		c.SetMode(fake.ModeFailing)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
 		time.Sleep(10 * time.Second)
 		shown(rsync.ReasonRefusedForNow, "refused for now")
-		c.SetMode(fake.Unreachable)
+		c.SetMode(fake.ModeUnreachable)
 		time.Sleep(10 * time.Second)
 		shown(rsync.ReasonUnreachable, "does not answer")
-		c.SetMode(fake.Works)
+		c.SetMode(fake.ModeWorks)
 		time.Sleep(time.Minute)
 		shown(rsync.ReasonNotReady, "ConfigMap default/y is not ready yet")
 		before, err := s.engine.Status(t.Context(), "a")

@@ -183,7 +183,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 			if i == n {
 				return v
 			}
-			return storetest.Pass
+			return storetest.VerdictPass
 		}
 	}
 	runs := 0
@@ -197,15 +197,15 @@ func TestCrashAtEveryWrite(t *testing.T) {
 		})
 	}
 	verdicts := map[string]storetest.Verdict{
-		"before": storetest.CrashBefore, "after": storetest.CrashAfter, "fail before": storetest.FailBefore, "fail after": storetest.FailAfter,
+		"before": storetest.VerdictCrashBefore, "after": storetest.VerdictCrashAfter, "fail before": storetest.VerdictFailBefore, "fail after": storetest.VerdictFailAfter,
 	}
 	for n := 1; n <= writes && !t.Failed(); n++ {
 		for word, v := range verdicts {
 			play(fmt.Sprintf("%s write %d", word, n), at(n, v))
 		}
 		for second := 1; second <= 6; second++ {
-			for _, v := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter} {
-				play(fmt.Sprintf("write %d, then %d", n, second), at(n, v), at(second, storetest.CrashAfter), at(second, storetest.CrashBefore))
+			for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter} {
+				play(fmt.Sprintf("write %d, then %d", n, second), at(n, v), at(second, storetest.VerdictCrashAfter), at(second, storetest.VerdictCrashBefore))
 			}
 		}
 	}
@@ -225,7 +225,7 @@ func TestCrashInCreate(t *testing.T) {
 		c := parse(t, "a", text)
 		writes := 0
 		for n := 1; n == 1 || n <= writes; n++ {
-			for _, v := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore, storetest.FailAfter} {
+			for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
 				t.Run(fmt.Sprint(name, n, v), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { writes = max(writes, crashInCreate(t, c, n, v)) })
 				})
@@ -245,13 +245,13 @@ func crashInCreate(t *testing.T, c *appcontext.AppContext, n int, v storetest.Ve
 		if i == n {
 			return v
 		}
-		return storetest.Pass
+		return storetest.VerdictPass
 	})
 	engine, _ := rsync.New(faults, fake.New(), rsync.Options{})
 	err := engine.Create(t.Context(), c)
 	other, _ := rsync.New(memory, fake.New(), rsync.Options{})
 	got, readErr := other.AppContext(t.Context(), "a")
-	switch failed := v == storetest.FailBefore || v == storetest.FailAfter; {
+	switch failed := v == storetest.VerdictFailBefore || v == storetest.VerdictFailAfter; {
 	case errors.Is(readErr, rsync.ErrNotFound):
 		if err == nil {
 			t.Fatal("created without error, and not there")

@@ -205,7 +205,7 @@ func TestLatePoliciesLeaveObjectsOfOthers(t *testing.T) {
 					time.Sleep(time.Minute)
 					if during {
 						c.Intercept(func(v fake.Verb, b connector.Batch) error {
-							if v == fake.Delete && b.Resources[0].Name == "p" {
+							if v == fake.VerbDelete && b.Resources[0].Name == "p" {
 								s.done(s.engine.Instantiate(s.t.Context(), "other"))
 							}
 							return nil

@@ -70,9 +70,9 @@ func (w *world) detachStep(s step) {
 	id, c := w.ids[s.ID], onEdge(fmt.Sprint("c", s.Cluster))
 	switch s.What {
 	case "die":
-		w.mode(c.Name, fake.Unreachable)
+		w.mode(c.Name, fake.ModeUnreachable)
 	case "hang":
-		w.mode(c.Name, fake.BlackHole)
+		w.mode(c.Name, fake.ModeBlackHole)
 	case "detach":
 		if err := w.engine.Detach(w.t.Context(), id, c); err != nil && !errors.Is(err, rsync.ErrNotFound) {
 			w.t.Error(err)
@@ -85,7 +85,7 @@ func (w *world) detachStep(s step) {
 	case "crash at":
 		w.kill()
 		w.plan = func(n int, _ []store.Op) storetest.Verdict {
-			return map[int]storetest.Verdict{s.Write: storetest.CrashBefore + storetest.Verdict(s.Write%2)}[n]
+			return map[int]storetest.Verdict{s.Write: storetest.VerdictCrashBefore + storetest.Verdict(s.Write%2)}[n]
 		}
 		w.start()
 		w.plan = nil
@@ -123,12 +123,12 @@ func (s *story) detachStory(when string) string {
 		sc.done(s.user.Instantiate(ctx, "a"))
 		event = s.user.Terminate
 	}
-	sc.mode("c2", fake.Unreachable)
+	sc.mode("c2", fake.ModeUnreachable)
 	ref := sc.ref(event(ctx, "a"))
 	time.Sleep(time.Minute)
 	sc.detach("a", "c2")
 	if when == "returns" {
-		sc.mode("c2", fake.Works)
+		sc.mode("c2", fake.ModeWorks)
 	}
 	sc.done(ref, nil)
 	if when != "terminate" {
@@ -138,7 +138,7 @@ func (s *story) detachStory(when string) string {
 	if err := s.user.Delete(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
-	sc.mode("c2", fake.Works)
+	sc.mode("c2", fake.ModeWorks)
 	time.Sleep(cleanupProbeTime)
 	sc.pending("")
 	sc.shows("c1", "")
@@ -173,13 +173,13 @@ func TestCrashAtEveryWriteOfDetach(t *testing.T) {
 				if i == n {
 					return v
 				}
-				return storetest.Pass
+				return storetest.VerdictPass
 			}
 		}
 		for n, last := 1, writes; n <= last && !t.Failed(); n++ {
-			for _, v := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore, storetest.FailAfter} {
+			for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
 				for second := 1; second <= 4; second++ {
-					if got := play(at(n, v), at(second, storetest.CrashAfter), at(second, storetest.CrashBefore)); got != want {
+					if got := play(at(n, v), at(second, storetest.VerdictCrashAfter), at(second, storetest.VerdictCrashBefore)); got != want {
 						t.Errorf("%s: verdict %d at write %d, then %d: got %s, want %s", when, v, n, second, got, want)
 					}
 				}
@@ -197,12 +197,12 @@ func TestCrashInDetach(t *testing.T) {
 		text += fmt.Sprintf("app%d@c1 x%d=1;", i, i)
 	}
 	for n, writes := 1, 2; n <= writes; n++ {
-		for _, v := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailAfter} {
+		for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailAfter} {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t, nil, rsync.Options{})
 				s.create("a", text)
 				s.done(s.engine.Instantiate(t.Context(), "a"))
-				s.mode("c1", fake.Unreachable)
+				s.mode("c1", fake.ModeUnreachable)
 				faults := storetest.NewFaults(s.memory, func(i int, _ []store.Op) storetest.Verdict {
 					return map[int]storetest.Verdict{n: v}[i]
 				})
@@ -210,7 +210,7 @@ func TestCrashInDetach(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := detacher.Detach(t.Context(), "a", onEdge("c1")); err == nil && v == storetest.CrashBefore {
+				if err := detacher.Detach(t.Context(), "a", onEdge("c1")); err == nil && v == storetest.VerdictCrashBefore {
 					t.Errorf("no error at write %d", n)
 				}
 				s.detach("a", "c1")
@@ -222,7 +222,7 @@ func TestCrashInDetach(t *testing.T) {
 					t.Error(err)
 				}
 				time.Sleep(time.Hour)
-				s.mode("c1", fake.Works)
+				s.mode("c1", fake.ModeWorks)
 				time.Sleep(cleanupProbeTime)
 				s.shows("c1", "")
 				stop()

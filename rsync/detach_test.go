@@ -84,7 +84,7 @@ const cleanupProbeTime = 11 * time.Minute
 // TestDetachWhileInstantiating: the event in progress ends without the cluster. After the cluster
 // recovers, the objects of the context are deleted from it.
 func TestDetachWhileInstantiating(t *testing.T) {
-	for _, mode := range []fake.Mode{fake.Unreachable, fake.BlackHole, fake.Failing} {
+	for _, mode := range []fake.Mode{fake.ModeUnreachable, fake.ModeBlackHole, fake.ModeFailing} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t, nil, rsync.Options{})
@@ -110,7 +110,7 @@ func TestDetachWhileInstantiating(t *testing.T) {
 					t.Errorf("%+v", c)
 				}
 				s.pending("a@c2 d p q")
-				s.mode("c2", fake.Works)
+				s.mode("c2", fake.ModeWorks)
 				time.Sleep(cleanupProbeTime)
 				s.pending("")
 				s.shows("c2", "")
@@ -129,7 +129,7 @@ func TestDetachThenTerminateAndDelete(t *testing.T) {
 		s.create("b", "web@c2 q=2 r=2")
 		s.done(s.engine.Instantiate(t.Context(), "a"))
 		s.done(s.engine.Instantiate(t.Context(), "b"))
-		s.mode("c2", fake.BlackHole)
+		s.mode("c2", fake.ModeBlackHole)
 		ref := s.ref(s.engine.Terminate(t.Context(), "a"))
 		time.Sleep(time.Minute)
 		s.detach("a", "c2")
@@ -139,7 +139,7 @@ func TestDetachThenTerminateAndDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.pending("a@c2 p q")
-		s.mode("c2", fake.Works)
+		s.mode("c2", fake.ModeWorks)
 		time.Sleep(cleanupProbeTime)
 		s.pending("")
 		s.shows("c2", "q=2 r=2")
@@ -158,7 +158,7 @@ func TestDetachIdle(t *testing.T) {
 		s.create("a", "web@c1 p=1; web@c2 p=1")
 		s.create("b", "web@c1 p=2; web@c2 p=2")
 		s.done(s.engine.Instantiate(t.Context(), "a"))
-		s.mode("c2", fake.Unreachable)
+		s.mode("c2", fake.ModeUnreachable)
 		s.detach("a", "c2")
 		s.detach("a", "c2")
 		s.detach("b", "c2")
@@ -170,7 +170,7 @@ func TestDetachIdle(t *testing.T) {
 		s.state("a", rsync.Updated)
 		s.shows("c1", "p=2")
 		s.done(s.engine.Terminate(t.Context(), "b"))
-		s.mode("c2", fake.Works)
+		s.mode("c2", fake.ModeWorks)
 		time.Sleep(cleanupProbeTime)
 		s.shows("c2", "")
 		s.pending("")
@@ -189,13 +189,13 @@ func TestAttach(t *testing.T) {
 		s.create("a", "web@c1 p=1; web@c2 p=1 q=1")
 		s.create("b", "web@c2 p=1 q=1")
 		s.done(s.engine.Instantiate(t.Context(), "a"))
-		s.mode("c2", fake.Unreachable)
+		s.mode("c2", fake.ModeUnreachable)
 		s.detach("a", "c2")
 		time.Sleep(time.Minute)
 		s.attach("a", "c2")
 		time.Sleep(time.Second)
 		s.pending("")
-		s.mode("c2", fake.Works)
+		s.mode("c2", fake.ModeWorks)
 		time.Sleep(cleanupProbeTime)
 		s.shows("c2", "p=1 q=1")
 
@@ -288,7 +288,7 @@ func TestDetachedWhileBeginning(t *testing.T) {
 			if err := r.user.Detach(t.Context(), "a", onEdge("c1")); err != nil {
 				t.Error(err)
 			}
-		}, storetest.Pass)
+		}, storetest.VerdictPass)
 		r.wants("a", "Instantiate Done", rsync.Instantiated)
 		r.shows("c1", "")
 		r.shows("c2", "x=1")
@@ -303,11 +303,11 @@ func TestAttachWhileLeftOut(t *testing.T) {
 		s.create("a", "web@c1 p=1; web@c2 p=1")
 		s.create("b", "web@c1 p=1; web@c2 p=1")
 		s.detach("a", "c2")
-		s.mode("c1", fake.Unreachable)
+		s.mode("c1", fake.ModeUnreachable)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
 		time.Sleep(time.Minute)
 		s.attach("a", "c2")
-		s.mode("c1", fake.Works)
+		s.mode("c1", fake.ModeWorks)
 		s.done(ref, nil)
 		s.shows("c2", "")
 		s.done(s.engine.Update(t.Context(), "a", "b"))
@@ -322,7 +322,7 @@ func TestDetachInRollout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 p=1; web@c2 p=1; web@c3 p=1; web@c4 p=1")
-		s.mode("c1", fake.BlackHole)
+		s.mode("c1", fake.ModeBlackHole)
 		s.detach("a", "c3")
 		ref := s.ref(s.engine.Instantiate(t.Context(), "a", rsync.WithRollout(rsync.Rollout{
 			MaxConcurrency: "1", ProgressDeadline: 2 * time.Hour,
@@ -337,7 +337,7 @@ func TestDetachInRollout(t *testing.T) {
 		if c := s.appOn("a", "web", "c1"); c.Reason != rsync.ReasonDetached {
 			t.Errorf("%+v", c)
 		}
-		s.mode("c1", fake.Works)
+		s.mode("c1", fake.ModeWorks)
 		time.Sleep(cleanupProbeTime)
 		s.pending("")
 	})
@@ -363,16 +363,16 @@ func TestDiffLeavesOutDetached(t *testing.T) {
 			return out
 		}
 		s.detach("b", "c2") // an update deletes the objects of the replaced context there
-		if got, want := changes(rsync.Update, "b", "a"), fmt.Sprintf("c2 of a %s; ", connector.ChangeDelete); got != want {
+		if got, want := changes(rsync.Update, "b", "a"), fmt.Sprintf("c2 of a %s; ", connector.ChangeKindDelete); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 		s.attach("b", "c2")
 		s.detach("a", "c2")
 		time.Sleep(time.Minute) // cleaned up
-		if got, want := changes(rsync.Update, "b", "a"), fmt.Sprintf("c2 of b %s; ", connector.ChangeCreate); got != want {
+		if got, want := changes(rsync.Update, "b", "a"), fmt.Sprintf("c2 of b %s; ", connector.ChangeKindCreate); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if got, want := changes(rsync.Terminate, "a", ""), fmt.Sprintf("c1 of a %s; ", connector.ChangeDelete); got != want {
+		if got, want := changes(rsync.Terminate, "a", ""), fmt.Sprintf("c1 of a %s; ", connector.ChangeKindDelete); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	})

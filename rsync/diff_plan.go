@@ -189,10 +189,10 @@ func (p *diffPart) complete(c *connector.Change) {
 	if p.recreated[c.Object] {
 		note = joined(note, "the hook is created again: an object of an earlier run is deleted first")
 		switch c.Kind {
-		case connector.ChangeNone, connector.ChangeUpdate:
-			c.Kind = connector.ChangeReplace
-		case connector.ChangeRefused:
-			c.Kind = connector.ChangeUnknown
+		case connector.ChangeKindNone, connector.ChangeKindUpdate:
+			c.Kind = connector.ChangeKindReplace
+		case connector.ChangeKindRefused:
+			c.Kind = connector.ChangeKindUnknown
 		}
 	}
 	if p.deleted[c.Object] {
@@ -294,7 +294,7 @@ func (e *Engine) share(ctx context.Context, p *diffPart) error {
 			if slices.ContainsFunc(theirs, func(t appcontext.Resource) bool { return t.Object == r.Object }) {
 				p.notes[r.Object] = note
 			} else {
-				p.known = append(p.known, connector.Change{Object: r.Object, Kind: connector.ChangeNone, Message: note})
+				p.known = append(p.known, connector.Change{Object: r.Object, Kind: connector.ChangeKindNone, Message: note})
 			}
 		}
 	}

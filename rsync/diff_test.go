@@ -31,8 +31,8 @@ func TestDiffText(t *testing.T) {
 		s.create("guest", "other@c1 gone=2")
 		s.done(s.engine.Instantiate(t.Context(), "v1"))
 		s.done(s.engine.Instantiate(t.Context(), "guest"))
-		s.clusters.Cluster("edge", "c3").SetMode(fake.BlackHole)
-		s.clusters.Cluster("edge", "c4").SetMode(fake.Refusing)
+		s.clusters.Cluster("edge", "c3").SetMode(fake.ModeBlackHole)
+		s.clusters.Cluster("edge", "c4").SetMode(fake.ModeRefusing)
 		before := s.objects("c1") + s.objects("c2")
 		diff, err := s.engine.Diff(t.Context(), rsync.Update, "v2", "v1")
 		if err != nil {
@@ -85,7 +85,7 @@ func TestDiffOfSeveralReplaced(t *testing.T) {
 			s.create("v3", "web@c1 x=1")
 			s.done(s.engine.Instantiate(t.Context(), "guest"))
 			s.done(s.engine.Instantiate(t.Context(), "v1"))
-			failing(s.clusters.Cluster("edge", "c1"), fake.Apply)
+			failing(s.clusters.Cluster("edge", "c1"), fake.VerbApply)
 			s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "v1", "v2")), nil)
 			s.clusters.Cluster("edge", "c1").Intercept(nil)
 			s.clusters.Cluster("edge", "c1").SetObject(
@@ -178,9 +178,9 @@ func TestDiffOfReplacedContexts(t *testing.T) {
 		s.create("v3", "web@c1 same=1")
 		c1 := s.clusters.Cluster("edge", "c1")
 		s.done(s.engine.Instantiate(t.Context(), "v1"))
-		c1.SetMode(fake.Refusing)
+		c1.SetMode(fake.ModeRefusing)
 		s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "v1", "v2")), nil)
-		c1.SetMode(fake.Works)
+		c1.SetMode(fake.ModeWorks)
 		diff, err := s.engine.Diff(t.Context(), rsync.Update, "v3", "v2")
 		if err != nil {
 			t.Fatal(err)
@@ -218,7 +218,7 @@ func TestDiffOfOddConnectors(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
 	many := func(batch connector.DiffBatch) (out []connector.Change, _ error) {
 		for _, r := range batch.Apply {
-			c := connector.Change{Object: r.Object, Kind: connector.ChangeUpdate}
+			c := connector.Change{Object: r.Object, Kind: connector.ChangeKindUpdate}
 			for range 40 {
 				c.Fields = append(c.Fields, connector.FieldChange{Path: ".a", After: large})
 			}
@@ -371,8 +371,8 @@ func (s *scene) foretold(next step) {
 	}
 	before := s.allObjects()
 	refuses := s.clusters.Cluster("edge", fmt.Sprint("c", next.Cluster))
-	refuses.SetMode(fake.Refusing)
-	defer refuses.SetMode(fake.Works)
+	refuses.SetMode(fake.ModeRefusing)
+	defer refuses.SetMode(fake.ModeWorks)
 	var ref rsync.EventRef
 	var queued error
 	switch event {
@@ -436,22 +436,22 @@ func predict(t *testing.T, before map[appcontext.Identity]string, diff *rsync.Di
 			hooks[at] = hooks[at] || deleted
 			_, exists := before[at]
 			switch change.Kind {
-			case connector.ChangeCreate:
+			case connector.ChangeKindCreate:
 				if exists {
 					t.Errorf("%s exists", at)
 				}
 				out[at] = "?"
-			case connector.ChangeUpdate:
+			case connector.ChangeKindUpdate:
 				if f := change.Fields; !exists || len(f) != 1 || f[0].Path != ".value" || f[0].Before != before[at] {
 					t.Errorf("%s has %q: %+v", at, before[at], change)
 				}
 				out[at] = change.Fields[0].After
-			case connector.ChangeReplace:
+			case connector.ChangeKindReplace:
 				if !exists {
 					t.Errorf("%s does not exist", at)
 				}
 				out[at] = "?"
-			case connector.ChangeDelete:
+			case connector.ChangeKindDelete:
 				if !exists {
 					t.Errorf("%s does not exist", at)
 				}

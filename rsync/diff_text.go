@@ -15,8 +15,8 @@ import (
 // signs maps a kind of change to the sign at the start of its line in the text of a Diff. Unchanged
 // objects have no line, unless they have a message.
 var signs = map[connector.ChangeKind]string{
-	connector.ChangeNone: "=", connector.ChangeCreate: "+", connector.ChangeUpdate: "~", connector.ChangeReplace: "-/+",
-	connector.ChangeDelete: "-", connector.ChangeRefused: "!", connector.ChangeUnknown: "?",
+	connector.ChangeKindNone: "=", connector.ChangeKindCreate: "+", connector.ChangeKindUpdate: "~", connector.ChangeKindReplace: "-/+",
+	connector.ChangeKindDelete: "-", connector.ChangeKindRefused: "!", connector.ChangeKindUnknown: "?",
 }
 
 // String returns the text of WriteTo.
@@ -67,12 +67,12 @@ func (d *Diff) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (d *Diff) summary() string {
-	s := fmt.Sprintf("%d to create, %d to change, %d to replace, %d to delete, %d unchanged", d.Count(connector.ChangeCreate),
-		d.Count(connector.ChangeUpdate), d.Count(connector.ChangeReplace), d.Count(connector.ChangeDelete), d.Count(connector.ChangeNone))
-	if n := d.Count(connector.ChangeRefused); n > 0 {
+	s := fmt.Sprintf("%d to create, %d to change, %d to replace, %d to delete, %d unchanged", d.Count(connector.ChangeKindCreate),
+		d.Count(connector.ChangeKindUpdate), d.Count(connector.ChangeKindReplace), d.Count(connector.ChangeKindDelete), d.Count(connector.ChangeKindNone))
+	if n := d.Count(connector.ChangeKindRefused); n > 0 {
 		s += fmt.Sprintf(", %d refused", n)
 	}
-	if n := d.Count(connector.ChangeUnknown); n > 0 {
+	if n := d.Count(connector.ChangeKindUnknown); n > 0 {
 		s += fmt.Sprintf(", %d unknown", n)
 	}
 	silent := 0
@@ -110,7 +110,7 @@ func (t *textWriter) line(format string, args ...any) {
 }
 
 func (t *textWriter) change(c *connector.Change) {
-	if c.Kind == connector.ChangeNone && c.Message == "" {
+	if c.Kind == connector.ChangeKindNone && c.Message == "" {
 		return
 	}
 	message := ""

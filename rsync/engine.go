@@ -128,7 +128,7 @@ func (e *Engine) current() *session {
 	return e.session
 }
 
-func isPut(op store.Op) bool { return op.Kind == store.OpPut }
+func isPut(op store.Op) bool { return op.Kind == store.OpKindPut }
 
 // txn runs a transaction, counts it, and notes whether the store accepts writes.
 func (e *Engine) txn(ctx context.Context, compares []store.Compare, ops []store.Op) (store.TxnResult, error) {

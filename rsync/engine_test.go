@@ -29,7 +29,7 @@ func TestLife(t *testing.T) {
 		s.state("b", rsync.Instantiated)
 		s.shows("c1", "x=1 y=2 z=1")
 		for _, c := range s.clusters.Cluster("edge", "c1").Calls() {
-			if c.Verb == fake.Delete && c.Object.Name == "x" {
+			if c.Verb == fake.VerbDelete && c.Object.Name == "x" {
 				t.Error("x moved from web to db, and was deleted")
 			}
 		}
@@ -131,7 +131,7 @@ func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 x=1; web@c2 x=1")
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 		first := s.ref(s.engine.Instantiate(t.Context(), "a"))
 		second := s.ref(s.engine.Read(t.Context(), "a"))
 		time.Sleep(time.Hour)
@@ -156,7 +156,7 @@ func TestStop(t *testing.T) {
 		if err := s.engine.ClearStop(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 		s.done(s.engine.Instantiate(t.Context(), "a"))
 		s.shows("c1", "x=1")
 	})
@@ -168,7 +168,7 @@ func TestTerminatePreempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 x=1; web@c2 x=1")
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 		s.clusters.Cluster("edge", "c2").SetDelay(10 * time.Second)
 		first := s.ref(s.engine.Instantiate(t.Context(), "a"))
 		second := s.ref(s.engine.Read(t.Context(), "a"))
@@ -182,7 +182,7 @@ func TestTerminatePreempts(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.state("a", rsync.Terminating)
 		s.shows("c2", "")
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 		s.done(third, nil)
 		s.state("a", rsync.Terminated)
 	})
@@ -211,7 +211,7 @@ func TestFailedUpdate(t *testing.T) {
 		s.create("a", "web@c1 x=1; web@c2 y=1")
 		s.create("b", "web@c1 x=2; web@c2 z=1")
 		s.done(s.engine.Instantiate(t.Context(), "a"))
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Refusing)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeRefusing)
 		s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "a", "b")), nil)
 		time.Sleep(time.Minute)
 		s.state("a", rsync.Instantiated)

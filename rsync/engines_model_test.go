@@ -143,7 +143,7 @@ func (f *flock) step(s engineStep) {
 			f.t.Error(err)
 		}
 	case "dead", "works":
-		mode := map[string]fake.Mode{"dead": fake.Unreachable, "works": fake.Works}[s.What]
+		mode := map[string]fake.Mode{"dead": fake.ModeUnreachable, "works": fake.ModeWorks}[s.What]
 		f.clusters.Cluster("edge", "c1").SetMode(mode)
 	case "join":
 		if len(f.members) < 6 {
@@ -165,7 +165,7 @@ func (f *flock) step(s engineStep) {
 // lease to end, for a recovered cluster to answer, and for the calls of the slowest engine. An
 // engine with an ended lease waits up to one lease for its next lease.
 func (f *flock) settle() {
-	f.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+	f.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 	if len(f.members) == 0 {
 		f.join(0)
 	}

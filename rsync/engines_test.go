@@ -109,7 +109,7 @@ func TestJoinAmongWaitingContexts(t *testing.T) {
 	const contexts = 300
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrew(t, 7)
-		c.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		c.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 		var refs []rsync.EventRef
 		for i := range contexts {
 			id := fmt.Sprint("id", i)
@@ -131,7 +131,7 @@ func TestJoinAmongWaitingContexts(t *testing.T) {
 				t.Errorf("when an engine %s: %+v", what, got)
 			}
 		}
-		c.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		c.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 		for _, ref := range refs {
 			c.done(ref, nil)
 		}

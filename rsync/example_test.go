@@ -42,7 +42,7 @@ func shop(id, colour string) *appcontext.AppContext {
 func ExampleEngine_Stop() {
 	ctx, cancel := context.WithCancel(context.Background())
 	clusters := fake.New()
-	clusters.Cluster("edge", "cluster1").SetMode(fake.Unreachable)
+	clusters.Cluster("edge", "cluster1").SetMode(fake.ModeUnreachable)
 	engine, err := rsync.New(memstore.New(memstore.Options{}), clusters, rsync.Options{})
 	if err != nil {
 		log.Fatal(err)
@@ -235,7 +235,7 @@ func ExampleWithRollout() {
 		log.Fatal(err)
 	}
 	fmt.Println(status.Waiting)
-	if err := engine.Approve(ctx, ref, rsync.Approval{Group: "canary", Gate: rsync.AfterGroup}); err != nil {
+	if err := engine.Approve(ctx, ref, rsync.Approval{Group: "canary", Gate: rsync.GateAfterGroup}); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := engine.Wait(ctx, ref); err != nil {

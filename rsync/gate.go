@@ -100,7 +100,7 @@ func (g *gates) pairs(app, other string) (together [][2]*task, alone []*task) {
 // its own cluster, or for all tasks of the other app if that cluster has none.
 func (g *gates) dependsOn(app string, d *appcontext.Dependency) {
 	n := needDeployed
-	if d.Status == appcontext.Ready {
+	if d.Status == appcontext.OpStatusReady {
 		n = needReady
 	}
 	together, alone := g.pairs(app, d.App)

@@ -59,7 +59,7 @@ func TestHangingCallIsExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 x=1")
-		s.clusters.Cluster("edge", "c1").SetMode(fake.BlackHole)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeBlackHole)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
 		time.Sleep(20 * time.Second)
 		status, err := s.engine.Status(t.Context(), "a")
@@ -70,7 +70,7 @@ func TestHangingCallIsExplained(t *testing.T) {
 		if got == nil || got.Reason != rsync.ReasonUnreachable || got.Message != "the cluster does not answer: probe: no answer within 10s" {
 			t.Errorf("it shows %+v", got)
 		}
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable) // with another message
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable) // with another message
 		time.Sleep(10 * time.Second)
 		if status, err = s.engine.Status(t.Context(), "a"); err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestHangingCallIsExplained(t *testing.T) {
 		if got := status.Clusters[0]; got.Reason != rsync.ReasonUnreachable || got.Message != "the cluster does not answer: the fake cluster is told to" {
 			t.Errorf("then it shows %+v", got)
 		}
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 		s.done(ref, nil)
 	})
 }

@@ -259,7 +259,7 @@ func (w *interrupted) reach(to int) {
 			}
 			for _, r := range in.Resources {
 				_, there := have[r.Object]
-				if ends := r.Hook == appcontext.PreDelete || r.Hook == appcontext.PostDelete; !there && !ends {
+				if ends := r.Hook == appcontext.HookPreDelete || r.Hook == appcontext.HookPostDelete; !there && !ends {
 					w.t.Errorf("c%d lacks %s", c, r.Object)
 				}
 				delete(have, r.Object)

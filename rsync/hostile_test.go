@@ -143,7 +143,7 @@ func TestClusterIsNoMore(t *testing.T) {
 					}
 					return nil
 				})
-				c.SetMode(fake.Unreachable)
+				c.SetMode(fake.ModeUnreachable)
 				s.create("a", "web@c1 x=1")
 				ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
 				time.Sleep(time.Minute)
@@ -179,13 +179,13 @@ func TestBackoffIsBounded(t *testing.T) {
 		})
 		s.create("a", "web@c1 x=1")
 		c := s.clusters.Cluster("edge", "c1")
-		c.SetMode(fake.Failing)
+		c.SetMode(fake.ModeFailing)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
 		time.Sleep(60 * 24 * time.Hour)
-		if n := c.Count(fake.Apply); n < 50 || n > 200 {
+		if n := c.Count(fake.VerbApply); n < 50 || n > 200 {
 			t.Errorf("%d calls in 60 days", n)
 		}
-		c.SetMode(fake.Works)
+		c.SetMode(fake.ModeWorks)
 		time.Sleep(24 * time.Hour)
 		s.done(ref, nil)
 	})
@@ -232,7 +232,7 @@ func TestStopAfterBrokenWatches(t *testing.T) {
 		memory := memstore.New(memstore.Options{})
 		s := newScene(t, &breaking{memory}, rsync.Options{})
 		s.create("a", "web@c1 x=1")
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
 		time.Sleep(time.Hour)
 		for range 20 {
@@ -344,9 +344,9 @@ func broken(t *testing.T, key string, op store.Op) {
 	if after := memory.Counts(); after.Ranges-before.Ranges > 100 {
 		t.Errorf("it was read %d times in ten minutes", after.Ranges-before.Ranges)
 	}
-	harmless := op.Kind == store.OpDelete && strings.Contains(key, "/000") || strings.Contains(key, "/index/") || op.Kind == store.OpDelete && strings.Contains(key, "/status/")
+	harmless := op.Kind == store.OpKindDelete && strings.Contains(key, "/000") || strings.Contains(key, "/index/") || op.Kind == store.OpKindDelete && strings.Contains(key, "/status/")
 	switch _, err := s.engine.Status(t.Context(), "a"); {
-	case key == "/context/a/" && op.Kind == store.OpDelete:
+	case key == "/context/a/" && op.Kind == store.OpKindDelete:
 		if !errors.Is(err, rsync.ErrNotFound) {
 			t.Errorf("the status: %v", err)
 		}

@@ -46,7 +46,7 @@ func TestBadInput(t *testing.T) {
 			got, want error
 		}{
 			"a cycle": {s.engine.Create(ctx, &appcontext.AppContext{ID: "cycle", Apps: []appcontext.App{
-				{Name: "a", DependsOn: []appcontext.Dependency{{App: "a", Status: appcontext.Ready}}}}}), appcontext.ErrInvalid},
+				{Name: "a", DependsOn: []appcontext.Dependency{{App: "a", Status: appcontext.OpStatusReady}}}}}), appcontext.ErrInvalid},
 			"no ID":                     {s.engine.Create(ctx, &appcontext.AppContext{}), appcontext.ErrInvalid},
 			"an ID that exists":         {s.engine.Create(ctx, parse(t, "a", "web@c1 x=2")), rsync.ErrConflict},
 			"a value over the limit":    {s.engine.Create(ctx, tooLarge), store.ErrTooLarge},
@@ -181,7 +181,7 @@ func TestIdempotencyKeyOfAnotherCall(t *testing.T) {
 // event.
 func TestMaxRetries(t *testing.T) {
 	for mode, want := range map[fake.Mode]rsync.Reason{
-		fake.Failing: rsync.ReasonRetriesExhausted, fake.Unreachable: rsync.ReasonUnreachable, fake.BlackHole: rsync.ReasonUnreachable,
+		fake.ModeFailing: rsync.ReasonRetriesExhausted, fake.ModeUnreachable: rsync.ReasonUnreachable, fake.ModeBlackHole: rsync.ReasonUnreachable,
 	} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -36,14 +36,14 @@ func TestMetrics(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		faults := storetest.NewFaults(r.memory, func(n int, _ []store.Op) storetest.Verdict {
 			if n == 4 { // the begin of the event
-				return storetest.FailBefore
+				return storetest.VerdictFailBefore
 			}
-			return storetest.Pass
+			return storetest.VerdictPass
 		})
 		engine, stop := startEngine(t, faults, r.clusters, rsync.Options{Name: "e", MetricsRegisterer: registry, LeaseTTL: 3 * time.Second})
 		r.engine = engine
 		r.create("a", "web@c1 x=1; web@c2 x=1")
-		r.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		r.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 		r.clusters.Cluster("edge", "c2").Intercept(refuseOnce())
 		ref := r.ref(engine.Instantiate(t.Context(), "a"))
 		time.Sleep(time.Minute)
@@ -63,7 +63,7 @@ func TestMetrics(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		faults.Release()
 		time.Sleep(time.Minute)
-		r.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		r.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 		r.done(ref, nil)
 		time.Sleep(time.Minute)
 		expectMetrics(t, registry, map[string]float64{
@@ -85,7 +85,7 @@ func TestMetrics(t *testing.T) {
 		if n := values["spokewire_rsync_transactions_total name=e result=done"]; n < 6 {
 			t.Errorf("%v transactions done", n)
 		}
-		r.clusters.Cluster("edge", "c1").SetMode(fake.Refusing)
+		r.clusters.Cluster("edge", "c1").SetMode(fake.ModeRefusing)
 		r.fails(rsync.ReasonRefused, r.ref(engine.Terminate(t.Context(), "a")), nil)
 		synctest.Wait() // an event is counted after the write for which fails has waited
 		expectMetrics(t, registry, map[string]float64{

@@ -23,7 +23,7 @@ func TestStatusFollowsLongWaits(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		var failures atomic.Int64
 		s.clusters.Cluster("edge", "c1").Intercept(func(v fake.Verb, _ connector.Batch) error {
-			if v != fake.Apply {
+			if v != fake.VerbApply {
 				return nil
 			}
 			return &connector.Error{Class: connector.ErrUnreachable, Err: fmt.Errorf("failure <%d>", failures.Add(1))}

@@ -98,17 +98,17 @@ type observation struct {
 // isObserved reports whether an object is read between events. Hooks are not, except the
 // definitions of a crd-install.
 func isObserved(r *appcontext.Resource) bool {
-	return r.Hook == appcontext.NoHook || r.Hook == appcontext.CRDInstall
+	return r.Hook == appcontext.HookNone || r.Hook == appcontext.HookCRDInstall
 }
 
 // isDrift reports whether a change counts as drift: an apply would change the object, or the
 // cluster would reject its manifest.
-func isDrift(c *connector.Change) bool { return canHeal(c) || c.Kind == connector.ChangeRefused }
+func isDrift(c *connector.Change) bool { return canHeal(c) || c.Kind == connector.ChangeKindRefused }
 
 // canHeal reports whether an apply would change an object.
 func canHeal(c *connector.Change) bool {
 	switch c.Kind {
-	case connector.ChangeCreate, connector.ChangeUpdate, connector.ChangeReplace:
+	case connector.ChangeKindCreate, connector.ChangeKindUpdate, connector.ChangeKindReplace:
 		return true
 	}
 	return false

@@ -103,9 +103,9 @@ func TestObserversComeAndGo(t *testing.T) {
 			t.Helper()
 			time.Sleep(30 * time.Second)
 			shared := c.clusters.Cluster("edge", "c0")
-			gets := shared.Count(fake.Get)
+			gets := shared.Count(fake.VerbGet)
 			time.Sleep(100 * time.Minute)
-			if n := shared.Count(fake.Get) - gets; n < 9*contexts || n > 12*contexts {
+			if n := shared.Count(fake.VerbGet) - gets; n < 9*contexts || n > 12*contexts {
 				t.Errorf("%s: %d reads in ten intervals of %d contexts", what, n, contexts)
 			}
 			for i := range contexts {
@@ -130,7 +130,7 @@ func TestObserversComeAndGo(t *testing.T) {
 // TestCrashWhileHealing: an engine crashes before or after each of its writes, or the write fails
 // or loses its answer. The next engine continues, and a single Heal heals the drift.
 func TestCrashWhileHealing(t *testing.T) {
-	for _, verdict := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore, storetest.FailAfter} {
+	for _, verdict := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
 		for at := 1; at <= 8; at++ {
 			synctest.Test(t, func(t *testing.T) {
 				s := &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}
@@ -144,7 +144,7 @@ func TestCrashWhileHealing(t *testing.T) {
 					if n == at {
 						return verdict
 					}
-					return storetest.Pass
+					return storetest.VerdictPass
 				})
 				_, stopFirst := startEngine(t, faults, s.clusters, rsync.Options{Observe: rsync.ObserveHeal})
 				time.Sleep(5 * time.Second)
@@ -202,12 +202,12 @@ func TestObservationOfBusyCluster(t *testing.T) {
 			time.Sleep(time.Minute)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			gets := c.Count(fake.Get)
+			gets := c.Count(fake.VerbGet)
 			for ready := false; ctx.Err() == nil; ready = !ready {
 				c.SetReady(object("ConfigMap", "x"), ready, false)
 				time.Sleep(50 * time.Millisecond)
 			}
-			if n := c.Count(fake.Get) - gets; n > limit || n < limit-3 {
+			if n := c.Count(fake.VerbGet) - gets; n > limit || n < limit-3 {
 				t.Errorf("latency %s: %d reads in a minute, want at most %d", latency, n, limit)
 			}
 		})

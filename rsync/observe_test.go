@@ -124,7 +124,7 @@ func TestObserveNothing(t *testing.T) {
 		time.Sleep(time.Hour)
 		after := s.memory.Counts()
 		after.KeepAlives = before.KeepAlives
-		if n := s.clusters.Cluster("edge", "c1").Count(fake.Get); n != 0 || after != before {
+		if n := s.clusters.Cluster("edge", "c1").Count(fake.VerbGet); n != 0 || after != before {
 			t.Errorf("%d reads of the cluster; the store was asked %+v, before %+v", n, after, before)
 		}
 		s.observes("a", "c1", "0/0 0:")
@@ -270,9 +270,9 @@ func TestUpdateWaitsForHeal(t *testing.T) {
 		var updated, healed atomic.Bool
 		c.Intercept(func(v fake.Verb, batch connector.Batch) error {
 			switch {
-			case v == fake.Apply && batch.AppContextID == "b":
+			case v == fake.VerbApply && batch.AppContextID == "b":
 				updated.Store(true)
-			case v == fake.Apply && !healed.Load():
+			case v == fake.VerbApply && !healed.Load():
 				time.Sleep(20 * time.Second)
 				healed.Store(true)
 				if updated.Load() {
@@ -302,7 +302,7 @@ func TestEventBeatsObservation(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		var ref rsync.EventRef
 		c.Intercept(func(v fake.Verb, _ connector.Batch) error {
-			if v == fake.Diff {
+			if v == fake.VerbDiff {
 				c.Intercept(nil)
 				ref = s.ref(s.engine.Terminate(t.Context(), "a"))
 				s.done(ref, nil)
@@ -320,9 +320,9 @@ func TestEventBeatsObservation(t *testing.T) {
 		if n := s.events("a", rsync.Heal); n != 0 {
 			t.Errorf("%d heals of a terminated context", n)
 		}
-		gets := c.Count(fake.Get)
+		gets := c.Count(fake.VerbGet)
 		time.Sleep(time.Hour)
-		if n := c.Count(fake.Get); n != gets {
+		if n := c.Count(fake.VerbGet); n != gets {
 			t.Errorf("%d reads of a terminated context", n-gets)
 		}
 	})
@@ -356,9 +356,9 @@ func TestObserveWithoutAbilities(t *testing.T) {
 		if o := s.observation("a", "c1"); o.Compared {
 			t.Errorf("%+v", o)
 		}
-		gets := c.Count(fake.Get)
+		gets := c.Count(fake.VerbGet)
 		time.Sleep(100 * time.Minute)
-		if n := c.Count(fake.Get) - gets; n < 8 || n > 12 {
+		if n := c.Count(fake.VerbGet) - gets; n < 8 || n > 12 {
 			t.Errorf("%d reads in ten intervals", n)
 		}
 	})
@@ -372,7 +372,7 @@ func TestUnreachableWhileObserved(t *testing.T) {
 		s.create("a", "web@c1 x=1; web@c2 x=1")
 		s.done(s.engine.Instantiate(t.Context(), "a"))
 		time.Sleep(3 * time.Second)
-		for _, mode := range []fake.Mode{fake.Unreachable, fake.BlackHole, fake.Refusing, fake.Failing} {
+		for _, mode := range []fake.Mode{fake.ModeUnreachable, fake.ModeBlackHole, fake.ModeRefusing, fake.ModeFailing} {
 			c := s.clusters.Cluster("edge", "c1")
 			c.SetMode(mode)
 			s.clusters.Cluster("edge", "c2").SetObject(object("ConfigMap", "x"), nil)
@@ -382,7 +382,7 @@ func TestUnreachableWhileObserved(t *testing.T) {
 				t.Errorf("mode %d: %+v", mode, o)
 			}
 			s.shows("c2", "x=1")
-			c.SetMode(fake.Works)
+			c.SetMode(fake.ModeWorks)
 			time.Sleep(12 * time.Minute)
 			if o := s.observation("a", "c1"); o.Reason != "" || o.Ready != 1 {
 				t.Errorf("after mode %d: %+v", mode, o)
@@ -401,7 +401,7 @@ func TestHealFails(t *testing.T) {
 		s.done(s.engine.Instantiate(t.Context(), "a"))
 		time.Sleep(3 * time.Second)
 		c.Intercept(func(v fake.Verb, _ connector.Batch) error {
-			if v == fake.Apply {
+			if v == fake.VerbApply {
 				return &connector.Error{Class: connector.ErrRetryable, Err: errors.New("quota exceeded")}
 			}
 			return nil

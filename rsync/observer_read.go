@@ -183,7 +183,7 @@ func (o *observer) ask(
 		switch {
 		case isDrift(c):
 			seen.changes = append(seen.changes, *c)
-		case c.Kind != connector.ChangeNone:
+		case c.Kind != connector.ChangeKindNone:
 			seen.compared = false
 			seen.message = cmp.Or(seen.message,
 				shortenTo(fmt.Sprintf("%s cannot be compared: %s", c.Object, c.Message), maxObservedText))

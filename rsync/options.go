@@ -19,8 +19,8 @@ type DeleteOrder int
 
 // The orders.
 const (
-	ReverseOrder DeleteOrder = iota // the last applied first
-	SameOrder
+	DeleteOrderReverse DeleteOrder = iota // the last applied first
+	DeleteOrderSame
 )
 
 // Options configures an [Engine]; the zero value is useful.
@@ -66,7 +66,7 @@ type Options struct {
 	// ConnectorIdle is the time after which an unused connector is closed. Defaults to 1 minute.
 	ConnectorIdle time.Duration
 	// DeleteOrder is the order in which the resources of an app are deleted. Defaults to
-	// ReverseOrder.
+	// DeleteOrderReverse.
 	DeleteOrder DeleteOrder
 	// Comparer decides which resources an update applies. If it panics, the event fails with
 	// ReasonInvalidContext. Defaults to [appcontext.Bytes].
@@ -109,8 +109,8 @@ func (o *Options) validate() error {
 		}
 	}
 	switch {
-	case o.DeleteOrder != ReverseOrder && o.DeleteOrder != SameOrder:
-		return fmt.Errorf("%w: Options.DeleteOrder: %d: must be ReverseOrder or SameOrder", ErrInvalidInput, o.DeleteOrder)
+	case o.DeleteOrder != DeleteOrderReverse && o.DeleteOrder != DeleteOrderSame:
+		return fmt.Errorf("%w: Options.DeleteOrder: %d: must be DeleteOrderReverse or DeleteOrderSame", ErrInvalidInput, o.DeleteOrder)
 	case o.Observe < ObserveNothing || o.Observe > ObserveHeal:
 		return fmt.Errorf("%w: Options.Observe: %d: must be a constant from ObserveNothing to ObserveHeal", ErrInvalidInput, o.Observe)
 	case o.LeaseTTL != 0 && o.LeaseTTL < time.Second:

@@ -21,7 +21,7 @@ func TestDependencyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		b := appcontext.NewBuilder("a")
-		b.App("web").DependsOn("db", appcontext.Deployed, 30*time.Second).Resource("edge", "c1", manifest("ConfigMap", "w", "1"))
+		b.App("web").DependsOn("db", appcontext.OpStatusDeployed, 30*time.Second).Resource("edge", "c1", manifest("ConfigMap", "w", "1"))
 		b.App("db").Resource("edge", "c1", manifest("ConfigMap", "d", "1"))
 		c, err := b.Build()
 		if err != nil {
@@ -41,10 +41,10 @@ func TestDependencyWait(t *testing.T) {
 	})
 }
 
-// TestSameOrder: DeleteOrder SameOrder deletes in the order of application.
+// TestSameOrder: DeleteOrderSame deletes in the order of application.
 func TestSameOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, nil, rsync.Options{DeleteOrder: rsync.SameOrder})
+		s := newScene(t, nil, rsync.Options{DeleteOrder: rsync.DeleteOrderSame})
 		s.create("a", "web@c1 x=1 y=1 z=1")
 		s.done(s.engine.Instantiate(t.Context(), "a"))
 		s.clusters.Cluster("edge", "c1").Forget()
@@ -83,10 +83,10 @@ func TestMaxRetriesCounts(t *testing.T) {
 			s := newScene(t, nil, rsync.Options{MaxRetries: limit, Backoff: rsync.Backoff{Base: time.Second, Max: 4 * time.Second}})
 			s.create("a", "web@c1 x=1")
 			c := s.clusters.Cluster("edge", "c1")
-			c.SetMode(fake.Failing)
+			c.SetMode(fake.ModeFailing)
 			began := time.Now()
 			s.fails(rsync.ReasonRetriesExhausted, s.ref(s.engine.Instantiate(t.Context(), "a")), nil)
-			if got := c.Count(fake.Apply); got != limit+1 {
+			if got := c.Count(fake.VerbApply); got != limit+1 {
 				t.Errorf("MaxRetries %d: %d calls", limit, got)
 			}
 			longest := time.Duration(1<<limit-1) * time.Second // 1 s, 2 s, 4 s

@@ -47,7 +47,7 @@ func TestDiffOfOverride(t *testing.T) {
 			t.Fatalf("the difference is %+v", diff.Clusters)
 		}
 		change := diff.Clusters[0].Changes[0]
-		if change.Kind != connector.ChangeUpdate || len(change.Fields) != 1 || change.Fields[0].Path != ".value" {
+		if change.Kind != connector.ChangeKindUpdate || len(change.Fields) != 1 || change.Fields[0].Path != ".value" {
 			t.Errorf("the change is %s with the fields %+v", change.Kind, change.Fields)
 		}
 		s.done(s.engine.Update(t.Context(), "a", "b"))

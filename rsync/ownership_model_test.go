@@ -162,11 +162,11 @@ func (w *world) step(s step) {
 			}
 		}
 	case "refuse":
-		c.SetMode(fake.Refusing)
+		c.SetMode(fake.ModeRefusing)
 	case "slow":
 		c.SetDelay(400 * time.Millisecond)
 	case "work":
-		c.SetMode(fake.Works)
+		c.SetMode(fake.ModeWorks)
 		c.SetDelay(0)
 	case "crash":
 		w.kill()
@@ -178,7 +178,7 @@ func (w *world) step(s step) {
 // settle makes all clusters work. It checks that all events have ended an hour later.
 func (w *world) settle() {
 	for c := range 3 {
-		w.clusters.Cluster("edge", fmt.Sprint("c", c)).SetMode(fake.Works)
+		w.clusters.Cluster("edge", fmt.Sprint("c", c)).SetMode(fake.ModeWorks)
 	}
 	time.Sleep(time.Hour)
 	for _, id := range w.ids {

@@ -27,7 +27,7 @@ func TestTerminateLeavesObjectsOfOthers(t *testing.T) {
 		"of an update whose second phase failed": func(s *scene) {
 			c := s.clusters.Cluster("edge", "c1")
 			c.Intercept(func(v fake.Verb, _ connector.Batch) error {
-				if v == fake.Delete {
+				if v == fake.VerbDelete {
 					return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("denied")}
 				}
 				return nil
@@ -119,7 +119,7 @@ func TestNextHolderKeepsObject(t *testing.T) {
 		}
 		var second rsync.EventRef
 		s.clusters.Cluster("edge", "c1").Intercept(func(v fake.Verb, batch connector.Batch) error {
-			if v == fake.Apply && batch.AppContextID == "b" { // the first Terminate leaves y for b
+			if v == fake.VerbApply && batch.AppContextID == "b" { // the first Terminate leaves y for b
 				s.clusters.Cluster("edge", "c1").Intercept(nil)
 				second = s.ref(s.engine.Terminate(t.Context(), "b"))
 				time.Sleep(time.Second)
@@ -190,13 +190,13 @@ func TestHandOver(t *testing.T) {
 		s.create("b", "web@c1 x=2; web@c2 x=2")
 		s.create("other", "db@c1 x=3")
 		s.done(s.engine.Instantiate(t.Context(), "a"))
-		s.clusters.Cluster("edge", "c2").SetMode(fake.Refusing)
+		s.clusters.Cluster("edge", "c2").SetMode(fake.ModeRefusing)
 		s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "a", "b")), nil)
 		s.done(s.engine.Instantiate(t.Context(), "other"))
 		s.shows("c1", "x=3")
 		s.done(s.engine.Terminate(t.Context(), "other"))
 		s.shows("c1", "x=2")
-		s.clusters.Cluster("edge", "c2").SetMode(fake.Works)
+		s.clusters.Cluster("edge", "c2").SetMode(fake.ModeWorks)
 		s.done(s.engine.Terminate(t.Context(), "b"))
 		s.shows("c1", "x=1")
 		s.done(s.engine.Terminate(t.Context(), "a"))
@@ -213,7 +213,7 @@ func TestHandOverIsRefused(t *testing.T) {
 		s.create("b", "web@c1 x=2")
 		s.done(s.engine.Instantiate(t.Context(), "a"))
 		s.clusters.Cluster("edge", "c1").Intercept(func(v fake.Verb, b connector.Batch) error {
-			if v == fake.Apply && b.AppContextID == "b" {
+			if v == fake.VerbApply && b.AppContextID == "b" {
 				return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("invalid")}
 			}
 			return nil
@@ -236,7 +236,7 @@ func TestHolderEndsWhileHandedOver(t *testing.T) {
 		s.done(s.engine.Instantiate(t.Context(), "a"))
 		began := make(chan struct{})
 		s.clusters.Cluster("edge", "c1").Intercept(func(v fake.Verb, b connector.Batch) error {
-			if v == fake.Apply && b.AppContextID == "b" {
+			if v == fake.VerbApply && b.AppContextID == "b" {
 				close(began)
 				time.Sleep(30 * time.Second)
 			}
@@ -262,7 +262,7 @@ func TestInstantiateWhileTerminating(t *testing.T) {
 		c := s.clusters.Cluster("edge", "c1")
 		deleting := make(chan struct{})
 		c.Intercept(func(v fake.Verb, _ connector.Batch) error {
-			if v == fake.Delete {
+			if v == fake.VerbDelete {
 				close(deleting)
 				time.Sleep(30 * time.Second)
 			}
@@ -293,9 +293,9 @@ func TestHoldIsWrittenWithTheState(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1")
 		r.create("b", "db@c1 x=1")
-		r.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		r.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 		r.ref(r.user.Instantiate(t.Context(), "b"))
-		r.before(has("/context/b/queue/", "InProgress"), func() {}, storetest.CrashAfter)
+		r.before(has("/context/b/queue/", "InProgress"), func() {}, storetest.VerdictCrashAfter)
 		time.Sleep(time.Minute)
 		held, err := r.user.Inventory(t.Context(), appcontext.ClusterID{Provider: "edge", Name: "c1"})
 		if err != nil || len(held) != 1 || held[0].AppContextID != "b" {
@@ -346,9 +346,9 @@ func TestDeleteOfManyClusters(t *testing.T) {
 			}
 			crashing, _ := rsync.New(storetest.NewFaults(memory, func(i int, _ []store.Op) storetest.Verdict {
 				if i == n {
-					return storetest.CrashAfter
+					return storetest.VerdictCrashAfter
 				}
-				return storetest.Pass
+				return storetest.VerdictPass
 			}), fake.New(), rsync.Options{})
 			_ = crashing.Delete(t.Context(), "a")
 			time.Sleep(time.Minute)
@@ -376,7 +376,7 @@ func TestHolderEndsWhileClusterIsDead(t *testing.T) {
 					s.done(s.engine.Instantiate(t.Context(), "a"))
 					s.done(s.engine.Instantiate(t.Context(), "other"))
 					c := s.clusters.Cluster("edge", "c1")
-					c.SetMode(fake.Unreachable)
+					c.SetMode(fake.ModeUnreachable)
 					ref := s.ref(s.engine.Terminate(t.Context(), "a"))
 					time.Sleep(time.Minute)
 					s.must(s.engine.Detach(t.Context(), "other", edge("c1")[0]))
@@ -384,7 +384,7 @@ func TestHolderEndsWhileClusterIsDead(t *testing.T) {
 					if remove {
 						s.must(s.engine.Delete(t.Context(), "other"))
 					}
-					c.SetMode(fake.Works)
+					c.SetMode(fake.ModeWorks)
 					s.done(ref, nil)
 					time.Sleep(time.Hour) // until the cleanup of the other context has ended
 					s.shows("c1", "")

@@ -204,7 +204,7 @@ func endsOf(c *appcontext.AppContext) map[appcontext.Identity]bool {
 	for i := range c.Apps {
 		for j := range c.Apps[i].Clusters {
 			cluster := &c.Apps[i].Clusters[j]
-			for _, r := range append(cluster.Of(appcontext.PreDelete), cluster.Of(appcontext.PostDelete)...) {
+			for _, r := range append(cluster.Of(appcontext.HookPreDelete), cluster.Of(appcontext.HookPostDelete)...) {
 				out[appcontext.Identity{Cluster: cluster.ClusterID, Object: r.Object}] = true
 			}
 		}
@@ -216,7 +216,7 @@ func endsOf(c *appcontext.AppContext) map[appcontext.Identity]bool {
 func (p *planner) awaited(name string) bool {
 	for _, a := range p.context.Apps {
 		for _, d := range a.DependsOn {
-			if d.App == name && d.Status == appcontext.Ready {
+			if d.App == name && d.Status == appcontext.OpStatusReady {
 				return true
 			}
 		}
@@ -230,9 +230,9 @@ func (p *planner) install(c *appcontext.Cluster, wanted func(appcontext.Resource
 	pick := func(hook appcontext.Hook) []appcontext.Resource {
 		return slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool { return !wanted(r) })
 	}
-	all := c.Of(appcontext.NoHook)
-	out := slices.Concat(hookPhases(pick(appcontext.CRDInstall)), hookPhases(pick(appcontext.PreInstall)),
-		wavePhases(pick(appcontext.NoHook), all), hookPhases(pick(appcontext.PostInstall)))
+	all := c.Of(appcontext.HookNone)
+	out := slices.Concat(hookPhases(pick(appcontext.HookCRDInstall)), hookPhases(pick(appcontext.HookPreInstall)),
+		wavePhases(pick(appcontext.HookNone), all), hookPhases(pick(appcontext.HookPostInstall)))
 	if n := len(out); n > 0 {
 		out[n-1].deployed = true
 	}
@@ -257,7 +257,7 @@ func (p *planner) install(c *appcontext.Cluster, wanted func(appcontext.Resource
 func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, leaves bool) []phase {
 	var out []phase
 	var objects []appcontext.Resource
-	for _, hook := range []appcontext.Hook{appcontext.PreInstall, appcontext.NoHook, appcontext.PostInstall} {
+	for _, hook := range []appcontext.Hook{appcontext.HookPreInstall, appcontext.HookNone, appcontext.HookPostInstall} {
 		objects = append(objects, byWave(filter(c.Of(hook), wanted))...)
 	}
 	run := leaves && (p.event != UpdateDelete || len(objects) > 0)
@@ -268,7 +268,7 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 		})
 		if run {
 			out = append(out, hookPhases(list)...)
-			list = filter(list, func(r appcontext.Resource) bool { return !r.Has(appcontext.HookSucceeded) })
+			list = filter(list, func(r appcontext.Resource) bool { return !r.Has(appcontext.HookDeletePolicySucceeded) })
 		}
 		ends = append(ends, byWave(list)...)
 	}
@@ -277,9 +277,9 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 			out = append(out, deletePhases(step)...)
 		}
 	}
-	hooks(appcontext.PreDelete)
+	hooks(appcontext.HookPreDelete)
 	drop(objects)
-	hooks(appcontext.PostDelete)
+	hooks(appcontext.HookPostDelete)
 	drop(ends)
 	return out
 }

@@ -49,8 +49,8 @@ func TestLargeBatchFinishes(t *testing.T) {
 		if _, err := s.engine.Wait(t.Context(), ref); err != nil {
 			t.Fatal(err)
 		}
-		if c.Count(fake.Apply) != 1 || c.Count(fake.Delete) != 1 || len(c.Objects()) != 0 {
-			t.Errorf("%d calls of Apply and %d of Delete, %d objects are left", c.Count(fake.Apply), c.Count(fake.Delete), len(c.Objects()))
+		if c.Count(fake.VerbApply) != 1 || c.Count(fake.VerbDelete) != 1 || len(c.Objects()) != 0 {
+			t.Errorf("%d calls of Apply and %d of Delete, %d objects are left", c.Count(fake.VerbApply), c.Count(fake.VerbDelete), len(c.Objects()))
 		}
 	})
 }
@@ -66,9 +66,9 @@ func TestRetryContinues(t *testing.T) {
 		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
 		for range 8 { // about ten objects per second
 			time.Sleep(time.Second)
-			c.SetMode(fake.Failing)
+			c.SetMode(fake.ModeFailing)
 			time.Sleep(200 * time.Millisecond)
-			c.SetMode(fake.Works)
+			c.SetMode(fake.ModeWorks)
 		}
 		s.done(ref, nil)
 		seen := map[appcontext.Object]int{}
@@ -80,8 +80,8 @@ func TestRetryContinues(t *testing.T) {
 				t.Errorf("%s was applied %d times", o, n)
 			}
 		}
-		if len(seen) != 100 || c.Count(fake.Apply) < 8 {
-			t.Errorf("%d objects were applied in %d calls", len(seen), c.Count(fake.Apply))
+		if len(seen) != 100 || c.Count(fake.VerbApply) < 8 {
+			t.Errorf("%d objects were applied in %d calls", len(seen), c.Count(fake.VerbApply))
 		}
 	})
 }
@@ -94,15 +94,15 @@ func TestFailedProbeWhileCallsSucceed(t *testing.T) {
 		c := s.clusters.Cluster("edge", "c1")
 		c.SetLatency(5 * time.Second)
 		c.Intercept(func(v fake.Verb, _ connector.Batch) error {
-			if v == fake.Probe {
+			if v == fake.VerbProbe {
 				return &connector.Error{Class: connector.ErrUnreachable, Err: errors.New("probes are refused")}
 			}
 			return nil
 		})
 		s.create("a", many("web", "c1", 20))
 		s.done(s.engine.Instantiate(t.Context(), "a"))
-		if c.Count(fake.Apply) != 1 || c.Count(fake.Probe) == 0 {
-			t.Errorf("%d calls, %d probes", c.Count(fake.Apply), c.Count(fake.Probe))
+		if c.Count(fake.VerbApply) != 1 || c.Count(fake.VerbProbe) == 0 {
+			t.Errorf("%d calls, %d probes", c.Count(fake.VerbApply), c.Count(fake.VerbProbe))
 		}
 	})
 }
@@ -113,11 +113,11 @@ func TestSlowProbes(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		c := s.clusters.Cluster("edge", "c1")
 		c.SetLatency(3 * time.Second)
-		c.SetMode(fake.Unreachable)
+		c.SetMode(fake.ModeUnreachable)
 		s.create("a", "web@c1 x=1")
 		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
 		time.Sleep(time.Minute)
-		c.SetMode(fake.Works)
+		c.SetMode(fake.ModeWorks)
 		began := time.Now()
 		s.done(ref, nil)
 		if took := time.Since(began); took > 10*time.Second {

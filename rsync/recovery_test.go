@@ -37,24 +37,24 @@ func TestRecovery(t *testing.T) {
 	)
 	causes := map[string]func(s *scene){
 		"first phase": func(s *scene) {
-			failing(s.clusters.Cluster("edge", "c2"), fake.Apply)
+			failing(s.clusters.Cluster("edge", "c2"), fake.VerbApply)
 			s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(s.t.Context(), "good", "bad")), nil)
 			s.state("bad", rsync.InstantiateFailed)
 		},
 		"second phase": func(s *scene) {
-			failing(s.clusters.Cluster("edge", "c1"), fake.Delete)
+			failing(s.clusters.Cluster("edge", "c1"), fake.VerbDelete)
 			s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(s.t.Context(), "good", "bad")), nil)
 			s.state("good", rsync.UpdateFailed)
 		},
 		"stopped": func(s *scene) {
-			s.clusters.Cluster("edge", "c2").SetMode(fake.Unreachable)
+			s.clusters.Cluster("edge", "c2").SetMode(fake.ModeUnreachable)
 			s.ref(s.engine.Update(s.t.Context(), "good", "bad"))
 			time.Sleep(time.Minute)
 			s.halt("good", "bad")
 			s.state("bad", rsync.InstantiateFailed)
 		},
 		"rollback failed too": func(s *scene) {
-			failing(s.clusters.Cluster("edge", "c2"), fake.Apply)
+			failing(s.clusters.Cluster("edge", "c2"), fake.VerbApply)
 			s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(s.t.Context(), "good", "bad")), nil)
 			s.fails(rsync.ReasonRefused, s.ref(s.engine.Rollback(s.t.Context(), "bad", "good")), nil)
 			s.state("good", rsync.InstantiateFailed)
@@ -92,7 +92,7 @@ func TestRecovery(t *testing.T) {
 					fail(s)
 					for _, c := range []string{"c1", "c2"} {
 						s.clusters.Cluster("edge", c).Intercept(nil)
-						s.clusters.Cluster("edge", c).SetMode(fake.Works)
+						s.clusters.Cluster("edge", c).SetMode(fake.ModeWorks)
 					}
 					w.act(s)
 					s.shows("c1", want[w.last][0])
@@ -118,7 +118,7 @@ func TestAbandonedUpdate(t *testing.T) {
 		s.create("good", "web@c1 x=1; web@c2 x=1")
 		s.create("bad", "web@c1 x=2 new=1; web@c2 x=2")
 		s.done(s.engine.Instantiate(t.Context(), "good"))
-		failing(s.clusters.Cluster("edge", "c2"), fake.Apply)
+		failing(s.clusters.Cluster("edge", "c2"), fake.VerbApply)
 		s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "good", "bad")), nil)
 		s.shows("c1", "new=1 x=2")
 		s.clusters.Cluster("edge", "c2").Intercept(nil)
@@ -141,7 +141,7 @@ func TestTerminateInTheMiddle(t *testing.T) {
 				s.create("c", "web@c1 c=1; web@c2 x=3")
 				s.create("d", "web@c1 d=1; web@c2 x=4")
 				s.done(s.engine.Instantiate(t.Context(), "a"))
-				failing(s.clusters.Cluster("edge", "c2"), fake.Apply)
+				failing(s.clusters.Cluster("edge", "c2"), fake.VerbApply)
 				s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "a", "b")), nil)
 				s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "b", "c")), nil)
 				s.clusters.Cluster("edge", "c2").Intercept(nil)
@@ -164,7 +164,7 @@ func TestWaitForAllThatIsReplaced(t *testing.T) {
 		s.create("bad", "web@c2 x=2")
 		s.create("next", "web@c2 x=3")
 		s.done(s.engine.Instantiate(t.Context(), "good"))
-		failing(s.clusters.Cluster("edge", "c2"), fake.Apply)
+		failing(s.clusters.Cluster("edge", "c2"), fake.VerbApply)
 		s.fails(rsync.ReasonRefused, s.ref(s.engine.Update(t.Context(), "good", "bad")), nil)
 		s.clusters.Cluster("edge", "c2").Intercept(nil)
 		s.clusters.Cluster("edge", "c1").SetDelay(time.Minute / 2)
@@ -222,11 +222,11 @@ func TestRandomRecovery(t *testing.T) {
 				c := w.clusters.Cluster("edge", fmt.Sprint("c", try.Cluster))
 				switch try.How {
 				case "apply":
-					failing(c, fake.Apply)
+					failing(c, fake.VerbApply)
 				case "delete":
-					failing(c, fake.Delete)
+					failing(c, fake.VerbDelete)
 				case "stop":
-					c.SetMode(fake.Unreachable)
+					c.SetMode(fake.ModeUnreachable)
 				}
 				ref := w.ref(w.engine.Update(t.Context(), from, to))
 				if try.How == "crash" {
@@ -241,7 +241,7 @@ func TestRandomRecovery(t *testing.T) {
 				_, _ = w.wait(ref, nil)
 				time.Sleep(time.Minute)
 				c.Intercept(nil)
-				c.SetMode(fake.Works)
+				c.SetMode(fake.ModeWorks)
 			}
 			if left := w.leftOver(); len(left) > 0 && left[pick%len(left)] != w.ids[last] {
 				w.done(w.engine.Update(t.Context(), left[pick%len(left)], w.ids[last]))
@@ -294,7 +294,7 @@ func TestTerminateRightAfterUpdate(t *testing.T) {
 		c := s.clusters.Cluster("edge", "c1")
 		c.Forget()
 		s.clusters.Cluster("edge", "c2").Intercept(func(v fake.Verb, _ connector.Batch) error {
-			if v == fake.Get {
+			if v == fake.VerbGet {
 				time.Sleep(30 * time.Second)
 			}
 			return nil

@@ -203,7 +203,7 @@ func (img *image) remnant(spec *appcontext.AppContext) Remnant {
 	out := Remnant{AppContextID: of.ID, Cluster: of.Cluster, Since: of.Since}
 	for i := range spec.Apps {
 		for _, r := range spec.Apps[i].Clusters[0].Resources {
-			if !isEnd(&r) && r.Hook != appcontext.CRDInstall { // definitions stay, as with Terminate
+			if !isEnd(&r) && r.Hook != appcontext.HookCRDInstall { // definitions stay, as with Terminate
 				out.Objects = append(out.Objects, r.Object)
 			}
 		}

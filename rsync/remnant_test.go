@@ -22,14 +22,14 @@ func TestForget(t *testing.T) {
 		s.done(s.engine.Instantiate(t.Context(), "a"))
 		s.done(s.engine.Instantiate(t.Context(), "b"))
 		c := s.clusters.Cluster("edge", "c2")
-		s.mode("c2", fake.BlackHole)
+		s.mode("c2", fake.ModeBlackHole)
 		s.detach("a", "c2")
 		s.detach("b", "c2")
 		time.Sleep(24 * time.Hour)
-		before, requests := len(c.Probes()), c.Count(fake.Delete)
+		before, requests := len(c.Probes()), c.Count(fake.VerbDelete)
 		time.Sleep(24 * time.Hour)
-		if probes := len(c.Probes()) - before; probes < 100 || probes > 300 || c.Count(fake.Delete) != requests {
-			t.Errorf("%d probes and %d deletions a day", probes, c.Count(fake.Delete)-requests)
+		if probes := len(c.Probes()) - before; probes < 100 || probes > 300 || c.Count(fake.VerbDelete) != requests {
+			t.Errorf("%d probes and %d deletions a day", probes, c.Count(fake.VerbDelete)-requests)
 		}
 		for i := 0; s.clusters.Open() != 0; i++ { // a probe may be in progress
 			if i == 60 {
@@ -70,14 +70,14 @@ func TestCleanupIsRefused(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{MaxRetries: 2})
 		s.create("a", "web@c2 p=1")
 		s.done(s.engine.Instantiate(t.Context(), "a"))
-		s.mode("c2", fake.Refusing)
+		s.mode("c2", fake.ModeRefusing)
 		s.detach("a", "c2")
 		time.Sleep(24 * time.Hour)
-		if n := s.clusters.Cluster("edge", "c2").Count(fake.Delete); n < 100 || n > 350 {
+		if n := s.clusters.Cluster("edge", "c2").Count(fake.VerbDelete); n < 100 || n > 350 {
 			t.Errorf("%d attempts in a day", n)
 		}
 		s.pending("a@c2 p")
-		s.mode("c2", fake.Works)
+		s.mode("c2", fake.ModeWorks)
 		time.Sleep(cleanupProbeTime)
 		s.pending("")
 		s.shows("c2", "")
@@ -91,7 +91,7 @@ func TestDetachCallInFlight(t *testing.T) {
 		s.create("a", "web@c1 p=1 q=1")
 		c := s.clusters.Cluster("edge", "c1")
 		c.Intercept(func(v fake.Verb, _ connector.Batch) error {
-			if v == fake.Apply {
+			if v == fake.VerbApply {
 				time.Sleep(20 * time.Minute) // the call ignores its context
 			}
 			return nil
@@ -101,7 +101,7 @@ func TestDetachCallInFlight(t *testing.T) {
 		s.detach("a", "c1")
 		time.Sleep(10 * time.Minute)
 		s.pending("a@c1 p q")
-		if c.Count(fake.Delete) > 0 {
+		if c.Count(fake.VerbDelete) > 0 {
 			t.Error("deleted while a call is under way")
 		}
 		time.Sleep(time.Hour)
@@ -124,12 +124,12 @@ func TestInstantiateAfterDetach(t *testing.T) {
 		s.create("a", "web@c1 p=1 q=1")
 		s.create("b", "web@c1 p=2")
 		s.done(s.engine.Instantiate(t.Context(), "a"))
-		s.mode("c1", fake.Unreachable)
+		s.mode("c1", fake.ModeUnreachable)
 		s.detach("a", "c1")
 		time.Sleep(time.Hour)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "b"))
 		time.Sleep(time.Hour)
-		s.mode("c1", fake.Works)
+		s.mode("c1", fake.ModeWorks)
 		began := time.Now()
 		s.done(ref, nil)
 		if took := time.Since(began); took > 90*time.Second {

@@ -75,7 +75,7 @@ func TestRollbackOfGroup(t *testing.T) {
 		last string
 	}{
 		"rest too": {func(s *scene, back rsync.EventRef) {
-			s.must(s.engine.Approve(s.t.Context(), back, rsync.Approval{Group: "canary", Gate: rsync.AfterGroup}))
+			s.must(s.engine.Approve(s.t.Context(), back, rsync.Approval{Group: "canary", Gate: rsync.GateAfterGroup}))
 			s.done(back, nil)
 		}, old},
 		"again":    {ended(func(s *scene) { s.done(s.engine.Update(s.t.Context(), "v1", "v2")) }), update},
@@ -96,7 +96,7 @@ func TestRollbackOfGroup(t *testing.T) {
 					}
 					s.done(s.engine.Instantiate(t.Context(), "v1"))
 					if cause == "failed" {
-						failing(s.clusters.Cluster("edge", "c2"), fake.Apply)
+						failing(s.clusters.Cluster("edge", "c2"), fake.VerbApply)
 					}
 					ref := s.ref(s.engine.Update(t.Context(), "v1", "v2", canaryFirst()))
 					synctest.Wait()
@@ -140,14 +140,14 @@ func TestRollbackOfGroupCrashes(t *testing.T) {
 		t.Fatalf("the story has only %d writes", writes)
 	}
 	for n := 1; n <= writes && !t.Failed(); n++ {
-		for _, v := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailAfter} {
+		for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailAfter} {
 			t.Run(fmt.Sprint(n, v), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					newStory(t, func(i int, _ []store.Op) storetest.Verdict {
 						if i == n {
 							return v
 						}
-						return storetest.Pass
+						return storetest.VerdictPass
 					}).groupBack()
 				})
 			})
@@ -192,8 +192,8 @@ func (s *story) groupBack() {
 		}
 	}
 	rest := func() int {
-		return s.clusters.Cluster("edge", "c3").Count(fake.Apply) + s.clusters.Cluster("edge", "c4").Count(fake.Apply) +
-			s.clusters.Cluster("edge", "c3").Count(fake.Delete) + s.clusters.Cluster("edge", "c4").Count(fake.Delete)
+		return s.clusters.Cluster("edge", "c3").Count(fake.VerbApply) + s.clusters.Cluster("edge", "c4").Count(fake.VerbApply) +
+			s.clusters.Cluster("edge", "c3").Count(fake.VerbDelete) + s.clusters.Cluster("edge", "c4").Count(fake.VerbDelete)
 	}
 	finishes(ref(s.user.Instantiate(ctx, "v1")), nil)
 	update := ref(s.user.Update(ctx, "v1", "v2", canaryFirst()))
@@ -290,7 +290,7 @@ func (w *rolloutWorld) groupBack(group []appcontext.ClusterID, way int) bool {
 	w.expect(w.n, strings.Join(want, ","))
 	last := "1"
 	if way == 0 {
-		w.must(w.engine.Approve(ctx, back, rsync.Approval{Group: "back", Gate: rsync.AfterGroup}))
+		w.must(w.engine.Approve(ctx, back, rsync.Approval{Group: "back", Gate: rsync.GateAfterGroup}))
 		w.done(back, nil)
 	} else {
 		w.must(w.engine.Abort(ctx, back))

@@ -74,8 +74,8 @@ type Gate string
 
 // The gates of a group.
 const (
-	BeforeGroup Gate = "Before"
-	AfterGroup  Gate = "After"
+	GateBeforeGroup Gate = "Before"
+	GateAfterGroup  Gate = "After"
 )
 
 // Approval opens a gate.
@@ -154,13 +154,13 @@ func (r *Rollout) Validate(c *appcontext.AppContext) error {
 // validate checks a rollout of an event on a context.
 func (r *Rollout) validate(h *head) error {
 	switch {
-	case r.Until != "" && r.Until != appcontext.Deployed && r.Until != appcontext.Ready:
+	case r.Until != "" && r.Until != appcontext.OpStatusDeployed && r.Until != appcontext.OpStatusReady:
 		return invalidRollout("Until", "%q: must be Deployed or Ready", r.Until)
 	case r.MinSuccessTime < 0:
 		return invalidRollout("MinSuccessTime", "%s: must not be negative", r.MinSuccessTime)
 	case r.ProgressDeadline < 0:
 		return invalidRollout("ProgressDeadline", "%s: must not be negative", r.ProgressDeadline)
-	case r.MinSuccessTime > 0 && r.Until == appcontext.Deployed:
+	case r.MinSuccessTime > 0 && r.Until == appcontext.OpStatusDeployed:
 		return invalidRollout("MinSuccessTime", "%s: needs Until Ready", r.MinSuccessTime)
 	case r.ProgressDeadline > 0 && r.MinSuccessTime >= r.ProgressDeadline:
 		return invalidRollout("MinSuccessTime", "%s: must be shorter than ProgressDeadline, which is %s", r.MinSuccessTime, r.ProgressDeadline)
@@ -251,10 +251,10 @@ func (r *Rollout) size() int {
 	record := rolloutRecord{Rollout: *r}
 	for _, g := range r.Groups {
 		if g.ApproveBefore {
-			record.Approved = append(record.Approved, Approval{g.Name, BeforeGroup})
+			record.Approved = append(record.Approved, Approval{g.Name, GateBeforeGroup})
 		}
 		if g.ApproveAfter {
-			record.Approved = append(record.Approved, Approval{g.Name, AfterGroup})
+			record.Approved = append(record.Approved, Approval{g.Name, GateAfterGroup})
 		}
 		n := len(g.Clusters)
 		record.Ended = append(record.Ended, RolloutGroupStatus{g.Name, n, n, n, n})

@@ -24,10 +24,10 @@ func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) e
 		gates := []Gate{} // of the group
 		for _, g := range r.Groups {
 			if g.Name == approval.Group && g.ApproveBefore {
-				gates = append(gates, BeforeGroup)
+				gates = append(gates, GateBeforeGroup)
 			}
 			if g.Name == approval.Group && g.ApproveAfter {
-				gates = append(gates, AfterGroup)
+				gates = append(gates, GateAfterGroup)
 			}
 		}
 		if !slices.Contains(gates, approval.Gate) {
@@ -147,7 +147,7 @@ func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, opt
 	}
 	out := &rolloutRecord{Rollout: *r}
 	if out.Until == "" {
-		out.Until = appcontext.Ready
+		out.Until = appcontext.OpStatusReady
 	}
 	element.Rollout = true
 	return out, nil

@@ -41,13 +41,13 @@ func TestRolloutBeginOfSeveralTransactions(t *testing.T) {
 	const apps, n = 7, 10
 	clusters := edgeRange(n)
 	ref := rsync.EventRef{AppContextID: "v1", Seq: 1}
-	gate := rsync.Approval{Group: "all", Gate: rsync.AfterGroup}
+	gate := rsync.Approval{Group: "all", Gate: rsync.GateAfterGroup}
 	for name, between := range map[string]func(*scene) storetest.Verdict{
-		"crash":   func(*scene) storetest.Verdict { return storetest.CrashBefore },
-		"failure": func(*scene) storetest.Verdict { return storetest.FailBefore },
+		"crash":   func(*scene) storetest.Verdict { return storetest.VerdictCrashBefore },
+		"failure": func(*scene) storetest.Verdict { return storetest.VerdictFailBefore },
 		"approval": func(s *scene) storetest.Verdict {
 			s.must(s.engine.Approve(context.Background(), ref, gate))
-			return storetest.Pass
+			return storetest.VerdictPass
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,13 +59,13 @@ func TestRolloutBeginOfSeveralTransactions(t *testing.T) {
 							return between(s)
 						}
 					}
-					return storetest.Pass
+					return storetest.VerdictPass
 				})
 				s.create("v1", fleetOf(apps, n, "1"))
 				for _, c := range clusters {
 					s.clusters.Cluster(c.Provider, c.Name).Intercept(func(v fake.Verb, batch connector.Batch) error {
 						status, err := s.engine.Status(context.Background(), "v1")
-						if err != nil || v == fake.Apply && status.Cluster(batch.App, c).Begun.IsZero() {
+						if err != nil || v == fake.VerbApply && status.Cluster(batch.App, c).Begun.IsZero() {
 							t.Errorf("%s on %s is touched before it is stored that it began: %v", batch.App, c, err)
 						}
 						return nil
@@ -117,7 +117,7 @@ func TestPauseHoldsAtOnce(t *testing.T) {
 							s.must(act(s.engine, t.Context(), ref))
 						}
 					}
-					return storetest.Pass
+					return storetest.VerdictPass
 				})
 				_, stop := startEngine(t, faults, clusters, rsync.Options{})
 				t.Cleanup(stop)
@@ -147,7 +147,7 @@ func TestAbortBeforeEnd(t *testing.T) {
 						aborted = true
 						s.must(s.engine.Abort(context.Background(), ref))
 					}
-					return storetest.Pass
+					return storetest.VerdictPass
 				})
 				s.create("v1", "web@c1 x=1 old=1; web@c2 x=1 old=1")
 				s.create("v2", "web@c1 x=2; web@c2 x=2")
@@ -184,16 +184,16 @@ func TestNoWayBackBehindTerminate(t *testing.T) {
 				case strings.HasPrefix(o.Key, "/context/v2/status/") && strings.Contains(value, `"Failed"`) && !queued.Swap(true):
 					s.ref(s.engine.Terminate(context.Background(), "v1"))
 				case strings.HasPrefix(o.Key, "/context/v1/queue/0") && strings.Contains(value, `"Terminate"`) && !released.Load():
-					return storetest.FailBefore
+					return storetest.VerdictFailBefore
 				}
 			}
-			return storetest.Pass
+			return storetest.VerdictPass
 		})
 		start()
 		s.create("v1", fleet(2, "1"))
 		s.create("v2", fleet(2, "2"))
 		s.done(s.engine.Instantiate(t.Context(), "v1"))
-		failing(s.clusters.Cluster("edge", "c1"), fake.Apply)
+		failing(s.clusters.Cluster("edge", "c1"), fake.VerbApply)
 		ref := s.ref(s.engine.Update(t.Context(), "v1", "v2", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", RollbackOnFailure: true})))
 		s.fails(rsync.ReasonRefused, ref, nil)
 		released.Store(true)

@@ -78,7 +78,7 @@ func TestRolloutFleet(t *testing.T) {
 				cluster := w.clusters.Cluster(c.Provider, c.Name)
 				cluster.SetDelay(time.Duration(w.rand.IntN(1000)) * time.Millisecond)
 				if i >= 10 && i%(n/failing) == 0 {
-					cluster.SetMode([]fake.Mode{fake.Refusing, fake.Unreachable}[w.rand.IntN(2)])
+					cluster.SetMode([]fake.Mode{fake.ModeRefusing, fake.ModeUnreachable}[w.rand.IntN(2)])
 				}
 			}
 			w.ref = w.scene.ref(w.engine.Instantiate(ctx, "v1", rsync.WithRollout(spec)))
@@ -98,7 +98,7 @@ func TestRolloutFleet(t *testing.T) {
 			}
 			t.Logf("%d failing: %+v", failing, got)
 			for _, c := range w.watch.clusters {
-				w.clusters.Cluster(c.Provider, c.Name).SetMode(fake.Works)
+				w.clusters.Cluster(c.Provider, c.Name).SetMode(fake.ModeWorks)
 			}
 		})
 	}

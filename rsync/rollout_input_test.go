@@ -25,7 +25,7 @@ func TestRolloutInput(t *testing.T) {
 		`Rollout.Until: "Applied": must be Deployed or Ready`:                                                {Until: "Applied"},
 		`Rollout.MinSuccessTime: -1s: must not be negative`:                                                  {MinSuccessTime: -time.Second},
 		`Rollout.ProgressDeadline: -1s: must not be negative`:                                                {ProgressDeadline: -time.Second},
-		`Rollout.MinSuccessTime: 1s: needs Until Ready`:                                                      {MinSuccessTime: time.Second, Until: appcontext.Deployed},
+		`Rollout.MinSuccessTime: 1s: needs Until Ready`:                                                      {MinSuccessTime: time.Second, Until: appcontext.OpStatusDeployed},
 		`Rollout.MinSuccessTime: 1m0s: must be shorter than ProgressDeadline, which is 1m0s`:                 {MinSuccessTime: time.Minute, ProgressDeadline: time.Minute},
 		`Rollout.MaxConcurrency: "0": must be a number from 1, or a percentage from 1% to 100%`:              {MaxConcurrency: "0", MaxFailures: "0"},
 		`Rollout.MaxConcurrency: "0%": must be a number from 1, or a percentage from 1% to 100%`:             {MaxConcurrency: "0%"},
@@ -103,7 +103,7 @@ func TestRolloutCallsInput(t *testing.T) {
 		}
 		r := rsync.Rollout{Groups: []rsync.RolloutGroup{{Name: "a", ApproveAfter: true}}}
 		ref := s.ref(s.engine.Update(ctx, "v1", "v2", rsync.WithRollout(r), rsync.IdempotencyKey("k")))
-		for _, a := range []rsync.Approval{{Group: "a", Gate: rsync.BeforeGroup}, {Group: "b", Gate: rsync.AfterGroup}, {Group: "a"}} {
+		for _, a := range []rsync.Approval{{Group: "a", Gate: rsync.GateBeforeGroup}, {Group: "b", Gate: rsync.GateAfterGroup}, {Group: "a"}} {
 			err := s.engine.Approve(ctx, ref, a)
 			if !errors.Is(err, rsync.ErrInvalidInput) || !strings.Contains(err.Error(), "the gates of the group are") {
 				s.t.Errorf("approval %v returned %v", a, err)
@@ -119,7 +119,7 @@ func TestRolloutCallsInput(t *testing.T) {
 				s.t.Errorf("another rollout with the same key returned %v", err)
 			}
 		}
-		s.must(s.engine.Approve(ctx, ref, rsync.Approval{Group: "a", Gate: rsync.AfterGroup}))
+		s.must(s.engine.Approve(ctx, ref, rsync.Approval{Group: "a", Gate: rsync.GateAfterGroup}))
 		s.done(ref, nil)
 	})
 }

@@ -195,7 +195,7 @@ func (w *rolloutWorld) plan(random *rand.Rand) func(int, []store.Op) storetest.V
 			at--
 		}
 		if at != 0 {
-			return storetest.Pass
+			return storetest.VerdictPass
 		}
 		at = -1
 		switch what {
@@ -204,9 +204,9 @@ func (w *rolloutWorld) plan(random *rand.Rand) func(int, []store.Op) storetest.V
 		case 1:
 			w.act(context.Background(), act)
 		default:
-			return []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore}[what-2]
+			return []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailBefore}[what-2]
 		}
-		return storetest.Pass
+		return storetest.VerdictPass
 	}
 }
 
@@ -256,7 +256,7 @@ func (w *rolloutWorld) trouble(id string) {
 		delay := time.Duration(w.rand.IntN(3000)) * time.Millisecond
 		cluster.SetUnready(func(appcontext.Object) bool { return what == 1 })
 		cluster.Intercept(func(v fake.Verb, batch connector.Batch) error {
-			if v != fake.Apply || batch.AppContextID != id {
+			if v != fake.VerbApply || batch.AppContextID != id {
 				return nil
 			}
 			if w.ref.AppContextID == id && w.tooEarly(batch.App, c) {
@@ -357,10 +357,10 @@ func (w *rolloutWorld) abort(ctx context.Context) {
 
 func gatesOf(g rsync.RolloutGroup) (out []rsync.Gate) {
 	if g.ApproveBefore {
-		out = append(out, rsync.BeforeGroup)
+		out = append(out, rsync.GateBeforeGroup)
 	}
 	if g.ApproveAfter {
-		out = append(out, rsync.AfterGroup)
+		out = append(out, rsync.GateAfterGroup)
 	}
 	return out
 }

@@ -236,7 +236,7 @@ func (o *order) decide(now time.Time) verdict {
 func (o *order) decideGroup(g *orderGroup, now time.Time) (verdict, bool) {
 	running, waiting := g.count[clusterInProgress], g.count[clusterWaiting]
 	switch over := g.ended.Add(g.Wait); {
-	case !g.begun && g.ApproveBefore && !o.approved(g, BeforeGroup):
+	case !g.begun && g.ApproveBefore && !o.approved(g, GateBeforeGroup):
 		return verdict{waits: fmt.Sprintf("group %q waits for an approval before it begins", g.Name)}, false
 	case o.record.Paused && running+waiting > 0:
 		return verdict{waits: "the rollout is paused"}, false
@@ -246,7 +246,7 @@ func (o *order) decideGroup(g *orderGroup, now time.Time) (verdict, bool) {
 		return verdict{}, false
 	case g.Wait > 0 && now.Before(over):
 		return verdict{waits: fmt.Sprintf("the rollout waits until %s after group %q", over.Format(time.RFC3339), g.Name), until: over}, false
-	case g.ApproveAfter && !o.approved(g, AfterGroup):
+	case g.ApproveAfter && !o.approved(g, GateAfterGroup):
 		return verdict{waits: fmt.Sprintf("the rollout waits for an approval after group %q", g.Name)}, false
 	}
 	return verdict{}, true

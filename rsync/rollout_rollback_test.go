@@ -64,7 +64,7 @@ func TestRollbackOnFailure(t *testing.T) {
 		rolloutTest(t, 3, func(s *scene) {
 			s.done(s.engine.Instantiate(t.Context(), "v1"))
 			s.clusters.Cluster("edge", "c2").Intercept(func(v fake.Verb, batch connector.Batch) error {
-				if v == fake.Apply && batch.AppContextID == "v2" {
+				if v == fake.VerbApply && batch.AppContextID == "v2" {
 					return &connector.Error{Class: connector.ErrTerminal, Err: errors.New("denied")}
 				}
 				return nil
@@ -90,7 +90,7 @@ func TestRollbackOnFailure(t *testing.T) {
 	t.Run("not of an instantiate of what was there", func(t *testing.T) {
 		rolloutTest(t, 3, func(s *scene) {
 			s.done(s.engine.Instantiate(t.Context(), "v1"))
-			s.clusters.Cluster("edge", "c2").SetMode(fake.Refusing)
+			s.clusters.Cluster("edge", "c2").SetMode(fake.ModeRefusing)
 			ref := s.ref(s.engine.Instantiate(t.Context(), "v1", back))
 			s.fails(rsync.ReasonRefused, ref, nil)
 			if r := s.rollback(ref); r != nil {
@@ -101,7 +101,7 @@ func TestRollbackOnFailure(t *testing.T) {
 	})
 	t.Run("not to what has failed itself", func(t *testing.T) {
 		rolloutTest(t, 3, func(s *scene) {
-			s.clusters.Cluster("edge", "c2").SetMode(fake.Refusing)
+			s.clusters.Cluster("edge", "c2").SetMode(fake.ModeRefusing)
 			s.fails(rsync.ReasonRefused, s.ref(s.engine.Instantiate(t.Context(), "v1")), nil)
 			ref := s.ref(s.engine.Update(t.Context(), "v1", "v2", back))
 			s.fails(rsync.ReasonRefused, ref, nil)

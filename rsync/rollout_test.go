@@ -140,7 +140,7 @@ func TestRolloutOrder(t *testing.T) {
 func TestRolloutUntilDeployed(t *testing.T) {
 	rolloutTest(t, 3, func(s *scene) {
 		s.unready("c1", "c2", "c3")
-		s.done(s.engine.Instantiate(s.t.Context(), "v1", rsync.WithRollout(rsync.Rollout{Until: appcontext.Deployed, MaxConcurrency: "1"})))
+		s.done(s.engine.Instantiate(s.t.Context(), "v1", rsync.WithRollout(rsync.Rollout{Until: appcontext.OpStatusDeployed, MaxConcurrency: "1"})))
 		s.expect(3, "1,1,1")
 	})
 }
@@ -172,7 +172,7 @@ func TestRolloutDeadline(t *testing.T) {
 
 // TestRolloutDeadlineOfDeadCluster: a cluster that does not answer fails at the deadline.
 func TestRolloutDeadlineOfDeadCluster(t *testing.T) {
-	for _, mode := range []fake.Mode{fake.Unreachable, fake.BlackHole, fake.Failing} {
+	for _, mode := range []fake.Mode{fake.ModeUnreachable, fake.ModeBlackHole, fake.ModeFailing} {
 		rolloutTest(t, 2, func(s *scene) {
 			s.clusters.Cluster("edge", "c1").SetMode(mode)
 			began := time.Now()
@@ -184,7 +184,7 @@ func TestRolloutDeadlineOfDeadCluster(t *testing.T) {
 				s.t.Errorf("mode %d: it failed after %s", mode, took)
 			}
 			s.expect(2, ",1")
-			s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+			s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 		})
 	}
 }
@@ -223,7 +223,7 @@ func TestRolloutMaxFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rolloutTest(t, 6, func(s *scene) {
 				for _, failing := range edge("c2", "c4") {
-					s.clusters.Cluster("edge", failing.Name).SetMode(fake.Refusing)
+					s.clusters.Cluster("edge", failing.Name).SetMode(fake.ModeRefusing)
 				}
 				s.clusters.Cluster("edge", "c1").SetDelay(time.Second)
 				s.clusters.Cluster("edge", "c3").SetDelay(2 * time.Second)
@@ -257,13 +257,13 @@ func TestRolloutApproval(t *testing.T) {
 		s.expect(3, "1,1,1")
 		s.waits(ref, `group "a" waits for an approval before it begins`)
 		s.waitFails(ref, `group "a" waits for an approval before it begins`)
-		approve("b", rsync.BeforeGroup)
+		approve("b", rsync.GateBeforeGroup)
 		s.expect(3, "1,1,1")
-		approve("a", rsync.BeforeGroup)
+		approve("a", rsync.GateBeforeGroup)
 		s.expect(3, "2,1,1")
 		s.waits(ref, `for an approval after group "a"`)
-		approve("a", rsync.AfterGroup)
-		approve("a", rsync.AfterGroup) // again
+		approve("a", rsync.GateAfterGroup)
+		approve("a", rsync.GateAfterGroup) // again
 		s.expect(3, "2,2,1")
 		s.waits(ref, `after group "b"`)
 		time.Sleep(59 * time.Second)
@@ -272,12 +272,12 @@ func TestRolloutApproval(t *testing.T) {
 		s.expect(3, "2,2,2")
 		s.state("v1", rsync.Instantiated) // nothing is deleted before the last approval
 		s.waits(ref, `for an approval after group "c"`)
-		approve("c", rsync.AfterGroup)
+		approve("c", rsync.GateAfterGroup)
 		s.done(ref, nil)
 		s.state("v1", rsync.Updated)
 		before, err := s.engine.Status(s.t.Context(), "v2")
 		s.must(err)
-		approve("a", rsync.BeforeGroup) // a repeated call, as after a lost answer
+		approve("a", rsync.GateBeforeGroup) // a repeated call, as after a lost answer
 		s.must(s.engine.Resume(s.t.Context(), ref))
 		after, err := s.engine.Status(s.t.Context(), "v2")
 		s.must(err)
@@ -358,14 +358,14 @@ func TestRolloutSkipsWhatStays(t *testing.T) {
 		s.create("v2", "web@c1 x=1; web@c2 x=2; web@c3 x=1")
 		s.done(s.engine.Instantiate(t.Context(), "v1"))
 		ref := s.ref(s.engine.Update(t.Context(), "v1", "v2", rsync.WithRollout(rsync.Rollout{
-			Until: appcontext.Deployed, Groups: []rsync.RolloutGroup{{Name: "all", Clusters: edge("c1", "c2"), ApproveBefore: true}},
+			Until: appcontext.OpStatusDeployed, Groups: []rsync.RolloutGroup{{Name: "all", Clusters: edge("c1", "c2"), ApproveBefore: true}},
 		})))
 		synctest.Wait()
 		got := s.waits(ref, "approval before").Groups
 		if want := "[{all 2 0 1 0} { 1 0 1 0}]"; fmt.Sprint(got) != want {
 			t.Errorf("the groups are %v, want %s", got, want)
 		}
-		s.must(s.engine.Approve(t.Context(), ref, rsync.Approval{Group: "all", Gate: rsync.BeforeGroup}))
+		s.must(s.engine.Approve(t.Context(), ref, rsync.Approval{Group: "all", Gate: rsync.GateBeforeGroup}))
 		s.done(ref, nil)
 		s.expect(3, "1,2,1")
 	})
@@ -375,7 +375,7 @@ func TestRolloutSkipsWhatStays(t *testing.T) {
 // the rollback of that rollout.
 func TestRolloutStatusAfterLaterEvents(t *testing.T) {
 	rolloutTest(t, 3, func(s *scene) {
-		failing(s.clusters.Cluster("edge", "c2"), fake.Apply)
+		failing(s.clusters.Cluster("edge", "c2"), fake.VerbApply)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", RollbackOnFailure: true})))
 		s.fails(rsync.ReasonRefused, ref, nil)
 		s.done(*s.rollback(ref), nil)

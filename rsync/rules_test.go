@@ -209,7 +209,7 @@ var rules = []ruletest.Rule{
 		{"cluster.go", "	case o.task.remnant != nil && !errors.Is(class, connector.ErrUnreachable):\n		c.retry(o, ReasonRefusedForNow, err)\n", ""}}},
 
 	// Clusters.
-	{Name: "deletion is in reverse order", Test: "TestOrder", Edits: edits{{"waves.go", "if order == ReverseOrder {", "if false {"}}},
+	{Name: "deletion is in reverse order", Test: "TestOrder", Edits: edits{{"waves.go", "if order == DeleteOrderReverse {", "if false {"}}},
 	{Name: "deletion is confirmed", Test: "TestFinalizers", Edits: edits{{"waves.go", ", {verb: goneVerb, resources: list}}", "}"}}},
 	{Name: "hooks are waited for", Test: "TestOrder", Edits: edits{
 		{"waves.go", "phase{verb: readyVerb, resources: wave, succeeded: slices.Clone(succeeded)})", "phase{verb: readyVerb})"}}},
@@ -242,11 +242,11 @@ var rules = []ruletest.Rule{
 	{Name: "each wave is gone before the one below is deleted", Test: "TestWavesAreAwaited", Edits: edits{
 		{"waves.go", "	return chunk(list)\n", "	return [][]appcontext.Resource{list}\n"}}},
 	{Name: "the earlier object of a hook is gone before it is created", Test: "TestBeforeHookCreationWaits", Edits: edits{
-		{"waves.go", "deletePhases(havingPolicy(wave, appcontext.BeforeHookCreation))...)", "deletePhases(havingPolicy(wave, appcontext.BeforeHookCreation))[:min(1, len(havingPolicy(wave, appcontext.BeforeHookCreation)))]...)"}}},
+		{"waves.go", "deletePhases(havingPolicy(wave, appcontext.HookDeletePolicyBeforeCreation))...)", "deletePhases(havingPolicy(wave, appcontext.HookDeletePolicyBeforeCreation))[:min(1, len(havingPolicy(wave, appcontext.HookDeletePolicyBeforeCreation)))]...)"}}},
 	{Name: "a hook that has succeeded stays for later waves", Test: "TestDeletePolicies", Edits: edits{
-		{"waves.go", "		succeeded = append(succeeded, havingPolicy(wave, appcontext.HookSucceeded)...)\n", "		out = append(out, deletePhases(havingPolicy(wave, appcontext.HookSucceeded))...)\n"}}},
+		{"waves.go", "		succeeded = append(succeeded, havingPolicy(wave, appcontext.HookDeletePolicySucceeded)...)\n", "		out = append(out, deletePhases(havingPolicy(wave, appcontext.HookDeletePolicySucceeded))...)\n"}}},
 	{Name: "a hook that has failed is deleted by its policy", Test: "TestDeletePolicies", Edits: edits{
-		{"waves.go", "			return r.Has(appcontext.HookFailed)\n", "			return false\n"}}},
+		{"waves.go", "			return r.Has(appcontext.HookDeletePolicyFailed)\n", "			return false\n"}}},
 	{Name: "hooks that had succeeded are deleted when a later one fails", Test: "TestDeletePolicies", Edits: edits{
 		{"waves.go", "append(slices.Clone(p.succeeded), out...)", "append([]appcontext.Resource(nil), out...)"}}},
 	{Name: "an app fails with the reason of its hook", Test: "TestCleanupAfterFailureIsAwaited", Edits: edits{
@@ -262,7 +262,7 @@ var rules = []ruletest.Rule{
 	{Name: "only while the update is in progress", Test: "TestHookOfContextThatWasReplaced", Edits: edits{
 		{"ownership.go", "	if o.task.event != Update {\n		return nil, nil\n	}\n", ""}}},
 	{Name: "no context holds a hook that is deleted when it has succeeded", Test: "TestHookThatIsDeletedIsNotHeld", Edits: edits{
-		{"inventory.go", " || r.Has(appcontext.HookSucceeded)\n", "\n"}}},
+		{"inventory.go", " || r.Has(appcontext.HookDeletePolicySucceeded)\n", "\n"}}},
 
 	// Rollouts.
 	{Name: "it is stored that a cluster begins before it does", Test: "TestRolloutModel", Edits: edits{
@@ -284,7 +284,7 @@ var rules = []ruletest.Rule{
 	{Name: "also those of a group", Test: "TestRolloutMaxFailures", Edits: edits{
 		{"rollout_order.go", "g.maxFailures >= 0 && n > g.maxFailures", "g.maxFailures > n"}}},
 	{Name: "a gate after a group holds all others", Test: "TestRollbackOfGroup", Edits: edits{
-		{"rollout_order.go", "g.ApproveAfter && !o.approved(g, AfterGroup)", "false"}}},
+		{"rollout_order.go", "g.ApproveAfter && !o.approved(g, GateAfterGroup)", "false"}}},
 	{Name: "what becomes unready is waited for again", Test: "TestRolloutMinSuccessTime", Edits: edits{
 		{"cluster_wait.go", "			o.readySince = time.Time{}\n", ""}}},
 	{Name: "a rollback leads to what is in use", Test: "TestRollbackOnFailure", Edits: edits{

@@ -33,7 +33,7 @@ func (o *rollout) ready() (bool, time.Duration) {
 	if o == nil {
 		return false, 0
 	}
-	return o.record.Until != appcontext.Deployed, o.record.MinSuccessTime
+	return o.record.Until != appcontext.OpStatusDeployed, o.record.MinSuccessTime
 }
 
 // gates reports whether a task waits until the rollout admits its cluster. A task without phases

@@ -31,7 +31,7 @@ func TestBlackHole(t *testing.T) {
 				s.clusters.Cluster("edge", fmt.Sprint("c", c)).SetDelay(100 * time.Millisecond)
 			}
 			if hole {
-				s.clusters.Cluster("edge", "c0").SetMode(fake.BlackHole)
+				s.clusters.Cluster("edge", "c0").SetMode(fake.ModeBlackHole)
 			}
 			for i := range contexts {
 				text := ""
@@ -72,7 +72,7 @@ func TestStopLatency(t *testing.T) {
 		},
 		"terminate": func(s *scene, id string) { s.ref(s.engine.Terminate(s.t.Context(), id)) },
 	} {
-		for _, mode := range []fake.Mode{fake.Unreachable, fake.Failing, fake.BlackHole} {
+		for _, mode := range []fake.Mode{fake.ModeUnreachable, fake.ModeFailing, fake.ModeBlackHole} {
 			t.Run(fmt.Sprint(name, mode), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newScene(t, nil, rsync.Options{})
@@ -107,7 +107,7 @@ func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 x=1")
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 		s.ref(s.engine.Instantiate(t.Context(), "a"))
 		time.Sleep(time.Minute)
 		before := s.memory.Counts()
@@ -138,7 +138,7 @@ func TestTransactionsPerEvent(t *testing.T) {
 				}
 				text += ";"
 				if trouble {
-					s.clusters.Cluster("edge", fmt.Sprint("c", c)).SetMode(fake.Failing)
+					s.clusters.Cluster("edge", fmt.Sprint("c", c)).SetMode(fake.ModeFailing)
 				}
 			}
 			s.create("a", text)
@@ -148,7 +148,7 @@ func TestTransactionsPerEvent(t *testing.T) {
 			if trouble {
 				time.Sleep(time.Hour)
 				for c := range clusters {
-					s.clusters.Cluster("edge", fmt.Sprint("c", c)).SetMode(fake.Works)
+					s.clusters.Cluster("edge", fmt.Sprint("c", c)).SetMode(fake.ModeWorks)
 				}
 			}
 			time.Sleep(time.Minute)
@@ -190,7 +190,7 @@ func TestTransactionsPerEvent(t *testing.T) {
 // per second in total. All events end within a second after it recovers.
 func TestDeadCluster(t *testing.T) {
 	const contexts = 1000
-	for _, mode := range []fake.Mode{fake.Unreachable, fake.BlackHole} {
+	for _, mode := range []fake.Mode{fake.ModeUnreachable, fake.ModeBlackHole} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, nil, rsync.Options{})
 			c := s.clusters.Cluster("edge", "c1")
@@ -212,7 +212,7 @@ func TestDeadCluster(t *testing.T) {
 			}
 			goroutines := runtime.NumGoroutine()
 			began := time.Now()
-			c.SetMode(fake.Works)
+			c.SetMode(fake.ModeWorks)
 			for _, ref := range refs {
 				s.done(ref, nil)
 			}
@@ -262,7 +262,7 @@ func TestUpdatesLeadToTheUpdate(t *testing.T) {
 						t.Errorf("walk %v of %q: %s has %q, want %q", walk, texts, cluster, got, wants[at][cluster])
 					}
 					for _, call := range s.clusters.Cluster("edge", cluster).Calls() {
-						if call.Verb == fake.Delete && strings.Contains(" "+wants[at][cluster], " "+call.Object.Name+"=") {
+						if call.Verb == fake.VerbDelete && strings.Contains(" "+wants[at][cluster], " "+call.Object.Name+"=") {
 							t.Errorf("%s was deleted on %s, which the update has", call.Object.Name, cluster)
 						}
 					}

@@ -25,10 +25,10 @@ func TestHealthyFailsWhileWritesAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refusing atomic.Bool
 		view := storetest.NewFaults(memstore.New(memstore.Options{}), func(_ int, ops []store.Op) storetest.Verdict {
-			if refusing.Load() && slices.ContainsFunc(ops, func(op store.Op) bool { return op.Kind == store.OpPut }) {
-				return storetest.FailBefore
+			if refusing.Load() && slices.ContainsFunc(ops, func(op store.Op) bool { return op.Kind == store.OpKindPut }) {
+				return storetest.VerdictFailBefore
 			}
-			return storetest.Pass
+			return storetest.VerdictPass
 		})
 		s := newScene(t, view, rsync.Options{LeaseTTL: 3 * time.Second})
 		<-s.engine.Ready()
@@ -98,9 +98,9 @@ func TestHealthyIgnoresErrorsOfOneRequest(t *testing.T) {
 		var refusing atomic.Bool
 		view := storetest.NewFaults(memstore.New(memstore.Options{}), func(_ int, ops []store.Op) storetest.Verdict {
 			if refusing.CompareAndSwap(true, false) {
-				return storetest.FailBefore
+				return storetest.VerdictFailBefore
 			}
-			return storetest.Pass
+			return storetest.VerdictPass
 		})
 		view.Delay = 10 * time.Millisecond
 		large := &refuser{Store: view}

@@ -65,7 +65,7 @@ func TestStateMachine(t *testing.T) {
 	for name, table := range map[string]rsync.Transitions{"seed": rsync.TransitionsSeed, "default": rsync.TransitionsDefault} {
 		for _, state := range rsync.States() {
 			for _, event := range rsync.EventTypes() {
-				for _, mode := range []fake.Mode{fake.Works, fake.Refusing} {
+				for _, mode := range []fake.Mode{fake.ModeWorks, fake.ModeRefusing} {
 					t.Run(fmt.Sprintf("%s/%s/%s/%d", name, state, event, mode), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { walk(t, table, state, event, mode) })
 					})
@@ -114,9 +114,9 @@ func walk(t *testing.T, table rsync.Transitions, state rsync.State, event rsync.
 		if element.Reason != rsync.ReasonInvalidState {
 			t.Errorf("the reason is %s", element.Reason)
 		}
-	case mode == fake.Works && row.Desired != "": // Read and Heal have no row
+	case mode == fake.ModeWorks && row.Desired != "": // Read and Heal have no row
 		wantState = row.Desired
-	case mode == fake.Refusing:
+	case mode == fake.ModeRefusing:
 		wantStatus = rsync.Error
 		if row.Error != "" {
 			wantState = row.Error

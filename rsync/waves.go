@@ -56,10 +56,10 @@ func hookPhases(list []appcontext.Resource) []phase {
 	var out []phase
 	var succeeded []appcontext.Resource
 	for _, wave := range chunk(byWave(list)) {
-		out = append(out, deletePhases(havingPolicy(wave, appcontext.BeforeHookCreation))...)
+		out = append(out, deletePhases(havingPolicy(wave, appcontext.HookDeletePolicyBeforeCreation))...)
 		out = append(out, phase{verb: applyVerb, resources: wave},
 			phase{verb: readyVerb, resources: wave, succeeded: slices.Clone(succeeded)})
-		succeeded = append(succeeded, havingPolicy(wave, appcontext.HookSucceeded)...)
+		succeeded = append(succeeded, havingPolicy(wave, appcontext.HookDeletePolicySucceeded)...)
 	}
 	slices.Reverse(succeeded)
 	return append(out, deletePhases(succeeded)...)
@@ -75,7 +75,7 @@ func deletePhases(list []appcontext.Resource) []phase {
 
 // deleteSteps divides resources, which are in the order of their waves, for deletion.
 func deleteSteps(list []appcontext.Resource, order DeleteOrder) [][]appcontext.Resource {
-	if order == ReverseOrder {
+	if order == DeleteOrderReverse {
 		slices.Reverse(list)
 	}
 	return chunk(list)
@@ -115,9 +115,9 @@ func (p *phase) leftovers(states []connector.State) []appcontext.Resource {
 		case s == nil:
 			return false
 		case s.Failed:
-			return r.Has(appcontext.HookFailed)
+			return r.Has(appcontext.HookDeletePolicyFailed)
 		}
-		return s.Ready && r.Has(appcontext.HookSucceeded)
+		return s.Ready && r.Has(appcontext.HookDeletePolicySucceeded)
 	})
 	out = append(slices.Clone(p.succeeded), out...)
 	slices.Reverse(out)

@@ -81,7 +81,7 @@ func (w *waveWatch) begin(from, to *appcontext.AppContext) {
 func (w *waveWatch) check(verb fake.Verb, batch connector.Batch) error {
 	for _, r := range batch.Resources {
 		switch verb {
-		case fake.Apply:
+		case fake.VerbApply:
 			for o, wave := range w.applies {
 				if wave < w.applies[r.Object] && (!w.applied[o] || !w.ready[o]) {
 					w.t.Errorf("%s of wave %d is applied before %s of wave %d is ready", r.Name, w.applies[r.Object],
@@ -95,7 +95,7 @@ func (w *waveWatch) check(verb fake.Verb, batch connector.Batch) error {
 				}
 			}
 			w.applied[r.Object] = true
-		case fake.Delete:
+		case fake.VerbDelete:
 			there := w.cluster.Objects()
 			for o, wave := range w.deletes {
 				if _, left := there[o]; left && wave > w.deletes[r.Object] {
@@ -234,12 +234,12 @@ func TestCrashAtEveryWriteOfWaves(t *testing.T) {
 		t.Fatalf("%d writes led to\n%s", writes, want.objects)
 	}
 	for n := 1; n <= writes && !t.Failed(); n++ {
-		for _, verdict := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter} {
+		for _, verdict := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter} {
 			plan := func(i int, _ []store.Op) storetest.Verdict {
 				if i == n {
 					return verdict
 				}
-				return storetest.Pass
+				return storetest.VerdictPass
 			}
 			synctest.Test(t, func(t *testing.T) {
 				s := newStory(t, plan)

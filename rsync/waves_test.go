@@ -26,7 +26,7 @@ func TestWaves(t *testing.T) {
 		"out of order": {text: "2/z=1 x=1 -1/a=1 2/y=1 b=1",
 			up:   "Apply a, Apply x, Apply b, Apply z, Apply y",
 			down: "Delete y, Delete z, Delete b, Delete x, Delete a"},
-		"in the same order": {text: "1/y=1 x=1 1/z=1", order: rsync.SameOrder,
+		"in the same order": {text: "1/y=1 x=1 1/z=1", order: rsync.DeleteOrderSame,
 			up: "Apply x, Apply y, Apply z", down: "Delete x, Delete y, Delete z"},
 		"hooks have weights of their own": {text: "1/y=1 x=1 pre-install!5/late=1 pre-install!-5/early=1 post-install!1/b=1 post-install!a=1",
 			up:   "Apply early, Apply late, Apply x, Apply y, Apply a, Apply b",

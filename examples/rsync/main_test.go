@@ -342,7 +342,7 @@ func TestDiffAndDetach(t *testing.T) {
 	contains(t, call(t, 1, at("diff", "--from", "two", "one")...), "rsync: ", "two")
 	var d rsync.Diff
 	if err := json.Unmarshal([]byte(call(t, 0, at("diff", "--terminate", "-o", "json", "one")...)), &d); err != nil ||
-		d.Event != rsync.Terminate || d.Count(connector.ChangeDelete) != 4 {
+		d.Event != rsync.Terminate || d.Count(connector.ChangeKindDelete) != 4 {
 		t.Errorf("the data is %+v: %v", d, err)
 	}
 	contains(t, call(t, 1, at("detach", "one", "fake+cluster3")...), "has no app on cluster fake+cluster3")

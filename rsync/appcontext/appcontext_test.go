@@ -133,7 +133,7 @@ func TestHookLayout(t *testing.T) {
 	}
 
 	keys[cluster+"resource/instruction/dependency/"] = `"{\"resdependency\":{\"pre-install\":[\"migrate+Job\"],\"post-delete\":[\"migrate+Job\"]}}"`
-	if _, err := appcontext.Decode("4207052301187134513", keys); !appcontext.Has(err, appcontext.BadLayout) {
+	if _, err := appcontext.Decode("4207052301187134513", keys); !appcontext.Has(err, appcontext.FaultBadLayout) {
 		t.Errorf("a resource with two hooks: %v", err)
 	}
 }
@@ -152,7 +152,7 @@ func TestBadLayout(t *testing.T) {
 			keys := vector(t)
 			edit(keys)
 			_, err := appcontext.Decode("4207052301187134513", keys)
-			if !appcontext.Has(err, appcontext.BadLayout) || !errors.Is(err, appcontext.ErrInvalid) {
+			if !appcontext.Has(err, appcontext.FaultBadLayout) || !errors.Is(err, appcontext.ErrInvalid) {
 				t.Errorf("got %v", err)
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
@@ -168,13 +168,13 @@ func TestNotRepresentable(t *testing.T) {
 		Resource("p", "c", []byte("apiVersion: v1\nkind: X\nmetadata: {name: x, namespace: n2}"))
 	short := appcontext.NewBuilder("a")
 	short.App("db")
-	short.App("web").DependsOn("db", appcontext.Ready, time.Millisecond)
+	short.App("web").DependsOn("db", appcontext.OpStatusReady, time.Millisecond)
 	for name, b := range map[string]*appcontext.Builder{"name and kind": twice, "half a second": short} {
 		c, err := b.Build()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := appcontext.Encode(&appcontext.Layout{Context: c}); !appcontext.Has(err, appcontext.NotRepresentable) {
+		if _, err := appcontext.Encode(&appcontext.Layout{Context: c}); !appcontext.Has(err, appcontext.FaultNotRepresentable) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -189,39 +189,39 @@ func TestBadInput(t *testing.T) {
 		id     string
 		build  func(*appcontext.Builder)
 	}{
-		"no ID":         {fault: appcontext.BadName, id: "-", build: func(b *appcontext.Builder) { b.App("") }},
-		"slash":         {fault: appcontext.BadName, build: func(b *appcontext.Builder) { b.App("a/b") }},
-		"plus":          {fault: appcontext.BadName, build: func(b *appcontext.Builder) { b.App("a").Cluster("p+q", "c") }},
-		"instruction":   {fault: appcontext.BadName, build: func(b *appcontext.Builder) { b.App("instruction") }},
-		"long":          {fault: appcontext.BadName, build: func(b *appcontext.Builder) { b.App(strings.Repeat("a", 254)) }},
-		"unknown app":   {fault: appcontext.UnknownApp, build: func(b *appcontext.Builder) { b.App("a").DependsOn("b", appcontext.Ready, 0) }},
-		"self":          {fault: appcontext.Cycle, build: func(b *appcontext.Builder) { b.App("a").DependsOn("a", appcontext.Ready, 0) }},
-		"no status":     {fault: appcontext.BadDependency, build: func(b *appcontext.Builder) { b.App("b"); b.App("a").DependsOn("b", "Done", 0) }},
-		"negative wait": {fault: appcontext.BadDependency, build: func(b *appcontext.Builder) { b.App("b"); b.App("a").DependsOn("b", appcontext.Ready, -1) }},
-		"cycle": {fault: appcontext.Cycle, build: func(b *appcontext.Builder) {
-			b.App("a").DependsOn("b", appcontext.Ready, 0)
-			b.App("b").DependsOn("c", appcontext.Ready, 0)
-			b.App("c").DependsOn("a", appcontext.Ready, 0)
+		"no ID":         {fault: appcontext.FaultBadName, id: "-", build: func(b *appcontext.Builder) { b.App("") }},
+		"slash":         {fault: appcontext.FaultBadName, build: func(b *appcontext.Builder) { b.App("a/b") }},
+		"plus":          {fault: appcontext.FaultBadName, build: func(b *appcontext.Builder) { b.App("a").Cluster("p+q", "c") }},
+		"instruction":   {fault: appcontext.FaultBadName, build: func(b *appcontext.Builder) { b.App("instruction") }},
+		"long":          {fault: appcontext.FaultBadName, build: func(b *appcontext.Builder) { b.App(strings.Repeat("a", 254)) }},
+		"unknown app":   {fault: appcontext.FaultUnknownApp, build: func(b *appcontext.Builder) { b.App("a").DependsOn("b", appcontext.OpStatusReady, 0) }},
+		"self":          {fault: appcontext.FaultCycle, build: func(b *appcontext.Builder) { b.App("a").DependsOn("a", appcontext.OpStatusReady, 0) }},
+		"no status":     {fault: appcontext.FaultBadDependency, build: func(b *appcontext.Builder) { b.App("b"); b.App("a").DependsOn("b", "Done", 0) }},
+		"negative wait": {fault: appcontext.FaultBadDependency, build: func(b *appcontext.Builder) { b.App("b"); b.App("a").DependsOn("b", appcontext.OpStatusReady, -1) }},
+		"cycle": {fault: appcontext.FaultCycle, build: func(b *appcontext.Builder) {
+			b.App("a").DependsOn("b", appcontext.OpStatusReady, 0)
+			b.App("b").DependsOn("c", appcontext.OpStatusReady, 0)
+			b.App("c").DependsOn("a", appcontext.OpStatusReady, 0)
 		}},
-		"object twice in an app":   {fault: appcontext.Duplicate, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", x).Resource("p", "c", x) }},
-		"object twice in two apps": {fault: appcontext.Duplicate, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", x); b.App("b").Resource("p", "c", x) }},
-		"hook":                     {fault: appcontext.BadHook, build: func(b *appcontext.Builder) { b.App("a").Hook("post-mortem", "p", "c", x) }},
-		"no kind": {fault: appcontext.BadManifest, build: func(b *appcontext.Builder) {
+		"object twice in an app":   {fault: appcontext.FaultDuplicate, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", x).Resource("p", "c", x) }},
+		"object twice in two apps": {fault: appcontext.FaultDuplicate, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", x); b.App("b").Resource("p", "c", x) }},
+		"hook":                     {fault: appcontext.FaultBadHook, build: func(b *appcontext.Builder) { b.App("a").Hook("post-mortem", "p", "c", x) }},
+		"no kind": {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) {
 			b.App("a").Resource("p", "c", []byte("apiVersion: v1\nmetadata: {name: x}"))
 		}},
-		"no name":       {fault: appcontext.BadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("apiVersion: v1\nkind: X")) }},
-		"no apiVersion": {fault: appcontext.BadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("kind: X\nmetadata: {name: x}")) }},
-		"a name that is a boolean": {fault: appcontext.BadManifest, build: func(b *appcontext.Builder) {
+		"no name":       {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("apiVersion: v1\nkind: X")) }},
+		"no apiVersion": {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("kind: X\nmetadata: {name: x}")) }},
+		"a name that is a boolean": {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) {
 			b.App("a").Resource("p", "c", []byte("apiVersion: v1\nkind: X\nmetadata: {name: y}"))
 		}},
-		"no object":     {fault: appcontext.BadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("password")) }},
-		"two documents": {fault: appcontext.BadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte(string(x)+"---\n"+string(x))) }},
-		"manifests that are too large together": {fault: appcontext.TooLarge, build: func(b *appcontext.Builder) {
+		"no object":     {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("password")) }},
+		"two documents": {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte(string(x)+"---\n"+string(x))) }},
+		"manifests that are too large together": {fault: appcontext.FaultTooLarge, build: func(b *appcontext.Builder) {
 			for i := range 17 {
 				b.App("a").Resource("p", "c", fmt.Appendf(nil, "apiVersion: v1\nkind: X\nmetadata: {name: n%d}\n#%s", i, strings.Repeat("#", appcontext.MaxAppCluster/16)))
 			}
 		}},
-		"everything at once": {fault: appcontext.BadHook, id: "a b", build: func(b *appcontext.Builder) { b.App("a/b").Hook("x", "", "", nil).Hook("x", "p", "c", x) }},
+		"everything at once": {fault: appcontext.FaultBadHook, id: "a b", build: func(b *appcontext.Builder) { b.App("a/b").Hook("x", "", "", nil).Hook("x", "p", "c", x) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := "id"
@@ -243,7 +243,7 @@ func TestBadInput(t *testing.T) {
 		ClusterID: appcontext.ClusterID{Provider: "p", Name: "c"},
 		Resources: []appcontext.Resource{{Object: appcontext.Object{Kind: "X", Name: "y"}, Manifest: x}},
 	}}}}}
-	if err := appcontext.Validate(mismatch); !appcontext.Has(err, appcontext.IdentityMismatch) {
+	if err := appcontext.Validate(mismatch); !appcontext.Has(err, appcontext.FaultIdentityMismatch) {
 		t.Errorf("a manifest of another object: %v", err)
 	}
 }
@@ -256,7 +256,7 @@ func draw(t *rapid.T, id string) *appcontext.AppContext {
 	for i, app := range apps {
 		builder := b.App(app)
 		if i > 0 && rapid.Bool().Draw(t, "depends") {
-			builder.DependsOn(apps[i-1], rapid.SampledFrom([]appcontext.OpStatus{appcontext.Deployed, appcontext.Ready}).Draw(t, "status"),
+			builder.DependsOn(apps[i-1], rapid.SampledFrom([]appcontext.OpStatus{appcontext.OpStatusDeployed, appcontext.OpStatusReady}).Draw(t, "status"),
 				time.Duration(rapid.IntRange(0, 9).Draw(t, "wait"))*time.Second)
 		}
 		clusters := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"c1", "c2", "c3"}), 0, 3, rapid.ID[string]).Draw(t, "clusters")
@@ -269,7 +269,7 @@ func draw(t *rapid.T, id string) *appcontext.AppContext {
 				}
 				taken[cluster+name] = true
 				value := rapid.StringMatching(`[a-z"<>&é ]{0,6}`).Draw(t, "value")
-				hook := rapid.SampledFrom(append(appcontext.Hooks(), appcontext.NoHook, appcontext.NoHook, appcontext.NoHook)).Draw(t, "hook")
+				hook := rapid.SampledFrom(append(appcontext.Hooks(), appcontext.HookNone, appcontext.HookNone, appcontext.HookNone)).Draw(t, "hook")
 				builder.Hook(hook, "edge", cluster, append(manifest("ConfigMap", name), "# "+value...))
 			}
 		}
@@ -310,7 +310,7 @@ func TestLayoutRoundTrip(t *testing.T) {
 			t.Fatalf("%+v", d)
 		}
 		for id, change := range d.Updated {
-			if change != appcontext.Unchanged {
+			if change != appcontext.ChangeUnchanged {
 				t.Fatalf("%s is %s", id, change)
 			}
 		}
@@ -355,7 +355,7 @@ func flat(c *appcontext.AppContext) map[appcontext.Identity]string {
 	for _, a := range c.Apps {
 		for _, cluster := range a.Clusters {
 			for _, r := range cluster.Resources {
-				if r.Hook != appcontext.PreDelete && r.Hook != appcontext.PostDelete {
+				if r.Hook != appcontext.HookPreDelete && r.Hook != appcontext.HookPostDelete {
 					out[appcontext.Identity{Cluster: cluster.ClusterID, Object: r.Object}] = string(r.Hook) + string(r.Manifest)
 				}
 			}
@@ -378,7 +378,7 @@ func FuzzParseObject(f *testing.F) {
 // apps.
 func TestNil(t *testing.T) {
 	for name, layout := range map[string]*appcontext.Layout{"no layout": nil, "no context": {Status: "Created"}} {
-		if keys, err := appcontext.Encode(layout); !appcontext.Has(err, appcontext.NotRepresentable) || keys != nil {
+		if keys, err := appcontext.Encode(layout); !appcontext.Has(err, appcontext.FaultNotRepresentable) || keys != nil {
 			t.Errorf("%s: %v, %v", name, keys, err)
 		}
 	}
@@ -388,7 +388,7 @@ func TestNil(t *testing.T) {
 		{ClusterID: cluster, Resources: []appcontext.Resource{{Object: web, Manifest: manifest("ConfigMap", "web")}}},
 	}}}}
 	id := appcontext.Identity{Cluster: cluster, Object: web}
-	if d := appcontext.Diff(nil, some, nil); d.Updated[id] != appcontext.Added || len(d.Gone) > 0 {
+	if d := appcontext.Diff(nil, some, nil); d.Updated[id] != appcontext.ChangeAdded || len(d.Gone) > 0 {
 		t.Errorf("from nothing: %+v", d)
 	}
 	if d := appcontext.Diff(some, nil, nil); len(d.Updated) > 0 || d.Gone[id].App != "web" {

@@ -64,7 +64,7 @@ func (a *AppBuilder) Cluster(provider, name string) *AppBuilder {
 // Resource adds an object on a cluster. Resources are applied in the order of these calls. Use Add
 // for other waves than 0.
 func (a *AppBuilder) Resource(provider, cluster string, manifest []byte) *AppBuilder {
-	return a.Hook(NoHook, provider, cluster, manifest)
+	return a.Hook(HookNone, provider, cluster, manifest)
 }
 
 // Hook adds a hook: an object that is applied at a certain time in the life of the app on the
@@ -80,7 +80,7 @@ func (a *AppBuilder) Add(provider, cluster string, r Resource) *AppBuilder {
 	object, err := ParseObject(r.Manifest)
 	if err != nil {
 		a.builder.problems = append(a.builder.problems, &Problem{
-			Fault: BadManifest, What: err.Error(),
+			Fault: FaultBadManifest, What: err.Error(),
 			Where: fmt.Sprintf("app %q, cluster %q, resource %d", a.app.Name, c.ClusterID, len(c.Resources)),
 		})
 		return a

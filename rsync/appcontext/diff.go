@@ -14,13 +14,12 @@ func Bytes(before, after *Resource) bool { return !bytes.Equal(before.Manifest, 
 // Change is the difference of a resource between two contexts.
 type Change string
 
-// The changes. A resource of the new context is Added, Changed or Unchanged. A resource of the
-// initial context may be Gone.
+// The changes. All but ChangeGone are of resources of the new context.
 const (
-	Added     Change = "Added"
-	Changed   Change = "Changed"
-	Unchanged Change = "Unchanged"
-	Gone      Change = "Gone"
+	ChangeAdded     Change = "Added"
+	ChangeChanged   Change = "Changed"
+	ChangeUnchanged Change = "Unchanged"
+	ChangeGone      Change = "Gone" // a resource that only the initial context has
 )
 
 // Place is the position of a resource in a context.
@@ -55,11 +54,11 @@ func Diff(initial, update *AppContext, changed Comparer) *Differences {
 		was, ok := before[id]
 		switch {
 		case !ok:
-			d.Updated[id] = Added
+			d.Updated[id] = ChangeAdded
 		case was.resource.Hook != now.resource.Hook, changed(was.resource, now.resource):
-			d.Updated[id] = Changed
+			d.Updated[id] = ChangeChanged
 		default:
-			d.Updated[id] = Unchanged
+			d.Updated[id] = ChangeUnchanged
 		}
 		if ok && was.place.App != now.place.App {
 			d.Moved[id] = was.place
@@ -88,7 +87,7 @@ func index(c *AppContext) map[Identity]placed {
 			cluster := &a.Clusters[j]
 			for k := range cluster.Resources {
 				r := &cluster.Resources[k]
-				if r.Hook == PreDelete || r.Hook == PostDelete {
+				if r.Hook == HookPreDelete || r.Hook == HookPostDelete {
 					continue // not on the cluster while the app is installed
 				}
 				out[Identity{cluster.ClusterID, r.Object}] = placed{Place{a.Name, cluster.ClusterID, k}, r}
@@ -101,5 +100,5 @@ func index(c *AppContext) map[Identity]placed {
 // Needs reports whether an update must apply a resource of the new context.
 func (d *Differences) Needs(id Identity) bool {
 	change := d.Updated[id]
-	return change == Added || change == Changed
+	return change == ChangeAdded || change == ChangeChanged
 }

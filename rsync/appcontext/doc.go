@@ -9,7 +9,7 @@
 //
 //	b := appcontext.NewBuilder("shop-1")
 //	b.App("db").Resource("edge", "cluster1", database)
-//	b.App("web").DependsOn("db", appcontext.Ready, 10*time.Second).Resource("edge", "cluster1", deployment)
+//	b.App("web").DependsOn("db", appcontext.OpStatusReady, 10*time.Second).Resource("edge", "cluster1", deployment)
 //	shop, err := b.Build()
 //
 // A manifest is YAML or JSON and is stored byte for byte. Its group, kind, namespace and name

@@ -34,7 +34,7 @@ func Decode(id string, keys map[string]string) (*Layout, error) {
 	d := decoder{keys: keys, root: "/context/" + id + "/"}
 	l := &Layout{Context: &AppContext{ID: id}, Resources: map[LayoutResource]string{}}
 	if _, ok := keys[d.root]; !ok {
-		return nil, &Problem{Fault: BadLayout, Where: d.root, What: "there is no such key, so there is no such context"}
+		return nil, &Problem{Fault: FaultBadLayout, Where: d.root, What: "there is no such key, so there is no such context"}
 	}
 	d.value(d.root+"meta/", &l.Context.Meta)
 	var order map[string][]string
@@ -80,7 +80,7 @@ type decoder struct {
 
 func (d *decoder) fail(where, format string, args ...any) {
 	if d.err == nil {
-		d.err = &Problem{Fault: BadLayout, Where: where, What: fmt.Sprintf(format, args...)}
+		d.err = &Problem{Fault: FaultBadLayout, Where: where, What: fmt.Sprintf(format, args...)}
 	}
 }
 
@@ -142,7 +142,7 @@ func (d *decoder) cluster(prefix, app string, id ClusterID, l *Layout) Cluster {
 	hooked := map[string]Hook{}
 	for _, hook := range Hooks() {
 		for _, name := range hooks.Resources[hook] {
-			if other := hooked[name]; other != NoHook {
+			if other := hooked[name]; other != HookNone {
 				d.fail(prefix+"resource/"+name+"/", "the resource has the hooks %s and %s, and can have one", other, hook)
 			}
 			hooked[name] = hook
@@ -150,8 +150,8 @@ func (d *decoder) cluster(prefix, app string, id ClusterID, l *Layout) Cluster {
 		}
 	}
 	for _, name := range order["resorder"] {
-		if hooked[name] == NoHook { // some apps list their hooks in both
-			c.Resources = append(c.Resources, d.resource(prefix, name, NoHook))
+		if hooked[name] == HookNone { // some apps list their hooks in both
+			c.Resources = append(c.Resources, d.resource(prefix, name, HookNone))
 		}
 	}
 	for _, r := range c.Resources {

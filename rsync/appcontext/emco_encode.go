@@ -71,7 +71,7 @@ const (
 // NotRepresentable if EMCO's keys cannot represent the context.
 func Encode(l *Layout) (map[string]string, error) {
 	if l == nil || l.Context == nil {
-		return nil, &Problem{Fault: NotRepresentable, What: "there is no app context, but nil"}
+		return nil, &Problem{Fault: FaultNotRepresentable, What: "there is no app context, but nil"}
 	}
 	c := l.Context
 	e := encoder{keys: map[string]string{}}
@@ -117,7 +117,7 @@ type encoder struct {
 
 func (e *encoder) fail(where, format string, args ...any) {
 	if e.err == nil {
-		e.err = &Problem{Fault: NotRepresentable, Where: where, What: fmt.Sprintf(format, args...)}
+		e.err = &Problem{Fault: FaultNotRepresentable, Where: where, What: fmt.Sprintf(format, args...)}
 	}
 }
 
@@ -179,7 +179,7 @@ func (e *encoder) cluster(prefix, app string, c *Cluster) {
 			e.fail(where, "EMCO has neither waves nor delete policies: the resource has wave %d and the policies %q",
 				r.Wave, r.DeletePolicies)
 		}
-		if r.Hook == NoHook {
+		if r.Hook == HookNone {
 			order = append(order, name)
 		} else {
 			hooks[r.Hook] = append(hooks[r.Hook], name)

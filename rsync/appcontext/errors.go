@@ -17,19 +17,19 @@ type Fault string
 
 // The faults.
 const (
-	BadName          Fault = "BadName"          // a name that is empty, too long, or has invalid characters
-	Duplicate        Fault = "Duplicate"        // two equal apps, clusters of an app, dependencies or objects
-	UnknownApp       Fault = "UnknownApp"       // a dependency on an app that the context does not have
-	Cycle            Fault = "Cycle"            // dependencies form a cycle
-	BadDependency    Fault = "BadDependency"    // neither Deployed nor Ready, or a negative wait
-	BadHook          Fault = "BadHook"          // an unknown hook, one that never ends, or wrong delete policies
-	BadWave          Fault = "BadWave"          // a wave that does not fit into 32 bits
-	BadOverride      Fault = "BadOverride"      // an override of an unknown object, or one that fails
-	BadManifest      Fault = "BadManifest"      // not one YAML or JSON object with apiVersion, kind and name
-	IdentityMismatch Fault = "IdentityMismatch" // the manifest has another object than the resource
-	TooLarge         Fault = "TooLarge"         // an app on one cluster, or the list of apps, exceeds the limit
-	BadLayout        Fault = "BadLayout"        // keys or values that EMCO does not write
-	NotRepresentable Fault = "NotRepresentable" // EMCO's keys cannot represent it
+	FaultBadName          Fault = "BadName"          // a name that is empty, too long, or has invalid characters
+	FaultDuplicate        Fault = "Duplicate"        // two equal apps, clusters of an app, dependencies or objects
+	FaultUnknownApp       Fault = "UnknownApp"       // a dependency on an app that the context does not have
+	FaultCycle            Fault = "Cycle"            // dependencies form a cycle
+	FaultBadDependency    Fault = "BadDependency"    // neither Deployed nor Ready, or a negative wait
+	FaultBadHook          Fault = "BadHook"          // an unknown hook, one that never ends, or wrong delete policies
+	FaultBadWave          Fault = "BadWave"          // a wave that does not fit into 32 bits
+	FaultBadOverride      Fault = "BadOverride"      // an override of an unknown object, or one that fails
+	FaultBadManifest      Fault = "BadManifest"      // not one YAML or JSON object with apiVersion, kind and name
+	FaultIdentityMismatch Fault = "IdentityMismatch" // the manifest has another object than the resource
+	FaultTooLarge         Fault = "TooLarge"         // an app on one cluster, or the list of apps, exceeds the limit
+	FaultBadLayout        Fault = "BadLayout"        // keys or values that EMCO does not write
+	FaultNotRepresentable Fault = "NotRepresentable" // EMCO's keys cannot represent it
 )
 
 // Problem is a problem of a context, with its place.

@@ -14,11 +14,11 @@ import (
 func ExampleBuilder() {
 	b := appcontext.NewBuilder("shop-1")
 	b.App("db").Resource("edge", "cluster1", manifest("Database", "orders"))
-	b.App("web").DependsOn("db", appcontext.Ready, 10*time.Second).Resource("edge", "cluster1", manifest("Server", "front"))
+	b.App("web").DependsOn("db", appcontext.OpStatusReady, 10*time.Second).Resource("edge", "cluster1", manifest("Server", "front"))
 	shop, err := b.Build()
 	fmt.Println(len(shop.Apps), shop.App("web").DependsOn[0].App, err)
 
-	b.App("db").DependsOn("web", appcontext.Ready, 0)
+	b.App("db").DependsOn("web", appcontext.OpStatusReady, 0)
 	_, err = b.Build()
 	fmt.Println(err)
 	// Output:
@@ -34,7 +34,7 @@ func ExampleDiff() {
 	two, _ := after.Build()
 	d := appcontext.Diff(one, two, nil)
 	for id, change := range d.Updated {
-		if change == appcontext.Added {
+		if change == appcontext.ChangeAdded {
 			fmt.Println("apply", id)
 		}
 	}
@@ -79,7 +79,7 @@ func ExampleNewBuilder() {
 	b := appcontext.NewBuilder("shop")
 	b.App("web").Resource("edge", "cluster1", []byte("kind: ConfigMap"))
 	_, err := b.Build()
-	fmt.Println(errors.Is(err, appcontext.ErrInvalid), appcontext.Has(err, appcontext.BadManifest))
+	fmt.Println(errors.Is(err, appcontext.ErrInvalid), appcontext.Has(err, appcontext.FaultBadManifest))
 	// Output: true true
 }
 

@@ -9,22 +9,23 @@ import (
 )
 
 // HookDeletePolicy defines when a hook is deleted. The names are Helm's. A hook without a policy
-// stays until its app is deleted. Helm's default is BeforeHookCreation.
+// stays until its app is deleted. Helm's default is HookDeletePolicyBeforeCreation.
 type HookDeletePolicy string
 
 // The delete policies. They act each time that the hook runs.
 const (
-	// BeforeHookCreation deletes an object of an earlier run, and waits until it is gone, before
-	// the hook is created. It is Helm's default.
-	BeforeHookCreation HookDeletePolicy = "before-hook-creation"
-	// HookSucceeded deletes the hook when all hooks of its kind are ready, because hooks of a later
-	// wave may use it. If a hook of its kind fails, the ready ones are deleted too.
-	HookSucceeded HookDeletePolicy = "hook-succeeded"
-	// HookFailed deletes the hook when it has failed. The app fails with the hook's reason.
-	HookFailed HookDeletePolicy = "hook-failed"
+	// HookDeletePolicyBeforeCreation deletes an object of an earlier run, and waits until it is
+	// gone, before the hook is created. It is Helm's default.
+	HookDeletePolicyBeforeCreation HookDeletePolicy = "before-hook-creation"
+	// HookDeletePolicySucceeded deletes the hook when all hooks of its kind are ready, because hooks
+	// of a later wave may use it. If a hook of its kind fails, the ready ones are deleted too.
+	HookDeletePolicySucceeded HookDeletePolicy = "hook-succeeded"
+	// HookDeletePolicyFailed deletes the hook when it has failed. The app fails with the hook's
+	// reason.
+	HookDeletePolicyFailed HookDeletePolicy = "hook-failed"
 )
 
-var deletePolicies = []HookDeletePolicy{BeforeHookCreation, HookSucceeded, HookFailed}
+var deletePolicies = []HookDeletePolicy{HookDeletePolicyBeforeCreation, HookDeletePolicySucceeded, HookDeletePolicyFailed}
 
 // Has reports whether the resource has a delete policy.
 func (r *Resource) Has(policy HookDeletePolicy) bool {
@@ -64,30 +65,30 @@ func specOf(manifest []byte) map[string]raw {
 // hook checks the fields of a hook.
 func (v *validator) hook(r *Resource, where string) {
 	switch r.Hook {
-	case NoHook, CRDInstall, PreInstall, PostInstall, PreDelete, PostDelete:
+	case HookNone, HookCRDInstall, HookPreInstall, HookPostInstall, HookPreDelete, HookPostDelete:
 	default:
-		v.add(BadHook, where, "there is no hook %q", r.Hook)
+		v.add(FaultBadHook, where, "there is no hook %q", r.Hook)
 	}
 	seen := map[HookDeletePolicy]bool{}
 	for _, policy := range r.DeletePolicies {
 		switch {
 		case !slices.Contains(deletePolicies, policy):
-			v.add(BadHook, where, "deletePolicies: there is no policy %q: must be one of %q",
+			v.add(FaultBadHook, where, "deletePolicies: there is no policy %q: must be one of %q",
 				short(string(policy)), deletePolicies)
 		case seen[policy]:
-			v.add(Duplicate, where, "deletePolicies: %s is there twice", policy)
-		case r.Hook == NoHook:
-			v.add(BadHook, where, "deletePolicies: %s: the resource is no hook", policy)
-		case r.Hook == CRDInstall:
-			v.add(BadHook, where, "deletePolicies: %s: hooks of crd-install stay, "+
+			v.add(FaultDuplicate, where, "deletePolicies: %s is there twice", policy)
+		case r.Hook == HookNone:
+			v.add(FaultBadHook, where, "deletePolicies: %s: the resource is no hook", policy)
+		case r.Hook == HookCRDInstall:
+			v.add(FaultBadHook, where, "deletePolicies: %s: hooks of crd-install stay, "+
 				"because all objects of their kind would go with them", policy)
 		}
 		seen[policy] = true
 	}
-	if r.Hook == NoHook {
+	if r.Hook == HookNone {
 		return
 	}
 	if why := endless(r); why != "" {
-		v.add(BadHook, where, "the hook never ends: %s", why)
+		v.add(FaultBadHook, where, "the hook never ends: %s", why)
 	}
 }

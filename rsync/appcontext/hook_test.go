@@ -35,40 +35,40 @@ func TestHooksThatAreRefused(t *testing.T) {
 		what     string // empty: it is accepted
 	}{
 		"all policies": {appcontext.Resource{
-			Hook: appcontext.PreInstall, Wave: -5,
-			DeletePolicies: policies(appcontext.BeforeHookCreation, appcontext.HookSucceeded, appcontext.HookFailed),
+			Hook: appcontext.HookPreInstall, Wave: -5,
+			DeletePolicies: policies(appcontext.HookDeletePolicyBeforeCreation, appcontext.HookDeletePolicySucceeded, appcontext.HookDeletePolicyFailed),
 		}, job("{}"), "", ""},
-		"no hook": {appcontext.Resource{DeletePolicies: policies(appcontext.HookFailed)}, job("{}"),
-			appcontext.BadHook, "deletePolicies: hook-failed: the resource is no hook"},
-		"a definition": {appcontext.Resource{Hook: appcontext.CRDInstall,
-			DeletePolicies: policies(appcontext.HookSucceeded)}, job("{}"),
-			appcontext.BadHook, "deletePolicies: hook-succeeded: hooks of crd-install stay"},
-		"an unknown policy": {appcontext.Resource{Hook: appcontext.PreInstall, DeletePolicies: policies("hook-done")},
+		"no hook": {appcontext.Resource{DeletePolicies: policies(appcontext.HookDeletePolicyFailed)}, job("{}"),
+			appcontext.FaultBadHook, "deletePolicies: hook-failed: the resource is no hook"},
+		"a definition": {appcontext.Resource{Hook: appcontext.HookCRDInstall,
+			DeletePolicies: policies(appcontext.HookDeletePolicySucceeded)}, job("{}"),
+			appcontext.FaultBadHook, "deletePolicies: hook-succeeded: hooks of crd-install stay"},
+		"an unknown policy": {appcontext.Resource{Hook: appcontext.HookPreInstall, DeletePolicies: policies("hook-done")},
 			job("{}"),
-			appcontext.BadHook, `deletePolicies: there is no policy "hook-done"`},
+			appcontext.FaultBadHook, `deletePolicies: there is no policy "hook-done"`},
 		"a policy twice": {appcontext.Resource{
-			Hook: appcontext.PreInstall, DeletePolicies: policies(appcontext.HookFailed, appcontext.HookFailed),
-		}, job("{}"), appcontext.Duplicate, "deletePolicies: hook-failed is there twice"},
+			Hook: appcontext.HookPreInstall, DeletePolicies: policies(appcontext.HookDeletePolicyFailed, appcontext.HookDeletePolicyFailed),
+		}, job("{}"), appcontext.FaultDuplicate, "deletePolicies: hook-failed is there twice"},
 		"a high wave": {appcontext.Resource{Wave: math.MaxInt32 + 1}, job("{}"),
-			appcontext.BadWave, "wave: 2147483648 does not fit into 32 bits"},
+			appcontext.FaultBadWave, "wave: 2147483648 does not fit into 32 bits"},
 		"a low wave": {appcontext.Resource{Wave: math.MinInt32 - 1}, job("{}"),
-			appcontext.BadWave, "wave: -2147483649 does not fit into 32 bits"},
-		"a suspended job": {appcontext.Resource{Hook: appcontext.PostDelete}, job("{suspend: true}"),
-			appcontext.BadHook, "the hook never ends: spec.suspend is true"},
-		"a job without pods": {appcontext.Resource{Hook: appcontext.PreDelete}, job("{parallelism: 0}"),
-			appcontext.BadHook, "the hook never ends: spec.parallelism is 0"},
-		"a suspended job in JSON": {appcontext.Resource{Hook: appcontext.PreInstall},
+			appcontext.FaultBadWave, "wave: -2147483649 does not fit into 32 bits"},
+		"a suspended job": {appcontext.Resource{Hook: appcontext.HookPostDelete}, job("{suspend: true}"),
+			appcontext.FaultBadHook, "the hook never ends: spec.suspend is true"},
+		"a job without pods": {appcontext.Resource{Hook: appcontext.HookPreDelete}, job("{parallelism: 0}"),
+			appcontext.FaultBadHook, "the hook never ends: spec.parallelism is 0"},
+		"a suspended job in JSON": {appcontext.Resource{Hook: appcontext.HookPreInstall},
 			`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"x"},"spec":{"suspend":true}}`,
-			appcontext.BadHook, "the hook never ends: spec.suspend is true"},
-		"a paused deployment": {appcontext.Resource{Hook: appcontext.PostInstall},
+			appcontext.FaultBadHook, "the hook never ends: spec.suspend is true"},
+		"a paused deployment": {appcontext.Resource{Hook: appcontext.HookPostInstall},
 			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\nspec: {paused: true}",
-			appcontext.BadHook, "the hook never ends: spec.paused is true"},
-		"a job that runs": {appcontext.Resource{Hook: appcontext.PreInstall},
+			appcontext.FaultBadHook, "the hook never ends: spec.paused is true"},
+		"a job that runs": {appcontext.Resource{Hook: appcontext.HookPreInstall},
 			job("{suspend: false, parallelism: 2}"), "", ""},
 		"a suspended job that no event waits for": {appcontext.Resource{}, job("{suspend: true}"), "", ""},
-		"the job of another API": {appcontext.Resource{Hook: appcontext.PreInstall},
+		"the job of another API": {appcontext.Resource{Hook: appcontext.HookPreInstall},
 			"apiVersion: example.com/v1\nkind: Job\nmetadata: {name: x}\nspec: {suspend: true}", "", ""},
-		"a spec that is no object": {appcontext.Resource{Hook: appcontext.PreInstall}, job("[suspend]"), "", ""},
+		"a spec that is no object": {appcontext.Resource{Hook: appcontext.HookPreInstall}, job("[suspend]"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.resource.Manifest = []byte(test.manifest)
@@ -109,19 +109,19 @@ func TestWavesInUpdates(t *testing.T) {
 		}
 		return c
 	}
-	before := build(appcontext.Resource{Hook: appcontext.PreInstall})
+	before := build(appcontext.Resource{Hook: appcontext.HookPreInstall})
 	after := build(appcontext.Resource{
-		Hook: appcontext.PreInstall, Wave: 3,
-		DeletePolicies: []appcontext.HookDeletePolicy{appcontext.BeforeHookCreation},
+		Hook: appcontext.HookPreInstall, Wave: 3,
+		DeletePolicies: []appcontext.HookDeletePolicy{appcontext.HookDeletePolicyBeforeCreation},
 	})
 	for id, change := range appcontext.Diff(before, after, nil).Updated {
-		if change != appcontext.Unchanged {
+		if change != appcontext.ChangeUnchanged {
 			t.Errorf("%s is %s", id, change)
 		}
 	}
 	for _, c := range []*appcontext.AppContext{after, build(appcontext.Resource{Wave: 1})} {
 		if keys, err := appcontext.Encode(&appcontext.Layout{Context: c}); !appcontext.Has(err,
-			appcontext.NotRepresentable) {
+			appcontext.FaultNotRepresentable) {
 			t.Errorf("EMCO's keys: %v, %v", keys, err)
 		}
 	}

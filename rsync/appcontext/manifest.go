@@ -51,10 +51,10 @@ func unmarshalGiven(value raw, into any) error {
 }
 
 // ParseObject returns the identity of the object in a manifest. It returns a [*Problem] with
-// BadManifest if the manifest is not a single YAML or JSON object with an apiVersion, a kind and a
+// FaultBadManifest if the manifest is not a single YAML or JSON object with an apiVersion, a kind and a
 // name. The error has no content of the manifest.
 func ParseObject(manifest []byte) (Object, error) {
-	bad := func(what string) (Object, error) { return Object{}, &Problem{Fault: BadManifest, What: what} }
+	bad := func(what string) (Object, error) { return Object{}, &Problem{Fault: FaultBadManifest, What: what} }
 	if isJSON := json.Valid(manifest); !isJSON && len(manifest) > yamldoc.MaxBytes {
 		_, err := yamldoc.JSON(manifest)
 		return bad(err.Error())

@@ -33,7 +33,7 @@ func TestOneDocument(t *testing.T) {
 		"metadata that is a text": {`{"apiVersion":"v1","kind":"A","metadata":"a"}`, true},
 	} {
 		object, err := appcontext.ParseObject([]byte(test.manifest))
-		if appcontext.Has(err, appcontext.BadManifest) != test.refused {
+		if appcontext.Has(err, appcontext.FaultBadManifest) != test.refused {
 			t.Errorf("%s: %v, %v", name, object, err)
 		}
 	}

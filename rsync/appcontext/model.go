@@ -44,10 +44,10 @@ type OpStatus string
 
 // The values of OpStatus.
 const (
-	// Deployed: all resources are applied.
-	Deployed OpStatus = "Deployed"
-	// Ready: all resources are applied, and the cluster reports them as ready.
-	Ready OpStatus = "Ready"
+	// OpStatusDeployed: all resources are applied.
+	OpStatusDeployed OpStatus = "Deployed"
+	// OpStatusReady: all resources are applied, and the cluster reports them as ready.
+	OpStatusReady OpStatus = "Ready"
 )
 
 // Dependency makes an app wait for another app. On a cluster with both apps, the app waits for the
@@ -83,16 +83,16 @@ type Hook string
 
 // The hooks.
 const (
-	NoHook      Hook = ""
-	CRDInstall  Hook = "crd-install"
-	PreInstall  Hook = "pre-install"
-	PostInstall Hook = "post-install"
-	PreDelete   Hook = "pre-delete"
-	PostDelete  Hook = "post-delete"
+	HookNone      Hook = ""
+	HookCRDInstall  Hook = "crd-install"
+	HookPreInstall  Hook = "pre-install"
+	HookPostInstall Hook = "post-install"
+	HookPreDelete   Hook = "pre-delete"
+	HookPostDelete  Hook = "post-delete"
 )
 
 // Hooks returns all hooks, in the order of the life of an app.
-func Hooks() []Hook { return []Hook{CRDInstall, PreInstall, PostInstall, PreDelete, PostDelete} }
+func Hooks() []Hook { return []Hook{HookCRDInstall, HookPreInstall, HookPostInstall, HookPreDelete, HookPostDelete} }
 
 // Resource is one object on one cluster.
 type Resource struct {
@@ -165,7 +165,7 @@ func (a *App) Cluster(id ClusterID) *Cluster {
 	return nil
 }
 
-// Of returns the resources with one hook (NoHook for those without), in order.
+// Of returns the resources with one hook (HookNone for those without), in order.
 func (c *Cluster) Of(hook Hook) []Resource {
 	var out []Resource
 	for _, r := range c.Resources {

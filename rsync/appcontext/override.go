@@ -40,15 +40,15 @@ func (v *validator) override(a *App, overrides []placedOverride) {
 		r := resources[Identity{o.cluster, o.object}]
 		switch {
 		case r == nil && a.Cluster(o.cluster) == nil:
-			v.add(BadOverride, where, "cluster: the app is not on that cluster")
+			v.add(FaultBadOverride, where, "cluster: the app is not on that cluster")
 		case r == nil:
-			v.add(BadOverride, where, "object: the app does not have it on that cluster")
+			v.add(FaultBadOverride, where, "object: the app does not have it on that cluster")
 		case o.override == nil:
-			v.add(BadOverride, where, "override: is nil")
+			v.add(FaultBadOverride, where, "override: is nil")
 		default:
 			manifest, err := overridden(r.Manifest, o.override)
 			if err != nil {
-				v.add(BadOverride, where, "%s", err)
+				v.add(FaultBadOverride, where, "%s", err)
 				continue
 			}
 			r.Manifest = manifest

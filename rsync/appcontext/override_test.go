@@ -49,8 +49,8 @@ func TestOverride(t *testing.T) {
 	}
 	d := appcontext.Diff(first, second, nil)
 	for id, change := range d.Updated {
-		if want := map[string]appcontext.Change{"c1": appcontext.Unchanged,
-			"c2": appcontext.Changed}[id.Cluster.Name]; change != want {
+		if want := map[string]appcontext.Change{"c1": appcontext.ChangeUnchanged,
+			"c2": appcontext.ChangeChanged}[id.Cluster.Name]; change != want {
 			t.Errorf("%s is %s, want %s", id, change, want)
 		}
 	}
@@ -120,7 +120,7 @@ func TestOverridesThatDoNotApply(t *testing.T) {
 	}
 	for i, test := range tests {
 		p := problems[i]
-		if p.Fault != appcontext.BadOverride || !strings.Contains(p.What, test.want) ||
+		if p.Fault != appcontext.FaultBadOverride || !strings.Contains(p.What, test.want) ||
 			!strings.Contains(p.Where, `app "web", override `) || !strings.Contains(p.Where, test.object.String()) {
 			t.Errorf("override %d: %s: %v, want %s", i, p.Fault, p, test.want)
 		}
@@ -134,9 +134,9 @@ func TestOverridesThatDoNotApply(t *testing.T) {
 func TestOverrideIsValidated(t *testing.T) {
 	job := []byte("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {suspend: false}\n")
 	b := appcontext.NewBuilder("id")
-	b.App("web").Hook(appcontext.PreInstall, "edge", "c1", job).
+	b.App("web").Hook(appcontext.HookPreInstall, "edge", "c1", job).
 		Override("edge", "c1", appcontext.Object{Group: "batch", Kind: "Job", Name: "a"}, swap("false", "true"))
-	if _, err := b.Build(); !appcontext.Has(err, appcontext.BadHook) {
+	if _, err := b.Build(); !appcontext.Has(err, appcontext.FaultBadHook) {
 		t.Errorf("a hook that an override suspends: %v", err)
 	}
 	large := appcontext.NewBuilder("id")
@@ -144,8 +144,8 @@ func TestOverrideIsValidated(t *testing.T) {
 		func(manifest []byte) ([]byte, error) {
 			return append(manifest, strings.Repeat("#", appcontext.MaxAppCluster)...), nil
 		})
-	if _, err := large.Build(); !appcontext.Has(err, appcontext.TooLarge) &&
-		!appcontext.Has(err, appcontext.BadOverride) {
+	if _, err := large.Build(); !appcontext.Has(err, appcontext.FaultTooLarge) &&
+		!appcontext.Has(err, appcontext.FaultBadOverride) {
 		t.Errorf("an override that makes a manifest too large: %v", err)
 	}
 }

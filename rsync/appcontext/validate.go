@@ -23,7 +23,7 @@ const (
 // manifest is the manifest of the object that the resource names.
 func Validate(c *AppContext) error {
 	if c == nil {
-		return &Error{Problems: []*Problem{{Fault: BadName, What: "there is no app context, but nil"}}}
+		return &Error{Problems: []*Problem{{Fault: FaultBadName, What: "there is no app context, but nil"}}}
 	}
 	var v validator
 	v.context(c, true)
@@ -60,10 +60,10 @@ func (v *validator) context(c *AppContext, manifests bool) {
 		where := fmt.Sprintf("app %q", short(a.Name))
 		v.name("the app's name", where, a.Name, "")
 		if a.Name == "instruction" {
-			v.add(BadName, where, "the name is that of EMCO's instructions")
+			v.add(FaultBadName, where, "the name is that of EMCO's instructions")
 		}
 		if apps[a.Name] {
-			v.add(Duplicate, where, "there is another app of that name")
+			v.add(FaultDuplicate, where, "there is another app of that name")
 		}
 		apps[a.Name] = true
 		v.clusters(a, where, objects, manifests)
@@ -79,7 +79,7 @@ func (v *validator) clusters(a *App, where string, objects map[Identity]string, 
 		v.name("the provider's name", place, c.Provider, "+") // the provider ends at the first plus sign
 		v.name("the cluster's name", place, c.Name, "")
 		if seen[c.ClusterID] {
-			v.add(Duplicate, place, "the app is on that cluster already")
+			v.add(FaultDuplicate, place, "the app is on that cluster already")
 		}
 		seen[c.ClusterID] = true
 		size := 0
@@ -89,7 +89,7 @@ func (v *validator) clusters(a *App, where string, objects map[Identity]string, 
 			size += len(r.Manifest)
 		}
 		if size > MaxAppCluster {
-			v.add(TooLarge, place, "its manifests have %d bytes and %d are the limit: divide the app into several", size, MaxAppCluster)
+			v.add(FaultTooLarge, place, "its manifests have %d bytes and %d are the limit: divide the app into several", size, MaxAppCluster)
 		}
 	}
 }
@@ -98,11 +98,11 @@ func (v *validator) resource(cluster ClusterID, r *Resource, place string, objec
 	where := place + ", " + r.String()
 	v.hook(r, where)
 	if r.Wave < math.MinInt32 || r.Wave > math.MaxInt32 {
-		v.add(BadWave, where, "wave: %d does not fit into 32 bits", r.Wave)
+		v.add(FaultBadWave, where, "wave: %d does not fit into 32 bits", r.Wave)
 	}
 	id := Identity{cluster, r.Object}
 	if before, ok := objects[id]; ok {
-		v.add(Duplicate, where, "the object is there already, in %s", before)
+		v.add(FaultDuplicate, where, "the object is there already, in %s", before)
 	}
 	objects[id] = place
 	if !manifests {
@@ -111,9 +111,9 @@ func (v *validator) resource(cluster ClusterID, r *Resource, place string, objec
 	object, err := ParseObject(r.Manifest)
 	switch {
 	case err != nil:
-		v.add(BadManifest, where, "%s", err)
+		v.add(FaultBadManifest, where, "%s", err)
 	case object != r.Object:
-		v.add(IdentityMismatch, where, "the manifest is of %s", object)
+		v.add(FaultIdentityMismatch, where, "the manifest is of %s", object)
 	}
 }
 
@@ -130,15 +130,15 @@ func short(name string) string {
 func (v *validator) name(what, where, name, not string) {
 	switch {
 	case name == "":
-		v.add(BadName, where, "%s is empty", what)
+		v.add(FaultBadName, where, "%s is empty", what)
 	case len(name) > MaxName:
-		v.add(BadName, where, "%s has %d bytes and %d are the limit", what, len(name), MaxName)
+		v.add(FaultBadName, where, "%s has %d bytes and %d are the limit", what, len(name), MaxName)
 	case name == "." || name == "..":
-		v.add(BadName, where, "%s cannot be %q", what, name)
+		v.add(FaultBadName, where, "%s cannot be %q", what, name)
 	default:
 		for _, r := range name {
 			if !nameRune(r) || strings.ContainsRune(not, r) {
-				v.add(BadName, where, "%s has the character %q", what, r)
+				v.add(FaultBadName, where, "%s has the character %q", what, r)
 				return
 			}
 		}
@@ -156,22 +156,22 @@ func (v *validator) dependencies(c *AppContext, apps map[string]bool) {
 		seen := map[string]bool{}
 		for _, d := range a.DependsOn {
 			if !apps[d.App] {
-				v.add(UnknownApp, where, "it depends on %q, which the context does not have", d.App)
+				v.add(FaultUnknownApp, where, "it depends on %q, which the context does not have", d.App)
 			}
 			if seen[d.App] {
-				v.add(Duplicate, where, "it depends on %q twice", d.App)
+				v.add(FaultDuplicate, where, "it depends on %q twice", d.App)
 			}
 			seen[d.App] = true
-			if d.Status != Deployed && d.Status != Ready {
-				v.add(BadDependency, where, "its dependency on %q waits for %q: only Deployed and Ready can be waited for", d.App, d.Status)
+			if d.Status != OpStatusDeployed && d.Status != OpStatusReady {
+				v.add(FaultBadDependency, where, "its dependency on %q waits for %q: only Deployed and Ready can be waited for", d.App, d.Status)
 			}
 			if d.Wait < 0 {
-				v.add(BadDependency, where, "its dependency on %q has the negative wait %s", d.App, d.Wait)
+				v.add(FaultBadDependency, where, "its dependency on %q has the negative wait %s", d.App, d.Wait)
 			}
 		}
 	}
 	if path := findCycle(c); path != nil {
-		v.add(Cycle, fmt.Sprintf("app %q", path[0]), "dependencies go round in a circle: %s", strings.Join(path, " → "))
+		v.add(FaultCycle, fmt.Sprintf("app %q", path[0]), "dependencies go round in a circle: %s", strings.Join(path, " → "))
 	}
 }
 

@@ -23,7 +23,7 @@ func TestValidateIsBounded(t *testing.T) {
 	for i := range chain {
 		chain[i].Name = fmt.Sprint("app-", i)
 		if i > 0 {
-			chain[i].DependsOn = []appcontext.Dependency{{App: chain[i-1].Name, Status: appcontext.Ready}}
+			chain[i].DependsOn = []appcontext.Dependency{{App: chain[i-1].Name, Status: appcontext.OpStatusReady}}
 		}
 	}
 	clusters := func(provider string, resources int) []appcontext.App {

@@ -17,7 +17,7 @@ import (
 type Differ interface {
 	// Diff returns a change for each resource of batch.Apply and then for each of batch.Delete, in
 	// their order. The engine rejects another number of changes. If the change of one object cannot
-	// be determined, it is a ChangeUnknown. An error concerns the whole cluster, and has a class
+	// be determined, it is a ChangeKindUnknown. An error concerns the whole cluster, and has a class
 	// like an error of Apply.
 	Diff(ctx context.Context, batch DiffBatch) ([]Change, error)
 }
@@ -37,26 +37,26 @@ type ChangeKind string
 
 // The kinds of changes.
 const (
-	ChangeNone    ChangeKind = "None"    // it does not change
-	ChangeCreate  ChangeKind = "Create"  // it does not exist, and would be created
-	ChangeUpdate  ChangeKind = "Update"  // some of its fields would change
-	ChangeReplace ChangeKind = "Replace" // it would be deleted and created again, because immutable fields change
-	ChangeDelete  ChangeKind = "Delete"  // it would be deleted
-	ChangeRefused ChangeKind = "Refused" // the cluster would reject it
-	ChangeUnknown ChangeKind = "Unknown" // the driver cannot find out
+	ChangeKindNone    ChangeKind = "None"    // it does not change
+	ChangeKindCreate  ChangeKind = "Create"  // it does not exist, and would be created
+	ChangeKindUpdate  ChangeKind = "Update"  // some of its fields would change
+	ChangeKindReplace ChangeKind = "Replace" // it would be deleted and created again, because immutable fields change
+	ChangeKindDelete  ChangeKind = "Delete"  // it would be deleted
+	ChangeKindRefused ChangeKind = "Refused" // the cluster would reject it
+	ChangeKindUnknown ChangeKind = "Unknown" // the driver cannot find out
 )
 
 // Change is a change that an event would make to an object.
 type Change struct {
 	appcontext.Object
 	Kind ChangeKind `json:"change"`
-	// Fields has the changes of fields, ordered by path. For ChangeReplace it has only fields of
-	// the manifest, because the values that the cluster would set in the new object are unknown.
+	// Fields has the changes of fields, ordered by path. For ChangeKindReplace it has only fields
+	// of the manifest, because the values that the cluster would set in the new object are unknown.
 	Fields []FieldChange `json:"fields,omitempty"`
 	// FieldsOmitted counts fields beyond the limits.
 	FieldsOmitted int `json:"fieldsOmitted,omitempty"`
-	// Message has the reason for ChangeRefused and ChangeUnknown. For other kinds it names the
-	// parts that were not checked. It has no content of the object.
+	// Message has the reason for ChangeKindRefused and ChangeKindUnknown. For other kinds it names
+	// the parts that were not checked. It has no content of the object.
 	Message string `json:"message,omitempty"`
 }
 

@@ -31,7 +31,7 @@ func TestStatuses(t *testing.T) {
 			t.Errorf("the current state is %s", got)
 		}
 
-		s.clusters.Cluster("edge", "c2").SetMode(fake.Unreachable)
+		s.clusters.Cluster("edge", "c2").SetMode(fake.ModeUnreachable)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "7"))
 		settle()
 		s.reads("7", "Instantiating; db@c1 Available d=Applied; "+
@@ -49,14 +49,14 @@ func TestStatuses(t *testing.T) {
 		if err := s.engine.ClearStop(t.Context(), "7"); err != nil {
 			t.Fatal(err)
 		}
-		s.clusters.Cluster("edge", "c2").SetMode(fake.Refusing)
+		s.clusters.Cluster("edge", "c2").SetMode(fake.ModeRefusing)
 		if _, err := s.engine.Wait(t.Context(), s.ref(s.engine.Terminate(t.Context(), "7"))); err == nil {
 			t.Error("a cluster that refuses has terminated")
 		}
 		settle()
 		s.reads("7", "TerminateFailed; db@c1 Available d=Deleted; "+
 			"web@c1 Available a=Deleted b=Deleted; web@c2 Available a=Failed")
-		s.clusters.Cluster("edge", "c2").SetMode(fake.Works)
+		s.clusters.Cluster("edge", "c2").SetMode(fake.ModeWorks)
 		s.done(s.engine.Terminate(t.Context(), "7"))
 		settle()
 		s.reads("7", "Terminated; db@c1 Available d=Deleted; "+
@@ -127,7 +127,7 @@ func TestWritesDoNotGrow(t *testing.T) {
 		}
 		s.importContext("7", text)
 		settle()
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "7"))
 		settle()
 		before := count.writes.Load()
@@ -141,7 +141,7 @@ func TestWritesDoNotGrow(t *testing.T) {
 		if n := count.reads.Load(); n > 20 {
 			t.Errorf("%d reads", n)
 		}
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 		s.done(ref, nil)
 		settle()
 		if n := count.writes.Load() - before; n > 12 {
@@ -159,7 +159,7 @@ func TestWritesDoNotGrow(t *testing.T) {
 // TestCrashAtEveryWriteOfStatuses: a bridge crashes before or after each of its writes, or the
 // write fails. Another bridge then continues.
 func TestCrashAtEveryWriteOfStatuses(t *testing.T) {
-	for _, v := range []storetest.Verdict{storetest.CrashBefore, storetest.CrashAfter, storetest.FailBefore, storetest.FailAfter} {
+	for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
 		for n, last := 1, 2; n <= last; n++ {
 			synctest.Test(t, func(t *testing.T) {
 				var faults *storetest.Faults
@@ -181,7 +181,7 @@ func TestCrashAtEveryWriteOfStatuses(t *testing.T) {
 				s.done(s.engine.Terminate(t.Context(), "8"))
 				settle()
 				last = max(last, min(faults.Writes(), 30))
-				if v == storetest.CrashBefore || v == storetest.CrashAfter {
+				if v == storetest.VerdictCrashBefore || v == storetest.VerdictCrashAfter {
 					s.newBridge(s.keys)
 					settle()
 				}
@@ -243,7 +243,7 @@ func TestStatusOfDetached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil)
 		s.importContext("7", shopText)
-		s.clusters.Cluster("edge", "c2").SetMode(fake.BlackHole)
+		s.clusters.Cluster("edge", "c2").SetMode(fake.ModeBlackHole)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "7"))
 		settle()
 		status, err := s.engine.Status(t.Context(), "7")

@@ -73,7 +73,7 @@ func (b *Bridge) read(ctx context.Context, id string) (map[string]store.KeyValue
 }
 
 func problem(key, format string, args ...any) error {
-	return &appcontext.Problem{Fault: appcontext.BadLayout, Where: key, What: fmt.Sprintf(format, args...)}
+	return &appcontext.Problem{Fault: appcontext.FaultBadLayout, Where: key, What: fmt.Sprintf(format, args...)}
 }
 
 // statusOnly is the value of a resource that exists only for the status of another context.

@@ -102,7 +102,7 @@ func (b *Bridge) watchStop(ctx context.Context, id string) error {
 // not retry: only a new value can correct it.
 func (b *Bridge) follow(ctx context.Context, id string) error {
 	err := b.FollowStop(ctx, id)
-	if appcontext.Has(err, appcontext.BadLayout) {
+	if appcontext.Has(err, appcontext.FaultBadLayout) {
 		klog.FromContext(ctx).Error(err, "Ignored EMCO's stop flag", "appContext", id)
 		return nil
 	}

@@ -27,7 +27,7 @@ func TestStopFlag(t *testing.T) {
 		s := newScene(t, nil)
 		s.importContext("7", "web@c1 a=1")
 		s.put(write{stopFlag, "false"})
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "7"))
 		settle()
 		s.put(write{stopFlag, "maybe"}) // ignored; the next value is followed
@@ -42,7 +42,7 @@ func TestStopFlag(t *testing.T) {
 		if _, err := s.engine.Terminate(t.Context(), "7"); !errors.Is(err, rsync.ErrStopped) {
 			t.Errorf("Terminate of a stopped context: %v", err)
 		}
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 		s.put(write{stopFlag, "false"})
 		if err := s.bridge.FollowStop(t.Context(), "7"); err != nil {
 			t.Fatal(err)
@@ -78,7 +78,7 @@ func TestStopFlagWithoutBridge(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.importContext("7", "web@c1 a=1")
-		s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 		ref := s.ref(s.engine.Instantiate(t.Context(), "7"))
 		s.put(write{stopFlag, "true"})
 		settle()
@@ -106,7 +106,7 @@ func TestBadStopFlag(t *testing.T) {
 		for _, value := range []string{`"true"`, "null", "", "{"} {
 			s.put(write{stopFlag, value})
 			err := s.bridge.FollowStop(t.Context(), "7")
-			if !appcontext.Has(err, appcontext.BadLayout) || !strings.Contains(err.Error(), stopFlag+": must be true or false") {
+			if !appcontext.Has(err, appcontext.FaultBadLayout) || !strings.Contains(err.Error(), stopFlag+": must be true or false") {
 				t.Errorf("the flag %s: %v", value, err)
 			}
 		}

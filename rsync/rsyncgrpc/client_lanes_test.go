@@ -45,7 +45,7 @@ func TestManyWaits(t *testing.T) {
 		open.Add(1)
 		return &counted{conn, sync.OnceFunc(func() { open.Add(-1) })}, nil
 	})}})
-	s.clusters.Cluster("edge", "c1").SetMode(fake.BlackHole)
+	s.clusters.Cluster("edge", "c1").SetMode(fake.ModeBlackHole)
 	check(t, client.Create(limited(t), shop(t, "a", "1", "c1")))
 	ref := must[rsync.EventRef](t)(client.Instantiate(limited(t), "a"))
 	ctx, cancel := context.WithCancel(t.Context())

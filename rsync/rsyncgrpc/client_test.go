@@ -39,14 +39,14 @@ func TestClientIsAnEngine(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
 	b := appcontext.NewBuilder("full").Meta(appcontext.Meta{Project: "p", ChildContextIDs: []string{"x", "y"}, LogicalCloudLevel: "0"})
-	policies := []appcontext.HookDeletePolicy{appcontext.BeforeHookCreation, appcontext.HookFailed}
+	policies := []appcontext.HookDeletePolicy{appcontext.HookDeletePolicyBeforeCreation, appcontext.HookDeletePolicyFailed}
 	b.App("db").Add("edge", "c1",
-		appcontext.Resource{Hook: appcontext.PreInstall, Wave: -2, DeletePolicies: policies,
+		appcontext.Resource{Hook: appcontext.HookPreInstall, Wave: -2, DeletePolicies: policies,
 			Manifest: configMap("hook", "1")})
 	b.App("db").Add("edge", "c1",
 		appcontext.Resource{Wave: 1 << 30, Manifest: configMap("later", "1")}).Resource("edge", "c1",
 		[]byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: db}\n# as it was written"))
-	b.App("web").DependsOn("db", appcontext.Ready, 5*time.Millisecond).Resource("edge", "c1", configMap("web", "1")).Cluster("core", "empty")
+	b.App("web").DependsOn("db", appcontext.OpStatusReady, 5*time.Millisecond).Resource("edge", "c1", configMap("web", "1")).Cluster("core", "empty")
 	full := must[*appcontext.AppContext](t)(b.Build())
 	check(t, client.Create(ctx, full))
 	check(t, client.Create(ctx, shop(t, "next", "2", "c1")))
@@ -239,7 +239,7 @@ func TestUnavailable(t *testing.T) {
 func TestDeadlines(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1", "c1")))
-	s.clusters.Cluster("edge", "c1").SetMode(fake.BlackHole)
+	s.clusters.Cluster("edge", "c1").SetMode(fake.ModeBlackHole)
 	ref := must[rsync.EventRef](t)(client.Instantiate(t.Context(), "a"))
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -256,5 +256,5 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("%s: a watch whose context has ended has %+v, %v", name, change, err)
 		}
 	}
-	s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+	s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 }

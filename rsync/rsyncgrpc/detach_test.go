@@ -39,7 +39,7 @@ func TestDetach(t *testing.T) {
 	ctx := limited(t)
 	check(t, client.Create(ctx, shop(t, "a", "1", "c1", "c2")))
 	must[*rsync.Status](t)(client.Wait(ctx, must[rsync.EventRef](t)(client.Instantiate(ctx, "a"))))
-	s.clusters.Cluster("edge", "c2").SetMode(fake.Unreachable)
+	s.clusters.Cluster("edge", "c2").SetMode(fake.ModeUnreachable)
 	for range 2 { // the second time changes nothing
 		check(t, client.Detach(ctx, "a", onEdge("c2")))
 	}

@@ -38,12 +38,12 @@ func TestDiff(t *testing.T) {
 	check(t, client.Create(ctx, shop(t, "v1", "1", names...)))
 	check(t, client.Create(ctx, shop(t, "v2", "2", names...)))
 	must[*rsync.Status](t)(client.Wait(ctx, must[rsync.EventRef](t)(client.Instantiate(ctx, "v1"))))
-	s.clusters.Cluster("edge", "c7").SetMode(fake.Refusing)
+	s.clusters.Cluster("edge", "c7").SetMode(fake.ModeRefusing)
 	for _, event := range []struct {
 		event    rsync.EventType
 		id, from string
 		kind     connector.ChangeKind
-	}{{rsync.Update, "v2", "v1", connector.ChangeUpdate}, {rsync.Terminate, "v1", "", connector.ChangeDelete}} {
+	}{{rsync.Update, "v2", "v1", connector.ChangeKindUpdate}, {rsync.Terminate, "v1", "", connector.ChangeKindDelete}} {
 		got := must[*rsync.Diff](t)(client.Diff(ctx, event.event, event.id, event.from))
 		want := must[*rsync.Diff](t)(s.engine.Diff(ctx, event.event, event.id, event.from))
 		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
@@ -99,7 +99,7 @@ func (e oneDiff) Diff(context.Context, rsync.EventType, string, string) (*rsync.
 
 func changed(name string, fields, size int) connector.Change {
 	c := connector.Change{Object: appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: name},
-		Kind: connector.ChangeUpdate}
+		Kind: connector.ChangeKindUpdate}
 	for i := range fields {
 		c.Fields = append(c.Fields,
 			connector.FieldChange{Path: fmt.Sprint(".data.key", i), Before: "1", After: strings.Repeat("x", size)})

@@ -40,7 +40,7 @@ func TestObservations(t *testing.T) {
 	before := must[*rsync.Status](t)(client.Status(ctx, "a"))
 	s.clusters.Cluster("edge", "c1").SetObject(object, configMap("settings", "2"))
 	drift := observed(before.Revision+1, func(o *rsync.Observation) bool { return o.Drifted == 1 })
-	if len(drift.Drift) != 1 || drift.Drift[0].Kind != connector.ChangeUpdate || drift.Drift[0].Object != object ||
+	if len(drift.Drift) != 1 || drift.Drift[0].Kind != connector.ChangeKindUpdate || drift.Drift[0].Object != object ||
 		len(drift.Drift[0].Fields) == 0 {
 		t.Errorf("the drift is %+v", drift)
 	}

@@ -27,7 +27,7 @@ func TestRollout(t *testing.T) {
 			Name: "canary", Clusters: []appcontext.ClusterID{{Provider: "edge", Name: "c2"}}, MaxConcurrency: "1", MaxFailures: "50%",
 			ApproveBefore: true, Wait: time.Millisecond, ApproveAfter: true,
 		}},
-		MaxConcurrency: "50%", MaxFailures: "1", Until: appcontext.Ready, MinSuccessTime: time.Millisecond, ProgressDeadline: time.Minute,
+		MaxConcurrency: "50%", MaxFailures: "1", Until: appcontext.OpStatusReady, MinSuccessTime: time.Millisecond, ProgressDeadline: time.Minute,
 	}
 	ref := must[rsync.EventRef](t)(client.Instantiate(ctx, "v1", rsync.WithRollout(rollout)))
 	status := must[*rsync.RolloutStatus](t)(client.RolloutStatus(ctx, ref))
@@ -35,7 +35,7 @@ func TestRollout(t *testing.T) {
 		t.Errorf("the rollout arrived as %+v, want %+v", status.Rollout, rollout)
 	}
 	check(t, client.Pause(ctx, ref))
-	for _, gate := range []rsync.Gate{rsync.BeforeGroup, rsync.AfterGroup} {
+	for _, gate := range []rsync.Gate{rsync.GateBeforeGroup, rsync.GateAfterGroup} {
 		check(t, client.Approve(ctx, ref, rsync.Approval{Group: "canary", Gate: gate}))
 	}
 	remoteStatus := must[*rsync.RolloutStatus](t)(client.RolloutStatus(ctx, ref))
@@ -98,7 +98,7 @@ func TestRolloutErrors(t *testing.T) {
 	none := rsync.EventRef{AppContextID: "v1", Seq: 1}
 	for name, err := range map[string]error{
 		"status": func() error { _, err := client.RolloutStatus(ctx, none); return err }(), "pause": client.Pause(ctx, none),
-		"approve": client.Approve(ctx, none, rsync.Approval{Group: "a", Gate: rsync.AfterGroup}),
+		"approve": client.Approve(ctx, none, rsync.Approval{Group: "a", Gate: rsync.GateAfterGroup}),
 	} {
 		if !errors.Is(err, rsync.ErrNotFound) {
 			t.Errorf("%s of an unknown event returned %v", name, err)

@@ -325,7 +325,7 @@ func TestInvalidContext(t *testing.T) {
 	client := dial(t, addr, rsyncgrpc.ClientOptions{})
 	err := client.Create(limited(t), shop(t, "many", "1"))
 	var invalid *appcontext.Error
-	if !errors.As(err, &invalid) || len(invalid.Problems) != 100 || invalid.More != 23 || invalid.ID != "many" || !appcontext.Has(err, appcontext.Duplicate) ||
+	if !errors.As(err, &invalid) || len(invalid.Problems) != 100 || invalid.More != 23 || invalid.ID != "many" || !appcontext.Has(err, appcontext.FaultDuplicate) ||
 		invalid.Problems[7].Where != `app "x"` || !strings.HasSuffix(invalid.Error(), "and 23 more problems") {
 		t.Errorf("%v", err)
 	}
@@ -351,7 +351,7 @@ func (e *refusing) Create(_ context.Context, c *appcontext.AppContext) error {
 	}
 	out := &appcontext.Error{ID: c.ID}
 	for range 123 {
-		out.Problems = append(out.Problems, &appcontext.Problem{Fault: appcontext.Duplicate, Where: `app "x"`, What: "it is there " + strings.Repeat("again ", 100)})
+		out.Problems = append(out.Problems, &appcontext.Problem{Fault: appcontext.FaultDuplicate, Where: `app "x"`, What: "it is there " + strings.Repeat("again ", 100)})
 	}
 	return out
 }

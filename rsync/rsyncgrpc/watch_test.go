@@ -133,7 +133,7 @@ func TestServerRestarts(t *testing.T) {
 	ctx := limited(t)
 	check(t, s.engine.Create(ctx, shop(t, "a", "1", "c1")))
 	cluster := s.clusters.Cluster("edge", "c1")
-	cluster.SetMode(fake.BlackHole)
+	cluster.SetMode(fake.ModeBlackHole)
 	ref := must[rsync.EventRef](t)(client.Instantiate(ctx, "a"))
 
 	waited := make(chan error, 1)
@@ -165,7 +165,7 @@ func TestServerRestarts(t *testing.T) {
 	if _, err := client.Status(limitedTo(t, 100*time.Millisecond), "a"); err == nil {
 		t.Error("the server is gone and answers")
 	}
-	cluster.SetMode(fake.Works)
+	cluster.SetMode(fake.ModeWorks)
 	must[*rsync.Status](t)(s.engine.Wait(ctx, ref)) // while no server runs
 	o.Addr = addr
 	_, stop = serve(t, s.engine, o)
@@ -207,7 +207,7 @@ func TestSilentNetwork(t *testing.T) {
 	ctx := limitedTo(t, 2*patience)
 	check(t, s.engine.Create(ctx, shop(t, "a", "1", "c1")))
 	begin := must[*rsync.Status](t)(s.engine.Status(ctx, "a")).Revision
-	s.clusters.Cluster("edge", "c1").SetMode(fake.BlackHole)
+	s.clusters.Cluster("edge", "c1").SetMode(fake.ModeBlackHole)
 	ref := must[rsync.EventRef](t)(s.engine.Instantiate(ctx, "a")) // so the first connection is the connection for waits
 	waited, watched := make(chan error, 1), make(chan []string, 1)
 	began := make(chan struct{}, 100)
@@ -225,7 +225,7 @@ func TestSilentNetwork(t *testing.T) {
 	}()
 	<-began
 	proxy.Stall() // connections stay open, but transfer nothing
-	s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+	s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 	must[*rsync.Status](t)(s.engine.Wait(ctx, ref))
 	must[*rsync.Status](t)(s.engine.Wait(ctx, must[rsync.EventRef](t)(s.engine.Terminate(ctx, "a"))))
 	check(t, s.engine.Delete(ctx, "a"))

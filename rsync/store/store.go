@@ -93,24 +93,24 @@ type OpKind int
 
 // The kinds of Op.
 const (
-	OpPut OpKind = iota
-	OpDelete
-	OpDeletePrefix
+	OpKindPut OpKind = iota
+	OpKindDelete
+	OpKindDeletePrefix
 )
 
 // Put sets a key.
-func Put(key string, value []byte) Op { return Op{Kind: OpPut, Key: key, Value: value} }
+func Put(key string, value []byte) Op { return Op{Kind: OpKindPut, Key: key, Value: value} }
 
 // PutLeased sets a key that ends with a lease.
 func PutLeased(key string, value []byte, lease Lease) Op {
-	return Op{Kind: OpPut, Key: key, Value: value, Lease: lease}
+	return Op{Kind: OpKindPut, Key: key, Value: value, Lease: lease}
 }
 
 // Delete removes a key. A key that does not exist is no error.
-func Delete(key string) Op { return Op{Kind: OpDelete, Key: key} }
+func Delete(key string) Op { return Op{Kind: OpKindDelete, Key: key} }
 
 // DeletePrefix removes all keys with a prefix.
-func DeletePrefix(prefix string) Op { return Op{Kind: OpDeletePrefix, Key: prefix} }
+func DeletePrefix(prefix string) Op { return Op{Kind: OpKindDeletePrefix, Key: prefix} }
 
 // TxnResult is the result of a transaction.
 type TxnResult struct {

@@ -145,9 +145,9 @@ func write(tx *bbolt.Tx, ops []store.Op, revision int64) error {
 	for _, op := range ops {
 		var err error
 		switch {
-		case op.Kind == store.OpPut && op.Lease == 0:
+		case op.Kind == store.OpKindPut && op.Lease == 0:
 			err = data.Put([]byte(op.Key), op.Value)
-		case op.Kind == store.OpDeletePrefix:
+		case op.Kind == store.OpKindDeletePrefix:
 			err = deletePrefix(data, []byte(op.Key))
 		default: // keys with a lease are not in the file
 			err = data.Delete([]byte(op.Key))

@@ -181,14 +181,14 @@ func TestEMCOEtcd(t *testing.T) {
 	s.reads(cluster+"resource/b+ConfigMap/reference/", `"8"`)
 	s.reads(cluster+"resource/c+ConfigMap/status/", status("Applied"))
 
-	s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+	s.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 	removed, err := s.installs.UninstallApp(t.Context(), &emcopb.UninstallAppRequest{AppContext: "8"})
 	if err != nil || !removed.GetAppContextUninstalled() {
 		t.Fatal(removed, err)
 	}
 	s.reads("/context/8/app/web/cluster/edge+c1/readystatus/", `"Retrying"`)
 	s.stop()
-	s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+	s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 	s.start()
 	s.reads("/context/8/status/", status("Terminated"))
 	s.reads(cluster+"resource/c+ConfigMap/status/", status("Deleted"))
@@ -203,7 +203,7 @@ func TestEMCOEtcd(t *testing.T) {
 func TestEMCOStopFlag(t *testing.T) {
 	t.Parallel()
 	s := newEMCOSite(t)
-	s.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+	s.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 	for id, restart := range map[string]bool{"7": false, "8": true} {
 		flag := "/context/" + id + "/stopflag/"
 		s.orchestrate(id, "a")
@@ -223,7 +223,7 @@ func TestEMCOStopFlag(t *testing.T) {
 			t.Errorf("a context with the stop flag: %v, %q", ok, message)
 		}
 	}
-	s.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+	s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 	for _, id := range []string{"7", "8"} {
 		s.put("/context/"+id+"/stopflag/", false)
 		removed, err := s.installs.UninstallApp(t.Context(), &emcopb.UninstallAppRequest{AppContext: id})

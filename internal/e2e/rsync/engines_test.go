@@ -157,7 +157,7 @@ func TestEventCostsEtcdTheSameWithManyEngines(t *testing.T) {
 func TestJoinAmongWaitingContextsOnEtcd(t *testing.T) {
 	const waiting = 300
 	c := newCrew(t, startEtcd(t, 1), 7)
-	c.clusters.Cluster("edge", "c1").SetMode(fake.Unreachable)
+	c.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)
 	var refs []rsync.EventRef
 	for i := range waiting {
 		id := fmt.Sprint("id", i)
@@ -182,7 +182,7 @@ func TestJoinAmongWaitingContextsOnEtcd(t *testing.T) {
 			t.Errorf("when an engine %s: %+v", what, got)
 		}
 	}
-	c.clusters.Cluster("edge", "c1").SetMode(fake.Works)
+	c.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)
 	for _, ref := range refs {
 		c.done(ref, nil)
 	}

@@ -88,7 +88,7 @@ func TestBadInput(t *testing.T) {
 			app := fmt.Sprint("app", i)
 			b.App(app).Resource(provider, cluster, []byte(c.manifest))
 			// An app that waits for it, and a neighbor on the same cluster.
-			b.App(fmt.Sprint("after", i)).DependsOn(app, appcontext.Ready, 0).Cluster(provider, cluster)
+			b.App(fmt.Sprint("after", i)).DependsOn(app, appcontext.OpStatusReady, 0).Cluster(provider, cluster)
 		}
 		b.App("fine").Resource("kube", "good", []byte(strings.ReplaceAll(manifestOf("fine", "1"), "NS", s.namespace))).
 			Resource("work", "good", []byte(strings.ReplaceAll(manifestOf("fine", "1"), "NS", s.namespace)))

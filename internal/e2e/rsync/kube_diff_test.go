@@ -205,8 +205,8 @@ func TestKubeDiff(t *testing.T) {
 		}
 	}
 	if d := cmp.Diff(map[string]connector.ChangeKind{
-		"d": connector.ChangeUpdate, "gone": connector.ChangeDelete, "new": connector.ChangeCreate,
-		"drifted": connector.ChangeUpdate, "s": connector.ChangeUpdate, "j": connector.ChangeReplace, "x": connector.ChangeUpdate,
+		"d": connector.ChangeKindUpdate, "gone": connector.ChangeKindDelete, "new": connector.ChangeKindCreate,
+		"drifted": connector.ChangeKindUpdate, "s": connector.ChangeKindUpdate, "j": connector.ChangeKindReplace, "x": connector.ChangeKindUpdate,
 	}, kinds); d != "" {
 		t.Error(d)
 	}
@@ -217,7 +217,7 @@ func TestKubeDiff(t *testing.T) {
 		}
 	}
 	again, err := s.engine.Diff(t.Context(), rsync.Instantiate, "v2", "")
-	if err != nil || again.Count(connector.ChangeNone) != 7 || again.Count(connector.ChangeUpdate) != 0 {
+	if err != nil || again.Count(connector.ChangeKindNone) != 7 || again.Count(connector.ChangeKindUpdate) != 0 {
 		t.Errorf("after the update: %s, %v", again, err)
 	}
 }
@@ -226,12 +226,12 @@ func TestKubeDiff(t *testing.T) {
 func (s *diffSite) compare(c *connector.Change, before, after *unstructured.Unstructured) {
 	s.t.Helper()
 	switch c.Kind {
-	case connector.ChangeCreate, connector.ChangeDelete:
-		if (before == nil) != (c.Kind == connector.ChangeCreate) || (after == nil) != (c.Kind == connector.ChangeDelete) {
+	case connector.ChangeKindCreate, connector.ChangeKindDelete:
+		if (before == nil) != (c.Kind == connector.ChangeKindCreate) || (after == nil) != (c.Kind == connector.ChangeKindDelete) {
 			s.t.Errorf("%s %s: it existed before: %t, and after: %t", c.Kind, c.Object, before != nil, after != nil)
 		}
 		return
-	case connector.ChangeReplace:
+	case connector.ChangeKindReplace:
 		if before.GetUID() == after.GetUID() {
 			s.t.Errorf("%s was not replaced", c.Object)
 		}
@@ -323,7 +323,7 @@ func TestKubeDiffUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(diff)
-	if diff.Count(connector.ChangeCreate) != 1 || len(diff.Clusters) != 2 || diff.Clusters[1].Reason != rsync.ReasonUnreachable {
+	if diff.Count(connector.ChangeKindCreate) != 1 || len(diff.Clusters) != 2 || diff.Clusters[1].Reason != rsync.ReasonUnreachable {
 		t.Errorf("%+v", diff)
 	}
 }

@@ -150,8 +150,8 @@ func TestKubeReady(t *testing.T) {
 	}
 	text := func(m string) []byte { return []byte(strings.ReplaceAll(m, "NS", s.namespace)) }
 	createContext(t, engine, "ready", func(b *appcontext.Builder) {
-		b.App("db").Hook(appcontext.PreInstall, "edge", "c1", text(job("migrate"))).Resource("edge", "c1", text(deployment))
-		b.App("web").DependsOn("db", appcontext.Ready, 0).Resource("edge", "c1", text(manifestOf("web", "1")))
+		b.App("db").Hook(appcontext.HookPreInstall, "edge", "c1", text(job("migrate"))).Resource("edge", "c1", text(deployment))
+		b.App("web").DependsOn("db", appcontext.OpStatusReady, 0).Resource("edge", "c1", text(manifestOf("web", "1")))
 	})
 	ref, err := engine.Instantiate(t.Context(), "ready")
 	if err != nil {
@@ -202,7 +202,7 @@ func TestKubeReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	createContext(t, engine, "failing", func(b *appcontext.Builder) {
-		b.App("db").Hook(appcontext.PreInstall, "edge", "c1", text(job("fails"))).Resource("edge", "c1", text(manifestOf("never", "1")))
+		b.App("db").Hook(appcontext.HookPreInstall, "edge", "c1", text(job("fails"))).Resource("edge", "c1", text(manifestOf("never", "1")))
 	})
 	ref, err = engine.Instantiate(t.Context(), "failing")
 	if err != nil {

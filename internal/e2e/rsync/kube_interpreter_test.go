@@ -195,7 +195,7 @@ func testKubeInterpreter(
 	text := func(m string) []byte { return []byte(strings.ReplaceAll(m, "NS", s.namespace)) }
 	createContext(t, engine, "things", func(b *appcontext.Builder) {
 		b.App("db").Resource("edge", "c1", text(crd(group))).Resource("edge", "c1", text(thing(group, "one", 3)))
-		b.App("web").DependsOn("db", appcontext.Ready, 0).Resource("edge", "c1", text(manifestOf("web", "1")))
+		b.App("web").DependsOn("db", appcontext.OpStatusReady, 0).Resource("edge", "c1", text(manifestOf("web", "1")))
 	})
 	ref, err := engine.Instantiate(t.Context(), "things")
 	if err != nil {
@@ -273,7 +273,7 @@ func TestKubeSlowInterpreter(t *testing.T) {
 		id := fmt.Sprint("stuck", i)
 		createContext(t, engine, id, func(b *appcontext.Builder) {
 			b.App("db").Resource("edge", "c1", text(thing(group, id, 1)))
-			b.App("web").DependsOn("db", appcontext.Ready, 0).Resource("edge", "c1", text(manifestOf("web-"+id, "1")))
+			b.App("web").DependsOn("db", appcontext.OpStatusReady, 0).Resource("edge", "c1", text(manifestOf("web-"+id, "1")))
 		})
 		if _, err := engine.Instantiate(t.Context(), id); err != nil {
 			t.Fatal(err)

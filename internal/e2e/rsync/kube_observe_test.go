@@ -80,7 +80,7 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 		return err
 	}, "settings")
 	o := next("the ConfigMap has drifted", func(o *rsync.Observation) bool { return o.Drifted > 0 })
-	if c := o.Drift[0]; c.Name != "settings" || c.Kind != connector.ChangeUpdate || len(c.Fields) != 1 ||
+	if c := o.Drift[0]; c.Name != "settings" || c.Kind != connector.ChangeKindUpdate || len(c.Fields) != 1 ||
 		c.Fields[0] != (connector.FieldChange{Path: ".data.key", Before: `"edited"`, After: `"1"`}) {
 		t.Errorf("drift %+v", c)
 	}
@@ -130,7 +130,7 @@ func TestKubeDriftOfOwnedField(t *testing.T) {
 			if o.Drifted == 0 {
 				continue
 			}
-			if c := o.Drift[0]; c.Kind != connector.ChangeRefused || !strings.Contains(c.Message, ".data.key") ||
+			if c := o.Drift[0]; c.Kind != connector.ChangeKindRefused || !strings.Contains(c.Message, ".data.key") ||
 				!strings.Contains(c.Message, "kubectl-edit") {
 				t.Errorf("%+v", o)
 			}

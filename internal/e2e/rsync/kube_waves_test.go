@@ -73,11 +73,11 @@ func TestKubeWaves(t *testing.T) {
 			add(appcontext.Resource{Wave: 1}, thing(group, "one", 1))
 			add(appcontext.Resource{}, waveJob("seed", "a"))
 			add(appcontext.Resource{}, crd(group))
-			add(appcontext.Resource{Hook: appcontext.PreInstall, DeletePolicies: []appcontext.HookDeletePolicy{
-				appcontext.HookSucceeded,
+			add(appcontext.Resource{Hook: appcontext.HookPreInstall, DeletePolicies: []appcontext.HookDeletePolicy{
+				appcontext.HookDeletePolicySucceeded,
 			}}, waveJob("migrate", "a"))
-			add(appcontext.Resource{Hook: appcontext.PostInstall, DeletePolicies: []appcontext.HookDeletePolicy{
-				appcontext.BeforeHookCreation, appcontext.HookFailed,
+			add(appcontext.Resource{Hook: appcontext.HookPostInstall, DeletePolicies: []appcontext.HookDeletePolicy{
+				appcontext.HookDeletePolicyBeforeCreation, appcontext.HookDeletePolicyFailed,
 			}}, waveJob("check", image))
 		})
 	}

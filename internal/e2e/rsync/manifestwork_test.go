@@ -283,7 +283,7 @@ func createWorkContext(t *testing.T, engine *rsync.Engine, id string, apps map[s
 	for _, name := range slices.Sorted(maps.Keys(apps)) {
 		app := b.App(name).Cluster("work", "life")
 		if name == "back" {
-			app.DependsOn("front", appcontext.Ready, 0)
+			app.DependsOn("front", appcontext.OpStatusReady, 0)
 		}
 		for field := range strings.FieldsSeq(apps[name]) {
 			object, value, _ := strings.Cut(field, "=")

@@ -23,22 +23,22 @@ func (s *story) create() {
 	s.t.Helper()
 	for id, build := range map[string]func(b *appcontext.Builder, on appcontext.ClusterID){
 		"v1": func(b *appcontext.Builder, on appcontext.ClusterID) {
-			storyApp(b.App("db"), on, map[appcontext.Hook][]string{appcontext.PreInstall: {"migrate", "1"}}, "db", "1", "shared", "1")
-			storyApp(b.App("web"), on, map[appcontext.Hook][]string{appcontext.PostInstall: {"check", "1"}, appcontext.PreDelete: {"farewell", "1"}}, "web", "1", "old", "1")
+			storyApp(b.App("db"), on, map[appcontext.Hook][]string{appcontext.HookPreInstall: {"migrate", "1"}}, "db", "1", "shared", "1")
+			storyApp(b.App("web"), on, map[appcontext.Hook][]string{appcontext.HookPostInstall: {"check", "1"}, appcontext.HookPreDelete: {"farewell", "1"}}, "web", "1", "old", "1")
 		},
 		"v2": func(b *appcontext.Builder, on appcontext.ClusterID) {
-			storyApp(b.App("db"), on, map[appcontext.Hook][]string{appcontext.PreInstall: {"migrate", "2"}}, "db", "1")
-			storyApp(b.App("web"), on, map[appcontext.Hook][]string{appcontext.PostInstall: {"check", "2"}, appcontext.PreDelete: {"farewell", "2"}}, "web", "2", "shared", "2", "new", "2")
-			storyApp(b.App("cache"), on, map[appcontext.Hook][]string{appcontext.PreDelete: {"flush", "2"}}, "cache", "2")
+			storyApp(b.App("db"), on, map[appcontext.Hook][]string{appcontext.HookPreInstall: {"migrate", "2"}}, "db", "1")
+			storyApp(b.App("web"), on, map[appcontext.Hook][]string{appcontext.HookPostInstall: {"check", "2"}, appcontext.HookPreDelete: {"farewell", "2"}}, "web", "2", "shared", "2", "new", "2")
+			storyApp(b.App("cache"), on, map[appcontext.Hook][]string{appcontext.HookPreDelete: {"flush", "2"}}, "cache", "2")
 		},
 	} {
 		b := appcontext.NewBuilder(id)
 		for _, on := range storyOn {
 			build(b, on)
 		}
-		b.App("web").DependsOn("db", appcontext.Ready, 0)
+		b.App("web").DependsOn("db", appcontext.OpStatusReady, 0)
 		if id == "v2" {
-			b.App("cache").DependsOn("web", appcontext.Deployed, 0)
+			b.App("cache").DependsOn("web", appcontext.OpStatusDeployed, 0)
 		}
 		c, err := b.Build()
 		if err == nil {

@@ -61,7 +61,7 @@ func TestJSONPatch(t *testing.T) {
 				}
 				continue
 			}
-			if !appcontext.Has(err, appcontext.BadOverride) || !strings.Contains(err.Error(), want) {
+			if !appcontext.Has(err, appcontext.FaultBadOverride) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%.100s of %s: %s, %v, want %s", patch, format, got, err, want)
 			}
 		}
@@ -74,7 +74,7 @@ func TestCopiesAreBounded(t *testing.T) {
 	for i := range 40 {
 		patch += fmt.Sprintf(`,{"op":"copy","from":"/a","path":"/a/%d"}`, i)
 	}
-	if got, err := build(yamlManifest, patch+"]"); !appcontext.Has(err, appcontext.BadOverride) {
+	if got, err := build(yamlManifest, patch+"]"); !appcontext.Has(err, appcontext.FaultBadOverride) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }

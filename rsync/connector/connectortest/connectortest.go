@@ -211,14 +211,14 @@ func testDiff(t *testing.T, s *suite) {
 		}
 		return changes
 	}
-	diff("1", connector.ChangeCreate, connector.ChangeCreate, connector.ChangeNone, connector.ChangeNone)
+	diff("1", connector.ChangeKindCreate, connector.ChangeKindCreate, connector.ChangeKindNone, connector.ChangeKindNone)
 	s.expect(t, s.batch("1", "a", "b"), false, false)
 	if err := s.Connector.Apply(t.Context(), s.batch("1", "a")); err != nil {
 		t.Fatalf("Apply: %v", err)
 	}
 	s.expect(t, s.batch("1", "a", "b"), true, false)
-	diff("1", connector.ChangeNone, connector.ChangeCreate, connector.ChangeDelete, connector.ChangeNone)
-	changes := diff("2", connector.ChangeUpdate, connector.ChangeCreate, connector.ChangeDelete, connector.ChangeNone)
+	diff("1", connector.ChangeKindNone, connector.ChangeKindCreate, connector.ChangeKindDelete, connector.ChangeKindNone)
+	changes := diff("2", connector.ChangeKindUpdate, connector.ChangeKindCreate, connector.ChangeKindDelete, connector.ChangeKindNone)
 	want := []connector.FieldChange{{Path: ".data.key", Before: `"1"`, After: `"2"`}}
 	if d := cmp.Diff(want, changes[0].Fields); d != "" {
 		t.Errorf("the fields: %s", d)

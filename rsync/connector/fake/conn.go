@@ -35,14 +35,14 @@ func (c *conn) Close() error {
 func (c *Cluster) begin(ctx context.Context, verb Verb, batch connector.Batch) error {
 	c.mu.Lock()
 	c.counts[verb]++
-	if verb == Probe {
+	if verb == VerbProbe {
 		c.probes = append(c.probes, time.Now())
 	}
 	delay, hook := c.delay, c.hook
-	if verb == Probe {
+	if verb == VerbProbe {
 		delay = 0
 	}
-	if verb == Probe || verb == Get || verb == Diff {
+	if verb == VerbProbe || verb == VerbGet || verb == VerbDiff {
 		delay += c.latency
 	}
 	c.mu.Unlock()
@@ -78,18 +78,18 @@ func (c *Cluster) respond(ctx context.Context, verb Verb) error {
 		mode, changed := c.mode, c.modeChanged
 		c.mu.Unlock()
 		switch {
-		case mode == BlackHole:
+		case mode == ModeBlackHole:
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
 			case <-changed:
 				continue
 			}
-		case mode == Unreachable:
+		case mode == ModeUnreachable:
 			return &connector.Error{Class: connector.ErrUnreachable, Err: errInjected}
-		case mode == Failing && verb != Probe:
+		case mode == ModeFailing && verb != VerbProbe:
 			return &connector.Error{Class: connector.ErrRetryable, Err: errInjected}
-		case mode == Refusing && verb != Probe:
+		case mode == ModeRefusing && verb != VerbProbe:
 			return &connector.Error{Class: connector.ErrTerminal, Err: errInjected}
 		}
 		return ctx.Err()
@@ -102,10 +102,10 @@ func (c *Cluster) note(verb Verb, o appcontext.Object, app string) {
 
 // Apply implements [connector.Connector].
 func (c *Cluster) Apply(ctx context.Context, batch connector.Batch) error {
-	if err := c.begin(ctx, Apply, batch); err != nil {
+	if err := c.begin(ctx, VerbApply, batch); err != nil {
 		return err
 	}
-	return c.each(ctx, Apply, batch, func(r appcontext.Resource) {
+	return c.each(ctx, VerbApply, batch, func(r appcontext.Resource) {
 		ready := c.unready == nil || !c.unready(r.Object)
 		if before := c.objects[r.Object]; before != nil {
 			ready = ready || before.state.Ready
@@ -143,10 +143,10 @@ func (c *Cluster) each(ctx context.Context, verb Verb, batch connector.Batch, do
 
 // Delete implements [connector.Connector].
 func (c *Cluster) Delete(ctx context.Context, batch connector.Batch) error {
-	if err := c.begin(ctx, Delete, batch); err != nil {
+	if err := c.begin(ctx, VerbDelete, batch); err != nil {
 		return err
 	}
-	return c.each(ctx, Delete, batch, func(r appcontext.Resource) {
+	return c.each(ctx, VerbDelete, batch, func(r appcontext.Resource) {
 		if have := c.objects[r.Object]; have != nil && c.finalizer {
 			have.deleting = true
 		} else {
@@ -160,7 +160,7 @@ func (c *Cluster) Delete(ctx context.Context, batch connector.Batch) error {
 
 // Get implements [connector.Connector].
 func (c *Cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.State, error) {
-	if err := c.begin(ctx, Get, batch); err != nil {
+	if err := c.begin(ctx, VerbGet, batch); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -177,7 +177,7 @@ func (c *Cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.S
 
 // Probe implements [connector.Connector].
 func (c *Cluster) Probe(ctx context.Context) error {
-	return c.begin(ctx, Probe, connector.Batch{Cluster: c.id})
+	return c.begin(ctx, VerbProbe, connector.Batch{Cluster: c.id})
 }
 
 // WatchStatus implements [connector.StatusWatcher].

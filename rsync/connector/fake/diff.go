@@ -18,7 +18,7 @@ var _ connector.Differ = &conn{}
 // Diff compares manifests with the objects of the cluster.
 func (c *Cluster) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
 	as := connector.Batch{AppContextID: batch.AppContextID, App: batch.App, Cluster: batch.Cluster, Resources: slices.Concat(batch.Apply, batch.Delete)}
-	if err := c.begin(ctx, Diff, as); err != nil {
+	if err := c.begin(ctx, VerbDiff, as); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -26,16 +26,16 @@ func (c *Cluster) Diff(ctx context.Context, batch connector.DiffBatch) ([]connec
 	out := make([]connector.Change, len(as.Resources))
 	for i, r := range as.Resources {
 		change := &out[i]
-		change.Object, change.Kind = r.Object, connector.ChangeNone
+		change.Object, change.Kind = r.Object, connector.ChangeKindNone
 		have := c.objects[r.Object]
 		switch {
 		case i >= len(batch.Apply) && have != nil:
-			change.Kind = connector.ChangeDelete
+			change.Kind = connector.ChangeKindDelete
 		case i >= len(batch.Apply):
 		case have == nil:
-			change.Kind = connector.ChangeCreate
+			change.Kind = connector.ChangeKindCreate
 		case !bytes.Equal(have.manifest, r.Manifest):
-			change.Kind = connector.ChangeUpdate
+			change.Kind = connector.ChangeKindUpdate
 			change.SetFields(contentOf(have.manifest), contentOf(r.Manifest))
 		}
 	}

@@ -27,13 +27,13 @@ func ExampleNew() {
 	settings := appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: "settings"}
 	batch := connector.Batch{App: "web", Resources: []appcontext.Resource{{Object: settings, Manifest: []byte("{}")}}}
 
-	edge.SetMode(fake.Unreachable)
+	edge.SetMode(fake.ModeUnreachable)
 	err = conn.Apply(ctx, batch)
 	fmt.Println(errors.Is(err, connector.ErrUnreachable), len(edge.Objects()))
 
-	edge.SetMode(fake.Works)
+	edge.SetMode(fake.ModeWorks)
 	err = conn.Apply(ctx, batch)
-	fmt.Println(err, len(edge.Objects()), edge.Count(fake.Apply))
+	fmt.Println(err, len(edge.Objects()), edge.Count(fake.VerbApply))
 	// Output:
 	// true 0
 	// <nil> 1 2

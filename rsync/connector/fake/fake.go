@@ -5,7 +5,7 @@
 //
 //	clusters := fake.New()
 //	engine, err := rsync.New(memstore.New(memstore.Options{}), clusters, rsync.Options{})
-//	clusters.Cluster("edge", "cluster1").SetMode(fake.Unreachable)
+//	clusters.Cluster("edge", "cluster1").SetMode(fake.ModeUnreachable)
 package fake
 
 import (
@@ -26,7 +26,7 @@ type Clusters struct {
 	open int
 }
 
-// New returns clusters in the mode Works.
+// New returns clusters in ModeWorks.
 func New() *Clusters { return &Clusters{all: map[appcontext.ClusterID]*Cluster{}} }
 
 // Cluster returns a cluster.
@@ -61,11 +61,11 @@ type Mode int
 
 // The modes.
 const (
-	Works       Mode = iota
-	Unreachable      // each call fails at once with connector.ErrUnreachable
-	BlackHole        // calls do not return until their context ends or the mode changes
-	Failing          // calls except probes fail with connector.ErrRetryable
-	Refusing         // calls except probes fail with connector.ErrTerminal
+	ModeWorks       Mode = iota
+	ModeUnreachable      // each call fails at once with connector.ErrUnreachable
+	ModeBlackHole        // calls do not return until their context ends or the mode changes
+	ModeFailing          // calls except probes fail with connector.ErrRetryable
+	ModeRefusing         // calls except probes fail with connector.ErrTerminal
 )
 
 // Verb names a method of a Connector.
@@ -73,11 +73,11 @@ type Verb string
 
 // The verbs.
 const (
-	Apply  Verb = "Apply"
-	Delete Verb = "Delete"
-	Get    Verb = "Get"
-	Probe  Verb = "Probe"
-	Diff   Verb = "Diff"
+	VerbApply  Verb = "Apply"
+	VerbDelete Verb = "Delete"
+	VerbGet    Verb = "Get"
+	VerbProbe  Verb = "Probe"
+	VerbDiff   Verb = "Diff"
 )
 
 // Call is a call to a cluster for one object.
@@ -114,7 +114,7 @@ type Cluster struct {
 	probes      []time.Time
 }
 
-// SetMode changes the behaviour of the cluster. Calls that hang in the mode BlackHole continue in
+// SetMode changes the behaviour of the cluster. Calls that hang in ModeBlackHole continue in
 // the new mode.
 func (c *Cluster) SetMode(m Mode) {
 	c.mu.Lock()

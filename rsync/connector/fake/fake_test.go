@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 		}
 		return connectortest.Cluster{
 			Connector: connection, ID: appcontext.ClusterID{Provider: "edge", Name: "c1"},
-			Break: func() { c.SetMode(fake.Unreachable) }, Mend: func() { c.SetMode(fake.Works) },
+			Break: func() { c.SetMode(fake.ModeUnreachable) }, Mend: func() { c.SetMode(fake.ModeWorks) },
 			Value: func(_ context.Context, name string) (string, error) {
 				var have corev1.ConfigMap
 				err := yaml.Unmarshal([]byte(c.Objects()[appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: name}]), &have)

@@ -216,7 +216,7 @@ func TestBadManifests(t *testing.T) {
 // TestMessage: commit messages of long batches, messages of a user function, and characters that
 // would break a commit.
 func TestMessage(t *testing.T) {
-	c := git.Commit{Verb: git.Apply, AppContextID: "ctx", App: "app", Cluster: edge1, Changed: []appcontext.Object{{Kind: "ConfigMap", Name: "a\nb"}}}
+	c := git.Commit{Verb: git.VerbApply, AppContextID: "ctx", App: "app", Cluster: edge1, Changed: []appcontext.Object{{Kind: "ConfigMap", Name: "a\nb"}}}
 	if got, want := git.Message(c), "Apply 1 object of ctx/app on edge+c1\n\nConfigMap a?b\n"; got != want {
 		t.Errorf("the message is %q, want %q", got, want)
 	}

@@ -144,7 +144,7 @@ func (c *conn) Apply(ctx context.Context, batch connector.Batch) error {
 		}
 		edits = append(edits, edit{r.Object, c.at.file(c.id, r.Object), blob})
 	}
-	return c.write(ctx, Apply, batch, edits)
+	return c.write(ctx, VerbApply, batch, edits)
 }
 
 // check rejects manifests that would keep an agent from reading any of the cluster's manifests, and
@@ -159,11 +159,11 @@ func (c *conn) check(r *appcontext.Resource) error {
 		return fault(connector.ErrTerminal, r.Object, "%w", err)
 	case object != r.Object:
 		return fault(connector.ErrTerminal, r.Object, "the manifest is of another object")
-	case r.Has(appcontext.HookSucceeded) && c.repository.options.Status == nil:
+	case r.Has(appcontext.HookDeletePolicySucceeded) && c.repository.options.Status == nil:
 		// The connector sees only the commit of the hook, so it would delete the file before an
 		// agent has run the hook.
 		return fault(connector.ErrTerminal, r.Object, "deletePolicies: %s needs git.Options.Status, which reports when "+
-			"the hook has run: set Status, or remove the policy", appcontext.HookSucceeded)
+			"the hook has run: set Status, or remove the policy", appcontext.HookDeletePolicySucceeded)
 	case fieldTwice(r.Manifest):
 		return fault(connector.ErrTerminal, r.Object, "the manifest has a field twice: agents with Kustomize, such as Flux, would refuse all of the cluster's manifests")
 	}
@@ -185,7 +185,7 @@ func (c *conn) Delete(ctx context.Context, batch connector.Batch) error {
 		o := batch.Resources[i].Object
 		edits = append(edits, edit{object: o, path: c.at.file(c.id, o)})
 	}
-	return c.write(ctx, Delete, batch, edits)
+	return c.write(ctx, VerbDelete, batch, edits)
 }
 
 func (c *conn) write(ctx context.Context, verb Verb, batch connector.Batch, edits []edit) error {

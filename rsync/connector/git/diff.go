@@ -29,11 +29,11 @@ func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector
 	w := &call{kind: comparing}
 	var asked []int // indexes of out
 	for i, r := range slices.Concat(batch.Apply, batch.Delete) {
-		change := connector.Change{Object: r.Object, Kind: connector.ChangeNone}
+		change := connector.Change{Object: r.Object, Kind: connector.ChangeKindNone}
 		e := edit{object: r.Object, path: c.at.file(c.id, r.Object)}
 		if i < len(batch.Apply) {
 			if err := c.check(&r); err != nil {
-				change.Kind, change.Message = connector.ChangeRefused, refused(err)
+				change.Kind, change.Message = connector.ChangeKindRefused, refused(err)
 				out = append(out, change)
 				continue
 			}
@@ -62,12 +62,12 @@ func (c *call) compare(n int, change *connector.Change) {
 	e, file := &c.edits[n], c.files[n]
 	switch {
 	case e.blob == nil && file != nil:
-		change.Kind = connector.ChangeDelete
+		change.Kind = connector.ChangeKindDelete
 	case e.blob == nil || !c.differs(n) && file != nil:
 	case file == nil:
-		change.Kind = connector.ChangeCreate
+		change.Kind = connector.ChangeKindCreate
 	default:
-		change.Kind = connector.ChangeUpdate
+		change.Kind = connector.ChangeKindUpdate
 		before, ok := c.contents[file.Hash]
 		manifest, err := content(e.blob)
 		if !ok || err != nil {

@@ -16,8 +16,8 @@ type Verb string
 
 // The verbs.
 const (
-	Apply  Verb = "apply"
-	Delete Verb = "delete"
+	VerbApply  Verb = "apply"
+	VerbDelete Verb = "delete"
 )
 
 // Commit describes a commit for its message. It has no content of manifests.
@@ -37,7 +37,7 @@ const listed = 50
 func Message(c Commit) string {
 	var b strings.Builder
 	verb, objects := "Apply", "objects"
-	if c.Verb == Delete {
+	if c.Verb == VerbDelete {
 		verb = "Delete"
 	}
 	if len(c.Changed) == 1 {

@@ -115,8 +115,8 @@ func TestWaves(t *testing.T) {
 		PollInterval: 20 * time.Millisecond,
 	})
 	wait := done(t, engine)
-	createWaves(t, engine, "v1", "one", appcontext.HookSucceeded)
-	createWaves(t, engine, "v2", "two", appcontext.HookSucceeded)
+	createWaves(t, engine, "v1", "one", appcontext.HookDeletePolicySucceeded)
+	createWaves(t, engine, "v2", "two", appcontext.HookDeletePolicySucceeded)
 	waitsFor := func(id, name string, objects ...string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -188,7 +188,7 @@ func TestWavesWithoutStatus(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{})
 	engine, _ := start(t, newConnectors(t, s.at, git.Options{}), rsync.Options{PollInterval: 20 * time.Millisecond})
 	wait := done(t, engine)
-	createWaves(t, engine, "bad", "one", appcontext.HookSucceeded)
+	createWaves(t, engine, "bad", "one", appcontext.HookDeletePolicySucceeded)
 	_, err := wait(engine.Instantiate(t.Context(), "bad"))
 	var failure *rsync.EventError
 	if !errors.As(err, &failure) || failure.Reason != rsync.ReasonRefused || !strings.Contains(failure.Message,
@@ -198,7 +198,7 @@ func TestWavesWithoutStatus(t *testing.T) {
 	if files := slices.Sorted(maps.Keys(s.server.Files())); !slices.Equal(files, []string{"README"}) {
 		t.Errorf("after the refusal there is %v", files)
 	}
-	createWaves(t, engine, "good", "one", appcontext.BeforeHookCreation, appcontext.HookFailed)
+	createWaves(t, engine, "good", "one", appcontext.HookDeletePolicyBeforeCreation, appcontext.HookDeletePolicyFailed)
 	before := len(s.server.Subjects())
 	if _, err := wait(engine.Instantiate(t.Context(), "good")); err != nil {
 		t.Fatal(err)

@@ -51,20 +51,20 @@ func unknown(change *connector.Change, err error) error {
 	if err == nil || !errors.Is(err, connector.ErrTerminal) {
 		return err
 	}
-	change.Kind, change.Message = connector.ChangeUnknown, causeOf(err).Error()
+	change.Kind, change.Message = connector.ChangeKindUnknown, causeOf(err).Error()
 	return nil
 }
 
 func (c *cluster) diffDelete(ctx context.Context, r *appcontext.Resource, change *connector.Change) error {
 	if isProtected(r.Object) {
-		change.Kind, change.Message = connector.ChangeRefused, "the namespace is protected, and is not deleted"
+		change.Kind, change.Message = connector.ChangeKindRefused, "the namespace is protected, and is not deleted"
 		return nil
 	}
 	live, err := c.getObject(ctx, c.kindOf(r), r.Object)
 	if err == nil && live != nil {
-		change.Kind = connector.ChangeDelete
+		change.Kind = connector.ChangeKindDelete
 	} else {
-		change.Kind = connector.ChangeNone
+		change.Kind = connector.ChangeKindNone
 	}
 	return err
 }
@@ -72,7 +72,7 @@ func (c *cluster) diffDelete(ctx context.Context, r *appcontext.Resource, change
 func (c *cluster) diffApply(ctx context.Context, holder holderFunc, r *appcontext.Resource, change *connector.Change) error {
 	m, err := c.read(r)
 	if err != nil {
-		change.Kind, change.Message = connector.ChangeRefused, causeOf(err).Error()
+		change.Kind, change.Message = connector.ChangeKindRefused, causeOf(err).Error()
 		return nil
 	}
 	live, err := c.getObject(ctx, m.gvk, m.object)
@@ -85,9 +85,9 @@ func (c *cluster) diffApply(ctx context.Context, holder holderFunc, r *appcontex
 	}
 	switch {
 	case live == nil:
-		change.Kind = connector.ChangeCreate
+		change.Kind = connector.ChangeKindCreate
 	case live.GetDeletionTimestamp() != nil:
-		change.Kind, change.Message = connector.ChangeCreate, errLeaving.Error()
+		change.Kind, change.Message = connector.ChangeKindCreate, errLeaving.Error()
 	default:
 		next, err := decode(body, m.object)
 		if err != nil {
@@ -110,19 +110,19 @@ func (c *cluster) diffRefused(
 	switch {
 	case immutable && err == nil:
 		compare(change, live, written(live, m))
-		change.Kind = connector.ChangeReplace
+		change.Kind = connector.ChangeKindReplace
 	case live != nil && live.GetDeletionTimestamp() != nil:
-		change.Kind, change.Message = connector.ChangeCreate, errLeaving.Error()
+		change.Kind, change.Message = connector.ChangeKindCreate, errLeaving.Error()
 	case live == nil && isPremature(refused.answer):
-		change.Kind, change.Message = connector.ChangeCreate, "not checked: "+causeOf(err).Error()
+		change.Kind, change.Message = connector.ChangeKindCreate, "not checked: "+causeOf(err).Error()
 	case isDryRunRefused(refused.answer):
-		change.Kind = connector.ChangeCreate
+		change.Kind = connector.ChangeKindCreate
 		if live != nil {
 			compare(change, live, written(live, m))
 		}
 		change.Message = "not checked: a webhook of the cluster does not support dry runs"
 	case errors.Is(connector.ClassOf(err), connector.ErrTerminal):
-		change.Kind, change.Message = connector.ChangeRefused, causeOf(err).Error()
+		change.Kind, change.Message = connector.ChangeKindRefused, causeOf(err).Error()
 	default:
 		return err
 	}
@@ -161,9 +161,9 @@ var serverFields = []string{"managedFields", "resourceVersion", "uid", "generati
 func compare(change *connector.Change, live *unstructured.Unstructured, next map[string]any) {
 	before, after := withoutServerFields(live.Object), withoutServerFields(next)
 	change.SetFields(before, after)
-	change.Kind = connector.ChangeUpdate
+	change.Kind = connector.ChangeKindUpdate
 	if len(change.Fields)+change.FieldsOmitted == 0 {
-		change.Kind = connector.ChangeNone
+		change.Kind = connector.ChangeKindNone
 	}
 }
 

@@ -32,7 +32,7 @@ func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector
 	}
 	out := make([]connector.Change, len(resources))
 	for i := range resources {
-		out[i] = connector.Change{Object: objects[i], Kind: connector.ChangeNone}
+		out[i] = connector.Change{Object: objects[i], Kind: connector.ChangeKindNone}
 		if i < len(batch.Apply) {
 			diffApply(&out[i], works, &resources[i])
 		} else {
@@ -45,20 +45,20 @@ func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector
 func diffApply(change *connector.Change, works []*holder, r *appcontext.Resource) {
 	entries, err := entriesOf([]appcontext.Resource{*r})
 	if err != nil {
-		change.Kind, change.Message = connector.ChangeRefused, refusal(err)
+		change.Kind, change.Message = connector.ChangeKindRefused, refusal(err)
 		return
 	}
 	h := holderOf(works, r.Object)
 	if h == nil || !held(h, r.Object) {
-		change.Kind = connector.ChangeCreate
+		change.Kind = connector.ChangeKindCreate
 		return
 	}
 	if h.work.DeletionTimestamp != nil {
-		change.Kind, change.Message = connector.ChangeCreate, errDeleting.Error()
+		change.Kind, change.Message = connector.ChangeKindCreate, errDeleting.Error()
 		return
 	}
 	if raw := h.work.Spec.Workload.Manifests[h.at[r.Object]].Raw; !sameJSON(raw, entries[0].raw) {
-		change.Kind = connector.ChangeUpdate
+		change.Kind = connector.ChangeKindUpdate
 		change.SetFields(fieldsOf(raw), fieldsOf(entries[0].raw))
 	} else if err := reported(h.work); err != nil {
 		change.Message = err.Error()
@@ -69,7 +69,7 @@ func diffDelete(change *connector.Change, works []*holder) {
 	for _, h := range works {
 		switch {
 		case held(h, change.Object) && h.work.DeletionTimestamp == nil:
-			change.Kind, change.Message = connector.ChangeDelete, ""
+			change.Kind, change.Message = connector.ChangeKindDelete, ""
 			return
 		case known(h, change.Object):
 			change.Message = "it is being removed: " + removing(h.work)

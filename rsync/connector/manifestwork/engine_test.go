@@ -97,7 +97,7 @@ func (s *story) create(id string, apps map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(apps)) {
 		app := b.App(name).Cluster(cluster1.Provider, cluster1.Name)
 		if name == "back" {
-			app.DependsOn("front", appcontext.Ready, 0)
+			app.DependsOn("front", appcontext.OpStatusReady, 0)
 		}
 		for field := range strings.FieldsSeq(apps[name]) {
 			object, value, _ := strings.Cut(field, "=")

@@ -28,9 +28,9 @@ func Context(t testing.TB, id string, on appcontext.ClusterID, image string, mig
 	add(appcontext.Resource{Wave: 1}, configMap("late"))
 	add(appcontext.Resource{}, job("seed", "a"))
 	add(appcontext.Resource{}, configMap("early"))
-	add(appcontext.Resource{Hook: appcontext.PreInstall, DeletePolicies: migrate}, job("migrate", "a"))
-	add(appcontext.Resource{Hook: appcontext.PostInstall, DeletePolicies: []appcontext.HookDeletePolicy{
-		appcontext.BeforeHookCreation, appcontext.HookFailed,
+	add(appcontext.Resource{Hook: appcontext.HookPreInstall, DeletePolicies: migrate}, job("migrate", "a"))
+	add(appcontext.Resource{Hook: appcontext.HookPostInstall, DeletePolicies: []appcontext.HookDeletePolicy{
+		appcontext.HookDeletePolicyBeforeCreation, appcontext.HookDeletePolicyFailed,
 	}}, job("check", image))
 	c, err := b.Build()
 	if err != nil {

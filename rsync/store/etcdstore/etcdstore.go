@@ -183,9 +183,9 @@ func (s *Store) Txn(ctx context.Context, compares []store.Compare, ops []store.O
 
 func write(op store.Op) clientv3.Op {
 	switch op.Kind {
-	case store.OpDelete:
+	case store.OpKindDelete:
 		return clientv3.OpDelete(op.Key)
-	case store.OpDeletePrefix:
+	case store.OpKindDeletePrefix:
 		return clientv3.OpDelete(op.Key, clientv3.WithPrefix())
 	}
 	if op.Lease != 0 {

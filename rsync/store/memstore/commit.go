@@ -21,7 +21,7 @@ var errPutTwice = errors.New("a transaction puts a key twice, or puts and delete
 func checkKeys(ops []store.Op) error {
 	puts := map[string]struct{}{}
 	for _, op := range ops {
-		if op.Kind != store.OpPut {
+		if op.Kind != store.OpKindPut {
 			continue
 		}
 		if _, twice := puts[op.Key]; twice {
@@ -31,11 +31,11 @@ func checkKeys(ops []store.Op) error {
 	}
 	for _, op := range ops {
 		switch op.Kind {
-		case store.OpDelete:
+		case store.OpKindDelete:
 			if _, put := puts[op.Key]; put {
 				return fmt.Errorf("%w: %s", errPutTwice, op.Key)
 			}
-		case store.OpDeletePrefix:
+		case store.OpKindDeletePrefix:
 			for key := range puts {
 				if strings.HasPrefix(key, op.Key) {
 					return fmt.Errorf("%w: %s", errPutTwice, key)
@@ -52,13 +52,13 @@ func (s *Store) commit(ops []store.Op) {
 	var events []store.Event
 	for _, op := range ops {
 		switch op.Kind {
-		case store.OpPut:
+		case store.OpKindPut:
 			events = append(events, s.put(op))
-		case store.OpDelete:
+		case store.OpKindDelete:
 			if s.data[op.Key] != nil {
 				events = append(events, s.delete(op.Key))
 			}
-		case store.OpDeletePrefix:
+		case store.OpKindDeletePrefix:
 			first := sort.SearchStrings(s.keys, op.Key)
 			end := first
 			for end < len(s.keys) && strings.HasPrefix(s.keys[end], op.Key) {

@@ -18,9 +18,9 @@ func ExampleNewFaults() {
 	ctx := context.Background()
 	s := storetest.NewFaults(memstore.New(memstore.Options{}), func(n int, _ []store.Op) storetest.Verdict {
 		if n == 2 {
-			return storetest.FailAfter
+			return storetest.VerdictFailAfter
 		}
-		return storetest.Pass
+		return storetest.VerdictPass
 	})
 	for _, value := range []string{"1", "2"} {
 		_, err := s.Txn(ctx, nil, []store.Op{store.Put("/key/", []byte(value))})

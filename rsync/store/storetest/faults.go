@@ -27,11 +27,11 @@ type Verdict int
 
 // The verdicts.
 const (
-	Pass        Verdict = iota
-	FailBefore          // not executed, and an error
-	FailAfter           // executed, and an error
-	CrashBefore         // not executed, and all later calls fail
-	CrashAfter          // executed, and all later calls fail
+	VerdictPass        Verdict = iota
+	VerdictFailBefore          // not executed, and an error
+	VerdictFailAfter           // executed, and an error
+	VerdictCrashBefore         // not executed, and all later calls fail
+	VerdictCrashAfter          // executed, and all later calls fail
 )
 
 // Faults is one process's view of a store. Writes (Txn with ops) are numbered from 1.
@@ -254,7 +254,7 @@ func (f *Faults) txn(ctx context.Context, compares []store.Compare, ops []store.
 	if err != nil {
 		return store.TxnResult{}, err
 	}
-	verdict := Pass
+	verdict := VerdictPass
 	f.mu.Lock()
 	if len(ops) > 0 {
 		f.writes++
@@ -262,14 +262,14 @@ func (f *Faults) txn(ctx context.Context, compares []store.Compare, ops []store.
 			verdict = f.Plan(f.writes, ops)
 		}
 	}
-	if verdict == CrashBefore {
+	if verdict == VerdictCrashBefore {
 		f.crash()
 	}
 	f.mu.Unlock()
 	switch verdict {
-	case FailBefore:
+	case VerdictFailBefore:
 		return store.TxnResult{}, ErrInjected
-	case CrashBefore:
+	case VerdictCrashBefore:
 		return store.TxnResult{}, ErrCrashed
 	}
 	result, err := f.Store.Txn(ctx, compares, ops)
@@ -280,9 +280,9 @@ func (f *Faults) txn(ctx context.Context, compares []store.Compare, ops []store.
 		f.log = append(f.log, Write{compares, ops, result, held, time.Now()})
 	}
 	switch verdict {
-	case FailAfter:
+	case VerdictFailAfter:
 		return store.TxnResult{}, ErrInjected
-	case CrashAfter:
+	case VerdictCrashAfter:
 		f.crash()
 		return store.TxnResult{}, ErrCrashed
 	}

@@ -144,9 +144,8 @@ func (p *Part) check(path *field.Path) field.ErrorList {
 			errs = append(errs, field.Duplicate(at.Child("part"), d.Part))
 		}
 		seen[d.Part] = true
-		if d.Condition != "" && d.Condition != string(appcontext.Deployed) && d.Condition != string(appcontext.Ready) {
-			errs = append(errs, field.NotSupported(at.Child("condition"), d.Condition,
-				[]appcontext.OpStatus{appcontext.Deployed, appcontext.Ready}))
+		if d.Condition != "" && d.Condition != string(appcontext.OpStatusDeployed) && d.Condition != string(appcontext.OpStatusReady) {
+			errs = append(errs, field.NotSupported(at.Child("condition"), d.Condition, []appcontext.OpStatus{appcontext.OpStatusDeployed, appcontext.OpStatusReady}))
 		}
 		switch wait, err := d.Delay(); {
 		case err != nil:

@@ -159,7 +159,7 @@ func (r *renderer) part(
 ) (appcontext.App, error) {
 	app := appcontext.App{Name: p.Name}
 	for _, d := range p.DependsOn {
-		status := appcontext.Ready
+		status := appcontext.OpStatusReady
 		if d.Condition != "" {
 			status = appcontext.OpStatus(d.Condition)
 		}
@@ -349,7 +349,7 @@ func (r *Rendering) Identities() iter.Seq[appcontext.Identity] { return Identiti
 func (r *Rendering) Installed() iter.Seq2[appcontext.Identity, *appcontext.Resource] {
 	return func(yield func(appcontext.Identity, *appcontext.Resource) bool) {
 		for id, r := range resources(r.apps) {
-			if r.Hook != appcontext.PreDelete && r.Hook != appcontext.PostDelete && !yield(id, r) {
+			if r.Hook != appcontext.HookPreDelete && r.Hook != appcontext.HookPostDelete && !yield(id, r) {
 				return
 			}
 		}

@@ -88,11 +88,11 @@ func TestRemovalStopsUpdate(t *testing.T) {
 				f.part = "other"
 				c1.SetDelay(time.Second)
 				f.Set("shop", f.target("b=2", "c1"))
-				f.until("the update is under way", func() bool { return c1.Count(fake.Apply) == 2 }) // a call that takes a second
+				f.until("the update is under way", func() bool { return c1.Count(fake.VerbApply) == 2 }) // a call that takes a second
 				if restart {
 					f.stop()
 					f.start()
-					f.until("it is under way again", func() bool { return c1.Count(fake.Apply) == 3 })
+					f.until("it is under way again", func() bool { return c1.Count(fake.VerbApply) == 3 })
 				}
 				f.Set("shop", rollout.Target{})
 				f.says("removing it: ")

@@ -220,13 +220,13 @@ func TestCoalesce(t *testing.T) {
 	c1 := f.clusters.Cluster(document.Provider, "c1")
 	f.Set("shop", f.target("a=0", "c1"))
 	f.settle()
-	c1.SetMode(fake.Unreachable)
+	c1.SetMode(fake.ModeUnreachable)
 	f.Set("shop", f.target("a=1", "c1"))
 	f.until("it is under way", func() bool { s, _ := f.Status("shop"); return s.State == rollout.Rolling && s.Revision == 2 })
 	for n := range 100 {
 		f.Set("shop", f.target(fmt.Sprintf("a=%d", n+2), "c1"))
 	}
-	c1.SetMode(fake.Works)
+	c1.SetMode(fake.ModeWorks)
 	f.settle()
 	f.has("c1", "a=101")
 	if got := f.revisions(); got != "1 2 3, wanted 3" {
@@ -252,23 +252,23 @@ func TestPatience(t *testing.T) {
 	f.Set("shop", f.target("a=0 b=0", "c1", "c2"))
 	f.settle()
 	c2 := f.clusters.Cluster(document.Provider, "c2")
-	c2.SetMode(fake.Unreachable)
+	c2.SetMode(fake.ModeUnreachable)
 	for n := range 5 {
 		f.Set("shop", f.target(fmt.Sprintf("a=%d c%d=1", n+1, n+1), "c1", "c2"))
 		want := fmt.Sprintf("a=%d c%d=1", n+1, n+1)
 		f.until("c1 has "+want, func() bool { return strings.Contains(f.objects("c1"), fmt.Sprintf("a=%d ", n+1)) })
 	}
 	f.has("c2", "a=0 b=0")
-	c2.SetMode(fake.Works)
+	c2.SetMode(fake.ModeWorks)
 	f.settle()
 	f.has("c1", "a=5 c5=1")
 	f.has("c2", "a=5 c5=1")
-	c2.SetMode(fake.Unreachable)
+	c2.SetMode(fake.ModeUnreachable)
 	f.Set("shop", f.target("a=6", "c1", "c2"))
 	f.until("it is under way", func() bool { return strings.Contains(f.objects("c1"), "a=6") })
 	f.Set("shop", rollout.Target{}) // a removal does not wait for the update
 	f.until("c1 is empty", func() bool { return f.objects("c1") == "" })
-	c2.SetMode(fake.Works)
+	c2.SetMode(fake.ModeWorks)
 	f.settle()
 	f.has("c2", "")
 }
@@ -281,7 +281,7 @@ func refused(t *testing.T, content string) (*fixture, *fake.Cluster) {
 	f.Set("shop", f.target(content, "c1"))
 	f.settle()
 	c1 := f.clusters.Cluster(document.Provider, "c1")
-	c1.SetMode(fake.Refusing)
+	c1.SetMode(fake.ModeRefusing)
 	return f, c1
 }
 
@@ -293,13 +293,13 @@ func TestRefused(t *testing.T) {
 		s, _ := f.Status("shop")
 		return s.State == rollout.Failed && strings.Contains(s.Message, "refused")
 	})
-	c1.SetMode(fake.Works)
+	c1.SetMode(fake.ModeWorks)
 	f.settle() // retried
 	f.has("c1", "a=1 c=1")
-	c1.SetMode(fake.Refusing)
+	c1.SetMode(fake.ModeRefusing)
 	f.Set("shop", f.target("a=2 d=2", "c1"))
 	f.until("it has failed", func() bool { s, _ := f.Status("shop"); return s.State == rollout.Failed })
-	c1.SetMode(fake.Works)
+	c1.SetMode(fake.ModeWorks)
 	back := f.target("a=0 b=0", "c1")
 	back.Revision = 1
 	f.Set("shop", back)
@@ -315,7 +315,7 @@ func TestRestartDuringEvent(t *testing.T) {
 	f.Set("shop", f.target("a=0", "c1"))
 	f.settle()
 	c1 := f.clusters.Cluster(document.Provider, "c1")
-	c1.SetMode(fake.Unreachable)
+	c1.SetMode(fake.ModeUnreachable)
 	f.Set("shop", f.target("a=1", "c1"))
 	f.until("it is under way", func() bool { s, _ := f.Status("shop"); return s.Revision == 2 })
 	f.until("the engine has it", func() bool {
@@ -325,7 +325,7 @@ func TestRestartDuringEvent(t *testing.T) {
 	f.stop()
 	f.start()
 	f.Set("shop", f.target("a=1", "c1"))
-	c1.SetMode(fake.Works)
+	c1.SetMode(fake.ModeWorks)
 	f.settle()
 	f.has("c1", "a=1")
 	s, err := f.engine.Status(t.Context(), rollout.ContextID("shop", 2))
@@ -342,7 +342,7 @@ func TestRestartAfterResume(t *testing.T) {
 	target.Rollout = &rsync.Rollout{ProgressDeadline: time.Second}
 	f.Set("shop", target)
 	f.until("it has failed", func() bool { s, _ := f.Status("shop"); return s.State == rollout.Failed })
-	c1.SetMode(fake.Works)
+	c1.SetMode(fake.ModeWorks)
 	if err := f.Resume(t.Context(), "shop"); err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +362,7 @@ func TestResumeFirstRollout(t *testing.T) {
 			f.start()
 			c1 := f.clusters.Cluster(document.Provider, "c1")
 			c1.Intercept(func(v fake.Verb, _ connector.Batch) error {
-				if v == fake.Apply {
+				if v == fake.VerbApply {
 					return &connector.Error{Class: connector.ErrTerminal, Err: errors.New("denied")}
 				}
 				return nil

@@ -71,7 +71,7 @@ func (c *client) create(ctx context.Context) error {
 		return err
 	}
 	shop, err := folder.Read(os.DirFS(dir), id, c.options.App, c.options.On, overrides)
-	if appcontext.Has(err, appcontext.BadOverride) {
+	if appcontext.Has(err, appcontext.FaultBadOverride) {
 		return fmt.Errorf("--override %s: %w", c.options.Override, err)
 	}
 	if err != nil {

@@ -43,9 +43,9 @@ func (c *client) rollout(ctx context.Context) error {
 	}
 	switch c.options.Command {
 	case "approve":
-		gate := rsync.BeforeGroup
+		gate := rsync.GateBeforeGroup
 		if c.options.After {
-			gate = rsync.AfterGroup
+			gate = rsync.GateAfterGroup
 		}
 		err = c.engine.Approve(ctx, ref, rsync.Approval{Group: c.options.Args[1], Gate: gate})
 	case "pause":

@@ -38,7 +38,7 @@ func resourceOf(manifest []byte) (r appcontext.Resource, used bool, err error) {
 		r.Wave, err = number(annotations, waveAnnotation)
 		return r, true, err
 	}
-	if r.Hook, err = hookOf(text); err != nil || r.Hook == appcontext.NoHook {
+	if r.Hook, err = hookOf(text); err != nil || r.Hook == appcontext.HookNone {
 		return r, false, err
 	}
 	for _, policy := range list(annotations[policyAnnotation]) {
@@ -48,14 +48,14 @@ func resourceOf(manifest []byte) (r appcontext.Resource, used bool, err error) {
 	return r, true, err
 }
 
-// hookOf returns the only hook in a list that the engine supports, or NoHook.
+// hookOf returns the only hook in a list that the engine supports, or HookNone.
 func hookOf(text string) (appcontext.Hook, error) {
-	found := appcontext.NoHook
+	found := appcontext.HookNone
 	for _, name := range list(text) {
 		hook := appcontext.Hook(name)
 		switch {
 		case !slices.Contains(appcontext.Hooks(), hook):
-		case found != appcontext.NoHook:
+		case found != appcontext.HookNone:
 			return "", fmt.Errorf("annotation %s: has the hooks %s and %s: only one is possible", hookAnnotation,
 				found, hook)
 		default:

@@ -22,7 +22,7 @@ import (
 // omitted if it has only hooks without an event of the engine, such as pre-upgrade or test. For
 // other resources, the annotation argocd.argoproj.io/sync-wave is the wave.
 //
-// Overrides change objects on some of the clusters. An error has the fault [appcontext.BadOverride]
+// Overrides change objects on some of the clusters. An error has the fault [appcontext.FaultBadOverride]
 // if only they are invalid.
 func Read(files fs.FS, id, app string, clusters []appcontext.ClusterID, overrides []Override) (
 	*appcontext.AppContext, error,

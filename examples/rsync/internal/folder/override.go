@@ -70,7 +70,7 @@ func Overrides(text []byte) ([]Override, error) {
 func (o Override) add(b *appcontext.Builder, owners map[appcontext.Object]string, on []appcontext.ClusterID) error {
 	bad := func(field, format string, args ...any) error {
 		return &appcontext.Problem{
-			Fault: appcontext.BadOverride, Where: o.field + "." + field, What: fmt.Sprintf(format, args...),
+			Fault: appcontext.FaultBadOverride, Where: o.field + "." + field, What: fmt.Sprintf(format, args...),
 		}
 	}
 	app, ok := owners[o.object]

@@ -68,7 +68,7 @@ func TestBadOverrides(t *testing.T) {
 		overrides, err := folder.Overrides([]byte(text))
 		if err == nil {
 			_, err = folder.Read(overridden, "shop", "main", two, overrides)
-			if !appcontext.Has(err, appcontext.BadOverride) {
+			if !appcontext.Has(err, appcontext.FaultBadOverride) {
 				t.Errorf("%q: %v, want the fault BadOverride", text, err)
 			}
 		}
@@ -81,7 +81,7 @@ func TestBadOverrides(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := fstest.MapFS{"b.yaml": {Data: []byte(manifest("two"))}, "c.yaml": {Data: []byte(manifest("two"))}}
-	if _, err := folder.Read(bad, "shop", "main", two, overrides); !appcontext.Has(err, appcontext.Duplicate) {
+	if _, err := folder.Read(bad, "shop", "main", two, overrides); !appcontext.Has(err, appcontext.FaultDuplicate) {
 		t.Errorf("wrong manifests with an override: %v", err)
 	}
 }
