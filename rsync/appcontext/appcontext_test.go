@@ -4,11 +4,9 @@
 package appcontext_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,163 +19,6 @@ import (
 
 func manifest(kind, name string) []byte {
 	return fmt.Appendf(nil, "apiVersion: v1\nkind: %s\nmetadata:\n  name: %q\n", kind, name)
-}
-
-// vector returns the keys and values of a context as EMCO stores them.
-func vector(t *testing.T) map[string]string {
-	t.Helper()
-	text, err := os.ReadFile("testdata/emco-appcontext.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct{ Keys map[string]string }
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	return file.Keys
-}
-
-// TestVector reads EMCO's keys and writes them again, byte for byte.
-func TestVector(t *testing.T) {
-	keys := vector(t)
-	ids := appcontext.IDs(keys)
-	if diff := cmp.Diff([]string{"4207052301187134513"}, ids); diff != "" {
-		t.Fatal(diff)
-	}
-	layout, err := appcontext.Decode(ids[0], keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := appcontext.Encode(layout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(keys, again); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	if len(layout.Extra) != 0 {
-		t.Errorf("not understood: %v", layout.Extra)
-	}
-	cluster := appcontext.ClusterID{Provider: "edge", Name: "cluster1"}
-	web := layout.Context.App("web")
-	if layout.Status != "Created" || !layout.Active || layout.Queue[0].Event != "Instantiate" ||
-		layout.Context.Meta.LogicalCloud != "lc1" || web.DependsOn[0].Wait != 10*time.Second ||
-		web.Cluster(cluster).Resources[1].Object != (appcontext.Object{Group: "apps", Kind: "Deployment", Name: "web"}) ||
-		layout.Resources[appcontext.LayoutResource{App: "web", Cluster: cluster, Name: "web+Deployment"}] != "Pending" {
-		t.Errorf("read as %+v", layout)
-	}
-}
-
-// TestUnknownKeys: Encode writes keys that Decode does not recognize again, unchanged.
-func TestUnknownKeys(t *testing.T) {
-	keys := vector(t)
-	root := "/context/4207052301187134513/"
-	keys[root+"new/"] = `"thing"`
-	keys[root+"meta/"] = `{"Project":"p2","Future":true}`
-	keys["/context/other/"] = `"other"`
-	layout, err := appcontext.Decode("4207052301187134513", keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := appcontext.Encode(layout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	delete(keys, "/context/other/")
-	if diff := cmp.Diff(keys, again); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-// TestHookLayout reads and writes hooks as EMCO stores them: in a separate instruction, and not in
-// the order.
-func TestHookLayout(t *testing.T) {
-	keys := vector(t)
-	cluster := "/context/4207052301187134513/app/web/cluster/edge+cluster1/"
-	for _, name := range []string{"crontabs+CustomResourceDefinition", "migrate+Job", "check+Job", "upgrade+Job"} {
-		object, kind, _ := strings.Cut(name, "+")
-		text, err := json.Marshal(string(manifest(kind, object)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys[cluster+"resource/"+name+"/"] = string(text)
-	}
-	const known = `"{\"resdependency\":{\"crd-install\":[\"crontabs+CustomResourceDefinition\"],\"pre-install\":[\"migrate+Job\",\"check+Job\"]}}"`
-	keys[cluster+"resource/instruction/dependency/"] = known
-	keys[cluster+"meta/grp/"] = `"1"` // the group of a cluster; the engine does not need it
-	layout, err := appcontext.Decode("4207052301187134513", keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, r := range layout.Context.Apps[0].Clusters[0].Resources {
-		got = append(got, fmt.Sprintf("%s:%s", r.Hook, r.Name))
-	}
-	want := []string{"crd-install:crontabs", "pre-install:migrate", "pre-install:check", ":web-config", ":web"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	again, err := appcontext.Encode(layout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(keys, again); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	layout.Extra = nil // Encode must then write the instruction itself
-	if again, err = appcontext.Encode(layout); err != nil {
-		t.Fatal(err)
-	}
-	if got := again[cluster+"resource/instruction/dependency/"]; got != known {
-		t.Errorf("the instruction is written as %s", got)
-	}
-
-	keys[cluster+"resource/instruction/dependency/"] = `"{\"resdependency\":{\"pre-install\":[\"migrate+Job\"],\"post-delete\":[\"migrate+Job\"]}}"`
-	if _, err := appcontext.Decode("4207052301187134513", keys); !appcontext.Has(err, appcontext.FaultBadLayout) {
-		t.Errorf("a resource with two hooks: %v", err)
-	}
-}
-
-func TestBadLayout(t *testing.T) {
-	root := "/context/4207052301187134513/"
-	for name, edit := range map[string]func(map[string]string){
-		"no context":          func(k map[string]string) { delete(k, root) },
-		"an app that is not":  func(k map[string]string) { k[root+"app/instruction/order/"] = `"{\"apporder\":[\"db\"]}"` },
-		"an order of numbers": func(k map[string]string) { k[root+"app/instruction/order/"] = `17` },
-		"no JSON in the JSON": func(k map[string]string) { k[root+"app/instruction/order/"] = `"secret"` },
-		"no resource":         func(k map[string]string) { delete(k, root+"app/web/cluster/edge+cluster1/resource/web+Deployment/") },
-		"no plus sign":        func(k map[string]string) { k[root+"app/web/cluster/edge/"] = `"edge"` },
-	} {
-		t.Run(name, func(t *testing.T) {
-			keys := vector(t)
-			edit(keys)
-			_, err := appcontext.Decode("4207052301187134513", keys)
-			if !appcontext.Has(err, appcontext.FaultBadLayout) || !errors.Is(err, appcontext.ErrInvalid) {
-				t.Errorf("got %v", err)
-			}
-			if err != nil && strings.Contains(err.Error(), "secret") {
-				t.Errorf("the error quotes a value: %v", err)
-			}
-		})
-	}
-}
-
-func TestNotRepresentable(t *testing.T) {
-	twice := appcontext.NewBuilder("a")
-	twice.App("web").Resource("p", "c", []byte("apiVersion: v1\nkind: X\nmetadata: {name: x, namespace: n1}")).
-		Resource("p", "c", []byte("apiVersion: v1\nkind: X\nmetadata: {name: x, namespace: n2}"))
-	short := appcontext.NewBuilder("a")
-	short.App("db")
-	short.App("web").DependsOn("db", appcontext.OpStatusReady, time.Millisecond)
-	for name, b := range map[string]*appcontext.Builder{"name and kind": twice, "half a second": short} {
-		c, err := b.Build()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := appcontext.Encode(&appcontext.Layout{Context: c}); !appcontext.Has(err, appcontext.FaultNotRepresentable) {
-			t.Errorf("%s: got %v", name, err)
-		}
-	}
 }
 
 // TestBadInput: Build reports each problem with its place, and all other problems.
@@ -281,42 +122,6 @@ func draw(t *rapid.T, id string) *appcontext.AppContext {
 	return out
 }
 
-// TestLayoutRoundTrip: Encode and Decode preserve any context and its keys. There are two
-// exceptions: EMCO does not store the order of clusters, and the order of hooks among other
-// resources has no meaning.
-func TestLayoutRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := draw(t, "id")
-		keys, err := appcontext.Encode(&appcontext.Layout{Context: c, Status: "Created"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := appcontext.Decode("id", keys)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := appcontext.Encode(back)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(keys, again); diff != "" {
-			t.Fatalf("keys -first +second:\n%s", diff)
-		}
-		if err := appcontext.Validate(back.Context); err != nil {
-			t.Fatal(err)
-		}
-		d := appcontext.Diff(c, back.Context, nil)
-		if len(d.Gone)+len(d.Moved) > 0 || len(back.Context.Apps) != len(c.Apps) {
-			t.Fatalf("%+v", d)
-		}
-		for id, change := range d.Updated {
-			if change != appcontext.ChangeUnchanged {
-				t.Fatalf("%s is %s", id, change)
-			}
-		}
-	})
-}
-
 // TestDiff: any context becomes any other by applying the new and changed objects and deleting the
 // removed objects.
 func TestDiff(t *testing.T) {
@@ -374,14 +179,8 @@ func FuzzParseObject(f *testing.F) {
 	})
 }
 
-// TestNil: without a context, Encode returns an error, and Diff treats it as a context without
-// apps.
-func TestNil(t *testing.T) {
-	for name, layout := range map[string]*appcontext.Layout{"no layout": nil, "no context": {Status: "Created"}} {
-		if keys, err := appcontext.Encode(layout); !appcontext.Has(err, appcontext.FaultNotRepresentable) || keys != nil {
-			t.Errorf("%s: %v, %v", name, keys, err)
-		}
-	}
+// TestDiffOfNil: Diff treats nil as a context without apps.
+func TestDiffOfNil(t *testing.T) {
 	cluster := appcontext.ClusterID{Provider: "edge", Name: "c1"}
 	web := appcontext.Object{Kind: "ConfigMap", Name: "web"}
 	some := &appcontext.AppContext{Apps: []appcontext.App{{Name: "web", Clusters: []appcontext.Cluster{

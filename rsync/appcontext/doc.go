@@ -35,22 +35,6 @@
 // [Validate] rejects cycles and unknown names in dependencies, duplicates, invalid names, and
 // manifests that are too large.
 //
-// # EMCO's keys
-//
-// [Decode] and [Encode] read and write the keys of a context in EMCO's etcd, including its statuses
-// and its queue. With them, contexts can move from EMCO to the engine and back. EMCO's keys cannot
-// represent every AppContext: two resources of one app on one cluster must differ in name or kind,
-// even if their namespaces or groups differ. A manifest must be valid UTF-8, without waves and
-// delete policies. Decode returns unknown keys in [Layout].Extra, and Encode writes them again.
-//
-// EMCO lists hooks separately, in resource/instruction/dependency/ of the app's cluster:
-//
-//	"{\"resdependency\":{\"crd-install\":[\"crontabs+CustomResourceDefinition\"],\"pre-install\":[\"migrate+Job\"]}}"
-//
-// A resource in a list of one of [Hooks] has that hook. No event of the engine runs Helm's other
-// hooks, for example pre-upgrade. Decode omits a resource that has only such hooks, and returns its
-// keys in Extra. A resource with two of [Hooks] is a BadLayout.
-//
 // # Concurrency
 //
 // Functions do not copy values: do not change an AppContext after you have passed it to a function.

@@ -50,30 +50,6 @@ func ExampleDiff() {
 	// moved from web edge+c: Server front
 }
 
-// Decode makes an AppContext from the keys of a context in EMCO's etcd.
-func ExampleDecode() {
-	keys := map[string]string{
-		"/context/42/":                                                    `"42"`,
-		"/context/42/app/instruction/order/":                              `"{\"apporder\":[\"web\"]}"`,
-		"/context/42/app/web/":                                            `"web"`,
-		"/context/42/app/web/cluster/edge+c1/":                            `"edge+c1"`,
-		"/context/42/app/web/cluster/edge+c1/resource/one+Pod/":           `"apiVersion: v1\nkind: Pod\nmetadata: {name: one}\n"`,
-		"/context/42/app/web/cluster/edge+c1/resource/instruction/order/": `"{\"resorder\":[\"one+Pod\"]}"`,
-		"/context/42/status/":                                             `{"Status":"Instantiated"}`,
-	}
-	for _, id := range appcontext.IDs(keys) {
-		layout, err := appcontext.Decode(id, keys)
-		if err != nil {
-			fmt.Println(err)
-			continue
-		}
-		web := layout.Context.Apps[0]
-		fmt.Println(id, layout.Status, web.Name, web.Clusters[0].ClusterID, web.Clusters[0].Resources[0].Object)
-	}
-	// Output:
-	// 42 Instantiated web edge+c1 Pod one
-}
-
 // Build reports all problems.
 func ExampleNewBuilder() {
 	b := appcontext.NewBuilder("shop")

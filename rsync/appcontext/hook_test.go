@@ -97,7 +97,6 @@ func TestHooksThatAreRefused(t *testing.T) {
 }
 
 // TestWavesInUpdates: a new wave or new delete policies do not count as a change of the object.
-// EMCO's keys cannot represent waves and delete policies.
 func TestWavesInUpdates(t *testing.T) {
 	build := func(r appcontext.Resource) *appcontext.AppContext {
 		r.Manifest = manifest("Job", "x")
@@ -117,12 +116,6 @@ func TestWavesInUpdates(t *testing.T) {
 	for id, change := range appcontext.Diff(before, after, nil).Updated {
 		if change != appcontext.ChangeUnchanged {
 			t.Errorf("%s is %s", id, change)
-		}
-	}
-	for _, c := range []*appcontext.AppContext{after, build(appcontext.Resource{Wave: 1})} {
-		if keys, err := appcontext.Encode(&appcontext.Layout{Context: c}); !appcontext.Has(err,
-			appcontext.FaultNotRepresentable) {
-			t.Errorf("EMCO's keys: %v, %v", keys, err)
 		}
 	}
 }

@@ -83,7 +83,7 @@ type Hook string
 
 // The hooks.
 const (
-	HookNone      Hook = ""
+	HookNone        Hook = ""
 	HookCRDInstall  Hook = "crd-install"
 	HookPreInstall  Hook = "pre-install"
 	HookPostInstall Hook = "post-install"
@@ -92,7 +92,9 @@ const (
 )
 
 // Hooks returns all hooks, in the order of the life of an app.
-func Hooks() []Hook { return []Hook{HookCRDInstall, HookPreInstall, HookPostInstall, HookPreDelete, HookPostDelete} }
+func Hooks() []Hook {
+	return []Hook{HookCRDInstall, HookPreInstall, HookPostInstall, HookPreDelete, HookPostDelete}
+}
 
 // Resource is one object on one cluster.
 type Resource struct {

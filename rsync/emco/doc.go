@@ -20,6 +20,21 @@
 //
 // The engine needs a prefix of its own, because some of its keys have the names of EMCO's keys.
 //
+// # Hooks and unsupported contexts
+//
+// EMCO lists hooks separately, in resource/instruction/dependency/ of the app's cluster:
+//
+//	"{\"resdependency\":{\"crd-install\":[\"crontabs+CustomResourceDefinition\"],\"pre-install\":[\"migrate+Job\"]}}"
+//
+// A resource in a list of one of [appcontext.Hooks] has that hook. No event of the engine runs
+// Helm's other hooks, for example pre-upgrade: a resource that has only such hooks is omitted. A
+// resource with two of [appcontext.Hooks] is an [appcontext.FaultBadLayout].
+//
+// [Decode] and [Encode] move contexts from EMCO to the engine and back without a bridge. EMCO's keys
+// cannot represent every AppContext.
+//
+// # Bridge
+//
 // [Bridge.Import] reads a context. For an incomplete or broken context it returns a
 // [*appcontext.Problem] with the key. [Bridge.Start] writes statuses. EMCO.md in package rsync has
 // the keys, and the steps of a migration.

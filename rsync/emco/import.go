@@ -37,11 +37,11 @@ func (b *Bridge) Import(ctx context.Context, id string) (*appcontext.AppContext,
 	if err := complete(rootOf(id), texts); err != nil {
 		return nil, err
 	}
-	layout, err := appcontext.Decode(id, texts)
+	c, err := Decode(id, texts)
 	if err != nil {
 		return nil, err
 	}
-	return layout.Context, known(rootOf(id), texts, layout)
+	return c, known(rootOf(id), texts, c)
 }
 
 func rootOf(id string) string { return "/context/" + id + "/" }
@@ -206,15 +206,15 @@ var (
 
 // known returns a problem for the first key of an unknown level, or of an app or a resource that
 // the orders do not name.
-func known(root string, keys map[string]string, layout *appcontext.Layout) error {
+func known(root string, keys map[string]string, c *appcontext.AppContext) error {
 	names := map[string]bool{}
-	for i := range layout.Context.Apps {
-		a := &layout.Context.Apps[i]
+	for i := range c.Apps {
+		a := &c.Apps[i]
 		names[root+"app/"+a.Name+"/"] = true
 		for j := range a.Clusters {
-			c := &a.Clusters[j]
-			for _, r := range c.Resources {
-				names[root+"app/"+a.Name+"/cluster/"+c.String()+"/resource/"+r.Name+"+"+r.Kind+"/"] = true
+			cluster := &a.Clusters[j]
+			for _, r := range cluster.Resources {
+				names[root+"app/"+a.Name+"/cluster/"+cluster.String()+"/resource/"+r.Name+"+"+r.Kind+"/"] = true
 			}
 		}
 	}

@@ -1,40 +1,27 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package appcontext
+package emcokeys
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// IDs returns the IDs of the contexts with keys, in order.
-func IDs(keys map[string]string) []string {
-	ids := map[string]bool{}
-	for key := range keys {
-		if rest, ok := strings.CutPrefix(key, "/context/"); ok {
-			if id, below, ok := strings.Cut(rest, "/"); ok && below == "" {
-				ids[id] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(ids))
-}
-
-// Decode reads the keys of a context, and ignores the keys of other contexts. It does not
-// [Validate], because for example an update context may depend on apps of the initial context. It
-// returns a [*Problem] with BadLayout for inconsistent keys.
+// Decode reads the keys of a context, and ignores the keys of other contexts. It does not validate
+// the context, because for example an update context may depend on apps of the initial context. It
+// returns a [*appcontext.Problem] with [appcontext.FaultBadLayout] for inconsistent keys.
 //
 // If a stored manifest is not an object, the resource has the name and kind of its key.
 func Decode(id string, keys map[string]string) (*Layout, error) {
 	d := decoder{keys: keys, root: "/context/" + id + "/"}
-	l := &Layout{Context: &AppContext{ID: id}, Resources: map[LayoutResource]string{}}
+	l := &Layout{Context: &appcontext.AppContext{ID: id}, Resources: map[Resource]string{}}
 	if _, ok := keys[d.root]; !ok {
-		return nil, &Problem{Fault: FaultBadLayout, Where: d.root, What: "there is no such key, so there is no such context"}
+		return nil, problem(appcontext.FaultBadLayout, d.root, "the key is missing, so the context does not exist")
 	}
 	d.value(d.root+"meta/", &l.Context.Meta)
 	var order map[string][]string
@@ -80,7 +67,7 @@ type decoder struct {
 
 func (d *decoder) fail(where, format string, args ...any) {
 	if d.err == nil {
-		d.err = &Problem{Fault: FaultBadLayout, Where: where, What: fmt.Sprintf(format, args...)}
+		d.err = problem(appcontext.FaultBadLayout, where, format, args...)
 	}
 }
 
@@ -100,23 +87,26 @@ func (d *decoder) instruction(key string, into any) {
 	}
 }
 
-func (d *decoder) app(name string, l *Layout) App {
+func (d *decoder) app(name string, l *Layout) appcontext.App {
 	prefix := d.root + "app/" + name + "/"
 	if _, ok := d.keys[prefix]; !ok {
 		d.fail(prefix, "the order of apps names %q, but there is no such key", name)
 	}
-	a := App{Name: name}
+	a := appcontext.App{Name: name}
 	var dependencies []layoutDependency
 	d.instruction(prefix+dependencyKey, &dependencies)
 	for _, dep := range dependencies {
-		a.DependsOn = append(a.DependsOn, Dependency{dep.App, OpStatus(dep.Status), time.Duration(dep.Wait) * time.Second})
+		a.DependsOn = append(a.DependsOn, appcontext.Dependency{
+			App: dep.App, Status: appcontext.OpStatus(dep.Status), Wait: time.Duration(dep.Wait) * time.Second,
+		})
 	}
 	for _, cluster := range d.below(prefix + "cluster/") {
 		provider, clusterName, ok := strings.Cut(cluster, "+")
 		if !ok {
 			d.fail(prefix+"cluster/"+cluster+"/", "the cluster is not provider+name")
 		}
-		a.Clusters = append(a.Clusters, d.cluster(prefix+"cluster/"+cluster+"/", name, ClusterID{provider, clusterName}, l))
+		id := appcontext.ClusterID{Provider: provider, Name: clusterName}
+		a.Clusters = append(a.Clusters, d.cluster(prefix+"cluster/"+cluster+"/", name, id, l))
 	}
 	return a
 }
@@ -133,16 +123,16 @@ func (d *decoder) below(prefix string) []string {
 	return out
 }
 
-func (d *decoder) cluster(prefix, app string, id ClusterID, l *Layout) Cluster {
-	c := Cluster{ClusterID: id}
+func (d *decoder) cluster(prefix, app string, id appcontext.ClusterID, l *Layout) appcontext.Cluster {
+	c := appcontext.Cluster{ClusterID: id}
 	var hooks layoutHooks
 	d.instruction(prefix+"resource/"+dependencyKey, &hooks)
 	var order map[string][]string
 	d.instruction(prefix+"resource/"+orderKey, &order)
-	hooked := map[string]Hook{}
-	for _, hook := range Hooks() {
+	hooked := map[string]appcontext.Hook{}
+	for _, hook := range appcontext.Hooks() {
 		for _, name := range hooks.Resources[hook] {
-			if other := hooked[name]; other != HookNone {
+			if other := hooked[name]; other != appcontext.HookNone {
 				d.fail(prefix+"resource/"+name+"/", "the resource has the hooks %s and %s, and can have one", other, hook)
 			}
 			hooked[name] = hook
@@ -150,34 +140,34 @@ func (d *decoder) cluster(prefix, app string, id ClusterID, l *Layout) Cluster {
 		}
 	}
 	for _, name := range order["resorder"] {
-		if hooked[name] == HookNone { // some apps list their hooks in both
-			c.Resources = append(c.Resources, d.resource(prefix, name, HookNone))
+		if hooked[name] == appcontext.HookNone { // some apps list their hooks in both
+			c.Resources = append(c.Resources, d.resource(prefix, name, appcontext.HookNone))
 		}
 	}
 	for _, r := range c.Resources {
 		var status layoutStatus
 		if name := layoutName(r.Object); d.value(prefix+"resource/"+name+"/status/", &status) {
-			l.Resources[LayoutResource{app, id, name}] = status.Status
+			l.Resources[Resource{app, id, name}] = status.Status
 		}
 	}
 	return c
 }
 
-func (d *decoder) resource(prefix, name string, hook Hook) Resource {
+func (d *decoder) resource(prefix, name string, hook appcontext.Hook) appcontext.Resource {
 	key := prefix + "resource/" + name + "/"
 	var manifest string
 	if !d.value(key, &manifest) {
 		d.fail(key, "the order of resources names %q, but there is no such key", name)
 	}
-	r := Resource{Hook: hook, Manifest: []byte(manifest)}
-	object, err := ParseObject(r.Manifest)
+	r := appcontext.Resource{Hook: hook, Manifest: []byte(manifest)}
+	object, err := appcontext.ParseObject(r.Manifest)
 	if err != nil || layoutName(object) != name {
 		last := strings.LastIndexByte(name, '+')
 		if last < 0 {
 			d.fail(key, "the resource is not name+Kind")
 			return r
 		}
-		object = Object{Group: object.Group, Namespace: object.Namespace, Name: name[:last], Kind: name[last+1:]}
+		object.Name, object.Kind = name[:last], name[last+1:]
 	}
 	r.Object = object
 	return r

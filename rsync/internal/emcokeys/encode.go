@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package appcontext
+// Package emcokeys reads and writes app contexts in the keys of EMCO's etcd, including statuses and
+// queues. EMCO.md in package rsync has the keys.
+package emcokeys
 
 import (
 	"encoding/json"
@@ -9,18 +11,20 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
 // Layout is a context in EMCO's keys, with the statuses and the queue of EMCO's rsync.
 type Layout struct {
-	Context *AppContext
+	Context *appcontext.AppContext
 	// Status is the status of the context, for example "Instantiated". It is empty if there is no
 	// status.
 	Status string
 	// Resources has the statuses of resources.
-	Resources map[LayoutResource]string
+	Resources map[Resource]string
 	// Queue is the context's queue of events.
-	Queue []LayoutElement
+	Queue []Element
 	// Active is whether the context is among the active contexts.
 	Active bool
 	// Extra has unknown keys, and known keys that Encode would write with other values. Encode
@@ -28,23 +32,23 @@ type Layout struct {
 	Extra map[string]string
 }
 
-// LayoutResource names a resource in EMCO's keys.
-type LayoutResource struct {
+// Resource names a resource in EMCO's keys.
+type Resource struct {
 	App     string
-	Cluster ClusterID
+	Cluster appcontext.ClusterID
 	// Name is name+Kind.
 	Name string
 }
 
-// LayoutElement is an element of EMCO's queue.
-type LayoutElement struct {
+// Element is an element of EMCO's queue.
+type Element struct {
 	Event  string `json:"event"`
 	UCID   string `json:"uCID"` // the other context of an update
 	Status string `json:"status"`
 }
 
 type layoutQueue struct {
-	AcQueue []LayoutElement
+	AcQueue []Element
 }
 
 type layoutStatus struct {
@@ -59,7 +63,7 @@ type layoutDependency struct {
 
 // layoutHooks is EMCO's instruction about hooks: the resources of each hook.
 type layoutHooks struct {
-	Resources map[Hook][]string `json:"resdependency"`
+	Resources map[appcontext.Hook][]string `json:"resdependency"`
 }
 
 const (
@@ -67,11 +71,12 @@ const (
 	dependencyKey = "instruction/dependency/"
 )
 
-// Encode returns EMCO's keys for a context, with their values in JSON. It returns a [*Problem] with
-// NotRepresentable if EMCO's keys cannot represent the context.
+// Encode returns EMCO's keys for a context, with their values in JSON. It returns a
+// [*appcontext.Problem] with [appcontext.FaultNotRepresentable] if EMCO's keys cannot represent the
+// context.
 func Encode(l *Layout) (map[string]string, error) {
 	if l == nil || l.Context == nil {
-		return nil, &Problem{Fault: FaultNotRepresentable, What: "there is no app context, but nil"}
+		return nil, problem(appcontext.FaultNotRepresentable, "", "the app context is nil")
 	}
 	c := l.Context
 	e := encoder{keys: map[string]string{}}
@@ -102,11 +107,11 @@ func Encode(l *Layout) (map[string]string, error) {
 	return e.keys, e.err
 }
 
-func isZero(m Meta) bool {
+func isZero(m appcontext.Meta) bool {
 	children := m.ChildContextIDs
 	m.ChildContextIDs = nil
 	text, _ := json.Marshal(m)
-	zero, _ := json.Marshal(Meta{})
+	zero, _ := json.Marshal(appcontext.Meta{})
 	return children == nil && string(text) == string(zero)
 }
 
@@ -117,7 +122,7 @@ type encoder struct {
 
 func (e *encoder) fail(where, format string, args ...any) {
 	if e.err == nil {
-		e.err = &Problem{Fault: FaultNotRepresentable, Where: where, What: fmt.Sprintf(format, args...)}
+		e.err = problem(appcontext.FaultNotRepresentable, where, format, args...)
 	}
 }
 
@@ -138,7 +143,7 @@ func (e *encoder) instruction(key string, value any) {
 	e.put(key, string(text))
 }
 
-func (e *encoder) app(prefix string, a *App) {
+func (e *encoder) app(prefix string, a *appcontext.App) {
 	e.put(prefix, a.Name)
 	if len(a.DependsOn) > 0 {
 		list := make([]layoutDependency, len(a.DependsOn))
@@ -155,31 +160,31 @@ func (e *encoder) app(prefix string, a *App) {
 	}
 }
 
-func (e *encoder) cluster(prefix, app string, c *Cluster) {
+func (e *encoder) cluster(prefix, app string, c *appcontext.Cluster) {
 	e.put(prefix, c.String())
 	order := []string{}
-	hooks := map[Hook][]string{}
+	hooks := map[appcontext.Hook][]string{}
 	for i := range c.Resources {
 		r := &c.Resources[i]
 		name := layoutName(r.Object)
 		where := fmt.Sprintf("app %q, cluster %q, %s", app, c.ClusterID, r.Object)
 		key := prefix + "resource/" + name + "/"
 		if _, there := e.keys[key]; there {
-			e.fail(where, "EMCO's keys have place for one %s on a cluster", name)
+			e.fail(where, "EMCO's keys can have only one %s on a cluster", name)
 		}
 		if strings.ContainsRune(r.Name, '/') {
-			e.fail(where, "a key cannot have a name with a slash")
+			e.fail(where, "a name in a key must not have a slash")
 		}
 		text := string(r.Manifest)
 		if strings.ToValidUTF8(text, "") != text {
-			e.fail(where, "EMCO keeps manifests in JSON, and this one is not valid UTF-8")
+			e.fail(where, "EMCO stores manifests in JSON, and this manifest is not valid UTF-8")
 		}
 		e.put(key, text)
 		if r.Wave != 0 || len(r.DeletePolicies) > 0 {
-			e.fail(where, "EMCO has neither waves nor delete policies: the resource has wave %d and the policies %q",
+			e.fail(where, "EMCO supports neither waves nor delete policies: the resource has wave %d and policies %q",
 				r.Wave, r.DeletePolicies)
 		}
-		if r.Hook == HookNone {
+		if r.Hook == appcontext.HookNone {
 			order = append(order, name)
 		} else {
 			hooks[r.Hook] = append(hooks[r.Hook], name)
@@ -191,4 +196,8 @@ func (e *encoder) cluster(prefix, app string, c *Cluster) {
 	}
 }
 
-func layoutName(o Object) string { return o.Name + "+" + o.Kind }
+func layoutName(o appcontext.Object) string { return o.Name + "+" + o.Kind }
+
+func problem(fault appcontext.Fault, where, format string, args ...any) error {
+	return &appcontext.Problem{Fault: fault, Where: where, What: fmt.Sprintf(format, args...)}
+}
