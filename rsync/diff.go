@@ -192,7 +192,8 @@ func (e *Engine) diffPart(ctx context.Context, conn connector.Differ, p *diffPar
 			c := &changes[i]
 			p.complete(c)
 			for n := range c.Fields {
-				if budget -= c.Fields[n].Size(); budget < 0 {
+				f := &c.Fields[n]
+				if budget -= len(f.Path) + len(f.Before) + len(f.After); budget < 0 {
 					c.FieldsOmitted += len(c.Fields) - n
 					c.Fields = slices.Clone(c.Fields[:n])
 					break

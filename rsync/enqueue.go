@@ -90,8 +90,9 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 	if err := checkID(id); err != nil {
 		return EventRef{}, err
 	}
-	element.IdempotencyKey = IdempotencyKeyOf(options...)
-	rollout, err := e.rolloutOf(ctx, id, &element, options)
+	call := callOf(options)
+	element.IdempotencyKey = call.IdempotencyKey
+	rollout, err := e.rolloutOf(ctx, id, &element, call.Rollout)
 	if err != nil {
 		return EventRef{}, err
 	}

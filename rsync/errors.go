@@ -145,12 +145,12 @@ func (e *UnfinishedError) Error() string {
 // Unwrap returns Err.
 func (e *UnfinishedError) Unwrap() error { return e.Err }
 
-// UnfinishedGrace is the time for which Wait still reads the reasons after ctx has ended.
-const UnfinishedGrace = time.Second
+// unfinishedGrace is the time for which Wait still reads the reasons after ctx has ended.
+const unfinishedGrace = time.Second
 
-// Unfinished returns the error of Wait for an event that was not finished when ctx ended with err.
-// The status may be nil. Use it to implement Wait without [Engine.Wait].
-func (s *Status) Unfinished(ref EventRef, err error) *UnfinishedError {
+// unfinished returns the error of Wait for an event that was not finished when ctx ended with err.
+// The status may be nil.
+func (s *Status) unfinished(ref EventRef, err error) *UnfinishedError {
 	e := &UnfinishedError{Ref: ref, Err: err}
 	if s == nil {
 		return e

@@ -4,6 +4,7 @@
 package rsync
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -151,10 +152,10 @@ type Summary struct {
 	State State  `json:"state"`
 }
 
-// CallOption is an option of one call that queues an event.
+// CallOption is an option of one call that queues an event: see [IdempotencyKey] and [WithRollout].
 type CallOption struct {
-	idempotencyKey string
-	rollout        *Rollout
+	IdempotencyKey string
+	Rollout        *Rollout
 }
 
 // IdempotencyKey makes calls safe to repeat. While the event of an earlier call is in the history,
@@ -162,28 +163,14 @@ type CallOption struct {
 // repeat a call after an error that leaves open whether the event was queued. A call for another
 // event, for an Update from another context, or with another rollout needs another key: otherwise
 // it returns ErrInvalidInput. Update and Rollback are the same event.
-func IdempotencyKey(key string) CallOption { return CallOption{idempotencyKey: key} }
+func IdempotencyKey(key string) CallOption { return CallOption{IdempotencyKey: key} }
 
-// IdempotencyKeyOf returns the key in options, or "". Use it to send calls to an engine in another
-// process.
-func IdempotencyKeyOf(options ...CallOption) string {
-	key := ""
+// callOf merges the options of a call. The last one wins.
+func callOf(options []CallOption) CallOption {
+	var out CallOption
 	for _, o := range options {
-		if o.idempotencyKey != "" {
-			key = o.idempotencyKey
-		}
-	}
-	return key
-}
-
-// RolloutOf returns the rollout in options, or nil. Use it to send calls to an engine in another
-// process.
-func RolloutOf(options ...CallOption) *Rollout {
-	var out *Rollout
-	for _, o := range options {
-		if o.rollout != nil {
-			out = o.rollout
-		}
+		out.IdempotencyKey = cmp.Or(o.IdempotencyKey, out.IdempotencyKey)
+		out.Rollout = cmp.Or(o.Rollout, out.Rollout)
 	}
 	return out
 }

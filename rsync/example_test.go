@@ -257,18 +257,6 @@ func ExampleWithRollout() {
 	// "": 1 of 1 succeeded
 }
 
-// A client of an engine in another process reads the options of its calls.
-func ExampleRolloutOf() {
-	options := []rsync.CallOption{rsync.IdempotencyKey("release-7"), rsync.WithRollout(rsync.Rollout{MaxConcurrency: "10%"})}
-	fmt.Println(rsync.IdempotencyKeyOf(options...), rsync.RolloutOf(options...).MaxConcurrency)
-	// Output: release-7 10%
-}
-
-func ExampleEventTypes() {
-	fmt.Println(rsync.EventTypes())
-	// Output: [Instantiate Terminate Update UpdateDelete Read Heal]
-}
-
 func ExampleStates() {
 	fmt.Println(rsync.States())
 	// Output: [Created Instantiating Instantiated InstantiateFailed Terminating Terminated TerminationFailed Updating Updated UpdateFailed]

@@ -204,7 +204,7 @@ func endsOf(c *appcontext.AppContext) map[appcontext.Identity]bool {
 	for i := range c.Apps {
 		for j := range c.Apps[i].Clusters {
 			cluster := &c.Apps[i].Clusters[j]
-			for _, r := range append(cluster.Of(appcontext.HookPreDelete), cluster.Of(appcontext.HookPostDelete)...) {
+			for _, r := range append(withHook(cluster, appcontext.HookPreDelete), withHook(cluster, appcontext.HookPostDelete)...) {
 				out[appcontext.Identity{Cluster: cluster.ClusterID, Object: r.Object}] = true
 			}
 		}
@@ -228,9 +228,9 @@ func (p *planner) awaited(name string) bool {
 // before and after the other resources. Hooks and definitions are awaited.
 func (p *planner) install(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, awaited bool) []phase {
 	pick := func(hook appcontext.Hook) []appcontext.Resource {
-		return slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool { return !wanted(r) })
+		return slices.DeleteFunc(withHook(c, hook), func(r appcontext.Resource) bool { return !wanted(r) })
 	}
-	all := c.Of(appcontext.HookNone)
+	all := withHook(c, appcontext.HookNone)
 	out := slices.Concat(hookPhases(pick(appcontext.HookCRDInstall)), hookPhases(pick(appcontext.HookPreInstall)),
 		wavePhases(pick(appcontext.HookNone), all), hookPhases(pick(appcontext.HookPostInstall)))
 	if n := len(out); n > 0 {
@@ -258,12 +258,12 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 	var out []phase
 	var objects []appcontext.Resource
 	for _, hook := range []appcontext.Hook{appcontext.HookPreInstall, appcontext.HookNone, appcontext.HookPostInstall} {
-		objects = append(objects, byWave(filter(c.Of(hook), wanted))...)
+		objects = append(objects, byWave(filter(withHook(c, hook), wanted))...)
 	}
 	run := leaves && (p.event != UpdateDelete || len(objects) > 0)
 	var ends []appcontext.Resource
 	hooks := func(hook appcontext.Hook) {
-		list := slices.DeleteFunc(c.Of(hook), func(r appcontext.Resource) bool {
+		list := slices.DeleteFunc(withHook(c, hook), func(r appcontext.Resource) bool {
 			return p.kept(c, r) || (!run || p.ended) && p.ends[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
 		})
 		if run {
@@ -302,4 +302,15 @@ func (p *planner) connect(tasks []*task) {
 		}
 	}
 	p.gates = g.all
+}
+
+// withHook returns the resources with a hook (HookNone for those without), in order.
+func withHook(c *appcontext.Cluster, hook appcontext.Hook) []appcontext.Resource {
+	var out []appcontext.Resource
+	for i := range c.Resources {
+		if c.Resources[i].Hook == hook {
+			out = append(out, c.Resources[i])
+		}
+	}
+	return out
 }

@@ -114,7 +114,7 @@ type RolloutGroupStatus struct {
 // writes nothing. Invalid are, for example, an unknown cluster, a cluster in two groups, a
 // MaxConcurrency of 0, a MinSuccessTime that is not shorter than the ProgressDeadline, and an app
 // that waits for an app on a cluster of a later group. Other events return ErrInvalidInput.
-func WithRollout(r Rollout) CallOption { return CallOption{rollout: &r} }
+func WithRollout(r Rollout) CallOption { return CallOption{Rollout: &r} }
 
 // maxRollout limits the stored size of a rollout with all of its approvals, in bytes.
 const maxRollout = 512 << 10

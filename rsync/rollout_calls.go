@@ -120,8 +120,7 @@ func (e *Engine) changeRollout(ctx context.Context, ref EventRef, change func(*r
 }
 
 // rolloutOf returns the record for the rollout of a call, or nil without a rollout.
-func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, options []CallOption) (*rolloutRecord, error) {
-	r := RolloutOf(options...)
+func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, r *Rollout) (*rolloutRecord, error) {
 	if r == nil {
 		return nil, nil //nolint:nilnil // none
 	}

@@ -68,8 +68,8 @@ const (
 	Heal EventType = "Heal"
 )
 
-// EventTypes returns all events.
-func EventTypes() []EventType {
+// eventTypes returns all events.
+func eventTypes() []EventType {
 	return []EventType{Instantiate, Terminate, Update, UpdateDelete, Read, Heal}
 }
 

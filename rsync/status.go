@@ -236,10 +236,10 @@ func (e *Engine) Wait(ctx context.Context, ref EventRef) (*Status, error) {
 		}
 	}
 	if err != nil && ctx.Err() != nil {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), UnfinishedGrace)
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), unfinishedGrace)
 		defer cancel()
 		status, _ := e.Status(late, current.AppContextID) // nil with an error: then the reasons are not known
-		unfinished := status.Unfinished(current, err)
+		unfinished := status.unfinished(current, err)
 		if rollout, _ := e.RolloutStatus(late, current); rollout != nil {
 			unfinished.Rollout = rollout.Waiting
 		}

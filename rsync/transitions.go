@@ -77,7 +77,7 @@ func (t Transitions) Of(event EventType, state State) (Transition, bool) {
 func (t Transitions) validate() error {
 	seen := map[EventType]bool{}
 	for _, row := range t {
-		if !slices.Contains(EventTypes(), row.Event) || !row.Event.moves() || seen[row.Event] {
+		if !slices.Contains(eventTypes(), row.Event) || !row.Event.moves() || seen[row.Event] {
 			return fmt.Errorf("%w: Options.Transitions has a row for %q, which is no event or has one already", ErrInvalidInput, row.Event)
 		}
 		seen[row.Event] = true
@@ -87,7 +87,7 @@ func (t Transitions) validate() error {
 			}
 		}
 	}
-	for _, event := range EventTypes() {
+	for _, event := range eventTypes() {
 		if event.moves() && !seen[event] {
 			return fmt.Errorf("%w: Options.Transitions has no row for %s", ErrInvalidInput, event)
 		}

@@ -166,14 +166,3 @@ func (a *App) Cluster(id ClusterID) *Cluster {
 	}
 	return nil
 }
-
-// Of returns the resources with one hook (HookNone for those without), in order.
-func (c *Cluster) Of(hook Hook) []Resource {
-	var out []Resource
-	for _, r := range c.Resources {
-		if r.Hook == hook {
-			out = append(out, r)
-		}
-	}
-	return out
-}

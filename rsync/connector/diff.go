@@ -72,9 +72,6 @@ type FieldChange struct {
 	After  string `json:"after,omitempty"`
 }
 
-// Size returns the bytes of the path and the values.
-func (f *FieldChange) Size() int { return len(f.Path) + len(f.Before) + len(f.After) }
-
 // Limits of the fields of one object, in bytes.
 const (
 	maxFieldValue  = 512
@@ -92,7 +89,7 @@ func (c *Change) SetFields(before, after map[string]any) {
 	size := 0
 	for i := range changes {
 		f := FieldChange{clip(changes[i].Path), valueText(changes[i].Before), valueText(changes[i].After)}
-		if size += f.Size(); size > maxFieldsBytes {
+		if size += len(f.Path) + len(f.Before) + len(f.After); size > maxFieldsBytes {
 			c.FieldsOmitted = len(changes) - i
 			return
 		}

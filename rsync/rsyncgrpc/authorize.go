@@ -238,7 +238,7 @@ func anyMatch(patterns []string, text string) bool {
 }
 
 // authorize asks the authorizer about an action on app contexts.
-func (s *Service) authorize(ctx context.Context, verb Verb, ids ...string) error {
+func (s *service) authorize(ctx context.Context, verb Verb, ids ...string) error {
 	if s.options.Authorizer == nil {
 		return nil
 	}
@@ -257,7 +257,7 @@ func (s *Service) authorize(ctx context.Context, verb Verb, ids ...string) error
 
 // authorizeOn asks the authorizer about an action on the apps of an app context on one cluster. An
 // empty ID means all app contexts.
-func (s *Service) authorizeOn(ctx context.Context, verb Verb, id string, cluster appcontext.ClusterID) error {
+func (s *service) authorizeOn(ctx context.Context, verb Verb, id string, cluster appcontext.ClusterID) error {
 	if s.options.Authorizer == nil {
 		return nil
 	}
@@ -273,7 +273,7 @@ func (s *Service) authorizeOn(ctx context.Context, verb Verb, id string, cluster
 	})
 }
 
-func (s *Service) storedTargets(ctx context.Context, id string) ([]Target, error) {
+func (s *service) storedTargets(ctx context.Context, id string) ([]Target, error) {
 	c, end, err := s.readAppContext(ctx, id)
 	if err != nil {
 		return nil, err
@@ -283,7 +283,7 @@ func (s *Service) storedTargets(ctx context.Context, id string) ([]Target, error
 }
 
 // authorizeNew asks the authorizer about an app context that is not stored yet.
-func (s *Service) authorizeNew(ctx context.Context, verb Verb, c *appcontext.AppContext) error {
+func (s *service) authorizeNew(ctx context.Context, verb Verb, c *appcontext.AppContext) error {
 	if s.options.Authorizer == nil {
 		return nil
 	}

@@ -4,11 +4,13 @@
 package rsyncgrpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -127,14 +129,17 @@ func (c *Client) Rollback(ctx context.Context, from, to string, options ...rsync
 }
 
 func (c *Client) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest, options []rsync.CallOption) (rsync.EventRef, error) {
-	r.IdempotencyKey = rsync.IdempotencyKeyOf(options...)
+	var rollout *rsync.Rollout
+	for _, o := range options {
+		r.IdempotencyKey = cmp.Or(o.IdempotencyKey, r.IdempotencyKey)
+		rollout = cmp.Or(o.Rollout, rollout)
+	}
 	if r.IdempotencyKey == "" {
 		r.IdempotencyKey = rand.Text()
 	}
 	if err := checkText("the ID or key", r.Id, r.FromId, r.IdempotencyKey); err != nil {
 		return rsync.EventRef{}, err
 	}
-	rollout := rsync.RolloutOf(options...)
 	if err := checkRollout(rollout); err != nil {
 		return rsync.EventRef{}, err
 	}
@@ -190,14 +195,7 @@ func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, e
 		return err
 	})
 	if err != nil && ctx.Err() != nil {
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), rsync.UnfinishedGrace)
-		defer cancel()
-		status, _ := c.Status(late, ref.AppContextID) // nil with an error: then the reasons are not known
-		unfinished := status.Unfinished(ref, err)
-		if rollout, _ := c.RolloutStatus(late, ref); rollout != nil {
-			unfinished.Rollout = rollout.Waiting
-		}
-		return status, unfinished
+		return c.unfinished(ctx, ref, err)
 	}
 	if err != nil {
 		return nil, err
@@ -209,6 +207,32 @@ func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, e
 		}
 	}
 	return statusOf(response.GetStatus()), err
+}
+
+// unfinishedGrace is the time for which Wait still reads the reasons after ctx has ended.
+const unfinishedGrace = time.Second
+
+// unfinished returns the error of Wait for an event that was not finished when ctx ended with err,
+// and the status, which is nil if the server did not answer.
+func (c *Client) unfinished(ctx context.Context, ref rsync.EventRef, err error) (*rsync.Status, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unfinishedGrace)
+	defer cancel()
+	unfinished := &rsync.UnfinishedError{Ref: ref, Err: err}
+	status, _ := c.Status(ctx, ref.AppContextID)
+	if status != nil {
+		if element := status.Element(ref.Seq); element != nil {
+			unfinished.Event, unfinished.Status = element.Event, element.Status
+		}
+		for _, s := range status.Clusters {
+			if s.Seq == ref.Seq && s.Phase == rsync.PhaseRetrying {
+				unfinished.Waiting = append(unfinished.Waiting, s)
+			}
+		}
+	}
+	if rollout, _ := c.RolloutStatus(ctx, ref); rollout != nil {
+		unfinished.Rollout = rollout.Waiting
+	}
+	return status, unfinished
 }
 
 // about makes a call for one context, with retries.

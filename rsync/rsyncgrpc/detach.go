@@ -15,29 +15,26 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// Detach implements the service.
-func (s *Service) Detach(ctx context.Context, r *rsyncv1.DetachRequest) (*rsyncv1.DetachResponse, error) {
+func (s *service) Detach(ctx context.Context, r *rsyncv1.DetachRequest) (*rsyncv1.DetachResponse, error) {
 	return &rsyncv1.DetachResponse{}, s.onCluster(ctx, "Detach", r.GetId(), r.GetCluster(), func(c appcontext.ClusterID) error {
 		return s.engine.Detach(ctx, r.GetId(), c)
 	})
 }
 
-// Attach implements the service.
-func (s *Service) Attach(ctx context.Context, r *rsyncv1.AttachRequest) (*rsyncv1.AttachResponse, error) {
+func (s *service) Attach(ctx context.Context, r *rsyncv1.AttachRequest) (*rsyncv1.AttachResponse, error) {
 	return &rsyncv1.AttachResponse{}, s.onCluster(ctx, "Attach", r.GetId(), r.GetCluster(), func(c appcontext.ClusterID) error {
 		return s.engine.Attach(ctx, r.GetId(), c)
 	})
 }
 
-// Forget implements the service.
-func (s *Service) Forget(ctx context.Context, r *rsyncv1.ForgetRequest) (*rsyncv1.ForgetResponse, error) {
+func (s *service) Forget(ctx context.Context, r *rsyncv1.ForgetRequest) (*rsyncv1.ForgetResponse, error) {
 	return &rsyncv1.ForgetResponse{}, s.onCluster(ctx, "Forget", "", r.GetCluster(), func(c appcontext.ClusterID) error {
 		return s.engine.Forget(ctx, c)
 	})
 }
 
 // onCluster makes a call about one cluster. An empty ID means all app contexts.
-func (s *Service) onCluster(
+func (s *service) onCluster(
 	ctx context.Context, method, id string, cluster *rsyncv1.ClusterID, f func(appcontext.ClusterID) error,
 ) error {
 	return s.call(ctx, method, false, func() error {
@@ -52,8 +49,7 @@ func (s *Service) onCluster(
 	})
 }
 
-// ListDetached implements the service.
-func (s *Service) ListDetached(
+func (s *service) ListDetached(
 	_ *rsyncv1.ListDetachedRequest, stream grpc.ServerStreamingServer[rsyncv1.ListDetachedResponse],
 ) error {
 	ctx := stream.Context()

@@ -19,8 +19,7 @@ import (
 // objectDiffBytes limits the fields of an object. Connectors of the SDK return at most 16 KiB.
 const objectDiffBytes = 32 << 10
 
-// Diff implements the service.
-func (s *Service) Diff(r *rsyncv1.DiffRequest, stream grpc.ServerStreamingServer[rsyncv1.DiffResponse]) error {
+func (s *service) Diff(r *rsyncv1.DiffRequest, stream grpc.ServerStreamingServer[rsyncv1.DiffResponse]) error {
 	ctx := stream.Context()
 	return s.call(ctx, "Diff", true, func() error {
 		ids := []string{r.GetId()}

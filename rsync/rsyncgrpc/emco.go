@@ -30,7 +30,7 @@ type emco struct {
 	emcopb.UnimplementedUpdateappServer
 	emcopb.UnimplementedReadyNotifyServer
 
-	service *Service
+	service *service
 
 	mu     sync.Mutex
 	alerts map[topic]map[*alert]struct{}
@@ -42,7 +42,7 @@ type topic struct{ client, appContext string }
 // alert is one stream of a topic.
 type alert struct{ end context.CancelCauseFunc }
 
-func newEMCO(s *Service) *emco { return &emco{service: s, alerts: map[topic]map[*alert]struct{}{}} }
+func newEMCO(s *service) *emco { return &emco{service: s, alerts: map[topic]map[*alert]struct{}{}} }
 
 // queue makes a call that queues an event, and returns its answer. Only a denied call returns an
 // error. The event is queued for the app context with the last ID.

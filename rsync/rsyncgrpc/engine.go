@@ -16,14 +16,15 @@ import (
 type Engine interface {
 	Contexts
 	Queue
-	Latch
 	Rollouts
 	Detacher
 	Observer
 }
 
-// Contexts stores app contexts: see Create, AppContext, Delete and List of [rsync.Engine].
+// Contexts stores and stops app contexts: see Create, AppContext, Delete and List of
+// [rsync.Engine].
 type Contexts interface {
+	Latch
 	Create(ctx context.Context, c *appcontext.AppContext) error
 	AppContext(ctx context.Context, id string) (*appcontext.AppContext, error)
 	Delete(ctx context.Context, id string) error

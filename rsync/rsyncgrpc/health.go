@@ -36,7 +36,7 @@ const (
 type health struct {
 	healthv1.UnimplementedHealthServer
 
-	service  *Service
+	service  *service
 	services map[string]bool
 
 	mu      sync.Mutex
@@ -45,7 +45,7 @@ type health struct {
 	serving healthv1.HealthCheckResponse_ServingStatus
 }
 
-func newHealth(s *Service, server *grpc.Server) *health {
+func newHealth(s *service, server *grpc.Server) *health {
 	h := &health{service: s, services: map[string]bool{"": true}}
 	for name := range server.GetServiceInfo() {
 		h.services[name] = true

@@ -20,9 +20,9 @@ import (
 // DefaultAddr is the default address of a server: EMCO's port on the loopback interface.
 const DefaultAddr = "127.0.0.1:9031"
 
-// DefaultMaxMessageBytes is the default limit of a message. A context is one message, and a status
+// defaultMaxMessageBytes is the default limit of a message. A context is one message, and a status
 // is one message.
-const DefaultMaxMessageBytes = 32 << 20
+const defaultMaxMessageBytes = 32 << 20
 
 // Options configures the services; the zero value is useful.
 type Options struct {
@@ -101,7 +101,7 @@ type ServerOptions struct {
 	// Reflection serves gRPC reflection, which lists all services and messages to every client.
 	Reflection bool
 
-	// MaxMessageBytes limits a request. Defaults to DefaultMaxMessageBytes.
+	// MaxMessageBytes limits a request. Defaults to 32 MiB.
 	MaxMessageBytes int
 	// MaxCallBytes limits the bytes of all calls together: twice the bytes of requests until their
 	// calls end and of answers until they are sent, and 40 KiB for each open call. A compressed
@@ -155,7 +155,7 @@ func (o *ServerOptions) validate() error {
 		problem = errors.New("ServerOptions.ClientCAFile and AnyClient exclude each other")
 	case o.MaxMessageBytes < 0 || o.MinKeepAlive < 0 || o.KeepAlive < 0 || o.ShutdownTimeout < 0 || o.MaxConnections < 0 || o.RequestTimeout < 0:
 		problem = errors.New("ServerOptions.MaxMessageBytes, MaxConnections, RequestTimeout, MinKeepAlive, KeepAlive and ShutdownTimeout must not be negative")
-	case o.MaxCallBytes != 0 && o.MaxCallBytes < orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes):
+	case o.MaxCallBytes != 0 && o.MaxCallBytes < orDefault(o.MaxMessageBytes, defaultMaxMessageBytes):
 		problem = errors.New("ServerOptions.MaxCallBytes is less than MaxMessageBytes")
 	}
 	if problem != nil {
@@ -167,7 +167,7 @@ func (o *ServerOptions) validate() error {
 func (o ServerOptions) withDefaults() ServerOptions {
 	o.Options = o.Options.withDefaults()
 	o.Addr = orDefault(o.Addr, DefaultAddr)
-	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
+	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, defaultMaxMessageBytes)
 	o.MaxCallBytes = orDefault(o.MaxCallBytes, max(128<<20, o.MaxMessageBytes))
 	o.RequestTimeout = orDefault(o.RequestTimeout, 30*time.Second)
 	o.MaxConnections = orDefault(o.MaxConnections, 1000)
@@ -200,7 +200,7 @@ type ClientOptions struct {
 	// Without an answer it closes the connection after another half of this time. At least 10 s.
 	// Defaults to 20 s.
 	KeepAlive time.Duration
-	// MaxMessageBytes limits an answer. Defaults to DefaultMaxMessageBytes.
+	// MaxMessageBytes limits an answer. Defaults to 32 MiB.
 	MaxMessageBytes int
 	// DialOptions are additional options of the gRPC client.
 	DialOptions []grpc.DialOption
@@ -231,7 +231,7 @@ func (o ClientOptions) withDefaults() ClientOptions {
 	o.Backoff.Base = orDefault(o.Backoff.Base, 100*time.Millisecond)
 	o.Backoff.Max = max(orDefault(o.Backoff.Max, 5*time.Second), o.Backoff.Base)
 	o.KeepAlive = orDefault(o.KeepAlive, 20*time.Second)
-	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
+	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, defaultMaxMessageBytes)
 	return o
 }
 

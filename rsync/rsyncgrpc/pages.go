@@ -96,7 +96,7 @@ func deliver[M any](ctx context.Context, messages iter.Seq[M], send func(M) erro
 }
 
 // longTurn waits for the client's turn for a long answer.
-func (s *Service) longTurn(ctx context.Context) (end func(), err error) {
+func (s *service) longTurn(ctx context.Context) (end func(), err error) {
 	return s.long.Take(ctx, clientIn(ctx), longAnswer)
 }
 

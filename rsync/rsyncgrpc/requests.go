@@ -46,7 +46,7 @@ const (
 // may need 100 bytes in memory.
 type requests struct {
 	grpc.ServiceRegistrar
-	service *Service
+	service *service
 }
 
 // RegisterService implements [grpc.ServiceRegistrar].
@@ -118,7 +118,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, into any) error {
 }
 
 // decode decodes a request. A large request waits for its turn, which lasts until end is called.
-func (s *Service) decode(ctx context.Context, r *request, into proto.Message) (end func(), err error) {
+func (s *service) decode(ctx context.Context, r *request, into proto.Message) (end func(), err error) {
 	end = func() {}
 	defer func() {
 		if err != nil {

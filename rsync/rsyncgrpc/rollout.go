@@ -19,8 +19,7 @@ const (
 	actionAbort   = "Abort"
 )
 
-// GetRollout implements the service.
-func (s *Service) GetRollout(ctx context.Context, r *rsyncv1.GetRolloutRequest) (*rsyncv1.GetRolloutResponse, error) {
+func (s *service) GetRollout(ctx context.Context, r *rsyncv1.GetRolloutRequest) (*rsyncv1.GetRolloutResponse, error) {
 	out := &rsyncv1.GetRolloutResponse{}
 	return out, s.allowed(ctx, "GetRollout", false, VerbRead, r.GetRef().GetId(), func() error {
 		status, err := s.engine.RolloutStatus(ctx, refOf(r.GetRef()))
@@ -31,8 +30,7 @@ func (s *Service) GetRollout(ctx context.Context, r *rsyncv1.GetRolloutRequest) 
 	})
 }
 
-// ChangeRollout implements the service.
-func (s *Service) ChangeRollout(ctx context.Context, r *rsyncv1.ChangeRolloutRequest) (*rsyncv1.ChangeRolloutResponse, error) {
+func (s *service) ChangeRollout(ctx context.Context, r *rsyncv1.ChangeRolloutRequest) (*rsyncv1.ChangeRolloutResponse, error) {
 	return &rsyncv1.ChangeRolloutResponse{}, s.allowed(ctx, "ChangeRollout", false, VerbRollout, r.GetRef().GetId(), func() error {
 		ref := refOf(r.GetRef())
 		switch r.GetAction() {

@@ -85,16 +85,16 @@ func (s *Server) Start(ctx context.Context) error {
 	if started {
 		return ErrServerStarted
 	}
-	var service *Service
-	server, err := s.server(ctx, func() *Service { return service })
+	var services *service
+	server, err := s.server(ctx, func() *service { return services })
 	if err != nil {
 		return err
 	}
-	if service, err = Register(server, s.engine, s.options.Options); err != nil {
+	if services, err = register(server, s.engine, s.options.Options); err != nil {
 		return err
 	}
-	defer service.Drain()
-	healthv1.RegisterHealthServer(server, newHealth(service, server))
+	defer services.end()
+	healthv1.RegisterHealthServer(server, newHealth(services, server))
 	if s.options.Reflection {
 		registerReflection(server)
 	}
@@ -123,7 +123,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
-	service.Drain()
+	services.end()
 	s.stop(ctx, server)
 	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // ctx ended before it served
 		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
@@ -132,15 +132,15 @@ func (s *Server) Start(ctx context.Context) error {
 }
 
 // server returns the gRPC server. The service counts problems with certificates, after it exists.
-func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Server, error) {
+func (s *Server) server(ctx context.Context, service func() *service) (*grpc.Server, error) {
 	// Calls carry the logger, and outlive ctx while the server stops.
 	logger := klog.FromContext(ctx)
 	// The largest request must fit, with the memory that gRPC uses for it, and so must the largest
 	// answer.
 	largest := dataFactor*(s.options.MaxMessageBytes+s.options.MaxMessageBytes/64) + callBytes
 	budget := newBudget(max(s.options.MaxCallBytes, largest), logger, func() {
-		if service := service(); service != nil {
-			service.metrics.overBudget()
+		if s := service(); s != nil {
+			s.metrics.overBudget()
 		}
 	})
 	options := []grpc.ServerOption{
@@ -170,8 +170,8 @@ func (s *Server) server(ctx context.Context, service func() *Service) (*grpc.Ser
 	if !s.options.Insecure {
 		var err error
 		creds, err = serverTLS(&s.options, func(err error) {
-			if service := service(); service != nil {
-				service.metrics.certificateError()
+			if s := service(); s != nil {
+				s.metrics.certificateError()
 			}
 			logger.Error(err, "Failed to reload files, the previous ones stay in effect")
 		})

@@ -417,8 +417,11 @@ func TestRegister(t *testing.T) {
 func TestReadsOutsideOfGRPC(t *testing.T) {
 	s := newScene(t)
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))
-	service := must[*rsyncgrpc.Service](t)(rsyncgrpc.Register(grpc.NewServer(), s.engine, rsyncgrpc.Options{}))
-	for range 3 {
-		check(t, err2(service.GetAppContext(limited(t), &rsyncv1.GetAppContextRequest{Id: "a"})))
+	services := registrar{}
+	must[*rsyncgrpc.Service](t)(rsyncgrpc.Register(services, s.engine, rsyncgrpc.Options{WithoutEMCO: true}))
+	for _, service := range services {
+		for range 3 {
+			check(t, err2(service.(rsyncv1.EngineServer).GetAppContext(limited(t), &rsyncv1.GetAppContextRequest{Id: "a"})))
+		}
 	}
 }

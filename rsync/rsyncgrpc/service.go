@@ -24,7 +24,25 @@ import (
 const listChunk = 500
 
 // Service has the gRPC services of an engine.
-type Service struct {
+type Service struct{ service *service }
+
+// Register adds the services to a gRPC server, before it serves. It returns rsync.ErrInvalidInput
+// for invalid options. Call [Service.Drain] before the server's GracefulStop, which otherwise waits
+// for watches that never end.
+func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Service, error) {
+	s, err := register(server, engine, options)
+	if err != nil {
+		return nil, err
+	}
+	return &Service{s}, nil
+}
+
+// Drain ends all waits and watches, and rejects later ones, so clients connect to another server.
+// It also unregisters the metrics. A second call does nothing.
+func (s *Service) Drain() { s.service.end() }
+
+// service implements the engine's gRPC service.
+type service struct {
 	rsyncv1.UnimplementedEngineServer
 
 	engine   Engine
@@ -36,17 +54,14 @@ type Service struct {
 	drain    context.CancelFunc
 }
 
-// Register adds the services to a gRPC server, before it serves. It returns rsync.ErrInvalidInput
-// for invalid options. Call [Service.Drain] before the server's GracefulStop, which otherwise waits
-// for watches that never end.
-func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Service, error) {
+func register(server grpc.ServiceRegistrar, engine Engine, options Options) (*service, error) {
 	if server == nil || engine == nil {
 		return nil, fmt.Errorf("%w: rsyncgrpc.Register needs a server and an engine", rsync.ErrInvalidInput)
 	}
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{engine: engine, options: options.withDefaults(), turns: turns.New(workBytes),
+	s := &service{engine: engine, options: options.withDefaults(), turns: turns.New(workBytes),
 		long: turns.New(longAnswers)}
 	m, err := newMetrics(&s.options)
 	if err != nil {
@@ -65,15 +80,13 @@ func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Se
 	return s, nil
 }
 
-// Drain ends all waits and watches, and rejects later ones, so clients connect to another server.
-// It also unregisters the metrics. A second call does nothing.
-func (s *Service) Drain() {
+func (s *service) end() {
 	s.drain()
 	s.metrics.unregister()
 }
 
 // during returns a context that also ends when the service does, with errStopping as its cause.
-func (s *Service) during(ctx context.Context) (context.Context, func()) {
+func (s *service) during(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(s.stopping, func() { cancel(errStopping) })
 	return ctx, func() {
@@ -92,7 +105,7 @@ func ended(ctx context.Context, err error) error {
 }
 
 // allowed is call after an authorization.
-func (s *Service) allowed(ctx context.Context, method string, waits bool, verb Verb, id string, f func() error) error {
+func (s *service) allowed(ctx context.Context, method string, waits bool, verb Verb, id string, f func() error) error {
 	return s.call(ctx, method, waits, func() error {
 		if err := s.authorize(ctx, verb, id); err != nil {
 			return err
@@ -102,7 +115,7 @@ func (s *Service) allowed(ctx context.Context, method string, waits bool, verb V
 }
 
 // call runs a method with the metrics, errors and panics that all methods have in common.
-func (s *Service) call(ctx context.Context, method string, waits bool, f func() error) (err error) {
+func (s *service) call(ctx context.Context, method string, waits bool, f func() error) (err error) {
 	done := s.metrics.begin(method, waits)
 	defer func() {
 		if p := recover(); p != nil {
@@ -118,8 +131,7 @@ func (s *Service) call(ctx context.Context, method string, waits bool, f func() 
 	return f()
 }
 
-// Create implements the service.
-func (s *Service) Create(ctx context.Context, r *rsyncv1.CreateRequest) (*rsyncv1.CreateResponse, error) {
+func (s *service) Create(ctx context.Context, r *rsyncv1.CreateRequest) (*rsyncv1.CreateResponse, error) {
 	return &rsyncv1.CreateResponse{}, s.call(ctx, "Create", false, func() error {
 		c, err := appContextOf(r.GetAppContext())
 		if err != nil {
@@ -135,8 +147,7 @@ func (s *Service) Create(ctx context.Context, r *rsyncv1.CreateRequest) (*rsyncv
 	})
 }
 
-// GetAppContext implements the service.
-func (s *Service) GetAppContext(ctx context.Context, r *rsyncv1.GetAppContextRequest) (*rsyncv1.GetAppContextResponse, error) {
+func (s *service) GetAppContext(ctx context.Context, r *rsyncv1.GetAppContextRequest) (*rsyncv1.GetAppContextResponse, error) {
 	out := &rsyncv1.GetAppContextResponse{}
 	return out, s.allowed(ctx, "GetAppContext", false, VerbRead, r.GetId(), func() error {
 		c, end, err := s.readAppContext(ctx, r.GetId())
@@ -155,7 +166,7 @@ func (s *Service) GetAppContext(ctx context.Context, r *rsyncv1.GetAppContextReq
 
 // readAppContext reads an app context after it has waited for the client's turn. The turn lasts
 // until end is called.
-func (s *Service) readAppContext(ctx context.Context, id string) (c *appcontext.AppContext, end func(), err error) {
+func (s *service) readAppContext(ctx context.Context, id string) (c *appcontext.AppContext, end func(), err error) {
 	end, err = s.turns.Take(ctx, clientIn(ctx), readBytes)
 	if err != nil {
 		return nil, nil, err
@@ -166,13 +177,11 @@ func (s *Service) readAppContext(ctx context.Context, id string) (c *appcontext.
 	return c, end, err
 }
 
-// Delete implements the service.
-func (s *Service) Delete(ctx context.Context, r *rsyncv1.DeleteRequest) (*rsyncv1.DeleteResponse, error) {
+func (s *service) Delete(ctx context.Context, r *rsyncv1.DeleteRequest) (*rsyncv1.DeleteResponse, error) {
 	return &rsyncv1.DeleteResponse{}, s.allowed(ctx, "Delete", false, VerbDelete, r.GetId(), func() error { return s.engine.Delete(ctx, r.GetId()) })
 }
 
-// List implements the service.
-func (s *Service) List(_ *rsyncv1.ListRequest, stream grpc.ServerStreamingServer[rsyncv1.ListResponse]) error {
+func (s *service) List(_ *rsyncv1.ListRequest, stream grpc.ServerStreamingServer[rsyncv1.ListResponse]) error {
 	ctx := stream.Context()
 	return s.allowed(ctx, "List", false, VerbList, "", func() error {
 		all, err := s.engine.List(ctx)
@@ -192,8 +201,7 @@ func (s *Service) List(_ *rsyncv1.ListRequest, stream grpc.ServerStreamingServer
 	})
 }
 
-// Enqueue implements the service.
-func (s *Service) Enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (*rsyncv1.EnqueueResponse, error) {
+func (s *service) Enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (*rsyncv1.EnqueueResponse, error) {
 	out := &rsyncv1.EnqueueResponse{}
 	return out, s.call(ctx, "Enqueue", false, func() error {
 		ref, err := s.enqueue(ctx, r)
@@ -204,7 +212,7 @@ func (s *Service) Enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (*rsyn
 	})
 }
 
-func (s *Service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync.EventRef, error) {
+func (s *service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync.EventRef, error) {
 	options := []rsync.CallOption{rsync.IdempotencyKey(r.GetIdempotencyKey())}
 	if rollout := rolloutOf(r.GetRollout()); rollout != nil {
 		options = append(options, rsync.WithRollout(*rollout))
@@ -248,18 +256,15 @@ func (s *Service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync
 // rollback is the event of Enqueue for Rollback, which the engine queues as an Update.
 const rollback = "Rollback"
 
-// Stop implements the service.
-func (s *Service) Stop(ctx context.Context, r *rsyncv1.StopRequest) (*rsyncv1.StopResponse, error) {
+func (s *service) Stop(ctx context.Context, r *rsyncv1.StopRequest) (*rsyncv1.StopResponse, error) {
 	return &rsyncv1.StopResponse{}, s.allowed(ctx, "Stop", false, VerbStop, r.GetId(), func() error { return s.engine.Stop(ctx, r.GetId()) })
 }
 
-// ClearStop implements the service.
-func (s *Service) ClearStop(ctx context.Context, r *rsyncv1.ClearStopRequest) (*rsyncv1.ClearStopResponse, error) {
+func (s *service) ClearStop(ctx context.Context, r *rsyncv1.ClearStopRequest) (*rsyncv1.ClearStopResponse, error) {
 	return &rsyncv1.ClearStopResponse{}, s.allowed(ctx, "ClearStop", false, VerbStop, r.GetId(), func() error { return s.engine.ClearStop(ctx, r.GetId()) })
 }
 
-// GetStatus implements the service.
-func (s *Service) GetStatus(ctx context.Context, r *rsyncv1.GetStatusRequest) (*rsyncv1.GetStatusResponse, error) {
+func (s *service) GetStatus(ctx context.Context, r *rsyncv1.GetStatusRequest) (*rsyncv1.GetStatusResponse, error) {
 	out := &rsyncv1.GetStatusResponse{}
 	return out, s.allowed(ctx, "GetStatus", false, VerbRead, r.GetId(), func() error {
 		status, err := s.engine.Status(ctx, r.GetId())
@@ -268,8 +273,7 @@ func (s *Service) GetStatus(ctx context.Context, r *rsyncv1.GetStatusRequest) (*
 	})
 }
 
-// Wait implements the service.
-func (s *Service) Wait(ctx context.Context, r *rsyncv1.WaitRequest) (*rsyncv1.WaitResponse, error) {
+func (s *service) Wait(ctx context.Context, r *rsyncv1.WaitRequest) (*rsyncv1.WaitResponse, error) {
 	out := &rsyncv1.WaitResponse{}
 	return out, s.allowed(ctx, "Wait", true, VerbRead, r.GetRef().GetId(), func() error {
 		if r.GetRef() == nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// Watch implements the service.
-func (s *Service) Watch(r *rsyncv1.WatchRequest, stream grpc.ServerStreamingServer[rsyncv1.WatchResponse]) error {
+func (s *service) Watch(r *rsyncv1.WatchRequest, stream grpc.ServerStreamingServer[rsyncv1.WatchResponse]) error {
 	return s.allowed(stream.Context(), "Watch", true, VerbWatch, r.GetId(), func() error {
 		ctx, cancel := s.during(stream.Context())
 		defer cancel()
@@ -27,7 +26,7 @@ func (s *Service) Watch(r *rsyncv1.WatchRequest, stream grpc.ServerStreamingServ
 
 // changes returns the messages of a watch. The initial state is one message, so a client receives
 // all or nothing of it.
-func (s *Service) changes(ctx context.Context, id string, from int64) iter.Seq2[*rsyncv1.WatchResponse, error] {
+func (s *service) changes(ctx context.Context, id string, from int64) iter.Seq2[*rsyncv1.WatchResponse, error] {
 	return func(yield func(*rsyncv1.WatchResponse, error) bool) {
 		if from == 0 {
 			status, err := s.engine.Status(ctx, id)
@@ -64,7 +63,7 @@ func (s *Service) changes(ctx context.Context, id string, from int64) iter.Seq2[
 //
 // Only the end of the call interrupts a Send that waits for its client. Therefore Send has its own
 // goroutine.
-func pump[M any](ctx context.Context, s *Service, messages iter.Seq2[M, error], send func(M) error) error {
+func pump[M any](ctx context.Context, s *service, messages iter.Seq2[M, error], send func(M) error) error {
 	queue := make(chan M, s.options.WatchBuffer)
 	closeQueue := sync.OnceFunc(func() { close(queue) })
 	defer closeQueue()

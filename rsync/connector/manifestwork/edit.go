@@ -179,7 +179,7 @@ const (
 
 // removedOf returns the hashes of the objects that were removed from a work.
 func removedOf(w *workv1.ManifestWork) []string {
-	return strings.FieldsFunc(w.Annotations[AnnotationRemoved], func(r rune) bool { return r == ',' })
+	return strings.FieldsFunc(w.Annotations[annotationRemoved], func(r rune) bool { return r == ',' })
 }
 
 func setRemoved(w *workv1.ManifestWork, hashes []string) {
@@ -189,15 +189,15 @@ func setRemoved(w *workv1.ManifestWork, hashes []string) {
 		hashes = []string{anyObject}
 	}
 	if len(hashes) == 0 {
-		delete(w.Annotations, AnnotationRemoved)
+		delete(w.Annotations, annotationRemoved)
 		return
 	}
-	w.Annotations[AnnotationRemoved] = strings.Join(hashes, ",")
+	w.Annotations[annotationRemoved] = strings.Join(hashes, ",")
 }
 
 // wasRemoved reports whether an object was removed from a work.
 func wasRemoved(w *workv1.ManifestWork, object appcontext.Object) bool {
-	if w.Annotations[AnnotationRemoved] == "" {
+	if w.Annotations[annotationRemoved] == "" {
 		return false
 	}
 	hash := hashOf(object)

@@ -29,17 +29,11 @@ const (
 	// created, for information. The work may also have objects of later contexts and other apps.
 	AnnotationAppContext = domain + "app-context"
 	AnnotationApp        = domain + "app"
-	// AnnotationRemoved has hashes of the objects that were removed from a work, until its agent
+	// annotationRemoved has hashes of the objects that were removed from a work, until its agent
 	// has confirmed the removal.
-	AnnotationRemoved = domain + "removed"
+	annotationRemoved = domain + "removed"
 
 	domain = "rsync.spokewire.io/"
-)
-
-// Defaults of [Options].
-const (
-	DefaultManager      = "rsync"
-	DefaultMaxWorkBytes = 1 << 20
 )
 
 // Options configures [New]; the zero value is useful.
@@ -49,7 +43,7 @@ type Options struct {
 	Namespace func(appcontext.ClusterID) string
 	// Manager identifies the works of this engine and its replicas: it is the value of LabelManager
 	// and a part of the names of works. Do not change it while works exist. Defaults to
-	// DefaultManager.
+	// "rsync".
 	Manager string
 	// Labels and Annotations are added to each work that is written.
 	Labels, Annotations map[string]string
@@ -83,13 +77,13 @@ func (o Options) withDefaults() (Options, error) {
 		o.Namespace = func(id appcontext.ClusterID) string { return id.Name }
 	}
 	if o.Manager == "" {
-		o.Manager = DefaultManager
+		o.Manager = "rsync"
 	}
 	if o.Config == nil {
 		o.Config = DefaultConfig
 	}
 	if o.MaxWorkBytes == 0 {
-		o.MaxWorkBytes = DefaultMaxWorkBytes
+		o.MaxWorkBytes = 1 << 20
 	}
 	o.Labels, o.Annotations = maps.Clone(o.Labels), maps.Clone(o.Annotations)
 	o.Executor, o.DeleteOption = o.Executor.DeepCopy(), o.DeleteOption.DeepCopy()
