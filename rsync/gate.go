@@ -204,7 +204,7 @@ func (r *run) waited(g *gate) {
 	defer r.mu.Unlock()
 	if !r.abandoned {
 		r.waitedFor = append(r.waitedFor, g)
-		r.session.ready.add(r.id)
+		r.session.ready.Add(r.id)
 	}
 }
 

@@ -67,7 +67,7 @@ func (r *run) deliver(res result) {
 	defer r.mu.Unlock()
 	if !r.abandoned {
 		r.inbox = append(r.inbox, res)
-		r.session.ready.add(r.id)
+		r.session.ready.Add(r.id)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spokewire/sdk-go/rsync/internal/readyqueue"
+
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -29,7 +31,7 @@ type session struct {
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	ready  *readyQueue
+	ready  *readyqueue.Queue
 
 	groupMu sync.Mutex // locked while the mutex of a cluster is locked, so it is not mu
 	group   sync.WaitGroup
@@ -64,7 +66,7 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 		return nil, fmt.Errorf("get a lease: %w", err)
 	}
 	s := &session{
-		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: newReadyQueue(), reads: make(chan struct{}, maxReads),
+		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: readyqueue.New(), reads: make(chan struct{}, maxReads),
 		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{}, owned: map[string]bool{},
 		foreign: map[string]bool{},
 		runs:    map[string]*run{}, failures: map[string]int{}, timers: map[string]clock.Timer{}, clusters: map[appcontext.ClusterID]*cluster{},
@@ -112,7 +114,7 @@ func (s *session) run(ctx context.Context) error {
 	s.groupMu.Lock()
 	s.ended = true
 	s.groupMu.Unlock()
-	s.ready.close()
+	s.ready.Close()
 	s.group.Wait()
 	for _, t := range s.timers {
 		t.Stop()
@@ -274,13 +276,13 @@ func (e *Engine) sleep(ctx context.Context, d time.Duration) {
 // work runs a worker, which executes steps of contexts.
 func (s *session) work() {
 	for {
-		id, ok := s.ready.get()
+		id, ok := s.ready.Get()
 		if !ok {
 			return
 		}
 		if !s.tries(id) {
 			s.failed(id, false)
-			s.ready.done(id)
+			s.ready.Done(id)
 			continue
 		}
 		r := s.runOf(id)
@@ -298,7 +300,7 @@ func (s *session) work() {
 		default:
 			s.failed(id, false)
 		}
-		s.ready.done(id)
+		s.ready.Done(id)
 	}
 }
 
@@ -330,7 +332,7 @@ func (s *session) retryAfter(id string, d time.Duration) {
 }
 
 func (s *session) addAfter(id string, d time.Duration) clock.Timer {
-	return s.engine.options.Clock.AfterFunc(d, func() { s.ready.add(id) })
+	return s.engine.options.Clock.AfterFunc(d, func() { s.ready.Add(id) })
 }
 
 func (s *session) runOf(id string) *run {

@@ -133,7 +133,7 @@ func (s *session) scan() {
 	}
 	s.mu.Unlock()
 	for _, id := range ids {
-		s.ready.add(id)
+		s.ready.Add(id)
 	}
 }
 
@@ -153,7 +153,7 @@ func (s *session) sawActive(changes []change) {
 	s.mu.Unlock()
 	for _, c := range changes {
 		if c.there {
-			s.ready.add(c.name)
+			s.ready.Add(c.name)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (s *session) sawActive(changes []change) {
 func (s *session) sawStop(changes []change) {
 	for _, c := range changes {
 		if c.there && s.isActive(c.name) {
-			s.ready.add(c.name)
+			s.ready.Add(c.name)
 		}
 	}
 }

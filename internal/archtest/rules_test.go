@@ -111,7 +111,7 @@ var rules = []rule{
 	}},
 	{packages: "interpreter/interpretertest", may: []string{"interpreter/...", "internal/testing/certtest", apimachinery, "k8s.io/api/...", "github.com/google/go-cmp/cmp", "sigs.k8s.io/yaml"}},
 
-	{packages: "rsync", may: []string{"rsync/appcontext", "rsync/store", "rsync/connector"}},
+	{packages: "rsync", may: []string{"rsync/appcontext", "rsync/connector", "rsync/internal/readyqueue", "rsync/store"}},
 	{packages: "rsync/appcontext"},
 	{packages: "rsync/appcontext/override", may: []string{"rsync/appcontext"}},
 	{packages: "rsync/store"},

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rsync
+// Package readyqueue has a queue of app contexts for workers.
+package readyqueue
 
 import "sync"
 
-// readyQueue is a queue of contexts with pending work. While a worker processes a context, no other
-// worker receives it.
-type readyQueue struct {
+// Queue is a queue of contexts with pending work. While a worker processes a context, no other
+// worker receives it. All methods may be called from any goroutine.
+type Queue struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
 	queue  []string
@@ -16,13 +17,15 @@ type readyQueue struct {
 	closed bool
 }
 
-func newReadyQueue() *readyQueue {
-	q := &readyQueue{dirty: map[string]bool{}, busy: map[string]bool{}}
+// New returns an empty queue.
+func New() *Queue {
+	q := &Queue{dirty: map[string]bool{}, busy: map[string]bool{}}
 	q.cond = sync.NewCond(&q.mu)
 	return q
 }
 
-func (q *readyQueue) add(id string) {
+// Add queues a context, unless it is queued or the queue is closed.
+func (q *Queue) Add(id string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || q.dirty[id] {
@@ -35,7 +38,8 @@ func (q *readyQueue) add(id string) {
 	}
 }
 
-func (q *readyQueue) get() (string, bool) {
+// Get waits for the next context. It returns false when the queue is closed.
+func (q *Queue) Get() (string, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for len(q.queue) == 0 && !q.closed {
@@ -51,7 +55,8 @@ func (q *readyQueue) get() (string, bool) {
 	return id, true
 }
 
-func (q *readyQueue) done(id string) {
+// Done ends the work on a context that Get returned.
+func (q *Queue) Done(id string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.busy, id)
@@ -61,7 +66,8 @@ func (q *readyQueue) done(id string) {
 	}
 }
 
-func (q *readyQueue) close() {
+// Close ends all calls of Get.
+func (q *Queue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
