@@ -122,6 +122,7 @@ var rules = []rule{
 	{packages: "rsync/connector/fake", may: []string{"rsync/appcontext", "rsync/connector"}},
 	{packages: "rsync/emco", may: []string{"rsync", "rsync/appcontext", "rsync/internal/emcokeys", "rsync/store"}},
 	{packages: "rsync/internal/emcokeys", may: []string{"rsync/appcontext"}},
+	{packages: "rsync/internal/readyqueue"},
 	{packages: "rsync/internal/statediagram", may: []string{"rsync"}},
 	{packages: "rsync/internal/wavetest", may: []string{"rsync/appcontext"}},
 	{packages: "rsync/connector/connectortest", may: []string{"rsync/...", "github.com/google/go-cmp/cmp"}},
