@@ -41,10 +41,10 @@ func canary() rsync.CallOption {
 	})
 }
 
-// TestWayBackLeavesClustersThatDidNotBegin: a Terminate, or the second phase of a rollback, leaves
+// TestRollbackSkipsClustersThatDidNotBegin: a Terminate, or the second phase of a rollback, leaves
 // out the clusters that the failed rollout did not begin. It deletes no object there and runs no
 // hook, also after other events.
-func TestWayBackLeavesClustersThatDidNotBegin(t *testing.T) {
+func TestRollbackSkipsClustersThatDidNotBegin(t *testing.T) {
 	for name, between := range map[string]func(*scene){
 		"at once": func(*scene) {},
 		"after a read and a second attempt": func(s *scene) {
@@ -109,9 +109,9 @@ func TestDetachOfClusterThatDidNotBegin(t *testing.T) {
 	})
 }
 
-// TestNothingIsHeldWhereRolloutDidNotBegin: a context holds its objects on a cluster after the
+// TestNoHoldWhereRolloutDidNotBegin: a context holds its objects on a cluster after the
 // rollout has begun there. Until then, the manifests of other contexts apply.
-func TestNothingIsHeldWhereRolloutDidNotBegin(t *testing.T) {
+func TestNoHoldWhereRolloutDidNotBegin(t *testing.T) {
 	absentTest(t, false, func(s *scene) {
 		s.create("other", "base@c1 x=3; base@c2 x=3 z=3")
 		s.done(s.engine.Instantiate(t.Context(), "v1"))

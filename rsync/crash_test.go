@@ -296,9 +296,9 @@ func crashInCreate(t *testing.T, c *appcontext.AppContext, n int, v storetest.Ve
 	return whole.Writes()
 }
 
-// TestLateParts: parts of a Create write nothing if they reach the store after the creator, or a
-// sweep, has given up the Create.
-func TestLateParts(t *testing.T) {
+// TestLatePartsOfCreate: parts of a Create write nothing if they reach the store after the creator,
+// or a sweep, has given up the Create.
+func TestLatePartsOfCreate(t *testing.T) {
 	text := ""
 	for i := range 300 {
 		text += fmt.Sprintf("app%d@c1 x%d=1;", i, i)

@@ -151,8 +151,8 @@ func TestDetachThenTerminateAndDelete(t *testing.T) {
 	})
 }
 
-// TestDetachIdle: a cluster is detached between events. All later events skip it.
-func TestDetachIdle(t *testing.T) {
+// TestDetachBetweenEvents: a cluster is detached between events. All later events skip it.
+func TestDetachBetweenEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 p=1; web@c2 p=1")
@@ -214,9 +214,9 @@ func TestAttach(t *testing.T) {
 	})
 }
 
-// TestDetachUpdated: the cluster is detached from the new context of an update before the update
-// begins. The update deletes all objects of the replaced context there.
-func TestDetachUpdated(t *testing.T) {
+// TestDetachBeforeUpdateDeletes: the cluster is detached from the new context of an update before
+// the update begins. The update deletes all objects of the replaced context there.
+func TestDetachBeforeUpdateDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 p=1; web@c2 p=1 q=1")
@@ -230,9 +230,9 @@ func TestDetachUpdated(t *testing.T) {
 	})
 }
 
-// TestBadDetach: Detach and Attach return an error for an unknown context or cluster, and for an
+// TestDetachErrors: Detach and Attach return an error for an unknown context or cluster, and for an
 // invalid ID.
-func TestBadDetach(t *testing.T) {
+func TestDetachErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 p=1")
@@ -255,8 +255,8 @@ func TestBadDetach(t *testing.T) {
 	})
 }
 
-// TestDetachedHoldsNothing: a detached context no longer holds its objects on the cluster.
-func TestDetachedHoldsNothing(t *testing.T) {
+// TestDetachedContextHoldsNoObjects: a detached context no longer holds its objects on the cluster.
+func TestDetachedContextHoldsNoObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 q=1")
@@ -277,9 +277,9 @@ func TestDetachedHoldsNothing(t *testing.T) {
 	})
 }
 
-// TestDetachedWhileBeginning: an event skips a cluster that is detached just before the event
+// TestDetachWhileEventBegins: an event skips a cluster that is detached just before the event
 // begins.
-func TestDetachedWhileBeginning(t *testing.T) {
+func TestDetachWhileEventBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1; web@c2 x=1")
@@ -295,9 +295,9 @@ func TestDetachedWhileBeginning(t *testing.T) {
 	})
 }
 
-// TestAttachWhileLeftOut: a cluster is attached while an event that skips it is in progress. The
-// event applies nothing there, but a later update does.
-func TestAttachWhileLeftOut(t *testing.T) {
+// TestAttachWhileClusterIsSkipped: a cluster is attached while an event that skips it is in
+// progress. The event applies nothing there, but a later update does.
+func TestAttachWhileClusterIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 p=1; web@c2 p=1")
@@ -343,8 +343,8 @@ func TestDetachInRollout(t *testing.T) {
 	})
 }
 
-// TestDiffLeavesOutDetached: Diff predicts the effect of an event if clusters are detached.
-func TestDiffLeavesOutDetached(t *testing.T) {
+// TestDiffSkipsDetachedClusters: Diff predicts the effect of an event if clusters are detached.
+func TestDiffSkipsDetachedClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 p=1; web@c2 p=1")

@@ -14,6 +14,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"bytes"
+
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
@@ -21,61 +23,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// TestDiffText: the text of a difference has a line for each object and each field, in a fixed
-// order.
-func TestDiffText(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, nil, rsync.Options{CallTimeout: 5 * time.Second})
-		s.create("v1", "web@c1 same=1 changed=1 gone=1; web@c2 x=1; db@c2 y=1 pre-delete!bye=1")
-		s.create("v2", "web@c1 same=1 changed=2 new=1; web@c2 x=2; web@c3 z=1; web@c4 z=1")
-		s.create("guest", "other@c1 gone=2")
-		s.done(s.engine.Instantiate(t.Context(), "v1"))
-		s.done(s.engine.Instantiate(t.Context(), "guest"))
-		s.clusters.Cluster("edge", "c3").SetMode(fake.ModeBlackHole)
-		s.clusters.Cluster("edge", "c4").SetMode(fake.ModeRefusing)
-		before := s.objects("c1") + s.objects("c2")
-		diff, err := s.engine.Diff(t.Context(), rsync.Update, "v2", "v1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := `Update of v2 from v1: 2 to create, 2 to change, 0 to replace, 1 to delete, 1 unchanged; unknown for 2 apps on clusters
-edge+c1
-  web of v1
-    = ConfigMap default/gone: left for app other of app context guest
-  web of v2
-    ~ ConfigMap default/changed
-        .value: 1 -> 2
-    + ConfigMap default/new
-edge+c2
-  db of v1
-    - ConfigMap default/y
-    + Job default/bye: the hook is deleted when it is done
-  web of v2
-    ~ ConfigMap default/x
-        .value: 1 -> 2
-edge+c3
-  web of v2
-    ? Unreachable: the cluster does not answer: no answer within 5s
-edge+c4
-  web of v2
-    ? Refused: the cluster refused: the fake cluster is told to
-`
-		if got := diff.String(); got != want {
-			t.Errorf("got\n%s\nwant\n%s", got, want)
-		}
-		if err := diff.Err(); !errors.Is(err, rsync.ErrUnreachable) || !errors.Is(err, rsync.ErrFailed) || !strings.Contains(err.Error(), "web on edge+c3") {
-			t.Errorf("Err: %v", err)
-		}
-		if after := s.objects("c1") + s.objects("c2"); after != before {
-			t.Errorf("the clusters have %s, before %s", after, before)
-		}
-		s.state("v2", rsync.Created)
-	})
-}
-
-// TestDiffOfSeveralReplaced: an object of two replaced contexts gets the manifest of the context
-// that holds it, if the manifest of one of the two differs.
-func TestDiffOfSeveralReplaced(t *testing.T) {
+// TestDiffOfSeveralReplacedContexts: an object of two replaced contexts gets the manifest of the
+// context that holds it, if the manifest of one of the two differs.
+func TestDiffOfSeveralReplacedContexts(t *testing.T) {
 	for _, values := range [][]string{{"1", "2"}, {"2", "1"}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScene(t, nil, rsync.Options{})
@@ -101,8 +51,8 @@ func TestDiffOfSeveralReplaced(t *testing.T) {
 	}
 }
 
-// TestDiffInput: a difference that cannot be computed is an error with the reason.
-func TestDiffInput(t *testing.T) {
+// TestDiffErrors: a difference that cannot be computed is an error with the reason.
+func TestDiffErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("v1", "web@c1 x=1")
@@ -129,9 +79,9 @@ func TestDiffInput(t *testing.T) {
 	})
 }
 
-// TestDiffLeavesNamespaces: a Namespace stays if the new context of the update, or another context,
-// has objects in it.
-func TestDiffLeavesNamespaces(t *testing.T) {
+// TestDiffKeepsSharedNamespaces: a Namespace stays if the new context of the update, or another
+// context, has objects in it.
+func TestDiffKeepsSharedNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		namespace := []byte("{apiVersion: v1, kind: Namespace, metadata: {name: default}}")
@@ -211,9 +161,9 @@ func (o odd) Diff(_ context.Context, batch connector.DiffBatch) ([]connector.Cha
 	return o.diff(batch)
 }
 
-// TestDiffOfOddConnectors: Diff reports a connector that cannot compare, fails, panics, or returns
-// other objects. Large answers are truncated.
-func TestDiffOfOddConnectors(t *testing.T) {
+// TestDiffOfFaultyConnectors: Diff reports a connector that cannot compare, fails, panics, or
+// returns other objects. Large answers are truncated.
+func TestDiffOfFaultyConnectors(t *testing.T) {
 	clusters := fake.New()
 	large := strings.Repeat("x", 1<<20)
 	many := func(batch connector.DiffBatch) (out []connector.Change, _ error) {
@@ -299,9 +249,9 @@ func TestDiffOfHeldHooks(t *testing.T) {
 	}
 }
 
-// TestDiffIsWhatHappens: random events run on contexts with common objects, and some events fail.
+// TestDiffPredictsEvents: random events run on contexts with common objects, and some events fail.
 // Before each event, Diff predicts the result on each cluster, or that the event cannot begin.
-func TestDiffIsWhatHappens(t *testing.T) {
+func TestDiffPredictsEvents(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 4).Draw(rt, "contexts")
@@ -463,4 +413,47 @@ func predict(t *testing.T, before map[appcontext.Identity]string, diff *rsync.Di
 		}
 	}
 	return out
+}
+
+// TestDiffOfOverride: a difference shows the change of an override on its cluster, and no other
+// change. The update makes this change only.
+func TestDiffOfOverride(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		build := func(id string) *appcontext.Builder {
+			b := appcontext.NewBuilder(id)
+			for _, cluster := range []string{"c1", "c2"} {
+				b.App("web").Resource("edge", cluster, manifest("ConfigMap", "x", "1"))
+			}
+			return b
+		}
+		plain, overridden := build("a"), build("b")
+		overridden.App("web").Override("edge", "c2", object("ConfigMap", "x"), func(manifest []byte) ([]byte, error) {
+			return bytes.ReplaceAll(manifest, []byte("value: 1"), []byte("value: 7")), nil
+		})
+		for _, b := range []*appcontext.Builder{plain, overridden} {
+			c, err := b.Build()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.engine.Create(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		diff, err := s.engine.Diff(t.Context(), rsync.Update, "b", "a")
+		if err != nil || diff.Err() != nil {
+			t.Fatal(err, diff.Err())
+		}
+		if len(diff.Clusters) != 1 || diff.Clusters[0].Cluster.Name != "c2" || len(diff.Clusters[0].Changes) != 1 {
+			t.Fatalf("the difference is %+v", diff.Clusters)
+		}
+		change := diff.Clusters[0].Changes[0]
+		if change.Kind != connector.ChangeKindUpdate || len(change.Fields) != 1 || change.Fields[0].Path != ".value" {
+			t.Errorf("the change is %s with the fields %+v", change.Kind, change.Fields)
+		}
+		s.done(s.engine.Update(t.Context(), "a", "b"))
+		s.shows("c1", "x=1")
+		s.shows("c2", "x=7")
+	})
 }

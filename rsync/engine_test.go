@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 )
 
-// TestLife: a context is instantiated, updated, rolled back, terminated and deleted.
-func TestLife(t *testing.T) {
+// TestLifecycle: a context is instantiated, updated, rolled back, terminated and deleted.
+func TestLifecycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 x=1 y=1; web@c2 x=1; db@c1 d=1")
@@ -55,9 +55,9 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// TestOrder: resources are applied in order and deleted in reverse order. Dependencies apply in
-// both directions. Hooks run at their stage, and are awaited.
-func TestOrder(t *testing.T) {
+// TestResourceOrder: resources are applied in order and deleted in reverse order. Dependencies
+// apply in both directions. Hooks run at their stage, and are awaited.
+func TestResourceOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web<db:Ready@c1 w1=1 w2=1; db@c1 pre-install!pre=1 post-install!post=1 d1=1 d2=1 pre-delete!bye=1 post-delete!gone=1 crd-install!crd=1")

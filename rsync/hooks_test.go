@@ -139,10 +139,10 @@ func TestUpdateAndTerminateWithOneHook(t *testing.T) {
 	})
 }
 
-// TestInterruptedLeaveNothing: updates between random contexts with hooks are stopped halfway. Each
-// remaining context is then updated to the last context. Only the objects of the last context
-// exist, and no object exists after its Terminate.
-func TestInterruptedLeaveNothing(t *testing.T) {
+// TestInterruptedHooksLeaveNoObjects: updates between random contexts with hooks are stopped
+// halfway. Each remaining context is then updated to the last context. Only the objects of the last
+// context exist, and no object exists after its Terminate.
+func TestInterruptedHooksLeaveNoObjects(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(3, 4).Draw(rt, "contexts")
@@ -275,9 +275,9 @@ func (w *interrupted) reach(to int) {
 	}
 }
 
-// TestHookOfEndThatIsGone: a hook is deleted by another writer while the end of its app waits for
-// the hook. It is applied again.
-func TestHookOfEndThatIsGone(t *testing.T) {
+// TestHookIsDeletedWhileAppEnds: a hook is deleted by another writer while the end of its app waits
+// for the hook. It is applied again.
+func TestHookIsDeletedWhileAppEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		c := s.clusters.Cluster("edge", "c1")

@@ -291,9 +291,9 @@ func TestUpdateWaitsForHeal(t *testing.T) {
 	})
 }
 
-// TestEventBeatsObservation: an event that begins while a cluster is read makes the result invalid.
-// The engine then queues no Heal.
-func TestEventBeatsObservation(t *testing.T) {
+// TestEventInvalidatesObservation: an event that begins while a cluster is read makes the result
+// invalid. The engine then queues no Heal.
+func TestEventInvalidatesObservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{Observe: rsync.ObserveHeal})
 		c := s.clusters.Cluster("edge", "c1")
@@ -331,9 +331,9 @@ func TestEventBeatsObservation(t *testing.T) {
 // plainConnectors is a connector without the optional interfaces.
 type plainConnectors struct{ connector.Connector }
 
-// TestObserveWithoutAbilities: a cluster that cannot report changes is read at each interval. A
+// TestObserveWithoutStatusWatcher: a cluster that cannot report changes is read at each interval. A
 // cluster that cannot compare has no drift.
-func TestObserveWithoutAbilities(t *testing.T) {
+func TestObserveWithoutStatusWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters := fake.New()
 		connectors := connector.Func(func(ctx context.Context, provider, cluster string) (connector.Connector, error) {

@@ -10,9 +10,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
 // TestDependencyWait: an app begins when its dependency has been deployed for the requested wait,
@@ -41,8 +48,8 @@ func TestDependencyWait(t *testing.T) {
 	})
 }
 
-// TestSameOrder: DeleteOrderSame deletes in the order of application.
-func TestSameOrder(t *testing.T) {
+// TestDeleteOrderSame: DeleteOrderSame deletes in the order of application.
+func TestDeleteOrderSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{DeleteOrder: rsync.DeleteOrderSame})
 		s.create("a", "web@c1 x=1 y=1 z=1")
@@ -138,9 +145,9 @@ func TestHistoryLimit(t *testing.T) {
 	})
 }
 
-// TestGoneWhileQueued: an update fails, and changes nothing, if its other context is deleted before
-// the update begins.
-func TestGoneWhileQueued(t *testing.T) {
+// TestOtherContextIsDeletedWhileQueued: an update fails, and changes nothing, if its other context
+// is deleted before the update begins.
+func TestOtherContextIsDeletedWhileQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1")
@@ -154,4 +161,73 @@ func TestGoneWhileQueued(t *testing.T) {
 		r.wants("b", "Update Error NotFound", rsync.Created)
 		r.shows("c1", "")
 	})
+}
+
+// TestComparerPanics: a comparer that panics fails the event, and no object is deleted. The error
+// names the object and the type of the panic, but not its value. The engine continues.
+func TestComparerPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32 // the UpdateDeletes of two contexts call it concurrently
+		s := newScene(t, nil, rsync.Options{Comparer: func(before, after *appcontext.Resource) bool {
+			if n := calls.Add(1); n == 1 || n >= 3 { // the first update; the UpdateDeletes of the second update
+				panic("secret")
+			}
+			return appcontext.Bytes(before, after)
+		}})
+		s.create("a", "web@c1 x=1 gone=1")
+		s.create("b", "web@c1 x=2")
+		s.create("c", "web@c1 x=3")
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		failed := func(failure *rsync.EventError) {
+			t.Helper()
+			if text := failure.Error(); !strings.Contains(text, "ConfigMap") || !strings.Contains(text, "panicked with a string") || strings.Contains(text, "secret") {
+				t.Errorf("the error must name the object and the type of the panic alone: %s", text)
+			}
+		}
+		failed(s.failure(rsync.ReasonInvalidContext, s.ref(s.engine.Update(t.Context(), "a", "b")), nil))
+		s.shows("c1", "gone=1 x=1")
+		failed(s.failure(rsync.ReasonInvalidContext, s.ref(s.engine.Update(t.Context(), "a", "c")), nil))
+		s.shows("c1", "gone=1 x=3")
+		s.done(s.engine.Terminate(t.Context(), "c"))
+	})
+}
+
+func TestInvalidOptions(t *testing.T) {
+	s, c := memstore.New(memstore.Options{}), fake.New()
+	registry := prometheus.NewRegistry()
+	if _, err := rsync.New(s, c, rsync.Options{MetricsRegisterer: registry}); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]rsync.Options{
+		"workers": {Workers: -1}, "lease": {LeaseTTL: time.Millisecond}, "order": {DeleteOrder: 7}, "table": {Transitions: rsync.Transitions{}},
+		"states": {Transitions: rsync.Transitions{{Event: rsync.Instantiate, Desired: "Lost"}}}, "metrics": {MetricsRegisterer: registry},
+	} {
+		if _, err := rsync.New(s, c, o); !errors.Is(err, rsync.ErrInvalidInput) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := rsync.New(nil, c, rsync.Options{}); !errors.Is(err, rsync.ErrInvalidInput) {
+		t.Errorf("no store: %v", err)
+	}
+}
+
+// TestMaxRetries: after MaxRetries, a cluster that still refuses or does not answer fails the
+// event.
+func TestMaxRetries(t *testing.T) {
+	for mode, want := range map[fake.Mode]rsync.Reason{
+		fake.ModeFailing: rsync.ReasonRetriesExhausted, fake.ModeUnreachable: rsync.ReasonUnreachable, fake.ModeBlackHole: rsync.ReasonUnreachable,
+	} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, nil, rsync.Options{MaxRetries: 5})
+				s.create("a", "web@c1 x=1; web@c2 x=1")
+				s.clusters.Cluster("edge", "c1").SetMode(mode)
+				failure := s.failure(want, s.ref(s.engine.Instantiate(t.Context(), "a")), nil)
+				if want == rsync.ReasonUnreachable && !errors.Is(failure, rsync.ErrUnreachable) {
+					t.Errorf("%v is not ErrUnreachable", failure)
+				}
+				s.shows("c2", "x=1")
+			})
+		})
+	}
 }

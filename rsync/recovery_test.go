@@ -129,9 +129,9 @@ func TestAbandonedUpdate(t *testing.T) {
 	})
 }
 
-// TestTerminateInTheMiddle: the updates from a to b and from b to c fail, and b is terminated. An
-// update from a or c then replaces both contexts.
-func TestTerminateInTheMiddle(t *testing.T) {
+// TestTerminateBetweenFailedUpdates: the updates from a to b and from b to c fail, and b is
+// terminated. An update from a or c then replaces both contexts.
+func TestTerminateBetweenFailedUpdates(t *testing.T) {
 	for _, from := range []string{"a", "c"} {
 		t.Run(from, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -155,9 +155,9 @@ func TestTerminateInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestWaitForAllThatIsReplaced: Wait on an update returns after the objects of all replaced
+// TestWaitIncludesReplacedContexts: Wait on an update returns after the objects of all replaced
 // contexts are deleted.
-func TestWaitForAllThatIsReplaced(t *testing.T) {
+func TestWaitIncludesReplacedContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("good", "web@c1 old=1")

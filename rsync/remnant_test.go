@@ -84,8 +84,9 @@ func TestCleanupIsRefused(t *testing.T) {
 	})
 }
 
-// TestDetachCallInFlight: the cleanup begins only after a call of the detached context has ended.
-func TestDetachCallInFlight(t *testing.T) {
+// TestCleanupWaitsForCallInFlight: the cleanup begins only after a call of the detached context has
+// ended.
+func TestCleanupWaitsForCallInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{CallTimeout: time.Hour})
 		s.create("a", "web@c1 p=1 q=1")

@@ -95,9 +95,9 @@ func TestRolloutBeginOfSeveralTransactions(t *testing.T) {
 	}
 }
 
-// TestPauseHoldsAtOnce: no cluster begins after Pause or Abort has returned, even if the engine had
+// TestPauseActsAtOnce: no cluster begins after Pause or Abort has returned, even if the engine had
 // decided to begin the cluster just before.
-func TestPauseHoldsAtOnce(t *testing.T) {
+func TestPauseActsAtOnce(t *testing.T) {
 	for name, act := range map[string]func(*rsync.Engine, context.Context, rsync.EventRef) error{"pause": (*rsync.Engine).Pause, "abort": (*rsync.Engine).Abort} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -172,9 +172,9 @@ func TestAbortBeforeEnd(t *testing.T) {
 	}
 }
 
-// TestNoWayBackBehindTerminate: a rollout fails while a Terminate of the context in use is queued
+// TestNoRollbackAfterTerminate: a rollout fails while a Terminate of the context in use is queued
 // and has not begun. No rollback undoes the Terminate.
-func TestNoWayBackBehindTerminate(t *testing.T) {
+func TestNoRollbackAfterTerminate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var queued, released atomic.Bool
 		s, start := rolloutBetween(t, func(s *scene, ops []store.Op) storetest.Verdict {

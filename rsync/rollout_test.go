@@ -350,8 +350,9 @@ func TestRolloutDependencies(t *testing.T) {
 	})
 }
 
-// TestRolloutSkipsWhatStays: a rollout skips the clusters on which the update changes nothing.
-func TestRolloutSkipsWhatStays(t *testing.T) {
+// TestRolloutSkipsUnchangedClusters: a rollout skips the clusters on which the update changes
+// nothing.
+func TestRolloutSkipsUnchangedClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("v1", "web@c1 x=1; web@c2 x=1; web@c3 x=1")
@@ -387,8 +388,8 @@ func TestRolloutStatusAfterLaterEvents(t *testing.T) {
 	})
 }
 
-// TestRolloutIsForgotten: a rollout is deleted from the store together with its event.
-func TestRolloutIsForgotten(t *testing.T) {
+// TestRolloutIsDeletedWithEvent: a rollout is deleted from the store together with its event.
+func TestRolloutIsDeletedWithEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{HistoryLimit: 2})
 		s.create("v1", fleet(1, "1"))

@@ -17,10 +17,10 @@ const none = `store.Absent("/none/")`
 // rules lists the promises of the engine and the conditions of its transactions (doc_durable.go).
 var rules = []ruletest.Rule{
 	// Queueing.
-	{Name: "an event and the active record are one transaction", Test: "TestQueuedWithRecord", Edits: edits{
+	{Name: "an event and the active record are one transaction", Test: "TestEnqueueWritesActiveRecord", Edits: edits{
 		{"enqueue.go", `encode(tail{Next: t.Next + 1})), putActive(id)}`, `encode(tail{Next: t.Next + 1}))}`},
 		{"enqueue.go", "		if result.Succeeded {\n			e.metrics", "		if result.Succeeded {\n			_, _ = e.txn(ctx, nil, []store.Op{putActive(id)})\n			e.metrics"}}},
-	{Name: "queueing needs the tail that was read", Test: "TestHistories", Edits: edits{
+	{Name: "queueing needs the tail that was read", Test: "TestHistoriesAreLinearizable", Edits: edits{
 		{"enqueue.go", "compares := []store.Compare{store.Unchanged(kv), ", "compares := []store.Compare{" + none + ", "}}},
 	{Name: "nothing is queued in a stopped context", Test: "TestStop", Edits: edits{
 		{"enqueue.go", "store.Unchanged(kv), store.Absent(stopKey(id))}", "store.Unchanged(kv), " + none + "}"}}},
@@ -30,20 +30,20 @@ var rules = []ruletest.Rule{
 		{"enqueue.go", "if before.Event != element.Event ||", "if before.Seq == 0 && before.Event != element.Event &&"}}},
 
 	// Owners.
-	{Name: "the fence", Test: "TestLateWritesOfTheOnlyEngine", Edits: edits{
+	{Name: "the fence", Test: "TestLateWritesAfterLeaseAreRejected", Edits: edits{
 		{"run.go", "[]store.Compare{r.session.fence(), ", "[]store.Compare{" + none + ", "}}},
-	{Name: "the record is as it was read", Test: "TestTwoOwners", Edits: edits{
+	{Name: "the record is as it was read", Test: "TestTwoEnginesCompete", Edits: edits{
 		{"run.go", "r.session.fence(), store.Unchanged(r.img.stateKV)}", "r.session.fence(), " + none + "}"}}},
-	{Name: "only from owners that are gone", Test: "TestTwoOwners", Edits: edits{
+	{Name: "only from owners that are gone", Test: "TestTwoEnginesCompete", Edits: edits{
 		{"run.go", "all = append(all, store.Absent(engineKey(owner)))", "_ = owner"}}},
-	{Name: "all contexts are looked at when an engine ends", Test: "TestOwnerEndsWhileLooking", Edits: edits{
+	{Name: "all contexts are looked at when an engine ends", Test: "TestOwnerEndsDuringScan", Edits: edits{
 		{"session_watch.go", "if s.owned[id] || s.homeLocked(id) == s.name {", "if !s.owned[id] && s.runs[id] == nil {"},
 		{"session.go", "			s.failed(id, false)\n			s.drop(r)", "			s.failed(id, false)\n			s.engine.sleep(s.ctx, time.Millisecond)\n			s.drop(r)"}}},
 	{Name: "only the home reads a context", Test: "TestEventCostsTheSameWithManyEngines", Edits: edits{
 		{"session_watch.go", "	return s.owned[id] || s.homeLocked(id) == s.name\n}\n\n// mine", "	return true\n}\n\n// mine"}}},
 	{Name: "an owner works on what has another home", Test: "TestEnginesComeAndGo", Edits: edits{
 		{"session_watch.go", "	return s.owned[id] || s.homeLocked(id) == s.name\n}\n\n// mine", "	return s.homeLocked(id) == s.name\n}\n\n// mine"}}},
-	{Name: "a session scans when it first sees itself", Test: "TestSessionSeesItselfLast", Edits: edits{
+	{Name: "a session scans when it first sees itself", Test: "TestSessionSeesOwnRecordLast", Edits: edits{
 		{"session_watch.go", "scan = scan || !c.there || c.name == s.name && !c.again", "scan = scan || !c.there"}}},
 	{Name: "a session scans when another one ends", Test: "TestEnginesComeAndGo", Edits: edits{
 		{"session_watch.go", "scan = scan || !c.there || c.name == s.name && !c.again", "scan = scan || c.name == s.name && !c.again"}}},
@@ -59,28 +59,28 @@ var rules = []ruletest.Rule{
 		{"run_next.go", "if r.img.record.Current != 0 {", "if r.img.record.Current != 0 && r.img.record.Owner == r.session.name {"}}},
 	{Name: "it is resumed in any state", Test: "TestCrashAtEveryWrite", Edits: edits{
 		{"run_next.go", "	row, _ := r.engine.options.Transitions.Of(e.Event, r.img.record.State)\n	return", "	row, ok := r.engine.options.Transitions.Of(e.Event, r.img.record.State)\n	if !ok {\n		return r.refuse(ctx, e, ReasonInvalidState, \"\")\n	}\n	return"}}},
-	{Name: "what is stored of a cluster stays", Test: "TestRecall", Edits: edits{{"run_next.go", "			t.recall(s)\n", "			_ = s\n"}}},
+	{Name: "what is stored of a cluster stays", Test: "TestStoredResultStaysAfterCrash", Edits: edits{{"run_next.go", "			t.recall(s)\n", "			_ = s\n"}}},
 	{Name: "Healthy fails while the store refuses writes", Test: "TestHealthyFailsWhileWritesAreRefused", Edits: edits{
 		{"engine.go", "return s.refusal()", "return nil"}}},
 
 	// Events.
 	{Name: "an event must be valid for the state", Test: "TestInvalidState", Edits: edits{
 		{"run_next.go", "	if !valid {\n		return r.refuse(ctx, e, ReasonInvalidState, \"%s cannot", "	if false && !valid {\n		return r.refuse(ctx, e, ReasonInvalidState, \"%s cannot"}}},
-	{Name: "no event begins after Stop", Test: "TestStoppedWhileBeginning", Edits: edits{
+	{Name: "no event begins after Stop", Test: "TestStopWhileEventBegins", Edits: edits{
 		{"run_next.go", "compares := []store.Compare{store.Absent(stopKey(r.id)), ", "compares := []store.Compare{" + none + ", "}}},
-	{Name: "nothing is skipped after ClearStop", Test: "TestClearedWhileSkipping", Edits: edits{
+	{Name: "nothing is skipped after ClearStop", Test: "TestClearStopWhileEventIsSkipped", Edits: edits{
 		{"run_next.go", "ReasonStopped, store.Unchanged(stop))", "ReasonStopped)\n			_ = stop"}}},
 	{Name: "Stop is seen at once", Test: "TestStopLatency", Edits: edits{
 		{"session_watch.go", "c.there && s.isActive(c.name)", "false"}}},
 	{Name: "Terminate skips what is queued before it", Test: "TestTerminatePreempts", Edits: edits{
 		{"run_next.go", "i := len(pending) - 1; i > 0; i--", "i := len(pending) - 1; i > len(pending); i--"}}},
-	{Name: "only where it is valid", Test: "TestTerminateOfCreated", Edits: edits{
+	{Name: "only where it is valid", Test: "TestInvalidTerminateSkipsNothing", Edits: edits{
 		{"run_next.go", "\tif _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid {", "\tif _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid || true {"}}},
-	{Name: "Terminate cuts waits only where it is valid", Test: "TestReadOfCreated", Edits: edits{
+	{Name: "Terminate cuts waits only where it is valid", Test: "TestInvalidTerminateEndsNoWait", Edits: edits{
 		{"run_next.go", "else if _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid {", "else if _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid || true {"}}},
 	{Name: "Terminate lets clusters that answer finish", Test: "TestTerminatePreempts", Edits: edits{
 		{"cluster.go", "		if c.down && o.cancel != nil {", "		if o.cancel != nil {"}}},
-	{Name: "the active record goes only with an empty queue", Test: "TestQueuedWhileFinishing", Edits: edits{
+	{Name: "the active record goes only with an empty queue", Test: "TestEnqueueWhileLastEventEnds", Edits: edits{
 		{"run.go", "return []store.Compare{store.Unchanged(r.img.tailKV)}, []store.Op{store.Delete(activeKey(r.id))}", "return nil, []store.Op{store.Delete(activeKey(r.id))}"}}},
 
 	{Name: "a status follows after many changes", Test: "TestStatusFollowsLongWaits", Edits: edits{
@@ -89,7 +89,7 @@ var rules = []ruletest.Rule{
 		{"run_notes.go", "	if n.count < maxNotes {\n", "	if n.count >= 0 {\n"}}},
 
 	// Between events.
-	{Name: "an observation needs the record that was read", Test: "TestEventBeatsObservation", Edits: edits{
+	{Name: "an observation needs the record that was read", Test: "TestEventInvalidatesObservation", Edits: edits{
 		{"observer_write.go", "	if c.view == nil || !c.view.same(v) {\n", "	if false {\n"},
 		{"observer_write.go", "o.session.fence(), store.Unchanged(c.view.stateKV), ", "o.session.fence(), " + none + ", "},
 		{"observer_load.go", "	c.view = nil\n	if !kv.Exists()", "	if !kv.Exists()"}}},
@@ -123,11 +123,11 @@ var rules = []ruletest.Rule{
 	// Updates.
 	{Name: "an update is from what is instantiated", Test: "TestInvalidState", Edits: edits{
 		{"run_next.go", "Transitions.Of(UpdateDelete, from.State); !valid {", "Transitions.Of(UpdateDelete, from.State); false && !valid {"}}},
-	{Name: "and is so when it begins", Test: "TestFromChangesWhileBeginning", Edits: edits{
+	{Name: "and is so when it begins", Test: "TestReplacedContextChangesWhileUpdateBegins", Edits: edits{
 		{"run_next.go", "compares = append(compares, store.Unchanged(kv))\n", "_ = kv\n"}}},
 	{Name: "UpdateDelete is queued in the transaction that ends the first phase", Test: "TestCrashAtEveryWrite", Edits: edits{
 		{"run_finish.go", "	ops = append(ops, r.elementOps(e)...)\n	if e.Rollback", "	later := ops\n	ops = r.elementOps(e)\n	defer func() { _, _ = r.engine.txn(ctx, nil, later) }()\n	if e.Rollback"}}},
-	{Name: "it takes no other event's number", Test: "TestQueuedWhileFollowing", Edits: edits{
+	{Name: "it takes no other event's number", Test: "TestEnqueueInReplacedContextDuringUpdate", Edits: edits{
 		{"lineage.go", "return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}", "return []store.Compare{store.Unchanged(stop)}"}}},
 	{Name: "nothing is deleted when the first phase fails", Test: "TestFailedUpdate", Edits: edits{
 		{"run_finish.go", "if e.Event == Update && e.Status == Done {", "if e.Event == Update {"}}},
@@ -143,11 +143,11 @@ var rules = []ruletest.Rule{
 		{"lineage.go", "queue = slices.Concat(queue, rec.Previous, links)", "queue = slices.Concat(queue, links)"}}},
 	{Name: "also those that updates from the same context led to", Test: "TestRecovery", Edits: edits{
 		{"lineage.go", "queue = slices.Concat(queue, rec.Previous, links)", "queue = slices.Concat(queue, rec.Previous)"}}},
-	{Name: "and where a context between them was terminated", Test: "TestTerminateInTheMiddle", Edits: edits{
+	{Name: "and where a context between them was terminated", Test: "TestTerminateBetweenFailedUpdates", Edits: edits{
 		{"lineage.go", "		links = append(links, r.id)\n", "		if id == from {\n			links = append(links, r.id)\n		}\n"}}},
 	{Name: "after a failure everything is applied", Test: "TestRecovery", Edits: edits{
 		{"plan.go", "return p.whole || p.diff", "return p.diff"}}},
-	{Name: "Wait waits for all that an update replaces", Test: "TestWaitForAllThatIsReplaced", Edits: edits{
+	{Name: "Wait waits for all that an update replaces", Test: "TestWaitIncludesReplacedContexts", Edits: edits{
 		{"lineage.go", ", UCID: r.id, Next: first}", ", UCID: r.id}"}}},
 
 	// Ownership.
@@ -173,7 +173,7 @@ var rules = []ruletest.Rule{
 		{"ownership.go", "		released = released || !holds\n", "			for _, r := range p.resources[:len(p.resources)*map[bool]int{false: 1}[holds]] {\n				delete(o.task.left, r.Object)\n			}\n"}}},
 	{Name: "Diff takes no context for a holder that the update replaces", Test: "TestDiffOfReplacedContexts", Edits: edits{
 		{"diff_plan.go", "return r.Holds && !slices.Contains(p.replaced, n.id)", "return r.Holds"}}},
-	{Name: "and takes the one that the update leads to for one", Test: "TestDiffLeavesNamespaces", Edits: edits{
+	{Name: "and takes the one that the update leads to for one", Test: "TestDiffKeepsSharedNamespaces", Edits: edits{
 		{"diff_plan.go", "		if n.id == p.target {", "		if false {"}}},
 	{Name: "Diff applies everything where the event does", Test: "TestDiffOfReplacedContexts", Edits: edits{
 		{"diff_plan.go", "plan.replaced, p.whole = next.Previous, next.Whole", "plan.replaced = next.Previous"}}},
@@ -181,13 +181,13 @@ var rules = []ruletest.Rule{
 		{"contexts.go", "return append(ops, store.Put(key, encode(unfinished{e.now()}))), func", "return ops, func"}}},
 
 	// Detached clusters.
-	{Name: "an event leaves out a cluster that was detached before it began", Test: "TestDetachedWhileBeginning", Edits: edits{
+	{Name: "an event leaves out a cluster that was detached before it began", Test: "TestDetachWhileEventBegins", Edits: edits{
 		{"run_next.go", "store.Unchanged(r.img.detachedKV)}\n	var ops", none + "}\n	var ops"}}},
 	{Name: "the event under way does too", Test: "TestDetachWhileInstantiating", Edits: edits{
 		{"detach.go", "		ops = append(ops, putActive(img.head.ID))\n", "		_ = ops\n"}}},
-	{Name: "a context holds nothing on a detached cluster", Test: "TestDetachedHoldsNothing", Edits: edits{
+	{Name: "a context holds nothing on a detached cluster", Test: "TestDetachedContextHoldsNoObjects", Edits: edits{
 		{"inventory.go", "r.Holds = !detached.has(n.cluster)", "_ = detached"}}},
-	{Name: "a cleanup waits for calls of the detached context", Test: "TestDetachCallInFlight", Edits: edits{
+	{Name: "a cleanup waits for calls of the detached context", Test: "TestCleanupWaitsForCallInFlight", Edits: edits{
 		{"ownership.go", "		err = o.awaitOrigin(ctx)\n", ""}}},
 	{Name: "a cleanup leaves what others hold", Test: "TestDetachThenTerminateAndDelete", Edits: edits{
 		{"ownership.go", "		err = o.findHolders(ctx)\n	}\n", "		if t.remnant == nil {\n			err = o.findHolders(ctx)\n		}\n	}\n"}}},
@@ -195,9 +195,9 @@ var rules = []ruletest.Rule{
 		{"plan.go", "p.remove(c, all, p.remnant == nil)", "p.remove(c, all, true)"}}},
 	{Name: "an update applies everything where its context was detached", Test: "TestAttach", Edits: edits{
 		{"detach.go", "(event == Update || !entry.Attached)", "(event != Update && !entry.Attached)"}}},
-	{Name: "and deletes everything where the new context is", Test: "TestDetachUpdated", Edits: edits{
+	{Name: "and deletes everything where the new context is", Test: "TestDetachBeforeUpdateDeletes", Edits: edits{
 		{"detach.go", "(event == Update || !entry.Attached)", "event == Update"}}},
-	{Name: "an event handles a cluster only if it did not leave it out", Test: "TestAttachWhileLeftOut", Edits: edits{
+	{Name: "an event handles a cluster only if it did not leave it out", Test: "TestAttachWhileClusterIsSkipped", Edits: edits{
 		{"detach.go", "return entry.Attached && !leftOut[entry.Cluster]", "return entry.Attached"}}},
 	{Name: "Attach ends the cleanup", Test: "TestAttach", Edits: edits{
 		{"detach.go", "if img.record.Holds && next.Remnant", "if !img.record.Holds && next.Remnant"}}},
@@ -209,14 +209,14 @@ var rules = []ruletest.Rule{
 		{"cluster.go", "	case o.task.remnant != nil && !errors.Is(class, connector.ErrUnreachable):\n		c.retry(o, ReasonRefusedForNow, err)\n", ""}}},
 
 	// Clusters.
-	{Name: "deletion is in reverse order", Test: "TestOrder", Edits: edits{{"waves.go", "if order == DeleteOrderReverse {", "if false {"}}},
+	{Name: "deletion is in reverse order", Test: "TestResourceOrder", Edits: edits{{"waves.go", "if order == DeleteOrderReverse {", "if false {"}}},
 	{Name: "deletion is confirmed", Test: "TestFinalizers", Edits: edits{{"waves.go", ", {verb: goneVerb, resources: list}}", "}"}}},
-	{Name: "hooks are waited for", Test: "TestOrder", Edits: edits{
+	{Name: "hooks are waited for", Test: "TestResourceOrder", Edits: edits{
 		{"waves.go", "phase{verb: readyVerb, resources: wave, succeeded: slices.Clone(succeeded)})", "phase{verb: readyVerb})"}}},
-	{Name: "dependencies are waited for", Test: "TestOrder", Edits: edits{{"gate.go", "		blocked = blocked || !g.open\n", ""}}},
+	{Name: "dependencies are waited for", Test: "TestResourceOrder", Edits: edits{{"gate.go", "		blocked = blocked || !g.open\n", ""}}},
 	{Name: "and for some time more", Test: "TestDependencyWait", Edits: edits{
 		{"gate.go", "	case g.wait > 0:\n", "	case false:\n"}}},
-	{Name: "dependents are deleted first", Test: "TestOrder", Edits: edits{{"plan.go", "				g.outlives(a.Name, &a.DependsOn[j])\n", "				_ = g.outlives\n"}}},
+	{Name: "dependents are deleted first", Test: "TestResourceOrder", Edits: edits{{"plan.go", "				g.outlives(a.Name, &a.DependsOn[j])\n", "				_ = g.outlives\n"}}},
 	{Name: "one prober for all who wait", Test: "TestDeadCluster", Edits: edits{
 		{"cluster_probe.go", "if c.probing || c.dead {", "if c.dead {"}}},
 	{Name: "a repeated call leaves out what was done", Test: "TestRetryContinues", Edits: edits{
@@ -269,7 +269,7 @@ var rules = []ruletest.Rule{
 		{"run_rollout.go", "	return r.store(ctx, []store.Compare{store.Unchanged(o.kv)})\n", "	return nil\n"}}},
 	{Name: "also of each of its apps", Test: "TestRolloutBeginOfSeveralTransactions", Edits: edits{
 		{"run_rollout.go", "		t.dirty = t.end == \"\" && ", "		t.dirty = false && "}}},
-	{Name: "a pause holds at once", Test: "TestPauseHoldsAtOnce", Edits: edits{
+	{Name: "a pause holds at once", Test: "TestPauseActsAtOnce", Edits: edits{
 		{"run_rollout.go", "[]store.Compare{store.Unchanged(o.kv)}", "nil"}}},
 	{Name: "an abort that was accepted ends the event", Test: "TestAbortBeforeEnd", Edits: edits{
 		{"run_finish.go", "compares = append(compares, store.Unchanged(w.rollout.kv))", "compares = append(compares, " + none + ")"}}},
@@ -294,22 +294,22 @@ var rules = []ruletest.Rule{
 	{Name: "nor is an event that a person ended rolled back", Test: "TestRolloutEndsWithTerminate", Edits: edits{
 		{"run_finish.go", "RollbackOnFailure && w.cut == \"\" {", "RollbackOnFailure {"}}},
 
-	{Name: "nothing is deleted where a rollout has not begun", Test: "TestWayBackLeavesClustersThatDidNotBegin", Edits: edits{
+	{Name: "nothing is deleted where a rollout has not begun", Test: "TestRollbackSkipsClustersThatDidNotBegin", Edits: edits{
 		{"plan.go", "				t.phases = nil\n", "				t.absent = true\n"}}},
-	{Name: "also after later events", Test: "TestWayBackLeavesClustersThatDidNotBegin", Edits: edits{
+	{Name: "also after later events", Test: "TestRollbackSkipsClustersThatDidNotBegin", Edits: edits{
 		{"absent.go", "e.Rollout && (r.Partial || r.State.empty())", "e.Rollout && r.State.empty()"}}},
-	{Name: "nothing is held there", Test: "TestNothingIsHeldWhereRolloutDidNotBegin", Edits: edits{
+	{Name: "nothing is held there", Test: "TestNoHoldWhereRolloutDidNotBegin", Edits: edits{
 		{"inventory.go", "		r.Holds = !absent\n", "		_ = absent\n"}}},
 	{Name: "nothing is cleaned up there", Test: "TestDetachOfClusterThatDidNotBegin", Edits: edits{
 		{"detach.go", "	if !img.record.Partial {\n		return apps", "	if true {\n		return apps"}}},
 
 	// Contexts.
-	{Name: "an ID is used once", Test: "TestBadInput", Edits: edits{
+	{Name: "an ID is used once", Test: "TestInvalidInput", Edits: edits{
 		{"create.go", "conditions: []store.Compare{store.Absent(headKey(h.ID))}}", "conditions: []store.Compare{" + none + "}}"}}},
-	{Name: "late parts of a Create write nothing", Test: "TestLateParts", Edits: edits{
+	{Name: "late parts of a Create write nothing", Test: "TestLatePartsOfCreate", Edits: edits{
 		{"create.go", "n.conditions = append(n.conditions, store.SameLife(unfinishedKey(n.id, n.generation), result.Revision))", "_ = 0"}}},
 	{Name: "what a Create has left is removed", Test: "TestCrashInCreate", Edits: edits{{"session.go", "	s.spawn(s.sweep)\n", ""}}},
-	{Name: "a context with events is not deleted", Test: "TestDeleteOfQueued", Edits: edits{
+	{Name: "a context with events is not deleted", Test: "TestDeleteWithQueuedEvent", Edits: edits{
 		{"contexts.go", "store.Absent(activeKey(id))}", none + "}"}}},
 }
 

@@ -73,3 +73,7 @@ func BenchmarkBuilder(b *testing.B) {
 		})
 	}
 }
+
+func manifest(kind, name string) []byte {
+	return fmt.Appendf(nil, "apiVersion: v1\nkind: %s\nmetadata:\n  name: %q\n", kind, name)
+}

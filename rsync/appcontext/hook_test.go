@@ -21,9 +21,9 @@ func problemsOf(err error) []*appcontext.Problem {
 	return nil
 }
 
-// TestHooksThatAreRefused: Build rejects a hook that never ends and contradictory delete policies.
+// TestInvalidHooks: Build rejects a hook that never ends and contradictory delete policies.
 // The error has the field and the reason.
-func TestHooksThatAreRefused(t *testing.T) {
+func TestInvalidHooks(t *testing.T) {
 	job := func(spec string) string {
 		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x}\nspec: " + spec
 	}
@@ -96,8 +96,9 @@ func TestHooksThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestWavesInUpdates: a new wave or new delete policies do not count as a change of the object.
-func TestWavesInUpdates(t *testing.T) {
+// TestDiffIgnoresWavesAndPolicies: a new wave or new delete policies do not count as a change of
+// the object.
+func TestDiffIgnoresWavesAndPolicies(t *testing.T) {
 	build := func(r appcontext.Resource) *appcontext.AppContext {
 		r.Manifest = manifest("Job", "x")
 		b := appcontext.NewBuilder("id")

@@ -9,9 +9,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// TestOneDocument: ParseObject rejects input that a parser of a single document would silently
-// ignore.
-func TestOneDocument(t *testing.T) {
+// TestParseObjectRejectsSeveralDocuments: ParseObject rejects input that a parser of a single
+// document would silently ignore.
+func TestParseObjectRejectsSeveralDocuments(t *testing.T) {
 	const a, b = "apiVersion: v1\nkind: A\nmetadata: {name: a}\n", "apiVersion: v1\nkind: B\nmetadata: {name: b}\n"
 	const jsonA = `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`
 	for name, test := range map[string]struct {
@@ -42,4 +42,14 @@ func TestOneDocument(t *testing.T) {
 	if want := (appcontext.Object{Kind: "A", Name: "a"}); err != nil || object != want {
 		t.Errorf("got %v, %v", object, err)
 	}
+}
+
+func FuzzParseObject(f *testing.F) {
+	f.Add(manifest("X", "x"))
+	f.Add([]byte(`{"apiVersion":"apps/v1","kind":"X","metadata":{"name":"x"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if o, err := appcontext.ParseObject(text); err == nil && (o.Kind == "" || o.Name == "") {
+			t.Errorf("%q is %+v", text, o)
+		}
+	})
 }

@@ -112,9 +112,9 @@ func (c *counting) Range(ctx context.Context, prefix string) (store.RangeResult,
 	return c.Store.Range(ctx, prefix)
 }
 
-// TestWritesDoNotGrow: the number of writes does not depend on the number of resources or retries.
-// An unchanged context causes no writes.
-func TestWritesDoNotGrow(t *testing.T) {
+// TestUnchangedStatusesAreNotWritten: the number of writes does not depend on the number of
+// resources or retries. An unchanged context causes no writes.
+func TestUnchangedStatusesAreNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var count *counting
 		s := newScene(t, func(of store.Store) store.Store {
@@ -214,9 +214,9 @@ func TestTwoBridges(t *testing.T) {
 	})
 }
 
-// TestDeletedByEMCO: the bridge writes no statuses for a context that EMCO has deleted, or for a
-// context that is not EMCO's.
-func TestDeletedByEMCO(t *testing.T) {
+// TestContextIsDeletedByEMCO: the bridge writes no statuses for a context that EMCO has deleted, or
+// for a context that is not EMCO's.
+func TestContextIsDeletedByEMCO(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil)
 		s.importContext("7", shopText)

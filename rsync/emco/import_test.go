@@ -113,8 +113,8 @@ func TestImportHalfWritten(t *testing.T) {
 	}
 }
 
-// TestImportBadKeys: the error names the key and the problem.
-func TestImportBadKeys(t *testing.T) {
+// TestImportInvalidKeys: the error names the key and the problem.
+func TestImportInvalidKeys(t *testing.T) {
 	web := "/context/7/app/web/cluster/edge+c1/"
 	for _, bad := range []struct{ key, value, want string }{
 		{"/context/7/app/instruction/order/", `{"apporder":[]}`, "not the JSON"},

@@ -90,7 +90,7 @@ func TestStopFlagWithoutBridge(t *testing.T) {
 	})
 }
 
-func TestBadStopFlag(t *testing.T) {
+func TestInvalidStopFlag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil)
 		if err := s.bridge.FollowStop(t.Context(), "7"); err != nil {

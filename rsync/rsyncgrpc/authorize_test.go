@@ -209,8 +209,8 @@ func TestRulesOfNames(t *testing.T) {
 	}
 }
 
-// TestRulesThatMatchNothing: a mistake in a rule is an error at the start.
-func TestRulesThatMatchNothing(t *testing.T) {
+// TestInvalidRules: a mistake in a rule is an error at the start.
+func TestInvalidRules(t *testing.T) {
 	engine := newScene(t).engine
 	for want, rule := range map[string]rsyncgrpc.Rule{
 		"Rules[1].Clients is empty":         {Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead}},

@@ -30,9 +30,9 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// TestManyWaits: more waits and watches than one connection supports delay no other call. Their
-// extra connections are closed when the waits and watches end.
-func TestManyWaits(t *testing.T) {
+// TestWaitsDelayNoOtherCall: more waits and watches than one connection supports delay no other
+// call. Their extra connections are closed when the waits and watches end.
+func TestWaitsDelayNoOtherCall(t *testing.T) {
 	const watches, limit = 250, 120
 	s := newScene(t)
 	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{MaxConcurrentStreams: limit})

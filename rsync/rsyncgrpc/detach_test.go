@@ -123,8 +123,9 @@ func TestManyRemnants(t *testing.T) {
 	}
 }
 
-// TestRulesOfDetach: rules with clusters allow only requests that affect only these clusters.
-func TestRulesOfDetach(t *testing.T) {
+// TestRulesWithClustersLimitDetach: rules with clusters allow only requests that affect only these
+// clusters.
+func TestRulesWithClustersLimitDetach(t *testing.T) {
 	s := newScene(t)
 	files := newTLSFiles(t)
 	o := files.serverOptions()

@@ -139,9 +139,9 @@ func TestClientReplacesCertificates(t *testing.T) {
 
 func err2[T any](_ T, err error) error { return err }
 
-// TestBadOptions: invalid options are an error before anything starts, and the error describes what
-// to do.
-func TestBadOptions(t *testing.T) {
+// TestInvalidOptions: invalid options are an error before anything starts, and the error describes
+// what to do.
+func TestInvalidOptions(t *testing.T) {
 	s := newScene(t)
 	files := newTLSFiles(t)
 	broken := filepath.Join(files.folder, "broken")
@@ -216,9 +216,9 @@ func (e *troubled) Status(ctx context.Context, id string) (*rsync.Status, error)
 	return e.Engine.Status(ctx, id)
 }
 
-// TestTroubledStore: a call is retried while the store is unavailable. A panic becomes an error
+// TestUnavailableStore: a call is retried while the store is unavailable. A panic becomes an error
 // without internal details.
-func TestTroubledStore(t *testing.T) {
+func TestUnavailableStore(t *testing.T) {
 	s := newScene(t)
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))
 	engine := &troubled{Engine: s.engine}
@@ -267,8 +267,8 @@ func TestReflection(t *testing.T) {
 	}
 }
 
-// TestBadRequests: requests that our client never sends also get the exact answer.
-func TestBadRequests(t *testing.T) {
+// TestInvalidRequests: requests that our client never sends also get the exact answer.
+func TestInvalidRequests(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{MaxMessageBytes: 1 << 20})
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))
 	raw := rsyncv1.NewEngineClient(client.Conn())

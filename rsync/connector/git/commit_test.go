@@ -67,9 +67,9 @@ func testCommits(t *testing.T, s served) {
 	}
 }
 
-// TestLastObject: the folder of a cluster stays after its last object. Without the folder, agents
-// would report an error and not prune.
-func TestLastObject(t *testing.T) {
+// TestFolderStaysWithoutObjects: the folder of a cluster stays after its last object. Without the
+// folder, agents would report an error and not prune.
+func TestFolderStaysWithoutObjects(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{Empty: true})
 	s.at.CreateBranch = true
 	c := open(t, s.at, git.Options{})
@@ -92,8 +92,8 @@ func TestLastObject(t *testing.T) {
 	}
 }
 
-// TestForeignFiles: files of other writers do not change: programs, links, and submodules.
-func TestForeignFiles(t *testing.T) {
+// TestFilesOfOtherWriters: files of other writers do not change: programs, links, and submodules.
+func TestFilesOfOtherWriters(t *testing.T) {
 	s := ways["http"](t, gitserver.Options{})
 	s.server.Commit("others", map[string]string{"edge+c1/shop/notes.txt": "mine", "edge+c1-b/x": "y", "edge+c0": "z"})
 	s.server.Special(map[string]string{"run.sh": "100755", "link": "120000", "module": "160000"})
@@ -109,8 +109,9 @@ func TestForeignFiles(t *testing.T) {
 	s.server.Check()
 }
 
-// TestInTheWay: a batch with a name that is taken is refused, and the other batches are committed.
-func TestInTheWay(t *testing.T) {
+// TestNameIsTaken: a batch with a name that is taken is refused, and the other batches are
+// committed.
+func TestNameIsTaken(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{})
 	s.server.Commit("others", map[string]string{"edge+c1/shop/configmap/a.yaml": "x", "edge+c2/shop": "a file", "edge+c3/shop/ConfigMap/a.yaml/b": "a folder"})
 	connectors := newConnectors(t, s.at, git.Options{})
@@ -133,10 +134,10 @@ func TestInTheWay(t *testing.T) {
 	}
 }
 
-// TestOtherModes: a file that an agent can read as an object counts as the object, even if another
-// writer made it executable or a link. Delete removes it, because Terminated means that the object
-// is gone. A submodule cannot be read, so it blocks the object.
-func TestOtherModes(t *testing.T) {
+// TestFileModesOfOtherWriters: a file that an agent can read as an object counts as the object,
+// even if another writer made it executable or a link. Delete removes it, because Terminated means
+// that the object is gone. A submodule cannot be read, so it blocks the object.
+func TestFileModesOfOtherWriters(t *testing.T) {
 	const file = "edge+c1/shop/ConfigMap/a.yaml"
 	for _, mode := range []string{"100755", "120000"} {
 		t.Run(mode, func(t *testing.T) {

@@ -69,8 +69,8 @@ func testNoBranch(t *testing.T, empty bool) {
 	})
 }
 
-// TestBranchInTheWay: git cannot have a branch main/x next to a branch main.
-func TestBranchInTheWay(t *testing.T) {
+// TestNameOfBranchIsTaken: git cannot have a branch main/x next to a branch main.
+func TestNameOfBranchIsTaken(t *testing.T) {
 	s := ways["http"](t, gitserver.Options{})
 	s.at.Branch, s.at.CreateBranch = "main/x", true
 	err := open(t, s.at, git.Options{}).Apply(t.Context(), batch("a=1"))
@@ -237,8 +237,8 @@ func TestCredentials(t *testing.T) {
 	apply(t, c, "a=1")
 }
 
-// TestPrinted: a printed value never shows its secrets.
-func TestPrinted(t *testing.T) {
+// TestPrintedValuesHaveNoSecrets: a printed value never shows its secrets.
+func TestPrintedValuesHaveNoSecrets(t *testing.T) {
 	at := git.Repository{URL: "https://example.com/x.git", Auth: git.Auth{Username: "bot", Password: "s3cr3t", Token: "s3cr3t", SSHPassphrase: "s3cr3t"}}
 	text, err := json.Marshal(at)
 	if err != nil {
@@ -332,8 +332,8 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestKeys: the most specific key applies.
-func TestKeys(t *testing.T) {
+// TestMostSpecificKeyApplies: the most specific key applies.
+func TestMostSpecificKeyApplies(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{})
 	at := func(path string) git.Repository {
 		out := s.at

@@ -78,8 +78,8 @@ func pack(t *testing.T, s *gitserver.Server) string {
 	return ""
 }
 
-// TestAlwaysTooLate: a rival pushes before every push of the connector.
-func TestAlwaysTooLate(t *testing.T) {
+// TestRivalPushesFirst: a rival pushes before every push of the connector.
+func TestRivalPushesFirst(t *testing.T) {
 	var server *gitserver.Server
 	var pushes atomic.Int32
 	s := ways["http"](t, gitserver.Options{Wrap: func(next http.Handler) http.Handler {
@@ -103,8 +103,8 @@ func TestAlwaysTooLate(t *testing.T) {
 	}
 }
 
-// TestQueue: a push has at most 100 batches, and no batch of a caller that has cancelled.
-func TestQueue(t *testing.T) {
+// TestPushIsBounded: a push has at most 100 batches, and no batch of a caller that has cancelled.
+func TestPushIsBounded(t *testing.T) {
 	const clusters = 150
 	var pushes, waiting atomic.Int32
 	held := make(chan struct{})
@@ -151,8 +151,9 @@ func TestQueue(t *testing.T) {
 	s.server.Check()
 }
 
-// TestProbes: a server receives at most four probes a second, however many clusters wait for it.
-func TestProbes(t *testing.T) {
+// TestProbesAreLimited: a server receives at most four probes a second, however many clusters wait
+// for it.
+func TestProbesAreLimited(t *testing.T) {
 	var requests atomic.Int32
 	s := gitserver.New(t, gitserver.Options{Wrap: func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -174,8 +175,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// TestOtherHashes: a repository with SHA-256 is refused with a clear error.
-func TestOtherHashes(t *testing.T) {
+// TestSHA256Repository: a repository with SHA-256 is refused with a clear error.
+func TestSHA256Repository(t *testing.T) {
 	folder := gitserver.New(t, gitserver.Options{Empty: true}).Path() + ".256"
 	if out, err := exec.Command("git", "init", "-q", "--bare", "--object-format=sha256", folder).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

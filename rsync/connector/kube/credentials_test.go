@@ -126,8 +126,8 @@ func TestCertificates(t *testing.T) {
 	refused(t, open(t, kube.Cluster{Config: &rest.Config{Host: "ftp://bot:s3cr3t@127.0.0.1:1"}}, kube.Options{}).Apply(t.Context(), configMap("a")), connector.ErrTerminal, `the scheme "ftp"`)
 }
 
-// TestPrinted: a printed value never shows a password.
-func TestPrinted(t *testing.T) {
+// TestPrintedValuesHaveNoSecrets: a printed value never shows a password.
+func TestPrintedValuesHaveNoSecrets(t *testing.T) {
 	for _, host := range []string{"https://bot:s3cr3t@example.com:6443", "bot:s3cr3t@example.com", "https://bot:s3cr%zzt@example.com"} {
 		c := kube.Cluster{Config: &rest.Config{Host: host, BearerToken: "s3cr3t", Password: "s3cr3t"}}
 		for _, text := range []string{c.String(), fmt.Sprintf("%v %+v %#v %s", c, c, c, map[string]kube.Cluster{"a": c})} {

@@ -39,9 +39,9 @@ func TestLargeNumbers(t *testing.T) {
 	}
 }
 
-// TestOddName: an object with a name that cannot be part of a path does not affect the states of
-// the other objects of its kind.
-func TestOddName(t *testing.T) {
+// TestUnusualNames: an object with a name that cannot be part of a path does not affect the states
+// of the other objects of its kind.
+func TestUnusualNames(t *testing.T) {
 	a := start(t, false)
 	c := open(t, kube.Cluster{Config: a.config()}, kube.Options{})
 	batch := connector.Batch{}

@@ -133,8 +133,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestBadInput: Apply refuses invalid input before it writes anything.
-func TestBadInput(t *testing.T) {
+// TestInvalidInput: Apply refuses invalid input before it writes anything.
+func TestInvalidInput(t *testing.T) {
 	hub := &refusing{err: errors.New("it was written")}
 	connectors, err := manifestwork.New(hub, manifestwork.Options{MaxWorkBytes: 2000})
 	if err != nil {

@@ -66,9 +66,9 @@ func withHostile(t *testing.T, h *hostile, options rsync.Options) (*scene, func(
 	return s, stop
 }
 
-// TestWrongStates: a connector that does not return the state of each object fails the event. An
-// object without a state is neither ready nor deleted.
-func TestWrongStates(t *testing.T) {
+// TestConnectorReturnsWrongStates: a connector that does not return the state of each object fails
+// the event. An object without a state is neither ready nor deleted.
+func TestConnectorReturnsWrongStates(t *testing.T) {
 	for name, get := range map[string]func([]connector.State) []connector.State{
 		"none":     func([]connector.State) []connector.State { return nil },
 		"too few":  func(s []connector.State) []connector.State { return s[:1] },
@@ -119,9 +119,9 @@ func TestConnectorPanics(t *testing.T) {
 	}
 }
 
-// TestClusterIsNoMore: an event that waits for an unreachable cluster fails when the cluster is no
-// longer configured. Otherwise it would wait forever.
-func TestClusterIsNoMore(t *testing.T) {
+// TestClusterIsNoLongerConfigured: an event that waits for an unreachable cluster fails when the
+// cluster is no longer configured. Otherwise it would wait forever.
+func TestClusterIsNoLongerConfigured(t *testing.T) {
 	for _, forgotten := range []bool{false, true} {
 		t.Run(fmt.Sprint("its connector is forgotten: ", forgotten), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -369,8 +369,8 @@ func broken(t *testing.T, key string, op store.Op) {
 	}
 }
 
-// TestOddIDs: invalid IDs are rejected. Other odd IDs are not found.
-func TestOddIDs(t *testing.T) {
+// TestUnusualIDs: invalid IDs are rejected. Other odd IDs are not found.
+func TestUnusualIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		s.create("a", "web@c1 x=1")
@@ -389,48 +389,6 @@ func TestOddIDs(t *testing.T) {
 		}
 		if err := s.engine.Create(t.Context(), nil); !errors.Is(err, appcontext.ErrInvalid) {
 			t.Errorf("Create(nil): %v", err)
-		}
-	})
-}
-
-// TestWatchFromNowhere: a watch of a missing context, or from an impossible revision, ends with an
-// error. A watch from before a deletion reports the deletion.
-func TestWatchFromNowhere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, nil, rsync.Options{})
-		s.create("a", "web@c1 x=1")
-		s.create("gone", "web@c1 x=1")
-		before, err := s.engine.Status(t.Context(), "gone")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.engine.Delete(t.Context(), "gone"); err != nil {
-			t.Fatal(err)
-		}
-		for _, test := range []struct {
-			id   string
-			from int64
-			want error
-		}{{"none", 1, rsync.ErrNotFound}, {"a", 1000, store.ErrCompacted}, {"a", -1, rsync.ErrInvalidInput}, {"none", 1000, rsync.ErrNotFound}} {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			var last error
-			for _, err := range s.engine.Watch(ctx, test.id, test.from) {
-				last = err
-			}
-			cancel()
-			if !errors.Is(last, test.want) {
-				t.Errorf("Watch(%q, %d) ended with %v, want %v", test.id, test.from, last, test.want)
-			}
-		}
-		deleted := false
-		for c, err := range s.engine.Watch(t.Context(), "gone", before.Revision+1) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			deleted = c.Deleted
-		}
-		if !deleted {
-			t.Error("a watch from before the deletion does not tell of it")
 		}
 	})
 }

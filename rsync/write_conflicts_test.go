@@ -102,9 +102,9 @@ func (r *race) wants(id, queue string, state rsync.State) {
 	r.state(id, state)
 }
 
-// TestQueuedWhileFinishing: an event that is queued while the last event ends keeps the active
+// TestEnqueueWhileLastEventEnds: an event that is queued while the last event ends keeps the active
 // record. The event is not lost if the engine then crashes.
-func TestQueuedWhileFinishing(t *testing.T) {
+func TestEnqueueWhileLastEventEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1")
@@ -117,9 +117,9 @@ func TestQueuedWhileFinishing(t *testing.T) {
 	})
 }
 
-// TestQueuedWithRecord: an event is processed even if its user crashes right after the call that
-// queues it.
-func TestQueuedWithRecord(t *testing.T) {
+// TestEnqueueWritesActiveRecord: an event is processed even if its user crashes right after the
+// call that queues it.
+func TestEnqueueWritesActiveRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1")
@@ -136,8 +136,8 @@ func TestQueuedWithRecord(t *testing.T) {
 	})
 }
 
-// TestStoppedWhileBeginning: an event does not begin after Stop has returned.
-func TestStoppedWhileBeginning(t *testing.T) {
+// TestStopWhileEventBegins: an event does not begin after Stop has returned.
+func TestStopWhileEventBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1")
@@ -152,8 +152,8 @@ func TestStoppedWhileBeginning(t *testing.T) {
 	})
 }
 
-// TestClearedWhileSkipping: an event is not skipped after ClearStop has returned.
-func TestClearedWhileSkipping(t *testing.T) {
+// TestClearStopWhileEventIsSkipped: an event is not skipped after ClearStop has returned.
+func TestClearStopWhileEventIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1")
@@ -170,9 +170,9 @@ func TestClearedWhileSkipping(t *testing.T) {
 	})
 }
 
-// TestFromChangesWhileBeginning: an Update does not begin if the state of the replaced context
-// changes just before the begin.
-func TestFromChangesWhileBeginning(t *testing.T) {
+// TestReplacedContextChangesWhileUpdateBegins: an Update does not begin if the state of the
+// replaced context changes just before the begin.
+func TestReplacedContextChangesWhileUpdateBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1")
@@ -185,9 +185,9 @@ func TestFromChangesWhileBeginning(t *testing.T) {
 	})
 }
 
-// TestQueuedWhileFollowing: an event is queued in the replaced context while the first phase of the
-// update ends. Neither this event nor the UpdateDelete is lost.
-func TestQueuedWhileFollowing(t *testing.T) {
+// TestEnqueueInReplacedContextDuringUpdate: an event is queued in the replaced context while the
+// first phase of the update ends. Neither this event nor the UpdateDelete is lost.
+func TestEnqueueInReplacedContextDuringUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1 gone=1")
@@ -203,8 +203,9 @@ func TestQueuedWhileFollowing(t *testing.T) {
 	})
 }
 
-// TestTerminateOfCreated: a Terminate that is not valid yet does not skip the events before it.
-func TestTerminateOfCreated(t *testing.T) {
+// TestInvalidTerminateSkipsNothing: a Terminate that is not valid yet does not skip the events
+// before it.
+func TestInvalidTerminateSkipsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1")
@@ -216,8 +217,9 @@ func TestTerminateOfCreated(t *testing.T) {
 	})
 }
 
-// TestReadOfCreated: a Terminate that is not valid does not end the waits of the event in progress.
-func TestReadOfCreated(t *testing.T) {
+// TestInvalidTerminateEndsNoWait: a Terminate that is not valid does not end the waits of the event
+// in progress.
+func TestInvalidTerminateEndsNoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1")
@@ -233,8 +235,9 @@ func TestReadOfCreated(t *testing.T) {
 	})
 }
 
-// TestRecall: the result of a cluster that an engine stored before a crash does not change.
-func TestRecall(t *testing.T) {
+// TestStoredResultStaysAfterCrash: the result of a cluster that an engine stored before a crash
+// does not change.
+func TestStoredResultStaysAfterCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.create("a", "web@c1 x=1; web@c2 x=1")
@@ -253,8 +256,8 @@ func TestRecall(t *testing.T) {
 	})
 }
 
-// TestDeleteOfQueued: a context with an event in its queue is not deleted.
-func TestDeleteOfQueued(t *testing.T) {
+// TestDeleteWithQueuedEvent: a context with an event in its queue is not deleted.
+func TestDeleteWithQueuedEvent(t *testing.T) {
 	r := newRace(t)
 	r.create("a", "web@c1 x=1")
 	r.ref(r.user.Instantiate(t.Context(), "a"))
@@ -263,9 +266,9 @@ func TestDeleteOfQueued(t *testing.T) {
 	}
 }
 
-// TestLateWritesOfTheOnlyEngine: writes of an engine are rejected after its lease has ended, even
-// if no other engine has taken over.
-func TestLateWritesOfTheOnlyEngine(t *testing.T) {
+// TestLateWritesAfterLeaseAreRejected: writes of an engine are rejected after its lease has ended,
+// even if no other engine has taken over.
+func TestLateWritesAfterLeaseAreRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		r.clusters.Cluster("edge", "c1").SetDelay(time.Second)
@@ -320,9 +323,9 @@ func (b *blind) Watch(ctx context.Context, prefix string, from int64) <-chan sto
 	return b.Store.Watch(ctx, prefix, from)
 }
 
-// TestTwoOwners: two engines that do not see each other compete for each context. Each event begins
-// once. No engine takes over a context from a live owner.
-func TestTwoOwners(t *testing.T) {
+// TestTwoEnginesCompete: two engines that do not see each other compete for each context. Each
+// event begins once. No engine takes over a context from a live owner.
+func TestTwoEnginesCompete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRace(t)
 		for _, name := range []string{"one", "two"} {
@@ -381,9 +384,9 @@ func TestTwoOwners(t *testing.T) {
 	})
 }
 
-// TestWaitIsShown: the status shows the current reason why an app waits on a cluster. Long waits
-// cause no writes.
-func TestWaitIsShown(t *testing.T) {
+// TestStatusShowsReasonOfWait: the status shows the current reason why an app waits on a cluster.
+// Long waits cause no writes.
+func TestStatusShowsReasonOfWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{PollInterval: time.Second, Backoff: rsync.Backoff{Base: time.Second, Max: time.Second}})
 		c := s.clusters.Cluster("edge", "c1")

@@ -14,9 +14,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// TestRolloutInput: an invalid rollout is rejected before anything is queued. The error names the
+// TestInvalidRollout: an invalid rollout is rejected before anything is queued. The error names the
 // field.
-func TestRolloutInput(t *testing.T) {
+func TestInvalidRollout(t *testing.T) {
 	s := newScene(t, nil, rsync.Options{})
 	s.create("v1", "web@c1 x=1; web@c2 x=1; db@c1 y=1")
 	s.create("v2", "web<db@c1 x=2; db@c2 y=2")
@@ -87,8 +87,8 @@ func TestRolloutInput(t *testing.T) {
 
 func ignore(_ rsync.EventRef, err error) error { return err }
 
-// TestRolloutCallsInput: invalid calls on a rollout return an error that names the problem.
-func TestRolloutCallsInput(t *testing.T) {
+// TestInvalidRolloutCalls: invalid calls on a rollout return an error that names the problem.
+func TestInvalidRolloutCalls(t *testing.T) {
 	rolloutTest(t, 1, func(s *scene) {
 		ctx := s.t.Context()
 		plain := s.ref(s.engine.Instantiate(ctx, "v1"))

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"time"
+
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -144,6 +146,94 @@ func TestWatchIsTooLate(t *testing.T) {
 		s.done(ref, nil)
 		if states[0] != rsync.Instantiated || len(states) != 3 {
 			t.Errorf("the states are %v", states)
+		}
+	})
+}
+
+// TestWatchResumes: a watch that continues after another watch returns each change once.
+func TestWatchResumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1; web@c2 x=1")
+		status, err := s.engine.Status(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.done(s.engine.Instantiate(t.Context(), "a"))
+		s.done(s.engine.Terminate(t.Context(), "a"))
+		read := func(breakEach bool) (out []string) {
+			from := status.Revision + 1
+			for done := false; !done; {
+				for c, err := range s.engine.Watch(t.Context(), "a", from) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if breakEach && c.Revision >= from {
+						from = c.Revision // again, including the changes of the same revision
+					}
+					switch {
+					case c.Element != nil:
+						out = append(out, fmt.Sprintf("%d:%s %s", c.Revision, c.Element.Event, c.Element.Status))
+					case c.Cluster != nil:
+						out = append(out, fmt.Sprintf("%d:%s %s", c.Revision, c.Cluster.Cluster, c.Cluster.Phase))
+					case c.State != "":
+						out = append(out, fmt.Sprintf("%d:%s", c.Revision, c.State))
+					}
+					if done = c.State == rsync.Terminated; done {
+						break
+					}
+				}
+			}
+			return out
+		}
+		whole := read(false)
+		if len(whole) < 8 {
+			t.Errorf("only %v", whole)
+		}
+		if diff := cmp.Diff(whole, read(false)); diff != "" {
+			t.Errorf("-first +second:\n%s", diff)
+		}
+	})
+}
+
+// TestWatchErrors: a watch of a missing context, or from an impossible revision, ends with an
+// error. A watch from before a deletion reports the deletion.
+func TestWatchErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		s.create("a", "web@c1 x=1")
+		s.create("gone", "web@c1 x=1")
+		before, err := s.engine.Status(t.Context(), "gone")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.engine.Delete(t.Context(), "gone"); err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			id   string
+			from int64
+			want error
+		}{{"none", 1, rsync.ErrNotFound}, {"a", 1000, store.ErrCompacted}, {"a", -1, rsync.ErrInvalidInput}, {"none", 1000, rsync.ErrNotFound}} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			var last error
+			for _, err := range s.engine.Watch(ctx, test.id, test.from) {
+				last = err
+			}
+			cancel()
+			if !errors.Is(last, test.want) {
+				t.Errorf("Watch(%q, %d) ended with %v, want %v", test.id, test.from, last, test.want)
+			}
+		}
+		deleted := false
+		for c, err := range s.engine.Watch(t.Context(), "gone", before.Revision+1) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			deleted = c.Deleted
+		}
+		if !deleted {
+			t.Error("a watch from before the deletion does not tell of it")
 		}
 	})
 }

@@ -9,20 +9,15 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
-	"github.com/spokewire/sdk-go/rsync/connector"
-	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
-// TestBadInput: each invalid call returns its error and writes nothing.
-func TestBadInput(t *testing.T) {
+// TestInvalidInput: each invalid call returns its error and writes nothing.
+func TestInvalidInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := memstore.New(memstore.Options{MaxTxnBytes: 10_000})
 		s := newScene(t, memory, rsync.Options{})
@@ -85,25 +80,6 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("delete what is instantiated: %v", err)
 		}
 	})
-}
-
-func TestBadOptions(t *testing.T) {
-	s, c := memstore.New(memstore.Options{}), fake.New()
-	registry := prometheus.NewRegistry()
-	if _, err := rsync.New(s, c, rsync.Options{MetricsRegisterer: registry}); err != nil {
-		t.Fatal(err)
-	}
-	for name, o := range map[string]rsync.Options{
-		"workers": {Workers: -1}, "lease": {LeaseTTL: time.Millisecond}, "order": {DeleteOrder: 7}, "table": {Transitions: rsync.Transitions{}},
-		"states": {Transitions: rsync.Transitions{{Event: rsync.Instantiate, Desired: "Lost"}}}, "metrics": {MetricsRegisterer: registry},
-	} {
-		if _, err := rsync.New(s, c, o); !errors.Is(err, rsync.ErrInvalidInput) {
-			t.Errorf("%s: got %v", name, err)
-		}
-	}
-	if _, err := rsync.New(nil, c, rsync.Options{}); !errors.Is(err, rsync.ErrInvalidInput) {
-		t.Errorf("no store: %v", err)
-	}
 }
 
 // TestIdempotencyKey: a call that is repeated with its key queues no second event.
@@ -174,70 +150,5 @@ func TestIdempotencyKeyOfAnotherCall(t *testing.T) {
 			s.done(s.engine.Read(ctx, "b"))
 		}
 		s.done(s.engine.Terminate(ctx, "b", key)) // the key was deleted with its event
-	})
-}
-
-// TestMaxRetries: after MaxRetries, a cluster that still refuses or does not answer fails the
-// event.
-func TestMaxRetries(t *testing.T) {
-	for mode, want := range map[fake.Mode]rsync.Reason{
-		fake.ModeFailing: rsync.ReasonRetriesExhausted, fake.ModeUnreachable: rsync.ReasonUnreachable, fake.ModeBlackHole: rsync.ReasonUnreachable,
-	} {
-		t.Run(fmt.Sprint(mode), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newScene(t, nil, rsync.Options{MaxRetries: 5})
-				s.create("a", "web@c1 x=1; web@c2 x=1")
-				s.clusters.Cluster("edge", "c1").SetMode(mode)
-				failure := s.failure(want, s.ref(s.engine.Instantiate(t.Context(), "a")), nil)
-				if want == rsync.ReasonUnreachable && !errors.Is(failure, rsync.ErrUnreachable) {
-					t.Errorf("%v is not ErrUnreachable", failure)
-				}
-				s.shows("c2", "x=1")
-			})
-		})
-	}
-}
-
-// TestFinalizers: a context is Terminated only after its objects are deleted, not when their
-// deletion was requested.
-func TestFinalizers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, nil, rsync.Options{})
-		s.create("a", "web@c1 x=1")
-		c := s.clusters.Cluster("edge", "c1")
-		c.SetFinalizer(true)
-		s.done(s.engine.Instantiate(t.Context(), "a"))
-		ref := s.ref(s.engine.Terminate(t.Context(), "a"))
-		time.Sleep(time.Hour)
-		s.state("a", rsync.Terminating)
-		c.Finalize()
-		s.done(ref, nil)
-		s.state("a", rsync.Terminated)
-	})
-}
-
-// TestConnectorFails: a connector that is not available is retried, like a cluster that refuses for
-// now.
-func TestConnectorFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		clusters := fake.New()
-		calls := 0
-		engine, stop := startEngineWith(t, memstore.New(memstore.Options{}), connector.Func(func(ctx contextT, provider, name string) (connector.Connector, error) {
-			if calls++; calls < 4 {
-				return nil, errors.New("no credentials yet")
-			}
-			return clusters.Connector(ctx, provider, name)
-		}), rsync.Options{})
-		defer stop()
-		if err := engine.Create(t.Context(), parse(t, "a", "web@c1 x=1")); err != nil {
-			t.Fatal(err)
-		}
-		ref, err := engine.Instantiate(t.Context(), "a")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := engine.Wait(t.Context(), ref); err != nil || calls != 4 {
-			t.Errorf("after %d calls: %v", calls, err)
-		}
 	})
 }

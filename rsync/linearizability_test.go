@@ -59,9 +59,9 @@ var queueModel = porcupine.Model{
 	Equal: func(a, b any) bool { return a == b },
 }
 
-// TestHistories: users queue events and read statuses at three engines concurrently, which are
-// frozen in turn. The test finds an order in which a single queue gives the same answers.
-func TestHistories(t *testing.T) {
+// TestHistoriesAreLinearizable: users queue events and read statuses at three engines concurrently,
+// which are frozen in turn. The test finds an order in which a single queue gives the same answers.
+func TestHistoriesAreLinearizable(t *testing.T) {
 	for seed := range 10 {
 		synctest.Test(t, func(t *testing.T) { history(t, seed) })
 	}

@@ -206,8 +206,9 @@ func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
 
-// TestRefused: a hook refuses a push. If it refuses one batch of many, the others are committed.
-func TestRefused(t *testing.T) {
+// TestHookRefusesPush: a hook refuses a push. If it refuses one batch of many, the others are
+// committed.
+func TestHookRefusesPush(t *testing.T) {
 	for _, way := range []string{"file", "http", "ssh"} {
 		t.Run(way, func(t *testing.T) {
 			s := ways[way](t, gitserver.Options{})
@@ -251,8 +252,8 @@ func TestHooksAfterPush(t *testing.T) {
 	})
 }
 
-// TestStall: a server that stops answering delays no call beyond its deadline.
-func TestStall(t *testing.T) {
+// TestServerStopsAnswering: a server that stops answering delays no call beyond its deadline.
+func TestServerStopsAnswering(t *testing.T) {
 	for _, way := range []string{"https", "ssh"} {
 		t.Run(way, func(t *testing.T) {
 			s := ways[way](t, gitserver.Options{})

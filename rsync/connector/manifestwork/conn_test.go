@@ -213,8 +213,9 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 	}
 }
 
-// TestStrangers: the connector ignores works of other managers, and does not change them.
-func TestStrangers(t *testing.T) {
+// TestWorksOfUnknownManagers: the connector ignores works of other managers, and does not change
+// them.
+func TestWorksOfUnknownManagers(t *testing.T) {
 	s := newScene(t)
 	works := s.source.WorkV1().ManifestWorks(cluster1.Name)
 	theirs := open(t, s.source, manifestwork.Options{Manager: "theirs"})
