@@ -26,7 +26,7 @@ func (c *cluster) markDown(err error) {
 	if !c.down {
 		c.down, c.failed, c.reported = true, 0, c.why
 		c.session.engine.metrics.down(1)
-		klog.FromContext(c.session.ctx).Info("A cluster does not answer, it is probed until it does", "cluster", c.id.String())
+		klog.FromContext(c.session.ctx).Info("Lost contact with a cluster, probing it until it answers", "cluster", c.id.String())
 	}
 	for _, o := range c.queue {
 		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
@@ -230,7 +230,7 @@ func (c *cluster) ensureWatch(conn connector.Connector) {
 	if !c.session.spawn(func() {
 		defer cancel()
 		if err := watchStatus(ctx, watcher, c.changed); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).V(1).Info("The watch on a cluster's objects ended, it is polled", "cluster", c.id.String(), "reason", err.Error())
+			klog.FromContext(ctx).V(1).Info("Lost the watch on a cluster's objects, polling them", "cluster", c.id.String(), "reason", err.Error())
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -295,7 +295,7 @@ func (c *cluster) connector(ctx context.Context) (connector.Connector, error) {
 func open(ctx context.Context, connectors connector.Connectors, id appcontext.ClusterID) (conn connector.Connector, err error) {
 	defer recovered(&err)
 	if conn, err = connectors.Connector(ctx, id.Provider, id.Name); err == nil && conn == nil {
-		err = &connector.Error{Class: connector.ErrTerminal, Err: errors.New("there is no connector for it, and no error")}
+		err = &connector.Error{Class: connector.ErrTerminal, Err: errors.New("the connectors returned neither a connector nor an error")}
 	}
 	return conn, err
 }
@@ -343,7 +343,7 @@ func (c *cluster) close() {
 		return conn.Close()
 	}
 	if err := closeIt(c.conn); err != nil {
-		klog.FromContext(c.session.ctx).Error(err, "A connector could not be closed", "cluster", c.id.String())
+		klog.FromContext(c.session.ctx).Error(err, "Failed to close a connector", "cluster", c.id.String())
 	}
 	c.conn = nil
 }

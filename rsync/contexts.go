@@ -105,7 +105,7 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 			return err
 		}
 		if result.Current[2].Exists() {
-			return fmt.Errorf("events of app context %q are under way, wait for them: %w", id, ErrInvalidState)
+			return fmt.Errorf("app context %q has unfinished events, wait for them: %w", id, ErrInvalidState)
 		}
 	}
 	return fmt.Errorf("app context %q: %w", id, ErrConflict)
@@ -125,7 +125,7 @@ func (e *Engine) removal(h *head, ops []store.Op) (first []store.Op, after func(
 	return append(ops, store.Put(key, encode(unfinished{e.now()}))), func(ctx context.Context, revision int64) {
 		err := e.removeGeneration(ctx, n, []store.Compare{store.SameLife(key, revision)}, entries)
 		if err != nil {
-			klog.FromContext(ctx).Info("Failed to remove the manifests of a deleted app context, a later session does",
+			klog.FromContext(ctx).Info("Failed to remove the manifests of a deleted app context, a later session retries",
 				"appContext", h.ID, "reason", err.Error())
 		}
 	}

@@ -131,14 +131,14 @@ func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op, mor
 	case err == nil && len(more) > 0:
 		err = errChanged
 	case err == nil:
-		err = fmt.Errorf("creating app context %q took longer than %s, and was given up: %w", n.id, unfinishedLimit, ErrConflict)
+		err = fmt.Errorf("creating app context %q took longer than %s, and was abandoned: %w", n.id, unfinishedLimit, ErrConflict)
 	}
 	// The head may exist although the call failed. Then these manifests belong to it.
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.CallTimeout)
 	defer cancel()
 	kv, getErr := e.store.Get(clean, headKey(n.id))
 	if getErr != nil {
-		return errors.Join(err, fmt.Errorf("whether the context was created is not known: %w", getErr))
+		return errors.Join(err, fmt.Errorf("the result of the create is unknown: %w", getErr))
 	}
 	if n.created(kv) {
 		return nil
@@ -187,14 +187,14 @@ func (e *Engine) removeGeneration(ctx context.Context, n *creation, conditions [
 func (s *session) sweep() {
 	result, err := s.engine.store.Range(s.ctx, unfinishedPrefix)
 	if err != nil {
-		klog.FromContext(s.ctx).V(1).Info("Unfinished app contexts could not be read, the next session does", "reason", err.Error())
+		klog.FromContext(s.ctx).V(1).Info("Failed to read unfinished app contexts, the next session retries", "reason", err.Error())
 		return
 	}
 	for _, kv := range result.KVs {
 		var note unfinished
 		id, generation, ok := strings.Cut(idOf(unfinishedPrefix, kv.Key), "/")
 		if !ok || json.Unmarshal(kv.Value, &note) != nil {
-			klog.FromContext(s.ctx).Info("A note on an unfinished app context is broken", "key", kv.Key)
+			klog.FromContext(s.ctx).Info("Ignored a broken note on an unfinished app context", "key", kv.Key)
 			continue
 		}
 		n := &creation{id: id, generation: generation, conditions: []store.Compare{s.fence(), store.Unchanged(kv)}}
@@ -205,7 +205,7 @@ func (s *session) sweep() {
 				return
 			}
 			if err := s.engine.undo(s.ctx, n, n.conditions); err != nil {
-				klog.FromContext(s.ctx).V(1).Info("An unfinished app context could not be removed, the next session does", "appContext", id, "reason", err.Error())
+				klog.FromContext(s.ctx).V(1).Info("Failed to remove an unfinished app context, the next session retries", "appContext", id, "reason", err.Error())
 			}
 		})
 	}

@@ -47,13 +47,13 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	}
 	if event != Update {
 		if from != "" {
-			return nil, fmt.Errorf("%w: from is %q: only an Update has one", ErrInvalidInput, from)
+			return nil, fmt.Errorf("%w: from: %q: must be empty for this event", ErrInvalidInput, from)
 		}
 		err := plan.add(&p, id, img.detached)
 		return plan.parts, err
 	}
 	if id == from {
-		return nil, fmt.Errorf("%w: the update of app context %q is from itself", ErrInvalidInput, id)
+		return nil, fmt.Errorf("%w: the update of app context %q must be from another one", ErrInvalidInput, id)
 	}
 	initial, err := e.diffContext(ctx, event, from, UpdateDelete)
 	if err != nil {
@@ -107,7 +107,7 @@ func (e *Engine) diffContext(ctx context.Context, event EventType, id string, be
 		return nil, err
 	}
 	if _, valid := e.options.Transitions.Of(begins, img.record.State); !valid {
-		return nil, fmt.Errorf("app context %q is %s, in which %s cannot begin: %w", id, img.record.State, begins, ErrInvalidState)
+		return nil, fmt.Errorf("app context %q is %s and cannot begin %s: %w", id, img.record.State, begins, ErrInvalidState)
 	}
 	return img, nil
 }

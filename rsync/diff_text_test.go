@@ -51,7 +51,7 @@ edge+c3
     ? Unreachable: the cluster does not answer: no answer within 5s
 edge+c4
   web of v2
-    ? Refused: the cluster refused: the fake cluster is told to
+    ? Refused: the cluster refused: the fake cluster is in this mode
 `
 		if got := diff.String(); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)

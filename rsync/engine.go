@@ -76,7 +76,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		klog.FromContext(ctx).Error(err, "The session of the rsync engine ended, another one begins", "engine", e.options.Name)
+		klog.FromContext(ctx).Error(err, "Lost the session of the rsync engine, starting another one", "engine", e.options.Name)
 		e.metrics.sessionLost()
 		e.sleep(ctx, min(e.options.Backoff.delay(attempt), e.options.LeaseTTL))
 	}

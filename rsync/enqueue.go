@@ -55,7 +55,7 @@ func (e *Engine) Read(ctx context.Context, id string, options ...CallOption) (Ev
 // applies all resources, and each context that the failed updates have left gets an UpdateDelete.
 func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	if from == to {
-		return EventRef{}, fmt.Errorf("%w: an update leads from one app context to another, and both are %q", ErrInvalidInput, to)
+		return EventRef{}, fmt.Errorf("%w: from and to must differ, and both are %q", ErrInvalidInput, to)
 	}
 	if err := checkID(from); err != nil {
 		return EventRef{}, err
@@ -79,7 +79,7 @@ func (e *Engine) Rollback(ctx context.Context, from, to string, options ...CallO
 
 func checkID(id string) error {
 	if id == "" || len(id) > appcontext.MaxName || strings.ContainsRune(id, '/') {
-		return fmt.Errorf("%w: %q cannot be the ID of an app context", ErrInvalidInput, id)
+		return fmt.Errorf("%w: ID %q: must be 1 to 253 bytes without a slash", ErrInvalidInput, id)
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 		return EventRef{}, err
 	}
 	if len(element.IdempotencyKey) > appcontext.MaxName {
-		return EventRef{}, fmt.Errorf("%w: an idempotency key can have %d bytes", ErrInvalidInput, appcontext.MaxName)
+		return EventRef{}, fmt.Errorf("%w: the idempotency key is longer than %d bytes", ErrInvalidInput, appcontext.MaxName)
 	}
 	kv, err := e.store.Get(ctx, queueKey(id))
 	if err != nil {

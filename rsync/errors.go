@@ -14,7 +14,7 @@ var (
 	// ErrInvalidState: the state of the context does not allow the call or the event.
 	ErrInvalidState = errors.New("the state of the app context does not allow this")
 	// ErrStopped: the context is stopped until ClearStop.
-	ErrStopped = errors.New("the app context is stopped: ClearStop lets it go on")
+	ErrStopped = errors.New("the app context is stopped: call ClearStop to continue")
 	// ErrFenced: the engine has lost its lease, so another engine may own its contexts. It writes
 	// nothing until it has a new lease.
 	ErrFenced = errors.New("the engine has lost its lease")
@@ -22,10 +22,10 @@ var (
 	ErrUnreachable = errors.New("a cluster does not answer")
 	// ErrConflict: a context with the ID exists, or other writers changed the context during each
 	// attempt.
-	ErrConflict = errors.New("the app context exists already, or has changed meanwhile")
+	ErrConflict = errors.New("the app context already exists, or was changed at the same time")
 	// ErrNotFound: the context or the event does not exist, or the event is no longer in the
 	// history.
-	ErrNotFound = errors.New("there is no such app context or event")
+	ErrNotFound = errors.New("app context or event not found")
 	// ErrInvalidInput: an argument or an option is invalid.
 	ErrInvalidInput = errors.New("invalid input")
 	// ErrFailed: an event failed on a cluster. ErrPreempted: a Terminate replaced the event.

@@ -37,8 +37,8 @@ func newMetrics(e *Engine) (*metrics, error) {
 	m.events = prometheus.NewCounterVec(options("events_total", "Events that ended."), []string{"event", "status"})
 	m.txns = prometheus.NewCounterVec(options("transactions_total", "Transactions of the store."), []string{"result"})
 	m.calls = prometheus.NewCounterVec(options("calls_total", "Calls to clusters."), []string{"verb", "result"})
-	m.resumed = prometheus.NewCounter(options("resumed_total", "Events that were taken up after their engine had ended."))
-	m.lost = prometheus.NewCounter(options("sessions_lost_total", "Leases that were lost, or not to be had."))
+	m.resumed = prometheus.NewCounter(options("resumed_total", "Events that were resumed after their engine had ended."))
+	m.lost = prometheus.NewCounter(options("sessions_lost_total", "Leases that were lost or not granted."))
 	m.unreachable = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "spokewire_rsync_unreachable_clusters", Help: "Clusters that do not answer.", ConstLabels: labels,
 	})
@@ -47,7 +47,7 @@ func newMetrics(e *Engine) (*metrics, error) {
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
 	}, []string{"event"})
 	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "spokewire_rsync_active_contexts", Help: "App contexts with events to do, of all engines on the store.", ConstLabels: labels,
+		Name: "spokewire_rsync_active_contexts", Help: "App contexts with unfinished events, of all engines on the store.", ConstLabels: labels,
 	}, func() float64 { return e.count(func(s *session) int { return len(s.active) }) })
 	owned := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "spokewire_rsync_running_contexts", Help: "App contexts that this engine owns.", ConstLabels: labels,
@@ -59,7 +59,7 @@ func newMetrics(e *Engine) (*metrics, error) {
 				m.registerer.Unregister(done)
 			}
 			if errors.As(err, new(prometheus.AlreadyRegisteredError)) {
-				return nil, fmt.Errorf("%w: Options.MetricsRegisterer has metrics of the name %q already: two engines on one registerer need two names",
+				return nil, fmt.Errorf("%w: Options.Name: %q: must differ between engines on one MetricsRegisterer",
 					ErrInvalidInput, e.options.Name)
 			}
 			return nil, fmt.Errorf("%w: Options.MetricsRegisterer: %w", ErrInvalidInput, err)

@@ -104,7 +104,7 @@ func (o *observer) put(
 	}
 	if !result.Succeeded {
 		if result.Current[0].CreateRevision != o.session.epoch {
-			o.session.lose(errors.New("its key is gone"))
+			o.session.lose(errors.New("the session's key was deleted"))
 		}
 		return errChanged
 	}

@@ -97,15 +97,21 @@ func (b Backoff) delay(attempts int) time.Duration {
 }
 
 func (o *Options) validate() error {
-	for name, value := range map[string]int64{
-		"Workers": int64(o.Workers), "ClusterConcurrency": int64(o.ClusterConcurrency), "MaxRetries": int64(o.MaxRetries),
-		"Backoff.Base": int64(o.Backoff.Base), "Backoff.Max": int64(o.Backoff.Max), "ProbeInterval": int64(o.ProbeInterval), "ProbeTimeout": int64(o.ProbeTimeout),
-		"CallTimeout": int64(o.CallTimeout), "PollInterval": int64(o.PollInterval), "ConnectorIdle": int64(o.ConnectorIdle),
-		"ObserveInterval": int64(o.ObserveInterval), "LeaseTTL": int64(o.LeaseTTL),
-		"HistoryLimit": int64(o.HistoryLimit),
+	for name, n := range map[string]int{
+		"Workers": o.Workers, "ClusterConcurrency": o.ClusterConcurrency, "MaxRetries": o.MaxRetries,
+		"HistoryLimit": o.HistoryLimit,
 	} {
-		if value < 0 {
-			return fmt.Errorf("%w: Options.%s: must not be negative", ErrInvalidInput, name)
+		if n < 0 {
+			return fmt.Errorf("%w: Options.%s: %d: must not be negative", ErrInvalidInput, name, n)
+		}
+	}
+	for name, d := range map[string]time.Duration{
+		"Backoff.Base": o.Backoff.Base, "Backoff.Max": o.Backoff.Max, "ProbeInterval": o.ProbeInterval,
+		"ProbeTimeout": o.ProbeTimeout, "CallTimeout": o.CallTimeout, "PollInterval": o.PollInterval,
+		"ConnectorIdle": o.ConnectorIdle, "ObserveInterval": o.ObserveInterval, "LeaseTTL": o.LeaseTTL,
+	} {
+		if d < 0 {
+			return fmt.Errorf("%w: Options.%s: %s: must not be negative", ErrInvalidInput, name, d)
 		}
 	}
 	switch {

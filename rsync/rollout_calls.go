@@ -142,7 +142,7 @@ func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, r *
 		return nil, err
 	}
 	if _, back := e.options.Transitions.Of(Update, Instantiated); r.RollbackOnFailure && element.Event == Update && !back {
-		return nil, invalidRollout("RollbackOnFailure", "Options.Transitions has no update back to a context that is Instantiated")
+		return nil, invalidRollout("RollbackOnFailure", "Options.Transitions must allow an update to a context that is Instantiated")
 	}
 	out := &rolloutRecord{Rollout: *r}
 	if out.Until == "" {

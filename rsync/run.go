@@ -55,7 +55,7 @@ type work struct {
 
 var (
 	// errLost is returned when another engine owns the context, or the context was deleted.
-	errLost = errors.New("the app context is another engine's")
+	errLost = errors.New("another engine owns the app context")
 	// errChanged is returned when a condition of a write has changed. The context must be read
 	// again.
 	errChanged = errors.New("the app context has changed")
@@ -279,7 +279,7 @@ func (r *run) commit(ctx context.Context, next *record, compares []store.Compare
 		return nil
 	}
 	if result.Current[0].CreateRevision != r.session.epoch {
-		r.session.lose(errors.New("its key is gone"))
+		r.session.lose(errors.New("the session's key was deleted"))
 		return ErrFenced
 	}
 	if fixed > 2 && result.Current[2].Exists() {

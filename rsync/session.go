@@ -63,7 +63,7 @@ const maxReads = 64
 func newSession(ctx context.Context, e *Engine) (*session, error) {
 	lease, err := e.store.Grant(ctx, e.options.LeaseTTL)
 	if err != nil {
-		return nil, fmt.Errorf("get a lease: %w", err)
+		return nil, fmt.Errorf("grant a lease: %w", err)
 	}
 	s := &session{
 		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: readyqueue.New(), reads: make(chan struct{}, maxReads),
@@ -75,7 +75,7 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 		[]store.Op{store.PutLeased(engineKey(s.name), encode(s.name), lease)})
 	if err != nil || !result.Succeeded {
 		s.revoke(ctx)
-		return nil, fmt.Errorf("put the session's key: %w", errors.Join(err, ctx.Err()))
+		return nil, fmt.Errorf("write the session's key: %w", errors.Join(err, ctx.Err()))
 	}
 	s.epoch = result.Revision
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
@@ -155,7 +155,7 @@ func (s *session) keepAlive() {
 			return
 		}
 		if !asked.Before(deadline) {
-			s.lose(errors.New("its time was over before it was renewed"))
+			s.lose(errors.New("the lease expired before it was renewed"))
 			return
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, deadline.Sub(asked))
@@ -240,7 +240,7 @@ func (s *session) probe() {
 		case errors.Is(err, store.ErrLeaseNotFound):
 			s.lose(err)
 		case err == nil && !result.Succeeded:
-			s.lose(errors.New("its key is gone"))
+			s.lose(errors.New("the session's key was deleted"))
 		case err != nil:
 			s.probed(err)
 		}

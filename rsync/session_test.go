@@ -227,7 +227,7 @@ func TestHangingCallIsExplained(t *testing.T) {
 		if status, err = s.engine.Status(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		if got := status.Clusters[0]; got.Reason != rsync.ReasonUnreachable || got.Message != "the cluster does not answer: the fake cluster is told to" {
+		if got := status.Clusters[0]; got.Reason != rsync.ReasonUnreachable || got.Message != "the cluster does not answer: the fake cluster is in this mode" {
 			t.Errorf("then it shows %+v", got)
 		}
 		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)

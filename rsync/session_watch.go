@@ -100,7 +100,7 @@ func (s *session) sawEngines(changes []change) {
 	scan := false
 	for _, c := range changes {
 		if c.name == s.name && !c.there {
-			s.lose(errors.New("its key is gone"))
+			s.lose(errors.New("the session's key was deleted"))
 			return
 		}
 		scan = scan || !c.there || c.name == s.name && !c.again

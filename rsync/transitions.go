@@ -78,18 +78,18 @@ func (t Transitions) validate() error {
 	seen := map[EventType]bool{}
 	for _, row := range t {
 		if !slices.Contains(eventTypes(), row.Event) || !row.Event.moves() || seen[row.Event] {
-			return fmt.Errorf("%w: Options.Transitions has a row for %q, which is no event or has one already", ErrInvalidInput, row.Event)
+			return fmt.Errorf("%w: Options.Transitions: event %q: must have one row, and be known", ErrInvalidInput, row.Event)
 		}
 		seen[row.Event] = true
 		for _, state := range append([]State{row.Desired, row.Current, row.Error}, row.From...) {
 			if !slices.Contains(States(), state) {
-				return fmt.Errorf("%w: Options.Transitions names %q for %s, which is no state", ErrInvalidInput, state, row.Event)
+				return fmt.Errorf("%w: Options.Transitions: state %q of %s: must be a known state", ErrInvalidInput, state, row.Event)
 			}
 		}
 	}
 	for _, event := range eventTypes() {
 		if event.moves() && !seen[event] {
-			return fmt.Errorf("%w: Options.Transitions has no row for %s", ErrInvalidInput, event)
+			return fmt.Errorf("%w: Options.Transitions: event %s: must have a row", ErrInvalidInput, event)
 		}
 	}
 	return nil

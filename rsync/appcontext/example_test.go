@@ -23,7 +23,7 @@ func ExampleBuilder() {
 	fmt.Println(err)
 	// Output:
 	// 2 db <nil>
-	// app context "shop-1" is invalid: app "db": dependencies go round in a circle: db → web → db
+	// app context "shop-1" is invalid: app "db": dependencies form a cycle: db → web → db
 }
 
 func ExampleDiff() {

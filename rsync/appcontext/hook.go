@@ -67,16 +67,16 @@ func (v *validator) hook(r *Resource, where string) {
 	switch r.Hook {
 	case HookNone, HookCRDInstall, HookPreInstall, HookPostInstall, HookPreDelete, HookPostDelete:
 	default:
-		v.add(FaultBadHook, where, "there is no hook %q", r.Hook)
+		v.add(FaultBadHook, where, "unknown hook %q", r.Hook)
 	}
 	seen := map[HookDeletePolicy]bool{}
 	for _, policy := range r.DeletePolicies {
 		switch {
 		case !slices.Contains(deletePolicies, policy):
-			v.add(FaultBadHook, where, "deletePolicies: there is no policy %q: must be one of %q",
+			v.add(FaultBadHook, where, "deletePolicies: %q: must be one of %q",
 				short(string(policy)), deletePolicies)
 		case seen[policy]:
-			v.add(FaultDuplicate, where, "deletePolicies: %s is there twice", policy)
+			v.add(FaultDuplicate, where, "deletePolicies: %s is repeated", policy)
 		case r.Hook == HookNone:
 			v.add(FaultBadHook, where, "deletePolicies: %s: the resource is no hook", policy)
 		case r.Hook == HookCRDInstall:

@@ -45,10 +45,10 @@ func TestInvalidHooks(t *testing.T) {
 			appcontext.FaultBadHook, "deletePolicies: hook-succeeded: hooks of crd-install stay"},
 		"an unknown policy": {appcontext.Resource{Hook: appcontext.HookPreInstall, DeletePolicies: policies("hook-done")},
 			job("{}"),
-			appcontext.FaultBadHook, `deletePolicies: there is no policy "hook-done"`},
+			appcontext.FaultBadHook, `deletePolicies: "hook-done"`},
 		"a policy twice": {appcontext.Resource{
 			Hook: appcontext.HookPreInstall, DeletePolicies: policies(appcontext.HookDeletePolicyFailed, appcontext.HookDeletePolicyFailed),
-		}, job("{}"), appcontext.FaultDuplicate, "deletePolicies: hook-failed is there twice"},
+		}, job("{}"), appcontext.FaultDuplicate, "deletePolicies: hook-failed is repeated"},
 		"a high wave": {appcontext.Resource{Wave: math.MaxInt32 + 1}, job("{}"),
 			appcontext.FaultBadWave, "wave: 2147483648 does not fit into 32 bits"},
 		"a low wave": {appcontext.Resource{Wave: math.MinInt32 - 1}, job("{}"),

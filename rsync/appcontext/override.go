@@ -67,7 +67,7 @@ func overridden(manifest []byte, override Override) ([]byte, error) {
 		return nil, err
 	}
 	if _, err := ParseObject(out); err != nil {
-		return nil, fmt.Errorf("its result is no manifest: %w", err)
+		return nil, fmt.Errorf("its result is not a manifest: %w", err)
 	}
 	after, err := headerOf(out)
 	if err != nil {

@@ -107,7 +107,7 @@ func TestOverridesThatDoNotApply(t *testing.T) {
 		{"c1", object, swap("name: a", "name: z"), `it changes metadata.name from "a" to "z"`},
 		{"c2", object, swap("here", "there"), `it changes metadata.namespace from "here" to "there"`},
 		{"c2", object, swap(", namespace: here", ""), `it changes metadata.namespace from "here" to ""`},
-		{"c2", object, swap("kind", "sort"), "its result is no manifest: the manifest has no kind"},
+		{"c2", object, swap("kind", "sort"), "its result is not a manifest: the manifest has no kind"},
 	}
 	for _, test := range tests {
 		web.Override("edge", test.cluster, test.object, test.override)

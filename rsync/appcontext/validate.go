@@ -60,10 +60,10 @@ func (v *validator) context(c *AppContext, manifests bool) {
 		where := fmt.Sprintf("app %q", short(a.Name))
 		v.name("the app's name", where, a.Name, "")
 		if a.Name == "instruction" {
-			v.add(FaultBadName, where, "the name is that of EMCO's instructions")
+			v.add(FaultBadName, where, "the name is reserved for EMCO's instructions")
 		}
 		if apps[a.Name] {
-			v.add(FaultDuplicate, where, "there is another app of that name")
+			v.add(FaultDuplicate, where, "another app has the same name")
 		}
 		apps[a.Name] = true
 		v.clusters(a, where, objects, manifests)
@@ -79,7 +79,7 @@ func (v *validator) clusters(a *App, where string, objects map[Identity]string, 
 		v.name("the provider's name", place, c.Provider, "+") // the provider ends at the first plus sign
 		v.name("the cluster's name", place, c.Name, "")
 		if seen[c.ClusterID] {
-			v.add(FaultDuplicate, place, "the app is on that cluster already")
+			v.add(FaultDuplicate, place, "the app is already on the cluster")
 		}
 		seen[c.ClusterID] = true
 		size := 0
@@ -89,7 +89,7 @@ func (v *validator) clusters(a *App, where string, objects map[Identity]string, 
 			size += len(r.Manifest)
 		}
 		if size > MaxAppCluster {
-			v.add(FaultTooLarge, place, "its manifests have %d bytes and %d are the limit: divide the app into several", size, MaxAppCluster)
+			v.add(FaultTooLarge, place, "its manifests have %d bytes, the limit is %d: divide the app into several", size, MaxAppCluster)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (v *validator) resource(cluster ClusterID, r *Resource, place string, objec
 	}
 	id := Identity{cluster, r.Object}
 	if before, ok := objects[id]; ok {
-		v.add(FaultDuplicate, where, "the object is there already, in %s", before)
+		v.add(FaultDuplicate, where, "the object is already in %s", before)
 	}
 	objects[id] = place
 	if !manifests {
@@ -132,7 +132,7 @@ func (v *validator) name(what, where, name, not string) {
 	case name == "":
 		v.add(FaultBadName, where, "%s is empty", what)
 	case len(name) > MaxName:
-		v.add(FaultBadName, where, "%s has %d bytes and %d are the limit", what, len(name), MaxName)
+		v.add(FaultBadName, where, "%s has %d bytes, the limit is %d", what, len(name), MaxName)
 	case name == "." || name == "..":
 		v.add(FaultBadName, where, "%s cannot be %q", what, name)
 	default:
@@ -163,7 +163,7 @@ func (v *validator) dependencies(c *AppContext, apps map[string]bool) {
 			}
 			seen[d.App] = true
 			if d.Status != OpStatusDeployed && d.Status != OpStatusReady {
-				v.add(FaultBadDependency, where, "its dependency on %q waits for %q: only Deployed and Ready can be waited for", d.App, d.Status)
+				v.add(FaultBadDependency, where, "its dependency on %q waits for %q: must be Deployed or Ready", d.App, d.Status)
 			}
 			if d.Wait < 0 {
 				v.add(FaultBadDependency, where, "its dependency on %q has the negative wait %s", d.App, d.Wait)
@@ -171,7 +171,7 @@ func (v *validator) dependencies(c *AppContext, apps map[string]bool) {
 		}
 	}
 	if path := findCycle(c); path != nil {
-		v.add(FaultCycle, fmt.Sprintf("app %q", path[0]), "dependencies go round in a circle: %s", strings.Join(path, " → "))
+		v.add(FaultCycle, fmt.Sprintf("app %q", path[0]), "dependencies form a cycle: %s", strings.Join(path, " → "))
 	}
 }
 

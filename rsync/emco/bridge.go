@@ -214,7 +214,7 @@ func (b *Bridge) write(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("write the status of EMCO's app context %q: others change it over and over", id)
+	return fmt.Errorf("write the status of EMCO's app context %q: other writers change it too often", id)
 }
 
 // written reports whether there is nothing to write: the context is not one of EMCO's, or no event

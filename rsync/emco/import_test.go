@@ -117,10 +117,10 @@ func TestImportHalfWritten(t *testing.T) {
 func TestImportInvalidKeys(t *testing.T) {
 	web := "/context/7/app/web/cluster/edge+c1/"
 	for _, bad := range []struct{ key, value, want string }{
-		{"/context/7/app/instruction/order/", `{"apporder":[]}`, "not the JSON"},
-		{"/context/7/app/instruction/order/", `"[]"`, "not the JSON"},
-		{"/context/7/meta/", `"x"`, "not the JSON"},
-		{web + "resource/a+ConfigMap/", `{}`, "not the JSON"},
+		{"/context/7/app/instruction/order/", `{"apporder":[]}`, "not valid JSON"},
+		{"/context/7/app/instruction/order/", `"[]"`, "not valid JSON"},
+		{"/context/7/meta/", `"x"`, "not valid JSON"},
+		{web + "resource/a+ConfigMap/", `{}`, "not valid JSON"},
 		{web + "resource/a+ConfigMap/subresource/approval/", `"x"`, "approve the request"},
 		{web + "resource/a+ConfigMap/color/", `"x"`, "level is not known"},
 		{web + "resource/c+ConfigMap/", `"x"`, `does not name "c+ConfigMap"`},

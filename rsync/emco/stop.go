@@ -49,7 +49,7 @@ func (b *Bridge) FollowStop(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("follow the stop flag of EMCO's app context %q: others change it over and over", id)
+	return fmt.Errorf("follow the stop flag of EMCO's app context %q: other writers change it too often", id)
 }
 
 func (b *Bridge) setStop(ctx context.Context, id string, stop bool) error {

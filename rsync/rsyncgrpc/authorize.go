@@ -164,26 +164,26 @@ type Rule struct {
 func (r Rules) validate() error {
 	for i, rule := range r {
 		if len(rule.Clients) == 0 {
-			return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients is empty: name clients, or \"*\" for all", rsync.ErrInvalidInput, i)
+			return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients: must not be empty: use \"*\" for all clients", rsync.ErrInvalidInput, i)
 		}
 		for _, client := range rule.Clients {
 			prefix, _, _ := strings.Cut(client, ":")
 			if client != "*" && (prefix == client || prefix != "cn" && prefix != "dns" && prefix != "uri") {
-				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients has %q: it begins with cn:, dns: or uri:, or is \"*\"",
+				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients: %q: must begin with cn:, dns: or uri:, or be \"*\"",
 					rsync.ErrInvalidInput, i, client)
 			}
 		}
 		for _, verb := range rule.Verbs {
 			if !slices.Contains(verbs, verb) {
-				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Verbs has %q, which is none of %q", rsync.ErrInvalidInput, i, verb, verbs)
+				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Verbs: %q: must be one of %q", rsync.ErrInvalidInput, i, verb, verbs)
 			}
 		}
 		if slices.Contains(slices.Concat(rule.AppContexts, rule.Apps, rule.Clusters), "") {
-			return fmt.Errorf("%w: Options.Authorizer: Rules[%d] has an empty entry", rsync.ErrInvalidInput, i)
+			return fmt.Errorf("%w: Options.Authorizer: Rules[%d]: must not have empty entries", rsync.ErrInvalidInput, i)
 		}
 		for _, cluster := range rule.Clusters {
 			if !strings.Contains(cluster, "+") && !strings.HasSuffix(cluster, "*") {
-				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clusters has %q: write provider+name", rsync.ErrInvalidInput, i, cluster)
+				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clusters: %q: must be provider+name", rsync.ErrInvalidInput, i, cluster)
 			}
 		}
 	}

@@ -213,12 +213,12 @@ func TestRulesOfNames(t *testing.T) {
 func TestInvalidRules(t *testing.T) {
 	engine := newScene(t).engine
 	for want, rule := range map[string]rsyncgrpc.Rule{
-		"Rules[1].Clients is empty":         {Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead}},
-		`Rules[1].Clients has "dashboard"`:  {Clients: []string{"cn:a", "dashboard"}},
-		`Rules[1].Clients has "mail:a@b.c"`: {Clients: []string{"mail:a@b.c"}},
-		`Rules[1] has an empty entry`:       {Clients: []string{"*"}, Clusters: []string{"edge+c1", ""}},
-		`Rules[1].Clusters has "c1"`:        {Clients: []string{"*"}, Clusters: []string{"c1"}},
-		`Rules[1].Verbs has "get"`:          {Clients: []string{"*"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, "get"}},
+		"Rules[1].Clients: must not be empty":   {Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead}},
+		`Rules[1].Clients: "dashboard"`:         {Clients: []string{"cn:a", "dashboard"}},
+		`Rules[1].Clients: "mail:a@b.c"`:        {Clients: []string{"mail:a@b.c"}},
+		`Rules[1]: must not have empty entries`: {Clients: []string{"*"}, Clusters: []string{"edge+c1", ""}},
+		`Rules[1].Clusters: "c1"`:               {Clients: []string{"*"}, Clusters: []string{"c1"}},
+		`Rules[1].Verbs: "get"`:                 {Clients: []string{"*"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, "get"}},
 	} {
 		rules := rsyncgrpc.Rules{{Clients: []string{"*"}}, rule}
 		_, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{Insecure: true, Options: rsyncgrpc.Options{Authorizer: rules}})
@@ -270,7 +270,7 @@ func TestDefaultsAreClosed(t *testing.T) {
 	for addr, want := range map[string]int{"127.0.0.1:0": 0, "0.0.0.0:0": 1} {
 		warnings := 0
 		logger := funcr.New(func(_, args string) {
-			if strings.Contains(args, "Accepting every client") {
+			if strings.Contains(args, "Started without client authentication") {
 				warnings++
 			}
 		}, funcr.Options{})

@@ -95,7 +95,7 @@ func (b *budget) chargeLocked(c *budgetConn, n int) {
 	b.clients[c.client] += n
 	b.used += n
 	for b.used > b.limit {
-		b.closeLocked(b.mostLocked(c), "Closed the connection that held most of the byte budget of all calls")
+		b.closeLocked(b.mostLocked(c), "Closed the connection with most bytes of the budget of all calls")
 	}
 }
 

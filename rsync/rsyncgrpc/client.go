@@ -125,7 +125,7 @@ func fromCall(ctx context.Context, err error) error {
 func (c *Client) pause(ctx context.Context, o *outage, limit time.Duration, err error) bool {
 	if o.attempts == 0 {
 		o.began = time.Now()
-		klog.FromContext(ctx).V(1).Info("The rsync server does not answer, calling again", "target", c.conn.Target(), "reason", status.Convert(err).Message())
+		klog.FromContext(ctx).V(1).Info("Failed to reach the rsync server, retrying", "target", c.conn.Target(), "reason", status.Convert(err).Message())
 	}
 	delay := wait.Backoff(c.options.Backoff.Base, c.options.Backoff.Max, o.attempts)
 	o.attempts++

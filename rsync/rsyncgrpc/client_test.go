@@ -183,7 +183,7 @@ func TestErrors(t *testing.T) {
 		}
 	})
 	t.Run("a revision that the store has not reached", func(t *testing.T) {
-		if err := first(client, "here", 1<<40); !errors.Is(err, store.ErrCompacted) || !strings.Contains(err.Error(), "is yet to come") {
+		if err := first(client, "here", 1<<40); !errors.Is(err, store.ErrCompacted) || !strings.Contains(err.Error(), "is in the future") {
 			t.Errorf("%v", err)
 		}
 	})

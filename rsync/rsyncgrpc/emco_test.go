@@ -200,7 +200,7 @@ func TestEMCO(t *testing.T) {
 		}
 		bad := slices.Clone(step.fields)
 		bad[1] = "none"
-		if ok, message := p.call(step.method, step.request, step.response, bad...); ok || !strings.Contains(message, `app context "none": there is no such`) {
+		if ok, message := p.call(step.method, step.request, step.response, bad...); ok || !strings.Contains(message, `app context "none": app context or event not found`) {
 			t.Errorf("%s: %v, %q", step.method, ok, message)
 		}
 	}
@@ -283,7 +283,7 @@ func TestEMCOImport(t *testing.T) {
 		}
 	}
 	for id, want := range map[string]string{
-		"9": `app context "9"`, "half": "/context/half/app/instruction/order/", "a/b": "cannot be the ID",
+		"9": `app context "9"`, "half": "/context/half/app/instruction/order/", "a/b": "without a slash",
 	} {
 		if ok, message := p.call("/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", "app_context", id); ok || !strings.Contains(message, want) {
 			t.Errorf("%s: %v, %q", id, ok, message)

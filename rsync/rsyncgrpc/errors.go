@@ -30,10 +30,10 @@ var ErrUnavailable = errors.New("the rsync server does not answer")
 
 var (
 	errStopping = errors.New("the server is stopping")
-	errSlow     = errors.New("the watch was read too slowly: go on from the last revision")
+	errSlow     = errors.New("the watch was read too slowly: continue from the last revision")
 	errStalled  = errors.New("the client did not read the answer: read faster, or over a faster connection")
 	errStore    = errors.New("the store did not answer in time")
-	errPanic    = errors.New("the call failed in a way that was not foreseen: the server's log has more")
+	errPanic    = errors.New("internal error: see the server's log")
 )
 
 // existsError is the conflict of a Create.

@@ -71,7 +71,7 @@ func Example() {
 	fmt.Println(client.Close(), <-ended, <-ended)
 	// Output:
 	// Instantiated <nil>
-	// app context "other": there is no such app context or event true
+	// app context "other": app context or event not found true
 	// <nil> <nil> <nil>
 }
 

@@ -71,7 +71,7 @@ func (h *health) now(ctx context.Context) healthv1.HealthCheckResponse_ServingSt
 		h.serving = healthv1.HealthCheckResponse_NOT_SERVING
 	}
 	if err != nil && before != h.serving {
-		klog.FromContext(ctx).Error(err, "The engine does not work, so the server is not healthy")
+		klog.FromContext(ctx).Error(err, "Failed the health check of the engine")
 	}
 	return h.serving
 }

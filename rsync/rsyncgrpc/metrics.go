@@ -39,16 +39,16 @@ func newMetrics(o *Options) (*metrics, error) {
 		registerer: o.MetricsRegisterer,
 		calls:      prometheus.NewCounterVec(options("calls_total", "Calls that ended."), []string{"method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "spokewire_rsync_grpc_call_seconds", Help: "How long calls took.", ConstLabels: labels,
+			Name: "spokewire_rsync_grpc_call_seconds", Help: "Duration of calls.", ConstLabels: labels,
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"method"}),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "spokewire_rsync_grpc_calls_in_flight", Help: "Calls that have not ended.", ConstLabels: labels,
 		}, []string{"method"}),
-		slow:         prometheus.NewCounter(options("slow_watches_total", "Watches that were ended because their client read too slowly.")),
+		slow:         prometheus.NewCounter(options("slow_watches_total", "Watches ended because their client read too slowly.")),
 		certificates: prometheus.NewCounter(options("certificate_errors_total", "Files of certificates and keys that could not be used.")),
 		budget: prometheus.NewCounter(options("budget_closed_connections_total",
-			"Connections that were closed because all calls together held too many bytes, or because of a too large header.")),
+			"Connections closed because of the byte budget of all calls or a header that is too large.")),
 	}
 	m.all = []prometheus.Collector{m.calls, m.seconds, m.inFlight, m.slow, m.certificates, m.budget}
 	for i, c := range m.all {
@@ -57,7 +57,7 @@ func newMetrics(o *Options) (*metrics, error) {
 				m.registerer.Unregister(done)
 			}
 			if errors.As(err, new(prometheus.AlreadyRegisteredError)) {
-				return nil, fmt.Errorf("%w: Options.MetricsRegisterer has metrics of the name %q already: two services on one registerer need two names",
+				return nil, fmt.Errorf("%w: Options.Name: %q: must differ between services on one MetricsRegisterer",
 					rsync.ErrInvalidInput, o.Name)
 			}
 			return nil, fmt.Errorf("%w: Options.MetricsRegisterer: %w", rsync.ErrInvalidInput, err)

@@ -62,7 +62,7 @@ type Importer interface {
 
 func (o *Options) validate() error {
 	if o.WatchBuffer < 0 || o.WatchLag < 0 {
-		return fmt.Errorf("%w: Options.WatchBuffer and WatchLag must not be negative", rsync.ErrInvalidInput)
+		return fmt.Errorf("%w: Options.WatchBuffer and WatchLag: must not be negative", rsync.ErrInvalidInput)
 	}
 	if rules, ok := o.Authorizer.(Rules); ok {
 		return rules.validate()
@@ -141,22 +141,22 @@ type ServerOptions struct {
 
 func (o *ServerOptions) validate() error {
 	if _, _, err := net.SplitHostPort(o.Addr); o.Addr != "" && err != nil {
-		return fmt.Errorf("%w: ServerOptions.Addr %q is not host:port: %w", rsync.ErrInvalidInput, o.Addr, err)
+		return fmt.Errorf("%w: ServerOptions.Addr: %q: must be host:port: %w", rsync.ErrInvalidInput, o.Addr, err)
 	}
 	var problem error
 	switch {
 	case o.Insecure && (o.AnyClient || o.CertFile != "" || o.KeyFile != "" || o.ClientCAFile != ""):
-		problem = errors.New("ServerOptions.Insecure means no TLS, so there can be no certificates, and every client is accepted without AnyClient")
+		problem = errors.New("ServerOptions.Insecure: excludes CertFile, KeyFile, ClientCAFile and AnyClient")
 	case !o.Insecure && (o.CertFile == "" || o.KeyFile == ""):
-		problem = errors.New("ServerOptions.CertFile and KeyFile are required: set Insecure to serve without TLS")
+		problem = errors.New("ServerOptions.CertFile and KeyFile: must be set: set Insecure to serve without TLS")
 	case !o.Insecure && o.ClientCAFile == "" && !o.AnyClient:
-		problem = errors.New("ServerOptions.ClientCAFile is required: set AnyClient to accept clients without a certificate")
+		problem = errors.New("ServerOptions.ClientCAFile: must be set: set AnyClient to accept clients without a certificate")
 	case o.ClientCAFile != "" && o.AnyClient:
-		problem = errors.New("ServerOptions.ClientCAFile and AnyClient exclude each other")
+		problem = errors.New("ServerOptions.ClientCAFile: excludes AnyClient")
 	case o.MaxMessageBytes < 0 || o.MinKeepAlive < 0 || o.KeepAlive < 0 || o.ShutdownTimeout < 0 || o.MaxConnections < 0 || o.RequestTimeout < 0:
-		problem = errors.New("ServerOptions.MaxMessageBytes, MaxConnections, RequestTimeout, MinKeepAlive, KeepAlive and ShutdownTimeout must not be negative")
+		problem = errors.New("ServerOptions.MaxMessageBytes, MaxConnections and durations: must not be negative")
 	case o.MaxCallBytes != 0 && o.MaxCallBytes < orDefault(o.MaxMessageBytes, defaultMaxMessageBytes):
-		problem = errors.New("ServerOptions.MaxCallBytes is less than MaxMessageBytes")
+		problem = errors.New("ServerOptions.MaxCallBytes: must not be less than MaxMessageBytes")
 	}
 	if problem != nil {
 		return fmt.Errorf("%w: %w", rsync.ErrInvalidInput, problem)
@@ -210,15 +210,15 @@ func (o *ClientOptions) validate(target string) error {
 	var problem error
 	switch {
 	case target == "":
-		problem = errors.New("the target is empty: it is host:port")
+		problem = errors.New("target: must be host:port, and is empty")
 	case o.Insecure && (o.CAFile != "" || o.CertFile != "" || o.KeyFile != "" || o.ServerName != ""):
-		problem = errors.New("ClientOptions.Insecure means no TLS, so there can be no certificates")
+		problem = errors.New("ClientOptions.Insecure: excludes certificates and ServerName")
 	case (o.CertFile == "") != (o.KeyFile == ""):
-		problem = errors.New("ClientOptions.CertFile and KeyFile go together")
+		problem = errors.New("ClientOptions.CertFile and KeyFile: must be set together")
 	case o.MaxMessageBytes < 0 || o.Backoff.Base < 0 || o.Backoff.Max < 0:
-		problem = errors.New("ClientOptions.MaxMessageBytes and Backoff must not be negative")
+		problem = errors.New("ClientOptions.MaxMessageBytes and Backoff: must not be negative")
 	case o.KeepAlive != 0 && o.KeepAlive < 10*time.Second:
-		problem = errors.New("ClientOptions.KeepAlive is less than 10 s")
+		problem = errors.New("ClientOptions.KeepAlive: must be at least 10 s")
 	}
 	if problem != nil {
 		return fmt.Errorf("%w: %w", rsync.ErrInvalidInput, problem)

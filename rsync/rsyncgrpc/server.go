@@ -38,7 +38,7 @@ const maxHeaderBytes = 4 << 10
 const bufferBytes = 8 << 10
 
 // ErrServerStarted is returned by the second call of Start.
-var ErrServerStarted = errors.New("the server was started before")
+var ErrServerStarted = errors.New("the server has already been started")
 
 // Server serves an engine. Its methods may be called from any goroutine.
 type Server struct {
@@ -112,9 +112,9 @@ func (s *Server) Start(ctx context.Context) error {
 	})
 	go func() { served <- server.Serve(limited) }()
 	close(s.ready)
-	logger.Info("Serving an rsync engine", "address", listener.Addr().String(), "tls", !s.options.Insecure)
+	logger.Info("Started serving an rsync engine", "address", listener.Addr().String(), "tls", !s.options.Insecure)
 	if (s.options.Insecure || s.options.AnyClient) && !isLoopback(listener.Addr()) {
-		logger.Error(nil, "Accepting every client that reaches the address: set ClientCAFile", "address", listener.Addr().String(),
+		logger.Error(nil, "Started without client authentication: set ClientCAFile", "address", listener.Addr().String(),
 			"tls", !s.options.Insecure, "authorizer", s.options.Authorizer != nil)
 	}
 	select {
@@ -191,7 +191,7 @@ func isLoopback(addr net.Addr) bool {
 // stop waits for calls in progress, and ends the remaining calls after ShutdownTimeout.
 func (s *Server) stop(ctx context.Context, server *grpc.Server) {
 	timer := time.AfterFunc(s.options.ShutdownTimeout, func() {
-		klog.FromContext(ctx).Info("Calls were cut off at the end", "after", s.options.ShutdownTimeout)
+		klog.FromContext(ctx).Info("Cut off calls after the shutdown timeout", "after", s.options.ShutdownTimeout)
 		server.Stop()
 	})
 	defer timer.Stop()

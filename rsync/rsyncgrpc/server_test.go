@@ -147,14 +147,14 @@ func TestInvalidOptions(t *testing.T) {
 	broken := filepath.Join(files.folder, "broken")
 	check(t, os.WriteFile(broken, []byte("nothing"), 0o600))
 	for want, o := range map[string]rsyncgrpc.ServerOptions{
-		"set Insecure to serve without TLS":       {},
-		"not host:port":                           {Addr: "9031", Insecure: true},
-		"there can be no certificates":            {Insecure: true, CertFile: files.server},
-		"ClientCAFile is required: set AnyClient": {CertFile: files.server, KeyFile: files.serverKey},
-		"exclude each other":                      {CertFile: files.server, KeyFile: files.serverKey, ClientCAFile: files.caFile, AnyClient: true},
-		"less than MaxMessageBytes":               {Insecure: true, MaxCallBytes: 1 << 20},
-		"must not be negative":                    {Insecure: true, MaxMessageBytes: -1},
-		"WatchBuffer and WatchLag":                {Insecure: true, Options: rsyncgrpc.Options{WatchLag: -1}},
+		"set Insecure to serve without TLS":        {},
+		"must be host:port":                        {Addr: "9031", Insecure: true},
+		"ServerOptions.Insecure: excludes":         {Insecure: true, CertFile: files.server},
+		"ClientCAFile: must be set: set AnyClient": {CertFile: files.server, KeyFile: files.serverKey},
+		"excludes AnyClient":                       {CertFile: files.server, KeyFile: files.serverKey, ClientCAFile: files.caFile, AnyClient: true},
+		"less than MaxMessageBytes":                {Insecure: true, MaxCallBytes: 1 << 20},
+		"must not be negative":                     {Insecure: true, MaxMessageBytes: -1},
+		"WatchBuffer and WatchLag":                 {Insecure: true, Options: rsyncgrpc.Options{WatchLag: -1}},
 	} {
 		if _, err := rsyncgrpc.NewServer(s.engine, o); !errors.Is(err, rsync.ErrInvalidInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -181,10 +181,10 @@ func TestInvalidOptions(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]rsyncgrpc.ClientOptions{
-		"go together":                  {CertFile: files.client},
-		"there can be no certificates": {Insecure: true, CAFile: files.caFile},
-		"less than 10 s":               {KeepAlive: time.Second},
-		"must not be negative":         {MaxMessageBytes: -1},
+		"must be set together":             {CertFile: files.client},
+		"ClientOptions.Insecure: excludes": {Insecure: true, CAFile: files.caFile},
+		"at least 10 s":                    {KeepAlive: time.Second},
+		"must not be negative":             {MaxMessageBytes: -1},
 	} {
 		if _, err := rsyncgrpc.NewClient("127.0.0.1:1", o); !errors.Is(err, rsync.ErrInvalidInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -287,22 +287,22 @@ func TestInvalidRequests(t *testing.T) {
 		{"there is one", func() error {
 			return err2(raw.Create(ctx, &rsyncv1.CreateRequest{AppContext: &rsyncv1.AppContext{Id: "a"}}))
 		}, codes.AlreadyExists, `app context "a" exists`},
-		{"no event", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a"})) }, codes.InvalidArgument, `the event "" is none of`},
-		{"an engine's own event", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "UpdateDelete"})) }, codes.InvalidArgument, `the event "UpdateDelete" is none of`},
+		{"no event", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a"})) }, codes.InvalidArgument, `event "": must be`},
+		{"an engine's own event", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "UpdateDelete"})) }, codes.InvalidArgument, `event "UpdateDelete": must be`},
 		{"from where", func() error {
 			return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "Read", FromId: "b"}))
-		}, codes.InvalidArgument, "from_id is for Update and Rollback"},
-		{"no from", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "Update"})) }, codes.InvalidArgument, `"" cannot be the ID`},
+		}, codes.InvalidArgument, "from_id: only Update and Rollback have one"},
+		{"no from", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "Update"})) }, codes.InvalidArgument, `ID "": must be`},
 		{"no ref", func() error { return err2(raw.Wait(ctx, &rsyncv1.WaitRequest{})) }, codes.InvalidArgument, "there is no ref"},
-		{"no ID: delete", func() error { return err2(raw.Delete(ctx, &rsyncv1.DeleteRequest{})) }, codes.InvalidArgument, `"" cannot be the ID`},
-		{"no ID: stop", func() error { return err2(raw.Stop(ctx, &rsyncv1.StopRequest{})) }, codes.InvalidArgument, `"" cannot be the ID`},
-		{"no ID: clear stop", func() error { return err2(raw.ClearStop(ctx, &rsyncv1.ClearStopRequest{})) }, codes.InvalidArgument, `"" cannot be the ID`},
-		{"no ID: status", func() error { return err2(raw.GetStatus(ctx, &rsyncv1.GetStatusRequest{})) }, codes.InvalidArgument, `"" cannot be the ID`},
+		{"no ID: delete", func() error { return err2(raw.Delete(ctx, &rsyncv1.DeleteRequest{})) }, codes.InvalidArgument, `ID "": must be`},
+		{"no ID: stop", func() error { return err2(raw.Stop(ctx, &rsyncv1.StopRequest{})) }, codes.InvalidArgument, `ID "": must be`},
+		{"no ID: clear stop", func() error { return err2(raw.ClearStop(ctx, &rsyncv1.ClearStopRequest{})) }, codes.InvalidArgument, `ID "": must be`},
+		{"no ID: status", func() error { return err2(raw.GetStatus(ctx, &rsyncv1.GetStatusRequest{})) }, codes.InvalidArgument, `ID "": must be`},
 		{"no ID: watch", func() error {
 			stream, err := raw.Watch(ctx, &rsyncv1.WatchRequest{})
 			check(t, err)
 			return err2(stream.Recv())
-		}, codes.InvalidArgument, `"" cannot be the ID`},
+		}, codes.InvalidArgument, `ID "": must be`},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			if err := tt.call(); status.Code(err) != tt.code || !strings.Contains(status.Convert(err).Message(), tt.want) {

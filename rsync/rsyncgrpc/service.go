@@ -119,7 +119,7 @@ func (s *service) call(ctx context.Context, method string, waits bool, f func() 
 	done := s.metrics.begin(method, waits)
 	defer func() {
 		if p := recover(); p != nil {
-			klog.FromContext(ctx).Error(errPanic, "A call panicked", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			klog.FromContext(ctx).Error(errPanic, "Recovered from a panic in a call", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = errPanic
 		}
 		if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
@@ -219,7 +219,7 @@ func (s *service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync
 	}
 	update := r.GetEvent() == string(rsync.Update) || r.GetEvent() == rollback
 	if r.GetFromId() != "" && !update {
-		return rsync.EventRef{}, fmt.Errorf("%w: from_id is for %s and %s, and the event is %q", rsync.ErrInvalidInput, rsync.Update, rollback, r.GetEvent())
+		return rsync.EventRef{}, fmt.Errorf("%w: from_id: only %s and %s have one, and the event is %q", rsync.ErrInvalidInput, rsync.Update, rollback, r.GetEvent())
 	}
 	queue := func(verb Verb, f func(context.Context, string, ...rsync.CallOption) (rsync.EventRef, error)) (rsync.EventRef, error) {
 		if err := s.authorize(ctx, verb, r.GetId()); err != nil {
@@ -250,7 +250,7 @@ func (s *service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync
 	case rollback:
 		return lead(s.engine.Rollback)
 	}
-	return rsync.EventRef{}, fmt.Errorf("%w: the event %q is none of Instantiate, Terminate, Read, Update and Rollback", rsync.ErrInvalidInput, r.GetEvent())
+	return rsync.EventRef{}, fmt.Errorf("%w: event %q: must be Instantiate, Terminate, Read, Update or Rollback", rsync.ErrInvalidInput, r.GetEvent())
 }
 
 // rollback is the event of Enqueue for Rollback, which the engine queues as an Update.

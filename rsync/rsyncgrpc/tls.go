@@ -70,7 +70,7 @@ func authoritiesOf(file string) func() (*x509.CertPool, error) {
 		for block, next := pem.Decode(rest); block != nil; block, next = pem.Decode(rest) {
 			rest = next
 			if block.Type != "CERTIFICATE" {
-				return nil, fmt.Errorf("CAs: %s has a PEM block of type %s: only certificates belong there", file, block.Type)
+				return nil, fmt.Errorf("CAs: %s has a PEM block of type %s: must have only certificates", file, block.Type)
 			}
 			certificate, err := x509.ParseCertificate(block.Bytes)
 			if err != nil {

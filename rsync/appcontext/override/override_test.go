@@ -47,7 +47,7 @@ func TestJSONPatch(t *testing.T) {
 		`[{"op":"add","path":"/metadata/namespace","value":"shop"}]`: `it changes metadata.namespace from "" to "shop"`,
 		`[{"op":"replace","path":"/apiVersion","value":"apps/v2"}]`:  `it changes apiVersion from "apps/v1" to "apps/v2"`,
 		`[{"op":"remove","path":"/kind"}]`:                           "the manifest has no kind",
-		`[{"op":"add","path":"","value":[]}]`:                        "no manifest",
+		`[{"op":"add","path":"","value":[]}]`:                        "not a manifest",
 		`null`:                                                       "JSON patch: must be a list of operations",
 		`{"spec":{"replicas":3}}`:                                    "JSON patch: must be a list of operations",
 		`- {op: a`:                                                   "JSON patch: ",

@@ -21,7 +21,7 @@ type conn struct {
 
 var _ connector.StatusWatcher = &conn{}
 
-var errInjected = errors.New("the fake cluster is told to")
+var errInjected = errors.New("the fake cluster is in this mode")
 
 // Close implements [connector.Connector].
 func (c *conn) Close() error {

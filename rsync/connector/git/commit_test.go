@@ -119,7 +119,7 @@ func TestNameIsTaken(t *testing.T) {
 		c := openCluster(t, connectors, appcontext.ClusterID{Provider: "edge", Name: cluster})
 		err := c.Apply(t.Context(), batch("a=1"))
 		var failed *connector.Error
-		if !errors.As(err, &failed) || !errors.Is(failed.Class, connector.ErrTerminal) || failed.Object != configMap("a") || !strings.Contains(err.Error(), "in the way of edge+"+cluster) {
+		if !errors.As(err, &failed) || !errors.Is(failed.Class, connector.ErrTerminal) || failed.Object != configMap("a") || !strings.Contains(err.Error(), "conflicts with edge+"+cluster) {
 			t.Errorf("Apply on %s: %v, want a terminal error about the object", cluster, err)
 		}
 		if states, err := c.Get(t.Context(), batch("a")); err != nil || states[0].Exists {
@@ -170,7 +170,7 @@ func TestFileModesOfOtherWriters(t *testing.T) {
 	before := s.server.Tip()
 	c := open(t, s.at, git.Options{})
 	err := c.Apply(t.Context(), batch("a=1"))
-	if class(t, err, connector.ErrTerminal); !strings.Contains(fmt.Sprint(err), "in the way of "+file) || s.server.Tip() != before {
+	if class(t, err, connector.ErrTerminal); !strings.Contains(fmt.Sprint(err), "conflicts with "+file) || s.server.Tip() != before {
 		t.Errorf("where a submodule is: %v", err)
 	}
 	if err := c.Delete(t.Context(), batch("a")); err != nil || s.server.Tip() != before {

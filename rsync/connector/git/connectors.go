@@ -44,7 +44,7 @@ func New(clusters map[string]Repository, options Options) (*Connectors, error) {
 	same := map[place]Repository{}
 	for _, key := range slices.Sorted(maps.Keys(clusters)) {
 		if provider, cluster, ok := strings.Cut(key, "+"); key != "*" && (!ok || provider == "" || cluster == "") {
-			return nil, fmt.Errorf("%w: the key %q is neither provider+cluster, nor provider+*, nor *", ErrInvalid, key)
+			return nil, fmt.Errorf("%w: key %q: must be provider+cluster, provider+* or *", ErrInvalid, key)
 		}
 		at, err := clusters[key].withDefaults()
 		if err == nil {
@@ -57,7 +57,7 @@ func New(clusters map[string]Repository, options Options) (*Connectors, error) {
 		at.Path = ""
 		where := place{at.URL, at.Branch}
 		if other, ok := same[where]; ok && other != at {
-			return nil, fmt.Errorf("%w: clusters %s: there is another Repository of the same URL and Branch that differs in more than Path", ErrInvalid, key)
+			return nil, fmt.Errorf("%w: clusters %s: another Repository of the same URL and Branch must differ only in Path", ErrInvalid, key)
 		}
 		same[where] = at
 	}
@@ -158,14 +158,14 @@ func (c *conn) check(r *appcontext.Resource) error {
 	case err != nil:
 		return fault(connector.ErrTerminal, r.Object, "%w", err)
 	case object != r.Object:
-		return fault(connector.ErrTerminal, r.Object, "the manifest is of another object")
+		return fault(connector.ErrTerminal, r.Object, "the manifest has another object")
 	case r.Has(appcontext.HookDeletePolicySucceeded) && c.repository.options.Status == nil:
 		// The connector sees only the commit of the hook, so it would delete the file before an
 		// agent has run the hook.
 		return fault(connector.ErrTerminal, r.Object, "deletePolicies: %s needs git.Options.Status, which reports when "+
 			"the hook has run: set Status, or remove the policy", appcontext.HookDeletePolicySucceeded)
 	case fieldTwice(r.Manifest):
-		return fault(connector.ErrTerminal, r.Object, "the manifest has a field twice: agents with Kustomize, such as Flux, would refuse all of the cluster's manifests")
+		return fault(connector.ErrTerminal, r.Object, "the manifest repeats a field: agents with Kustomize, for example Flux, reject all manifests of the cluster")
 	}
 	return nil
 }

@@ -29,10 +29,10 @@ import (
 )
 
 var (
-	errObjectFormat = errors.New("the repository has other hashes than SHA-1, which are not supported")
+	errObjectFormat = errors.New("the repository's hash algorithm is not supported: must be SHA-1")
 	errNoBranch     = errors.New("there is no such branch: create it, or set CreateBranch")
-	errInTheWay     = errors.New("no such branch can be made")
-	errMoving       = errors.New("others push to the branch faster than we can")
+	errInTheWay     = errors.New("the branch cannot be created")
+	errMoving       = errors.New("other writers push to the branch too often")
 )
 
 // refusal is the error of a push that the server rejected.

@@ -131,7 +131,7 @@ func checkPath(folder string) error {
 		case part == "." || part == "..":
 			return fmt.Errorf("path %q has the part %q", folder, part)
 		case strings.EqualFold(part, ".git") || strings.HasPrefix(strings.ToLower(part), "git~"):
-			return fmt.Errorf("path %q has the part %q, which git does not take", folder, part)
+			return fmt.Errorf("path %q has the part %q, which git rejects", folder, part)
 		case len(part) > 255:
 			return fmt.Errorf("path %q has a part of more than 255 bytes", folder)
 		}

@@ -95,7 +95,7 @@ func TestRivalPushesFirst(t *testing.T) {
 	c := open(t, s.at, git.Options{PushAttempts: 3})
 	err := c.Apply(t.Context(), batch("a=1"))
 	class(t, err, connector.ErrRetryable)
-	if err == nil || !strings.Contains(err.Error(), "others push to the branch faster") || pushes.Load() != 3 {
+	if err == nil || !strings.Contains(err.Error(), "other writers push to the branch") || pushes.Load() != 3 {
 		t.Errorf("%v after %d pushes", err, pushes.Load())
 	}
 	if n := len(server.Subjects()); n != 4 {
@@ -188,7 +188,7 @@ func TestSHA256Repository(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	c := open(t, git.Repository{URL: folder, CreateBranch: true}, git.Options{})
-	refusedBy(t, c, connector.ErrTerminal, "other hashes than SHA-1")
+	refusedBy(t, c, connector.ErrTerminal, "must be SHA-1")
 }
 
 // An ed25519 key for this test only. Its passphrase is s3cr3t, with one round of key derivation:
@@ -211,7 +211,7 @@ rshsnZF5pkrdGaIQ==
 func TestEncryptedKey(t *testing.T) {
 	way := gitserver.New(t, gitserver.Options{}).SSH(encryptedKeyPublic)
 	at := git.Repository{URL: way.URL, Auth: git.Auth{SSHKeyFile: write(t, encryptedKey), SSHPassphrase: "s3cr3t-not", KnownHostsFile: way.KnownHostsFile}}
-	refusedBy(t, open(t, at, git.Options{}), connector.ErrRetryable, "it is no private key that SSHPassphrase opens")
+	refusedBy(t, open(t, at, git.Options{}), connector.ErrRetryable, "it is not a private key that SSHPassphrase decrypts")
 	at.Auth.SSHPassphrase = "s3cr3t"
 	apply(t, open(t, at, git.Options{}), "a=1")
 }

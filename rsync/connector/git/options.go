@@ -119,9 +119,9 @@ const (
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.PushAttempts < 0 || o.MaxFetchBytes < 0 || o.MaxManifestBytes < 0:
-		return o, fmt.Errorf("%w: PushAttempts, MaxFetchBytes or MaxManifestBytes is negative", ErrInvalid)
+		return o, fmt.Errorf("%w: Options.PushAttempts, MaxFetchBytes and MaxManifestBytes: must not be negative", ErrInvalid)
 	case strings.ContainsAny(o.Author.Name+o.Author.Email, "<>\n\x00"):
-		return o, fmt.Errorf("%w: the author's name and address cannot have any of < > and line breaks", ErrInvalid)
+		return o, fmt.Errorf("%w: Options.Author: the name and address must not have <, > or line breaks", ErrInvalid)
 	}
 	o.Author.Name = orDefault(o.Author.Name, "rsync")
 	o.Author.Email = orDefault(o.Author.Email, "rsync@localhost")
@@ -149,7 +149,7 @@ func orDefault[T comparable](value, otherwise T) T {
 func (r Repository) withDefaults() (Repository, error) {
 	r.Branch = orDefault(r.Branch, defaultBranch)
 	if err := plumbing.NewBranchReferenceName(r.Branch).Validate(); err != nil || strings.HasPrefix(r.Branch, "refs/") {
-		return r, fmt.Errorf("%w: %q cannot be the name of a branch: it is a short one, such as main", ErrInvalid, r.Branch)
+		return r, fmt.Errorf("%w: Repository.Branch: %q: must be a short name, for example main", ErrInvalid, r.Branch)
 	}
 	if err := checkPath(r.Path); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -174,12 +174,12 @@ func (r Repository) checkURL() error {
 	u, err := url.Parse(r.URL)
 	switch {
 	case r.URL == "":
-		return errors.New("there is no URL")
+		return errors.New("Repository.URL: must not be empty")
 	case filepath.IsAbs(r.URL):
 		return nil
 	case isSCP(r.URL):
 		if user, rest, _ := strings.Cut(r.URL, ":"); !strings.Contains(user, "@") && strings.Contains(rest, "@") {
-			return errors.New("the URL has credentials, or no user: they belong into Auth, and the short form is user@host:path")
+			return errors.New("the short URL must be user@host:path, with credentials in Auth")
 		}
 		return a.checkSSH(secret)
 	case err != nil:
@@ -188,12 +188,12 @@ func (r Repository) checkURL() error {
 		return errors.New("the URL has a query or a fragment")
 	}
 	if _, password := u.User.Password(); password || u.User != nil && u.Scheme != "ssh" {
-		return errors.New("the URL has credentials: they belong into Auth")
+		return errors.New("the URL has credentials: set them in Auth")
 	}
 	switch u.Scheme {
 	case "file":
 		if u.Host != "" {
-			return errors.New("a file URL has three slashes: file:///path")
+			return errors.New("a file URL must have three slashes: file:///path")
 		}
 		return nil
 	case "ssh":
@@ -203,27 +203,27 @@ func (r Repository) checkURL() error {
 			return errors.New("the URL has no host")
 		}
 		if a.SSHKeyFile != "" || a.KnownHostsFile != "" {
-			return errors.New("an SSH key or known hosts are of no use with an http or https URL")
+			return errors.New("an http or https URL does not support SSH keys and known hosts")
 		}
 		if (a.Password+a.PasswordFile != "") && (a.Token+a.TokenFile != "") {
 			return errors.New("a password and a token exclude each other")
 		}
 		if u.Scheme == "http" && secret && !r.PlainHTTP {
-			return errors.New("over http anybody on the way can read the credentials: use https, or set PlainHTTP")
+			return errors.New("http does not encrypt the credentials: use https, or set PlainHTTP")
 		}
 		return nil
 	}
-	return fmt.Errorf("the URL's scheme is %q: it can be https, ssh, file or http", u.Scheme)
+	return fmt.Errorf("the URL's scheme %q: must be https, ssh, file or http", u.Scheme)
 }
 
 func (a Auth) checkSSH(secret bool) error {
 	switch {
 	case secret:
-		return errors.New("passwords and tokens are of no use with an ssh URL: give SSHKeyFile")
+		return errors.New("an ssh URL does not support passwords and tokens: set SSHKeyFile")
 	case a.SSHKeyFile == "":
 		return errors.New("an ssh URL needs Auth.SSHKeyFile")
 	case a.KnownHostsFile == "":
-		return errors.New("an ssh URL needs Auth.KnownHostsFile: no server is trusted unseen")
+		return errors.New("an ssh URL needs Auth.KnownHostsFile to verify the server")
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (r *remote) sshConfig(address string) (*ssh.ClientConfig, error) {
 	}
 	keys, err := r.key.open(r.endpoint.User, key, passphrase)
 	if err != nil {
-		return nil, &fileError{a.SSHKeyFile, errors.New("it is no private key that SSHPassphrase opens")}
+		return nil, &fileError{a.SSHKeyFile, errors.New("it is not a private key that SSHPassphrase decrypts")}
 	}
 	if _, err := os.Stat(a.KnownHostsFile); err != nil {
 		return nil, &fileError{a.KnownHostsFile, err}

@@ -82,7 +82,7 @@ func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 	case err != nil:
 		return refuse("%w", err)
 	case object != r.Object:
-		return refuse("the manifest is of another object")
+		return refuse("the manifest has another object")
 	case !validNames(object):
 		return refuse("%w", errName)
 	case isProtected(object):
@@ -230,10 +230,10 @@ func (c *cluster) retryFresh(do func(fresh bool) error) error {
 }
 
 var (
-	errNoNamespace = errors.New("the manifest has no metadata.namespace, and objects of this kind are in namespaces: say which, there is no default")
-	errName        = errors.New("the object's name cannot be part of a path, or its namespace cannot be the name of one")
-	errNotApplied  = errors.New("objects of this kind are not kept, or cannot be changed: the cluster does not let anybody patch them")
-	errNamespace   = errors.New("the manifest has a metadata.namespace, and objects of this kind are in none")
+	errNoNamespace = errors.New("the manifest has no metadata.namespace: objects of this kind need one")
+	errName        = errors.New("the object's name or namespace is invalid")
+	errNotApplied  = errors.New("objects of this kind do not support patch")
+	errNamespace   = errors.New("the manifest has a metadata.namespace: objects of this kind are cluster-scoped")
 )
 
 // validNames reports whether the name and the namespace are each one segment of a path.

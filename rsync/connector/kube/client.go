@@ -27,7 +27,7 @@ import (
 
 var (
 	errNotReady = errors.New("the API server is not ready")
-	errStarting = errors.New("the API server is starting, and does not know yet who may do what")
+	errStarting = errors.New("the API server is starting and has not loaded its access rules")
 )
 
 // client is a connection pool with the clients that use it. client-go shares pools among equal
@@ -106,7 +106,7 @@ func (cl *client) connect(config *rest.Config, options Options, left chan struct
 	} else {
 		secure, err := transport.TLSConfigFor(how)
 		if err != nil {
-			return &connector.Error{Class: classOfTLS(config), Err: errors.New("the configuration's certificates or their key cannot be read, or do not go together")}
+			return &connector.Error{Class: classOfTLS(config), Err: errors.New("the configuration's certificate or key cannot be read, or they do not match")}
 		}
 		t := newTransport(secure, how)
 		pool, cl.idle = t, t.CloseIdleConnections

@@ -36,7 +36,7 @@ func New(clusters map[string]Cluster, options Options) (*Connectors, error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(clusters)) {
 		if provider, cluster, ok := strings.Cut(key, "+"); key != "*" && (!ok || provider == "" || cluster == "") {
-			return nil, fmt.Errorf("%w: the key %q is neither provider+cluster, nor provider+*, nor *", ErrInvalid, key)
+			return nil, fmt.Errorf("%w: key %q: must be provider+cluster, provider+* or *", ErrInvalid, key)
 		}
 		if err := clusters[key].validate(); err != nil {
 			return nil, fmt.Errorf("clusters %s: %w", key, err)

@@ -122,7 +122,7 @@ func TestCertificates(t *testing.T) {
 		refused(t, open(t, kube.Cluster{Kubeconfig: file}, kube.Options{}).Apply(t.Context(), configMap("a")), tt.class, "the kubeconfig "+file)
 	}
 	refused(t, open(t, kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("s3cr3t")}}}, kube.Options{}).
-		Apply(t.Context(), configMap("a")), connector.ErrTerminal, "certificates")
+		Apply(t.Context(), configMap("a")), connector.ErrTerminal, "certificate or key")
 	refused(t, open(t, kube.Cluster{Config: &rest.Config{Host: "ftp://bot:s3cr3t@127.0.0.1:1"}}, kube.Options{}).Apply(t.Context(), configMap("a")), connector.ErrTerminal, `the scheme "ftp"`)
 }
 

@@ -178,7 +178,7 @@ func explainStatus(s *metav1.Status) (text string, class error) {
 	case code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces":
 		return "its namespace does not exist", connector.ErrRetryable
 	case code == http.StatusNotFound, code == http.StatusGone:
-		return fmt.Sprintf("what was there is gone: HTTP %d", code), connector.ErrRetryable
+		return fmt.Sprintf("the resource is gone: HTTP %d", code), connector.ErrRetryable
 	case code == http.StatusTooManyRequests:
 		return "the server has too many requests", connector.ErrRetryable
 	case isSchemaError(s):
@@ -194,7 +194,7 @@ func explainStatus(s *metav1.Status) (text string, class error) {
 	case code == http.StatusBadRequest:
 		return "the server cannot read the manifest, or denies it: " + denial(s.Message), connector.ErrTerminal
 	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
-		return fmt.Sprintf("the server redirects, which is not followed: HTTP %d", code), connector.ErrTerminal
+		return fmt.Sprintf("redirects are not supported: HTTP %d", code), connector.ErrTerminal
 	}
 	return fmt.Sprintf("HTTP %d %s", code, s.Reason), connector.ErrTerminal
 }

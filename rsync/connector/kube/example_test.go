@@ -140,5 +140,5 @@ func ExampleNew() {
 	fmt.Println(errors.Is(err, kube.ErrInvalid), err)
 	// Output:
 	// <nil>
-	// true clusters edge+c1: kube: the configuration is invalid: a Cluster has one of Config, Kubeconfig and Load, and this one has 0 of them
+	// true clusters edge+c1: kube: the configuration is invalid: Cluster: 0 of Config, Kubeconfig and Load are set: must be one
 }

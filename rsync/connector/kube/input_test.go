@@ -81,9 +81,9 @@ func TestUnusualNames(t *testing.T) {
 func TestNeverApplied(t *testing.T) {
 	c := open(t, kube.Cluster{Config: start(t, false).config()}, kube.Options{})
 	for text, object := range map[string]appcontext.Object{
-		"does not let anybody patch them":  {Kind: "Binding", Namespace: "shop", Name: "a"},
-		"its namespace cannot be the name": {Kind: "ConfigMap", Namespace: "A shop", Name: "a"},
-		"cannot be part of a path, or":     {Kind: "ConfigMap", Namespace: "shop", Name: ".."},
+		"do not support patch":         {Kind: "Binding", Namespace: "shop", Name: "a"},
+		"namespace is invalid":         {Kind: "ConfigMap", Namespace: "A shop", Name: "a"},
+		"name or namespace is invalid": {Kind: "ConfigMap", Namespace: "shop", Name: ".."},
 	} {
 		batch := connector.Batch{Resources: []appcontext.Resource{{
 			Object:   object,

@@ -98,7 +98,7 @@ func loadFile(file, name string) (*rest.Config, error) {
 	}
 	if config.ExecProvider == nil && config.AuthProvider == nil {
 		if _, err := rest.TLSConfigFor(config); err != nil {
-			return nil, &connector.Error{Class: classOfTLS(config), Err: fmt.Errorf("the kubeconfig %s, context %q, has a certificate, a key or a CA that cannot be read, or that do not go together", file, name)}
+			return nil, &connector.Error{Class: classOfTLS(config), Err: fmt.Errorf("the kubeconfig %s, context %q, has a certificate, key or CA that cannot be read or does not match", file, name)}
 		}
 	}
 	return config, nil

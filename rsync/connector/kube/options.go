@@ -71,11 +71,11 @@ func (c Cluster) validate() error {
 	}
 	switch {
 	case ways != 1:
-		return fmt.Errorf("%w: a Cluster has one of Config, Kubeconfig and Load, and this one has %d of them", ErrInvalid, ways)
+		return fmt.Errorf("%w: Cluster: %d of Config, Kubeconfig and Load are set: must be one", ErrInvalid, ways)
 	case c.Config != nil && c.Config.Host == "":
 		return fmt.Errorf("%w: Config has no Host", ErrInvalid)
 	case c.Context != "" && c.Kubeconfig == "":
-		return fmt.Errorf("%w: Context is of no use without Kubeconfig", ErrInvalid)
+		return fmt.Errorf("%w: Cluster.Context: must be empty without Kubeconfig", ErrInvalid)
 	}
 	return nil
 }
@@ -141,18 +141,18 @@ type Options struct {
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.QPS < 0 || o.Burst < 0 || o.Timeout < 0 || o.EstablishTimeout < 0:
-		return o, fmt.Errorf("%w: QPS, Burst, Timeout or EstablishTimeout is negative", ErrInvalid)
+		return o, fmt.Errorf("%w: Options.QPS, Burst, Timeout and EstablishTimeout: must not be negative", ErrInvalid)
 	case o.Concurrency < 0 || o.MaxObjectBytes < 0 || o.MaxResponseBytes < 0 || o.MaxWatches < 0:
-		return o, fmt.Errorf("%w: Concurrency, MaxObjectBytes, MaxResponseBytes or MaxWatches is negative", ErrInvalid)
+		return o, fmt.Errorf("%w: Options.Concurrency, MaxObjectBytes, MaxResponseBytes and MaxWatches: must not be negative", ErrInvalid)
 	case len(o.FieldManager) > 128 || !printable(o.FieldManager):
-		return o, fmt.Errorf("%w: a FieldManager has at most 128 bytes, all printable", ErrInvalid)
+		return o, fmt.Errorf("%w: Options.FieldManager: must have at most 128 bytes, all printable", ErrInvalid)
 	}
 	o.FieldManager = orDefault(o.FieldManager, "rsync")
 	o.Propagation = orDefault(o.Propagation, metav1.DeletePropagationBackground)
 	switch o.Propagation {
 	case metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
 	default:
-		return o, fmt.Errorf("%w: Propagation is Background, Foreground or Orphan, not %q", ErrInvalid, o.Propagation)
+		return o, fmt.Errorf("%w: Options.Propagation: %q: must be Background, Foreground or Orphan", ErrInvalid, o.Propagation)
 	}
 	o.QPS = orDefault(o.QPS, 200)
 	o.Burst = orDefault(o.Burst, 400)

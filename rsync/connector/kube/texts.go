@@ -24,7 +24,7 @@ func explainConflict(s *metav1.Status) (text string, class error) {
 	if len(owned) == 0 {
 		return "somebody else changes it at the same time", connector.ErrRetryable
 	}
-	return "others own fields of it, which Options.Force would take: " + strings.Join(some(owned), ", "), connector.ErrTerminal
+	return "other managers own fields of it, set Options.Force to take them: " + strings.Join(some(owned), ", "), connector.ErrTerminal
 }
 
 // some returns the first few of a list.

@@ -66,7 +66,7 @@ func entriesOf(resources []appcontext.Resource) ([]entry, error) {
 			return nil, fault(connector.ErrTerminal, r.Object, "%w", err)
 		}
 		if object != r.Object {
-			return nil, fault(connector.ErrTerminal, r.Object, "the manifest is of another object")
+			return nil, fault(connector.ErrTerminal, r.Object, "the manifest has another object")
 		}
 		raw := r.Manifest
 		if !json.Valid(raw) { // YAML may begin as JSON does

@@ -23,7 +23,7 @@ import (
 )
 
 // errRivals is the error of a call after too many conflicts with other writers.
-var errRivals = errors.New("others write the same works faster than we can")
+var errRivals = errors.New("other writers change the same works too often")
 
 // namespaceTerminating is the cause of package corev1, without an import of corev1.
 const namespaceTerminating metav1.CauseType = "NamespaceTerminating"

@@ -109,7 +109,7 @@ func TestClasses(t *testing.T) {
 		{"a body that ends too early", fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", errors.New(secret)),
 			connector.ErrUnreachable, "connection broke"},
 		{"an answer that is none", fmt.Errorf("couldn't get version/kind: %s", secret), connector.ErrRetryable, "cannot be understood"},
-		{"rivals", apierrors.NewConflict(works, "w", errors.New(secret)), connector.ErrRetryable, "faster than we can"},
+		{"rivals", apierrors.NewConflict(works, "w", errors.New(secret)), connector.ErrRetryable, "too often"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			hub := &refusing{err: tt.err}
@@ -158,7 +158,7 @@ func TestInvalidInput(t *testing.T) {
 		batch        connector.Batch
 	}{
 		{"no manifest", "ConfigMap shop/a", one(": " + secret)},
-		{"of another object", "is of another object", one(string(manifest("b", secret)))},
+		{"of another object", "has another object", one(string(manifest("b", secret)))},
 		{"one that is too large", "ConfigMap shop/a: the manifest has", one(string(manifest("a", strings.Repeat(secret, 200))))},
 		{"too many", "divide the app into several", many},
 	} {

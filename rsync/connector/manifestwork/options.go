@@ -88,7 +88,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.Labels, o.Annotations = maps.Clone(o.Labels), maps.Clone(o.Annotations)
 	o.Executor, o.DeleteOption = o.Executor.DeepCopy(), o.DeleteOption.DeepCopy()
 	if o.MaxWorkBytes < 0 {
-		return o, fmt.Errorf("%w: MaxWorkBytes is negative", ErrInvalid)
+		return o, fmt.Errorf("%w: Options.MaxWorkBytes: must not be negative", ErrInvalid)
 	}
 	for key, value := range map[string]string{LabelManager: o.Manager} {
 		if err := checkLabel(key, value); err != nil {
@@ -135,7 +135,7 @@ type Connectors struct {
 // clientset of a work.Source, or of a fake. It sends nothing. It returns [ErrInvalid].
 func New(works worktyped.ManifestWorksGetter, options Options) (*Connectors, error) {
 	if works == nil {
-		return nil, fmt.Errorf("%w: there is no clientset", ErrInvalid)
+		return nil, fmt.Errorf("%w: the clientset must not be nil", ErrInvalid)
 	}
 	options, err := options.withDefaults()
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *Connectors) Connector(_ context.Context, provider, cluster string) (con
 	id := appcontext.ClusterID{Provider: provider, Name: cluster}
 	namespace := c.options.Namespace(id)
 	if wrong := content.IsPathSegmentName(namespace); namespace == "" || len(wrong) > 0 {
-		return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("the cluster %s has the namespace %q, which cannot be one", id, namespace)}
+		return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("Options.Namespace of cluster %s: %q: must be the name of a namespace", id, namespace)}
 	}
 	return &conn{
 		works: c.works.ManifestWorks(namespace), options: &c.options, id: id, namespace: namespace,

@@ -75,7 +75,7 @@ func (d *decoder) fail(where, format string, args ...any) {
 func (d *decoder) value(key string, into any) bool {
 	text, ok := d.keys[key]
 	if ok && json.Unmarshal([]byte(text), into) != nil {
-		d.fail(key, "the value is not the JSON that belongs there") // no details: it may be a manifest
+		d.fail(key, "the value is not valid JSON for the key") // no details: it may be a manifest
 	}
 	return ok
 }
@@ -83,14 +83,14 @@ func (d *decoder) value(key string, into any) bool {
 func (d *decoder) instruction(key string, into any) {
 	var text string
 	if d.value(key, &text) && json.Unmarshal([]byte(text), into) != nil {
-		d.fail(key, "the string in the value is not the JSON that belongs there")
+		d.fail(key, "the string in the value is not valid JSON for the key")
 	}
 }
 
 func (d *decoder) app(name string, l *Layout) appcontext.App {
 	prefix := d.root + "app/" + name + "/"
 	if _, ok := d.keys[prefix]; !ok {
-		d.fail(prefix, "the order of apps names %q, but there is no such key", name)
+		d.fail(prefix, "the order of apps has %q, but the key is missing", name)
 	}
 	a := appcontext.App{Name: name}
 	var dependencies []layoutDependency
@@ -157,7 +157,7 @@ func (d *decoder) resource(prefix, name string, hook appcontext.Hook) appcontext
 	key := prefix + "resource/" + name + "/"
 	var manifest string
 	if !d.value(key, &manifest) {
-		d.fail(key, "the order of resources names %q, but there is no such key", name)
+		d.fail(key, "the order of resources has %q, but the key is missing", name)
 	}
 	r := appcontext.Resource{Hook: hook, Manifest: []byte(manifest)}
 	object, err := appcontext.ParseObject(r.Manifest)

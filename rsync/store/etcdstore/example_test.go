@@ -31,5 +31,5 @@ func ExampleNew() {
 	_, err = s.Txn(context.Background(), nil, []store.Op{store.Put("/large/", make([]byte, 5<<20))})
 	fmt.Println(errors.Is(err, store.ErrTooLarge), err)
 	// Output:
-	// true the value of /large/ has 5242880 bytes and a transaction can have 4194304: too large for the store
+	// true the value of /large/ has 5242880 bytes, the limit of a transaction is 4194304: too large for the store
 }
