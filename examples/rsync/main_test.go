@@ -212,8 +212,8 @@ func TestPrograms(t *testing.T) {
 	if err := watch.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, read(t, watchedFile))
 	}
-	contains(t, read(t, watchedFile), "Created", "Instantiating", "Instantiated", "event 2 Read Done", "no longer available", "one: deleted")
-	contains(t, call(t, 1, at("status", "one")...), "rsync: app context \"one\": there is no such app context")
+	contains(t, read(t, watchedFile), "Created", "Instantiating", "Instantiated", "event 2 Read Done", "not known any more", "one: deleted")
+	contains(t, call(t, 1, at("status", "one")...), "rsync: app context \"one\": app context or event not found")
 }
 
 // TestRollout checks that a user can start, watch and control a rollout from the command line.
@@ -378,7 +378,7 @@ func TestOverride(t *testing.T) {
 	contains(t, create(1, "two", "[{op: replace, path: /kind, value: Secret}]"), "--override "+file+": ",
 		"cluster \"fake+cluster2\", ConfigMap web: it changes kind")
 	contains(t, create(1, "two", "{"), "--override "+file+": ")
-	contains(t, call(t, 1, at("status", "two")...), "there is no such app context")
+	contains(t, call(t, 1, at("status", "two")...), "app context or event not found")
 	contains(t, call(t, 1, at("create", "--cluster", "a+b", "--override", "/nowhere", "two", ".")...),
 		"--override: open /nowhere: no such file")
 	call(t, 0, at("create", "--cluster", "fake+cluster1", "--cluster", "fake+cluster2", "one", manifests(t, "1"))...)

@@ -285,7 +285,7 @@ func TestKubeDiffRefused(t *testing.T) {
 	for _, want := range []string{
 		"4 to create, 0 to change, 0 to replace, 0 to delete, 0 unchanged, 5 refused",
 		"! ConfigMap NS/a: immutable fields (data): to have the object deleted and created again, set the annotation kustomize.toolkit.fluxcd.io/force",
-		`! ConfigMap NS/theirs: try to apply: others own fields of it, which Options.Force would take: .data.key (conflict with "people"`,
+		`! ConfigMap NS/theirs: try to apply: other managers own fields of it, set Options.Force to take them: .data.key (conflict with "people"`,
 		"! Secret NS/invalid: try to apply: the object is invalid", "! ConfigMap NS/broken: try to apply: the manifest does not fit its kind",
 		"+ Namespace NS-inner\n", "+ ConfigMap NS-inner/inner: not checked: try to apply: its namespace does not exist",
 		"+ apiextensions.k8s.io/CustomResourceDefinition things.NS.example.com\n",

@@ -25,7 +25,7 @@ func TestAnnotations(t *testing.T) {
 		`{helm.sh/hook: pre-install, helm.sh/hook-weight: "first"}`:                                       `a.yaml: annotation helm.sh/hook-weight: "first": must be a number`,
 		`{helm.sh/hook: pre-install, helm.sh/hook-weight: 1}`:                                             "a.yaml: metadata.annotations: values must be strings",
 		`{argocd.argoproj.io/sync-wave: "99999999999"}`:                                                   "wave: 99999999999 does not fit into 32 bits",
-		`{helm.sh/hook: pre-install, helm.sh/hook-delete-policy: never}`:                                  `deletePolicies: there is no policy "never"`,
+		`{helm.sh/hook: pre-install, helm.sh/hook-delete-policy: never}`:                                  `deletePolicies: "never"`,
 	} {
 		files := fstest.MapFS{"a.yaml": {Data: []byte("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: " + annotations + "}\n")}}
 		c, err := folder.Read(files, "shop", "main", two[:1], nil)

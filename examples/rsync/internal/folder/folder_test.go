@@ -47,7 +47,7 @@ func TestBadFolders(t *testing.T) {
 	for want, files := range map[string]fstest.MapFS{
 		"no manifest in a file":               {"README.md": {}},
 		"the manifest has no kind":            {"a.yaml": {Data: []byte("apiVersion: v1")}},
-		"the object is there already":         {"a.yaml": {Data: []byte(manifest("one"))}, "web/b.yaml": {Data: []byte(manifest("one"))}},
+		"the object is already":               {"a.yaml": {Data: []byte(manifest("one"))}, "web/b.yaml": {Data: []byte(manifest("one"))}},
 		"neither a YAML nor a JSON object":    {"a.json": {Data: []byte("{")}},
 		`the app's name has the character '/`: {"a/b/c.yaml": {Data: []byte(manifest("one"))}},
 	} {
