@@ -193,7 +193,8 @@ func (c *cluster) call(o *op) {
 func (c *cluster) cutStalled(o *op) {
 	options := &c.session.engine.options
 	silent := func(since time.Time) bool { return options.Clock.Since(since) >= options.ProbeInterval }
-	if o.state == opRunning && o.cut != "" && o.cancel != nil && silent(o.progressed) && !c.asked.IsZero() && silent(c.asked) {
+	if o.state == opRunning && o.cut != "" && o.cancel != nil && silent(o.progressed) && !c.asked.IsZero() &&
+		silent(c.asked) {
 		o.late = true
 		o.cancel()
 	}

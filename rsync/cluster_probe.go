@@ -26,7 +26,8 @@ func (c *cluster) markDown(err error) {
 	if !c.down {
 		c.down, c.failed, c.reported = true, 0, c.why
 		c.session.engine.metrics.down(1)
-		klog.FromContext(c.session.ctx).Info("Lost contact with a cluster, probing it until it answers", "cluster", c.id.String())
+		klog.FromContext(c.session.ctx).Info("Lost contact with a cluster, probing it until it answers", "cluster",
+			c.id.String())
 	}
 	for _, o := range c.queue {
 		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
@@ -164,7 +165,8 @@ func (c *cluster) ask(ctx context.Context) error {
 		err = probe(ctx, conn)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &connector.Error{Class: connector.ErrUnreachable, Err: fmt.Errorf("probe: no answer within %s", c.session.engine.options.ProbeTimeout)}
+		err = &connector.Error{Class: connector.ErrUnreachable,
+			Err: fmt.Errorf("probe: no answer within %s", c.session.engine.options.ProbeTimeout)}
 	}
 	c.session.engine.metrics.called("probe", err)
 	return err
@@ -230,7 +232,8 @@ func (c *cluster) ensureWatch(conn connector.Connector) {
 	if !c.session.spawn(func() {
 		defer cancel()
 		if err := watchStatus(ctx, watcher, c.changed); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).V(1).Info("Lost the watch on a cluster's objects, polling them", "cluster", c.id.String(), "reason", err.Error())
+			klog.FromContext(ctx).V(1).Info("Lost the watch on a cluster's objects, polling them", "cluster",
+				c.id.String(), "reason", err.Error())
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -292,10 +295,14 @@ func (c *cluster) connector(ctx context.Context) (connector.Connector, error) {
 	return c.conn, nil
 }
 
-func open(ctx context.Context, connectors connector.Connectors, id appcontext.ClusterID) (conn connector.Connector, err error) {
+func open(
+	ctx context.Context, connectors connector.Connectors, id appcontext.ClusterID,
+) (conn connector.Connector, err error) {
 	defer recovered(&err)
 	if conn, err = connectors.Connector(ctx, id.Provider, id.Name); err == nil && conn == nil {
-		err = &connector.Error{Class: connector.ErrTerminal, Err: errors.New("the connectors returned neither a connector nor an error")}
+		err = &connector.Error{
+			Class: connector.ErrTerminal, Err: errors.New("the connectors returned neither a connector nor an error"),
+		}
 	}
 	return conn, err
 }

@@ -94,7 +94,8 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 		default:
 			return fmt.Errorf("app context %q is %s, terminate it first: %w", id, img.record.State, ErrInvalidState)
 		}
-		compares := []store.Compare{store.Unchanged(img.stateKV), store.Unchanged(img.tailKV), store.Absent(activeKey(id))}
+		compares := []store.Compare{
+			store.Unchanged(img.stateKV), store.Unchanged(img.tailKV), store.Absent(activeKey(id))}
 		ops := []store.Op{store.DeletePrefix(contextKey(id)), store.Delete(indexKey(id)), store.Delete(stopKey(id))}
 		first, after := e.removal(&img.head, ops)
 		result, err := e.txn(ctx, compares, first)

@@ -56,7 +56,8 @@ func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 		a := &c.Apps[j]
 		for i := range a.Clusters {
 			cluster := &a.Clusters[i]
-			specs = append(specs, specOps(specKey(c.ID, h.Generation, a.Name, cluster.ClusterID), encode(cluster.Resources))...)
+			specs = append(specs, specOps(specKey(c.ID, h.Generation, a.Name, cluster.ClusterID),
+				encode(cluster.Resources))...)
 			specs = append(specs, inventoryOps(c.ID, h.Generation, a.Name, cluster)...)
 		}
 		h.Apps = append(h.Apps, newHeadApp(a))
@@ -131,7 +132,8 @@ func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op, mor
 	case err == nil && len(more) > 0:
 		err = errChanged
 	case err == nil:
-		err = fmt.Errorf("creating app context %q took longer than %s, and was abandoned: %w", n.id, unfinishedLimit, ErrConflict)
+		err = fmt.Errorf("creating app context %q took longer than %s, and was abandoned: %w", n.id, unfinishedLimit,
+			ErrConflict)
 	}
 	// The head may exist although the call failed. Then these manifests belong to it.
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.options.CallTimeout)
@@ -173,7 +175,8 @@ func (e *Engine) undo(ctx context.Context, n *creation, conditions []store.Compa
 // removeGeneration applies ops, which remove entries of the inventory. It removes the manifests and
 // the note last, so a sweep can remove the rest after a crash.
 func (e *Engine) removeGeneration(ctx context.Context, n *creation, conditions []store.Compare, ops []store.Op) error {
-	ops = append(ops, store.DeletePrefix(specsKey(n.id)+n.generation+"/"), store.Delete(unfinishedKey(n.id, n.generation)))
+	ops = append(ops, store.DeletePrefix(specsKey(n.id)+n.generation+"/"),
+		store.Delete(unfinishedKey(n.id, n.generation)))
 	for _, batch := range e.batches(ops) {
 		if result, err := e.txn(ctx, conditions, batch); err != nil || !result.Succeeded {
 			return err
@@ -187,7 +190,8 @@ func (e *Engine) removeGeneration(ctx context.Context, n *creation, conditions [
 func (s *session) sweep() {
 	result, err := s.engine.store.Range(s.ctx, unfinishedPrefix)
 	if err != nil {
-		klog.FromContext(s.ctx).V(1).Info("Failed to read unfinished app contexts, the next session retries", "reason", err.Error())
+		klog.FromContext(s.ctx).V(1).Info("Failed to read unfinished app contexts, the next session retries", "reason",
+			err.Error())
 		return
 	}
 	for _, kv := range result.KVs {
@@ -205,7 +209,8 @@ func (s *session) sweep() {
 				return
 			}
 			if err := s.engine.undo(s.ctx, n, n.conditions); err != nil {
-				klog.FromContext(s.ctx).V(1).Info("Failed to remove an unfinished app context, the next session retries", "appContext", id, "reason", err.Error())
+				klog.FromContext(s.ctx).V(1).Info("Failed to remove an unfinished app context, the next session retries",
+					"appContext", id, "reason", err.Error())
 			}
 		})
 	}
@@ -215,7 +220,8 @@ func (s *session) sweep() {
 func (e *Engine) tooLarge(ops []store.Op) error {
 	maxBytes, _ := store.LimitsOf(e.store)
 	for _, op := range ops {
-		if have := len(op.Key) + len(op.Value) + 1024; have > maxBytes { // 1024 bytes are reserved for conditions and other keys
+		// 1024 bytes are reserved for conditions and other keys
+		if have := len(op.Key) + len(op.Value) + 1024; have > maxBytes {
 			return &store.SizeError{What: "bytes", Key: op.Key, Have: have, Limit: maxBytes}
 		}
 	}

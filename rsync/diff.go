@@ -120,13 +120,16 @@ func (e *Engine) Diff(ctx context.Context, event EventType, id, from string) (*D
 	}
 	all.Wait()
 	slices.SortFunc(out.Clusters, func(a, b ClusterDiff) int {
-		return cmp.Or(cmp.Compare(a.Cluster.String(), b.Cluster.String()), cmp.Compare(a.App, b.App), cmp.Compare(a.AppContextID, b.AppContextID))
+		return cmp.Or(cmp.Compare(a.Cluster.String(), b.Cluster.String()), cmp.Compare(a.App, b.App),
+			cmp.Compare(a.AppContextID, b.AppContextID))
 	})
 	return out, nil
 }
 
 // diffCluster returns the changes on one cluster. After a failure it sends no further requests.
-func (e *Engine) diffCluster(ctx context.Context, cluster appcontext.ClusterID, parts []*diffPart, budget int) []ClusterDiff {
+func (e *Engine) diffCluster(
+	ctx context.Context, cluster appcontext.ClusterID, parts []*diffPart, budget int,
+) []ClusterDiff {
 	var failure error
 	conn, err := e.differ(ctx, cluster)
 	if err != nil {
@@ -139,7 +142,8 @@ func (e *Engine) diffCluster(ctx context.Context, cluster appcontext.ClusterID, 
 		d := &out[i]
 		d.Cluster, d.App, d.AppContextID = cluster, p.App, p.AppContextID
 		if failure == nil {
-			d.Changes, failure = e.diffPart(ctx, conn.(connector.Differ), p, budget) //nolint:forcetypeassert // differ has checked it
+			//nolint:forcetypeassert // differ has checked it
+			d.Changes, failure = e.diffPart(ctx, conn.(connector.Differ), p, budget)
 		}
 		if failure != nil {
 			d.Changes, d.Reason, d.Message = nil, diffReason(ctx, failure), shorten(failure)
@@ -158,7 +162,8 @@ func (e *Engine) differ(ctx context.Context, cluster appcontext.ClusterID) (conn
 	}
 	if _, ok := conn.(connector.Differ); !ok {
 		_ = conn.Close()
-		return nil, &connector.Error{Class: connector.ErrTerminal, Err: errors.New("its connector cannot compare: it does not implement connector.Differ")}
+		return nil, &connector.Error{Class: connector.ErrTerminal,
+			Err: errors.New("its connector cannot compare: it does not implement connector.Differ")}
 	}
 	return conn, nil
 }
@@ -174,7 +179,9 @@ func diffReason(ctx context.Context, err error) Reason {
 }
 
 // diffPart returns the changes of one app, with at most diffObjects objects in each request.
-func (e *Engine) diffPart(ctx context.Context, conn connector.Differ, p *diffPart, budget int) ([]connector.Change, error) {
+func (e *Engine) diffPart(
+	ctx context.Context, conn connector.Differ, p *diffPart, budget int,
+) ([]connector.Change, error) {
 	if err := e.share(ctx, p); err != nil {
 		return nil, storeTrouble(err)
 	}
@@ -213,19 +220,26 @@ func joined(a, b string) string {
 	return a + b
 }
 
-func (e *Engine) callDiff(ctx context.Context, conn connector.Differ, batch connector.DiffBatch) (changes []connector.Change, err error) {
+func (e *Engine) callDiff(
+	ctx context.Context, conn connector.Differ, batch connector.DiffBatch,
+) (changes []connector.Change, err error) {
 	defer recovered(&err)
 	limited, cancel := context.WithTimeout(ctx, e.options.CallTimeout)
 	defer cancel()
 	if changes, err = conn.Diff(limited, batch); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			err = &connector.Error{Class: connector.ErrUnreachable, Err: fmt.Errorf("no answer within %s", e.options.CallTimeout)}
+			err = &connector.Error{
+				Class: connector.ErrUnreachable, Err: fmt.Errorf("no answer within %s", e.options.CallTimeout),
+			}
 		}
 		return nil, err
 	}
 	asked := slices.Concat(batch.Apply, batch.Delete)
-	if !slices.EqualFunc(changes, asked, func(c connector.Change, r appcontext.Resource) bool { return c.Object == r.Object }) {
-		return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("its connector returned other changes (%d) than those of the %d objects", len(changes), len(asked))}
+	same := func(c connector.Change, r appcontext.Resource) bool { return c.Object == r.Object }
+	if !slices.EqualFunc(changes, asked, same) {
+		return nil, &connector.Error{Class: connector.ErrTerminal,
+			Err: fmt.Errorf("its connector returned other changes (%d) than those of the %d objects",
+				len(changes), len(asked))}
 	}
 	return changes, nil
 }

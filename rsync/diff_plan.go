@@ -67,21 +67,17 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	var removes []planner
 	var detached []detachedClusters
 	for _, old := range next.Previous {
-		before, err := e.image(ctx, old)
+		before, other, err := e.imageWithSpec(ctx, old)
 		if err != nil {
 			return nil, err
 		}
-		other, err := e.loadSpec(ctx, &before.head)
-		if err != nil {
-			return nil, err
-		}
-		d := before.detached
 		if old == from {
-			p.other = d.without(other, Update)
+			p.other = before.detached.without(other, Update)
 		}
-		detached = append(detached, d)
+		detached = append(detached, before.detached)
 		removes = append(removes, planner{
-			event: UpdateDelete, context: other, other: img.detached.without(spec, UpdateDelete), order: p.order, changed: p.changed,
+			event: UpdateDelete, context: other, other: img.detached.without(spec, UpdateDelete),
+			order: p.order, changed: p.changed,
 			absent: before.absences(),
 		})
 	}
@@ -96,6 +92,16 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	return plan.parts, nil
 }
 
+// imageWithSpec reads a context with its manifests.
+func (e *Engine) imageWithSpec(ctx context.Context, id string) (*image, *appcontext.AppContext, error) {
+	img, err := e.image(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	spec, err := e.loadSpec(ctx, &img.head)
+	return img, spec, err
+}
+
 // diffContext reads a context. It returns ErrInvalidState if an event of the type begins is not
 // valid in the state of the context.
 func (e *Engine) diffContext(ctx context.Context, event EventType, id string, begins EventType) (*image, error) {
@@ -107,7 +113,8 @@ func (e *Engine) diffContext(ctx context.Context, event EventType, id string, be
 		return nil, err
 	}
 	if _, valid := e.options.Transitions.Of(begins, img.record.State); !valid {
-		return nil, fmt.Errorf("app context %q is %s and cannot begin %s: %w", id, img.record.State, begins, ErrInvalidState)
+		return nil, fmt.Errorf("app context %q is %s and cannot begin %s: %w", id, img.record.State, begins,
+			ErrInvalidState)
 	}
 	return img, nil
 }
@@ -134,7 +141,8 @@ func (d *diffPlan) add(p *planner, id string, detached detachedClusters) error {
 			continue
 		}
 		part := &diffPart{
-			DiffBatch: connector.DiffBatch{AppContextID: id, App: t.app, Cluster: t.cluster}, notes: map[appcontext.Object]string{},
+			DiffBatch: connector.DiffBatch{AppContextID: id, App: t.app, Cluster: t.cluster},
+			notes:     map[appcontext.Object]string{},
 			recreated: map[appcontext.Object]bool{}, deleted: map[appcontext.Object]bool{},
 			event: p.event, target: d.target, replaced: d.replaced, records: records,
 			detached: d.detached.has(t.cluster),
@@ -294,7 +302,9 @@ func (e *Engine) share(ctx context.Context, p *diffPart) error {
 			if slices.ContainsFunc(theirs, func(t appcontext.Resource) bool { return t.Object == r.Object }) {
 				p.notes[r.Object] = note
 			} else {
-				p.known = append(p.known, connector.Change{Object: r.Object, Kind: connector.ChangeKindNone, Message: note})
+				p.known = append(p.known, connector.Change{
+					Object: r.Object, Kind: connector.ChangeKindNone, Message: note,
+				})
 			}
 		}
 	}

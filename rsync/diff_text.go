@@ -15,8 +15,9 @@ import (
 // signs maps a kind of change to the sign at the start of its line in the text of a Diff. Unchanged
 // objects have no line, unless they have a message.
 var signs = map[connector.ChangeKind]string{
-	connector.ChangeKindNone: "=", connector.ChangeKindCreate: "+", connector.ChangeKindUpdate: "~", connector.ChangeKindReplace: "-/+",
-	connector.ChangeKindDelete: "-", connector.ChangeKindRefused: "!", connector.ChangeKindUnknown: "?",
+	connector.ChangeKindNone: "=", connector.ChangeKindCreate: "+", connector.ChangeKindUpdate: "~",
+	connector.ChangeKindReplace: "-/+", connector.ChangeKindDelete: "-", connector.ChangeKindRefused: "!",
+	connector.ChangeKindUnknown: "?",
 }
 
 // String returns the text of WriteTo.
@@ -67,8 +68,9 @@ func (d *Diff) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (d *Diff) summary() string {
-	s := fmt.Sprintf("%d to create, %d to change, %d to replace, %d to delete, %d unchanged", d.Count(connector.ChangeKindCreate),
-		d.Count(connector.ChangeKindUpdate), d.Count(connector.ChangeKindReplace), d.Count(connector.ChangeKindDelete), d.Count(connector.ChangeKindNone))
+	s := fmt.Sprintf("%d to create, %d to change, %d to replace, %d to delete, %d unchanged",
+		d.Count(connector.ChangeKindCreate), d.Count(connector.ChangeKindUpdate), d.Count(connector.ChangeKindReplace),
+		d.Count(connector.ChangeKindDelete), d.Count(connector.ChangeKindNone))
 	if n := d.Count(connector.ChangeKindRefused); n > 0 {
 		s += fmt.Sprintf(", %d refused", n)
 	}

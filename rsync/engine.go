@@ -41,7 +41,8 @@ func New(s store.Store, connectors connector.Connectors, options Options) (*Engi
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
-	e := &Engine{store: s, connectors: connectors, options: options.withDefaults(), ready: make(chan struct{}), failure: errNotStarted}
+	e := &Engine{store: s, connectors: connectors, options: options.withDefaults(), ready: make(chan struct{}),
+		failure: errNotStarted}
 	m, err := newMetrics(e)
 	if err != nil {
 		return nil, err
@@ -76,7 +77,8 @@ func (e *Engine) Start(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		klog.FromContext(ctx).Error(err, "Lost the session of the rsync engine, starting another one", "engine", e.options.Name)
+		klog.FromContext(ctx).Error(err, "Lost the session of the rsync engine, starting another one", "engine",
+			e.options.Name)
 		e.metrics.sessionLost()
 		e.sleep(ctx, min(e.options.Backoff.delay(attempt), e.options.LeaseTTL))
 	}
@@ -139,9 +141,11 @@ func (e *Engine) txn(ctx context.Context, compares []store.Compare, ops []store.
 	result, err := e.store.Txn(ctx, compares, ops)
 	if s != nil {
 		switch {
-		case err == nil && result.Succeeded && slices.ContainsFunc(ops, isPut): // an etcd without space accepts deletions
+		// an etcd without space accepts deletions
+		case err == nil && result.Succeeded && slices.ContainsFunc(ops, isPut):
 			s.accepted(refusals)
-		case err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrTooLarge) && !errors.Is(err, store.ErrLeaseNotFound):
+		case err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrTooLarge) &&
+			!errors.Is(err, store.ErrLeaseNotFound):
 			s.refused()
 		}
 	}

@@ -97,7 +97,8 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 		return EventRef{}, err
 	}
 	if len(element.IdempotencyKey) > appcontext.MaxName {
-		return EventRef{}, fmt.Errorf("%w: the idempotency key is longer than %d bytes", ErrInvalidInput, appcontext.MaxName)
+		return EventRef{}, fmt.Errorf("%w: the idempotency key is longer than %d bytes", ErrInvalidInput,
+			appcontext.MaxName)
 	}
 	kv, err := e.store.Get(ctx, queueKey(id))
 	if err != nil {
@@ -152,12 +153,14 @@ func (e *Engine) queuedBefore(
 		return EventRef{}, &brokenError{kv.Key}
 	}
 	if before.Event != element.Event || before.UCID != element.UCID {
-		return EventRef{}, fmt.Errorf("%w: another call on app context %q had the idempotency key %q: %s (event %d), and this is %s",
-			ErrInvalidInput, id, element.IdempotencyKey, before.call(), seq, element.call())
+		return EventRef{},
+			fmt.Errorf("%w: another call on app context %q had the idempotency key %q: %s (event %d), and this is %s",
+				ErrInvalidInput, id, element.IdempotencyKey, before.call(), seq, element.call())
 	}
 	if same, err := e.sameRollout(ctx, id, seq, rollout); err != nil || !same {
-		return EventRef{}, cmp.Or(err, fmt.Errorf("%w: another call on app context %q had the idempotency key %q, and another rollout (event %d)",
-			ErrInvalidInput, id, element.IdempotencyKey, seq))
+		return EventRef{}, cmp.Or(err,
+			fmt.Errorf("%w: another call on app context %q had the idempotency key %q, and another rollout (event %d)",
+				ErrInvalidInput, id, element.IdempotencyKey, seq))
 	}
 	return EventRef{id, seq}, nil
 }

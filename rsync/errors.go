@@ -59,9 +59,9 @@ const (
 	ReasonDeadline         Reason = "DeadlineExceeded" // the cluster took longer than Rollout.ProgressDeadline
 	ReasonMaxFailures      Reason = "MaxFailures"      // more clusters of the rollout failed than MaxFailures allows
 	ReasonAborted          Reason = "Aborted"          // the rollout was aborted
-	ReasonDetached         Reason = "Detached"         // the cluster is detached from the context; the app there is Skipped
+	ReasonDetached         Reason = "Detached"         // the cluster is detached from the context
 	ReasonContested        Reason = "Contested"        // another writer undoes each Heal: only an Observation has it
-	ReasonInvalidContext   Reason = "InvalidContext"   // a stored value of the context is invalid, or Options.Comparer panicked
+	ReasonInvalidContext   Reason = "InvalidContext"   // a stored value is invalid, or Options.Comparer panicked
 )
 
 // sentinel returns the error that belongs to a reason.
@@ -97,7 +97,8 @@ type EventError struct {
 
 // Error returns the event, its status and the reason.
 func (e *EventError) Error() string {
-	s := fmt.Sprintf("%s of app context %s (event %d): %s, %s", e.Event, e.Ref.AppContextID, e.Ref.Seq, e.Status, e.Reason)
+	s := fmt.Sprintf("%s of app context %s (event %d): %s, %s", e.Event, e.Ref.AppContextID, e.Ref.Seq, e.Status,
+		e.Reason)
 	if e.Message != "" {
 		s += ": " + e.Message
 	}
@@ -127,7 +128,8 @@ type UnfinishedError struct {
 func (e *UnfinishedError) Error() string {
 	s := fmt.Sprintf("%s: event %d of app context %q is not done", e.Err, e.Ref.Seq, e.Ref.AppContextID)
 	if e.Status != "" {
-		s = fmt.Sprintf("%s: %s of app context %q (event %d) is %s", e.Err, e.Event, e.Ref.AppContextID, e.Ref.Seq, e.Status)
+		s = fmt.Sprintf("%s: %s of app context %q (event %d) is %s", e.Err, e.Event, e.Ref.AppContextID, e.Ref.Seq,
+			e.Status)
 	}
 	if e.Rollout != "" {
 		s += "; " + e.Rollout

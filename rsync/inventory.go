@@ -56,7 +56,8 @@ func provides(o appcontext.Object) (token, bool) {
 // isEnd reports whether a resource exists only for a time: a pre-delete or post-delete hook, or a
 // hook that is deleted after it has succeeded.
 func isEnd(r *appcontext.Resource) bool {
-	return r.Hook == appcontext.HookPreDelete || r.Hook == appcontext.HookPostDelete || r.Has(appcontext.HookDeletePolicySucceeded)
+	return r.Hook == appcontext.HookPreDelete || r.Hook == appcontext.HookPostDelete ||
+		r.Has(appcontext.HookDeletePolicySucceeded)
 }
 
 // inventoryEntry returns the inventory's value for an app on a cluster: its tokens, in order, with

@@ -33,11 +33,13 @@ func newMetrics(e *Engine) (*metrics, error) {
 	options := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Name: "spokewire_rsync_" + name, Help: help, ConstLabels: labels}
 	}
-	m.queued = prometheus.NewCounterVec(options("queued_total", "Events that were queued through this engine."), []string{"event"})
+	m.queued = prometheus.NewCounterVec(options("queued_total", "Events that were queued through this engine."),
+		[]string{"event"})
 	m.events = prometheus.NewCounterVec(options("events_total", "Events that ended."), []string{"event", "status"})
 	m.txns = prometheus.NewCounterVec(options("transactions_total", "Transactions of the store."), []string{"result"})
 	m.calls = prometheus.NewCounterVec(options("calls_total", "Calls to clusters."), []string{"verb", "result"})
-	m.resumed = prometheus.NewCounter(options("resumed_total", "Events that were resumed after their engine had ended."))
+	m.resumed = prometheus.NewCounter(options("resumed_total",
+		"Events that were resumed after their engine had ended."))
 	m.lost = prometheus.NewCounter(options("sessions_lost_total", "Leases that were lost or not granted."))
 	m.unreachable = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "spokewire_rsync_unreachable_clusters", Help: "Clusters that do not answer.", ConstLabels: labels,
@@ -47,12 +49,15 @@ func newMetrics(e *Engine) (*metrics, error) {
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
 	}, []string{"event"})
 	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "spokewire_rsync_active_contexts", Help: "App contexts with unfinished events, of all engines on the store.", ConstLabels: labels,
+		Name: "spokewire_rsync_active_contexts",
+		Help: "App contexts with unfinished events, of all engines on the store.", ConstLabels: labels,
 	}, func() float64 { return e.count(func(s *session) int { return len(s.active) }) })
 	owned := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "spokewire_rsync_running_contexts", Help: "App contexts that this engine owns.", ConstLabels: labels,
 	}, func() float64 { return e.count(func(s *session) int { return len(s.runs) }) })
-	m.all = []prometheus.Collector{m.queued, m.events, m.txns, m.calls, m.resumed, m.lost, m.unreachable, m.seconds, active, owned}
+	m.all = []prometheus.Collector{
+		m.queued, m.events, m.txns, m.calls, m.resumed, m.lost, m.unreachable, m.seconds, active, owned,
+	}
 	for i, c := range m.all {
 		if err := m.registerer.Register(c); err != nil {
 			for _, done := range m.all[:i] {

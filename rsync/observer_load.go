@@ -66,13 +66,14 @@ func (o *observer) load(c *observedContext) {
 		defer o.mu.Unlock()
 		c.failures++
 		if !o.ended && o.contexts[c.id] == c {
-			c.retry = o.session.engine.options.Clock.AfterFunc(o.session.engine.options.Backoff.delay(c.failures), func() {
-				o.mu.Lock()
-				defer o.mu.Unlock()
-				if o.contexts[c.id] == c {
-					o.reloadLocked(c)
-				}
-			})
+			c.retry = o.session.engine.options.Clock.AfterFunc(o.session.engine.options.Backoff.delay(c.failures),
+				func() {
+					o.mu.Lock()
+					defer o.mu.Unlock()
+					if o.contexts[c.id] == c {
+						o.reloadLocked(c)
+					}
+				})
 		}
 	}
 }

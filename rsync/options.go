@@ -116,9 +116,11 @@ func (o *Options) validate() error {
 	}
 	switch {
 	case o.DeleteOrder != DeleteOrderReverse && o.DeleteOrder != DeleteOrderSame:
-		return fmt.Errorf("%w: Options.DeleteOrder: %d: must be DeleteOrderReverse or DeleteOrderSame", ErrInvalidInput, o.DeleteOrder)
+		return fmt.Errorf("%w: Options.DeleteOrder: %d: must be DeleteOrderReverse or DeleteOrderSame", ErrInvalidInput,
+			o.DeleteOrder)
 	case o.Observe < ObserveNothing || o.Observe > ObserveHeal:
-		return fmt.Errorf("%w: Options.Observe: %d: must be a constant from ObserveNothing to ObserveHeal", ErrInvalidInput, o.Observe)
+		return fmt.Errorf("%w: Options.Observe: %d: must be a constant from ObserveNothing to ObserveHeal",
+			ErrInvalidInput, o.Observe)
 	case o.LeaseTTL != 0 && o.LeaseTTL < time.Second:
 		return fmt.Errorf("%w: Options.LeaseTTL: %s: must be at least 1 s", ErrInvalidInput, o.LeaseTTL)
 	case o.Transitions != nil:

@@ -150,14 +150,16 @@ func (e *Engine) overriding(
 	found, err := e.holders(ctx, id, c, objects, &others{}, func(n *neighbor, r *record) bool {
 		return r.Holds && mine.yields(n, r)
 	})
-	maps.DeleteFunc(found, func(o appcontext.Object, h holder) bool { return !h.common[objectToken(o)] }) // it only holds objects inside o
+	// it only holds objects inside o
+	maps.DeleteFunc(found, func(o appcontext.Object, h holder) bool { return !h.common[objectToken(o)] })
 	return found, err
 }
 
 // holders returns the contexts that hold some objects of a context on a cluster, or objects inside
 // them: in a namespace, or of a definition. It ignores neighbors for which holds returns false.
 func (e *Engine) holders(
-	ctx context.Context, id string, c appcontext.ClusterID, all map[appcontext.Object]bool, records *others, holds func(*neighbor, *record) bool,
+	ctx context.Context, id string, c appcontext.ClusterID, all map[appcontext.Object]bool, records *others,
+	holds func(*neighbor, *record) bool,
 ) (map[appcontext.Object]holder, error) {
 	objects := map[token][]appcontext.Object{}
 	tokens := map[token]bool{}
@@ -341,7 +343,9 @@ func (o *op) handOver(ctx context.Context, conn connector.Connector, all []appco
 // handOverTo is one pass of handOver. It reports whether a holder has released its objects
 // meanwhile: it has begun to delete them, or was removed. That may have preceded the apply, and
 // another context may hold the objects.
-func (o *op) handOverTo(ctx context.Context, conn connector.Connector, left []appcontext.Resource) (released bool, err error) {
+func (o *op) handOverTo(
+	ctx context.Context, conn connector.Connector, left []appcontext.Resource,
+) (released bool, err error) {
 	type part struct {
 		holder
 		resources []appcontext.Resource
@@ -409,8 +413,10 @@ func (o *op) applyFor(
 		return false, nil
 	}
 	err = conn.Apply(ctx, connector.Batch{
-		AppContextID: h.id, App: h.app, Cluster: o.cluster.id, Resources: theirs, Progress: func(int) { o.progress(handedOver) },
-		Holder: func(context.Context, appcontext.Object) (string, error) { return h.String(), nil }, // the holder does not change
+		AppContextID: h.id, App: h.app, Cluster: o.cluster.id, Resources: theirs,
+		Progress: func(int) { o.progress(handedOver) },
+		// the holder does not change
+		Holder: func(context.Context, appcontext.Object) (string, error) { return h.String(), nil },
 	})
 	if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {
 		err = nil

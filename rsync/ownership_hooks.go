@@ -29,9 +29,10 @@ func (o *op) findHoldersNow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := o.run.engine.holders(ctx, o.run.id, o.cluster.id, objects, &others{}, func(n *neighbor, r *record) bool {
-		return r.Holds && !slices.Contains(replaced, n.id)
-	})
+	found, err := o.run.engine.holders(ctx, o.run.id, o.cluster.id, objects, &others{},
+		func(n *neighbor, r *record) bool {
+			return r.Holds && !slices.Contains(replaced, n.id)
+		})
 	if err != nil {
 		return err
 	}

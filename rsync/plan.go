@@ -131,7 +131,8 @@ func (p *planner) plan() []*task {
 		for j := range a.Clusters {
 			c := &a.Clusters[j]
 			t := &task{
-				app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c, awaited), event: p.event, others: records, remnant: p.remnant,
+				app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c, awaited),
+				event: p.event, others: records, remnant: p.remnant,
 				absent: p.absent[taskKey{a.Name, c.ClusterID}],
 			}
 			switch {
@@ -204,7 +205,8 @@ func endsOf(c *appcontext.AppContext) map[appcontext.Identity]bool {
 	for i := range c.Apps {
 		for j := range c.Apps[i].Clusters {
 			cluster := &c.Apps[i].Clusters[j]
-			for _, r := range append(withHook(cluster, appcontext.HookPreDelete), withHook(cluster, appcontext.HookPostDelete)...) {
+			for _, r := range append(withHook(cluster, appcontext.HookPreDelete),
+				withHook(cluster, appcontext.HookPostDelete)...) {
 				out[appcontext.Identity{Cluster: cluster.ClusterID, Object: r.Object}] = true
 			}
 		}
@@ -264,11 +266,13 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 	var ends []appcontext.Resource
 	hooks := func(hook appcontext.Hook) {
 		list := slices.DeleteFunc(withHook(c, hook), func(r appcontext.Resource) bool {
-			return p.kept(c, r) || (!run || p.ended) && p.ends[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
+			id := appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}
+			return p.kept(c, r) || (!run || p.ended) && p.ends[id]
 		})
 		if run {
 			out = append(out, hookPhases(list)...)
-			list = filter(list, func(r appcontext.Resource) bool { return !r.Has(appcontext.HookDeletePolicySucceeded) })
+			list = filter(list,
+				func(r appcontext.Resource) bool { return !r.Has(appcontext.HookDeletePolicySucceeded) })
 		}
 		ends = append(ends, byWave(list)...)
 	}

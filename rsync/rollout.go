@@ -163,7 +163,8 @@ func (r *Rollout) validate(h *head) error {
 	case r.MinSuccessTime > 0 && r.Until == appcontext.OpStatusDeployed:
 		return invalidRollout("MinSuccessTime", "%s: needs Until Ready", r.MinSuccessTime)
 	case r.ProgressDeadline > 0 && r.MinSuccessTime >= r.ProgressDeadline:
-		return invalidRollout("MinSuccessTime", "%s: must be shorter than ProgressDeadline, which is %s", r.MinSuccessTime, r.ProgressDeadline)
+		return invalidRollout("MinSuccessTime", "%s: must be shorter than ProgressDeadline, which is %s",
+			r.MinSuccessTime, r.ProgressDeadline)
 	}
 	if err := validateLimits("", r.MaxConcurrency, r.MaxFailures); err != nil {
 		return err
@@ -177,10 +178,12 @@ func (r *Rollout) validate(h *head) error {
 
 func validateLimits(prefix, concurrency, failures string) error {
 	if n, err := scaled(concurrency, 100, 1); err != nil || n < 1 {
-		return invalidRollout(prefix+"MaxConcurrency", "%q: must be a number from 1, or a percentage from 1%% to 100%%", concurrency)
+		return invalidRollout(prefix+"MaxConcurrency", "%q: must be a number from 1, or a percentage from 1%% to 100%%",
+			concurrency)
 	}
 	if _, err := scaled(failures, 100, 0); err != nil {
-		return invalidRollout(prefix+"MaxFailures", "%q: must be a number from 0, or a percentage from 0%% to 100%%", failures)
+		return invalidRollout(prefix+"MaxFailures", "%q: must be a number from 0, or a percentage from 0%% to 100%%",
+			failures)
 	}
 	return nil
 }
@@ -241,7 +244,8 @@ func (r *Rollout) validateGroups(h *head) (map[appcontext.ClusterID]int, error) 
 		}
 	}
 	if size := r.size(); size > maxRollout {
-		return nil, invalidRollout("Groups", "a rollout of %d bytes with all approvals: the limit is %d", size, maxRollout)
+		return nil, invalidRollout("Groups", "a rollout of %d bytes with all approvals: the limit is %d", size,
+			maxRollout)
 	}
 	return group, nil
 }
@@ -296,7 +300,9 @@ func (r *Rollout) validateOrder(h *head, group map[appcontext.ClusterID]int) err
 			for _, c := range a.Clusters {
 				at := of(c)
 				if !there[c] && (last[d.App] > at || last[d.App] == at && limited(at)) {
-					return invalidRollout("Groups", "app %q on %s waits for app %q, which must be on clusters of earlier groups only", a.Name, c, d.App)
+					return invalidRollout("Groups",
+						"app %q on %s waits for app %q, which must be on clusters of earlier groups only",
+						a.Name, c, d.App)
 				}
 			}
 		}

@@ -31,7 +31,8 @@ func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) e
 			}
 		}
 		if !slices.Contains(gates, approval.Gate) {
-			return fmt.Errorf("%w: the rollout has no gate %q of a group %q: the gates of the group are %q", ErrInvalidInput,
+			return fmt.Errorf("%w: the rollout has no gate %q of a group %q: the gates of the group are %q",
+				ErrInvalidInput,
 				approval.Gate, approval.Group, gates)
 		}
 		if !slices.Contains(r.Approved, approval) {
@@ -108,7 +109,8 @@ func (e *Engine) changeRollout(ctx context.Context, ref EventRef, change func(*r
 		}
 		var event Element
 		if json.Unmarshal(element.Value, &event) == nil && event.Status.Final() {
-			return fmt.Errorf("event %d of app context %q is %s: %w", ref.Seq, ref.AppContextID, event.Status, ErrInvalidState)
+			return fmt.Errorf("event %d of app context %q is %s: %w", ref.Seq, ref.AppContextID, event.Status,
+				ErrInvalidState)
 		}
 		result, err := e.txn(ctx, []store.Compare{store.Unchanged(kv), store.Unchanged(element)},
 			[]store.Op{store.Put(kv.Key, text), putActive(ref.AppContextID)})
@@ -125,7 +127,8 @@ func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, r *
 		return nil, nil //nolint:nilnil // none
 	}
 	if element.Event != Instantiate && element.Event != Update {
-		return nil, fmt.Errorf("%w: %s cannot have a rollout, only Instantiate and Update", ErrInvalidInput, element.Event)
+		return nil, fmt.Errorf("%w: %s cannot have a rollout, only Instantiate and Update", ErrInvalidInput,
+			element.Event)
 	}
 	kv, err := e.store.Get(ctx, headKey(id))
 	if err != nil {
@@ -141,8 +144,10 @@ func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, r *
 	if err := r.validate(&h); err != nil {
 		return nil, err
 	}
-	if _, back := e.options.Transitions.Of(Update, Instantiated); r.RollbackOnFailure && element.Event == Update && !back {
-		return nil, invalidRollout("RollbackOnFailure", "Options.Transitions must allow an update to a context that is Instantiated")
+	_, back := e.options.Transitions.Of(Update, Instantiated)
+	if r.RollbackOnFailure && element.Event == Update && !back {
+		return nil, invalidRollout("RollbackOnFailure",
+			"Options.Transitions must allow an update to a context that is Instantiated")
 	}
 	out := &rolloutRecord{Rollout: *r}
 	if out.Until == "" {
@@ -181,7 +186,8 @@ func (e *Engine) RolloutStatus(ctx context.Context, ref EventRef) (*RolloutStatu
 		return nil, fmt.Errorf("event %d of app context %q: %w", ref.Seq, ref.AppContextID, ErrNotFound)
 	}
 	out := &RolloutStatus{
-		Ref: ref, Rollout: record.Rollout, Status: element.Status, Paused: record.Paused, Aborted: record.Aborted, Approved: record.Approved,
+		Ref: ref, Rollout: record.Rollout, Status: element.Status, Paused: record.Paused, Aborted: record.Aborted,
+		Approved: record.Approved,
 	}
 	if out.Groups = record.Ended; element.Status.Final() && len(out.Groups) > 0 {
 		return out, nil

@@ -218,11 +218,13 @@ func (o *order) decide(now time.Time) verdict {
 		n := g.count[clusterFailed]
 		failed += n
 		if g.maxFailures >= 0 && n > g.maxFailures {
-			return verdict{halt: ReasonMaxFailures, waits: fmt.Sprintf("%d clusters of group %q failed, and its MaxFailures is %d", n, g.Name, g.maxFailures)}
+			why := fmt.Sprintf("%d clusters of group %q failed, and its MaxFailures is %d", n, g.Name, g.maxFailures)
+			return verdict{halt: ReasonMaxFailures, waits: why}
 		}
 	}
 	if failed > o.maxFailures {
-		return verdict{halt: ReasonMaxFailures, waits: fmt.Sprintf("%d clusters failed, and MaxFailures is %d", failed, o.maxFailures)}
+		why := fmt.Sprintf("%d clusters failed, and MaxFailures is %d", failed, o.maxFailures)
+		return verdict{halt: ReasonMaxFailures, waits: why}
 	}
 	for _, g := range o.groups {
 		if v, passed := o.decideGroup(g, now); !passed {
@@ -245,7 +247,8 @@ func (o *order) decideGroup(g *orderGroup, now time.Time) (verdict, bool) {
 	case running > 0:
 		return verdict{}, false
 	case g.Wait > 0 && now.Before(over):
-		return verdict{waits: fmt.Sprintf("the rollout waits until %s after group %q", over.Format(time.RFC3339), g.Name), until: over}, false
+		why := fmt.Sprintf("the rollout waits until %s after group %q", over.Format(time.RFC3339), g.Name)
+		return verdict{waits: why, until: over}, false
 	case g.ApproveAfter && !o.approved(g, GateAfterGroup):
 		return verdict{waits: fmt.Sprintf("the rollout waits for an approval after group %q", g.Name)}, false
 	}

@@ -254,7 +254,7 @@ var rules = []ruletest.Rule{
 	{Name: "a delete policy leaves hooks that another context holds", Test: "TestPoliciesLeaveObjectsOfOthers", Edits: edits{
 		{"ownership_hooks.go", "	maps.Copy(t.left, found)\n", "	_ = found\n"}}},
 	{Name: "also what another context holds since", Test: "TestLatePoliciesLeaveObjectsOfOthers", Edits: edits{
-		{"ownership_hooks.go", "&others{}, func(", "t.others, func("}}},
+		{"ownership_hooks.go", "objects, &others{},", "objects, t.others,"}}},
 	{Name: "and what it begins to hold during the call", Test: "TestLatePoliciesLeaveObjectsOfOthers", Edits: edits{
 		{"ownership_hooks.go", "!o.task.deleted[r.Object]", "o.phase.verb == goneVerb"}}},
 	{Name: "but not hooks of a context that the update replaces", Test: "TestBeforeHookCreationWaits", Edits: edits{
@@ -262,7 +262,7 @@ var rules = []ruletest.Rule{
 	{Name: "only while the update is in progress", Test: "TestHookOfContextThatWasReplaced", Edits: edits{
 		{"ownership.go", "	if o.task.event != Update {\n		return nil, nil\n	}\n", ""}}},
 	{Name: "no context holds a hook that is deleted when it has succeeded", Test: "TestHookThatIsDeletedIsNotHeld", Edits: edits{
-		{"inventory.go", " || r.Has(appcontext.HookDeletePolicySucceeded)\n", "\n"}}},
+		{"inventory.go", " ||\n\t\tr.Has(appcontext.HookDeletePolicySucceeded)\n", "\n"}}},
 
 	// Rollouts.
 	{Name: "it is stored that a cluster begins before it does", Test: "TestRolloutModel", Edits: edits{

@@ -215,7 +215,10 @@ func (r *run) refresh(ctx context.Context) error {
 }
 
 func (img *image) element(seq uint64) *Element {
-	if i, ok := slices.BinarySearchFunc(img.elements, seq, func(e *Element, seq uint64) int { return cmp.Compare(e.Seq, seq) }); ok {
+	if i, ok := slices.BinarySearchFunc(img.elements, seq, func(e *Element,
+		seq uint64) int {
+		return cmp.Compare(e.Seq, seq)
+	}); ok {
 		return img.elements[i]
 	}
 	return nil
@@ -342,8 +345,9 @@ func (r *run) elementOps(e *Element) []store.Op {
 	ops := []store.Op{putElement(r.id, e)}
 	limit := uint64(r.engine.options.HistoryLimit)
 	for range forgetAtOnce {
-		old := r.img.elements[0]                                                           // at least e exists
-		if old.Seq+limit > e.Seq || !old.Status.Final() || slices.Contains(r.ended, old) { // an element that ends now is deleted later
+		old := r.img.elements[0] // at least e exists
+		// an element that ends now is deleted later
+		if old.Seq+limit > e.Seq || !old.Status.Final() || slices.Contains(r.ended, old) {
 			break
 		}
 		ops = append(ops, store.Delete(elementKey(r.id, old.Seq)))

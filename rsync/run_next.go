@@ -114,7 +114,8 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 			return r.refuse(ctx, e, ReasonNotFound, "there is no app context %q", e.UCID)
 		}
 		if _, valid := r.engine.options.Transitions.Of(UpdateDelete, from.State); !valid {
-			return r.refuse(ctx, e, ReasonInvalidState, "app context %q, from which the update is, is %s", e.UCID, from.State)
+			return r.refuse(ctx, e, ReasonInvalidState, "app context %q, from which the update is, is %s", e.UCID,
+				from.State)
 		}
 		compares = append(compares, store.Unchanged(kv))
 		conditions, links, err := r.replaces(ctx, e.UCID, &from, next)
@@ -180,7 +181,8 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 		}
 	}
 	if w.broken == "" {
-		p := planner{event: e.Event, context: spec, other: other, order: r.engine.options.DeleteOrder, changed: r.engine.options.Comparer}
+		p := planner{event: e.Event, context: spec, other: other, order: r.engine.options.DeleteOrder,
+			changed: r.engine.options.Comparer}
 		p.whole, p.remnant, p.absent = r.img.record.Whole, r.img.head.Remnant, r.img.absences()
 		if w.rollout, w.broken, err = r.loadRollout(ctx, e); err != nil {
 			return err

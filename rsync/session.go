@@ -66,10 +66,12 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 		return nil, fmt.Errorf("grant a lease: %w", err)
 	}
 	s := &session{
-		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: readyqueue.New(), reads: make(chan struct{}, maxReads),
+		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: readyqueue.New(),
+		reads:   make(chan struct{}, maxReads),
 		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{}, owned: map[string]bool{},
 		foreign: map[string]bool{},
-		runs:    map[string]*run{}, failures: map[string]int{}, timers: map[string]clock.Timer{}, clusters: map[appcontext.ClusterID]*cluster{},
+		runs:    map[string]*run{}, failures: map[string]int{}, timers: map[string]clock.Timer{},
+		clusters: map[appcontext.ClusterID]*cluster{},
 	}
 	result, err := e.txn(ctx, []store.Compare{store.Absent(engineKey(s.name))},
 		[]store.Op{store.PutLeased(engineKey(s.name), encode(s.name), lease)})
@@ -229,7 +231,8 @@ func (s *session) probe() {
 		if s.ctx.Err() != nil || !s.keepsProbing() {
 			return
 		}
-		ctx, cancel := context.WithTimeoutCause(s.ctx, probeLimit, fmt.Errorf("the store did not answer in %s", probeLimit))
+		ctx, cancel := context.WithTimeoutCause(s.ctx, probeLimit,
+			fmt.Errorf("the store did not answer in %s", probeLimit))
 		result, err := s.engine.txn(ctx, []store.Compare{s.fence()},
 			[]store.Op{store.PutLeased(engineKey(s.name), encode(s.name), s.lease)})
 		if err != nil && ctx.Err() != nil {

@@ -23,7 +23,8 @@ const (
 // States returns all states.
 func States() []State {
 	return []State{
-		Created, Instantiating, Instantiated, InstantiateFailed, Terminating, Terminated, TerminationFailed, Updating, Updated, UpdateFailed,
+		Created, Instantiating, Instantiated, InstantiateFailed, Terminating, Terminated, TerminationFailed, Updating,
+		Updated, UpdateFailed,
 	}
 }
 

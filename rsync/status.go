@@ -113,7 +113,8 @@ func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.
 			yield(Change{}, err)
 			return
 		case !gone && fromRevision > status.Revision+1:
-			yield(Change{}, fmt.Errorf("revision %d is in the future, the store is at %d: %w", fromRevision, status.Revision, store.ErrCompacted))
+			yield(Change{}, fmt.Errorf("revision %d is in the future, the store is at %d: %w", fromRevision,
+				status.Revision, store.ErrCompacted))
 			return
 		case fromRevision == 0:
 			for _, c := range status.changes() {

@@ -31,7 +31,8 @@ var TransitionsSeed = Transitions{
 	{Event: Instantiate, From: instantiable, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
 	{Event: Terminate, From: terminable, Desired: Terminated, Current: Terminating, Error: TerminationFailed},
 	{Event: Update, From: []State{Created, Updated}, Desired: Updated, Current: Updating, Error: UpdateFailed},
-	{Event: UpdateDelete, From: []State{Instantiated}, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
+	{Event: UpdateDelete, From: []State{Instantiated}, Desired: Instantiated, Current: Instantiating,
+		Error: InstantiateFailed},
 }
 
 // TransitionsDefault is the default table. It differs from EMCO's document in two ways. First, the
@@ -52,7 +53,8 @@ var (
 	replaceable = []State{Instantiated, InstantiateFailed, UpdateFailed}
 
 	instantiable = []State{
-		Created, Terminated, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating, UpdateFailed,
+		Created, Terminated, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating,
+		UpdateFailed,
 	}
 	terminable = []State{
 		Terminating, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating, UpdateFailed,
@@ -78,12 +80,14 @@ func (t Transitions) validate() error {
 	seen := map[EventType]bool{}
 	for _, row := range t {
 		if !slices.Contains(eventTypes(), row.Event) || !row.Event.moves() || seen[row.Event] {
-			return fmt.Errorf("%w: Options.Transitions: event %q: must have one row, and be known", ErrInvalidInput, row.Event)
+			return fmt.Errorf("%w: Options.Transitions: event %q: must have one row, and be known", ErrInvalidInput,
+				row.Event)
 		}
 		seen[row.Event] = true
 		for _, state := range append([]State{row.Desired, row.Current, row.Error}, row.From...) {
 			if !slices.Contains(States(), state) {
-				return fmt.Errorf("%w: Options.Transitions: state %q of %s: must be a known state", ErrInvalidInput, state, row.Event)
+				return fmt.Errorf("%w: Options.Transitions: state %q of %s: must be a known state", ErrInvalidInput,
+					state, row.Event)
 			}
 		}
 	}

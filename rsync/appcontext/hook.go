@@ -25,7 +25,9 @@ const (
 	HookDeletePolicyFailed HookDeletePolicy = "hook-failed"
 )
 
-var deletePolicies = []HookDeletePolicy{HookDeletePolicyBeforeCreation, HookDeletePolicySucceeded, HookDeletePolicyFailed}
+var deletePolicies = []HookDeletePolicy{
+	HookDeletePolicyBeforeCreation, HookDeletePolicySucceeded, HookDeletePolicyFailed,
+}
 
 // Has reports whether the resource has a delete policy.
 func (r *Resource) Has(policy HookDeletePolicy) bool {

@@ -40,7 +40,8 @@ func parseHeader(text []byte) (header, error) {
 			return h, err
 		}
 	}
-	return h, errors.Join(unmarshalGiven(metadata["name"], &h.name), unmarshalGiven(metadata["namespace"], &h.namespace))
+	return h, errors.Join(unmarshalGiven(metadata["name"], &h.name),
+		unmarshalGiven(metadata["namespace"], &h.namespace))
 }
 
 func unmarshalGiven(value raw, into any) error {
@@ -76,7 +77,8 @@ func ParseObject(manifest []byte) (Object, error) {
 	}
 	switch {
 	case err != nil:
-		return bad("the manifest is neither a YAML nor a JSON object with texts for apiVersion, kind and metadata.name") // the parser's error quotes the manifest
+		// the parser's error quotes the manifest
+		return bad("the manifest is neither a YAML nor a JSON object with texts for apiVersion, kind and metadata.name")
 	case h.apiVersion == "":
 		return bad("the manifest has no apiVersion")
 	case h.kind == "":

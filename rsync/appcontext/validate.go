@@ -89,12 +89,15 @@ func (v *validator) clusters(a *App, where string, objects map[Identity]string, 
 			size += len(r.Manifest)
 		}
 		if size > MaxAppCluster {
-			v.add(FaultTooLarge, place, "its manifests have %d bytes, the limit is %d: divide the app into several", size, MaxAppCluster)
+			v.add(FaultTooLarge, place, "its manifests have %d bytes, the limit is %d: divide the app into several",
+				size, MaxAppCluster)
 		}
 	}
 }
 
-func (v *validator) resource(cluster ClusterID, r *Resource, place string, objects map[Identity]string, manifests bool) {
+func (v *validator) resource(
+	cluster ClusterID, r *Resource, place string, objects map[Identity]string, manifests bool,
+) {
 	where := place + ", " + r.String()
 	v.hook(r, where)
 	if r.Wave < math.MinInt32 || r.Wave > math.MaxInt32 {
@@ -163,7 +166,8 @@ func (v *validator) dependencies(c *AppContext, apps map[string]bool) {
 			}
 			seen[d.App] = true
 			if d.Status != OpStatusDeployed && d.Status != OpStatusReady {
-				v.add(FaultBadDependency, where, "its dependency on %q waits for %q: must be Deployed or Ready", d.App, d.Status)
+				v.add(FaultBadDependency, where, "its dependency on %q waits for %q: must be Deployed or Ready", d.App,
+					d.Status)
 			}
 			if d.Wait < 0 {
 				v.add(FaultBadDependency, where, "its dependency on %q has the negative wait %s", d.App, d.Wait)

@@ -264,7 +264,8 @@ func (b *Bridge) view(ctx context.Context, id string) (*view, error) {
 	if kv, ok := keys[root+"statusappctxid/"]; ok && json.Unmarshal(kv.Value, &statusID) == nil && statusID != id {
 		statusKeys, err := b.read(ctx, statusID)
 		switch {
-		case errors.Is(err, rsync.ErrNotFound), errors.Is(err, rsync.ErrInvalidInput): // EMCO's rsync then uses the context
+		// EMCO's rsync then uses the context
+		case errors.Is(err, rsync.ErrNotFound), errors.Is(err, rsync.ErrInvalidInput):
 		case err != nil:
 			return nil, err
 		default:
@@ -340,7 +341,9 @@ func (b *Bridge) putBatch(ctx context.Context, v *view, batch []change, value st
 	}
 	mark(v.root, v.keys, value)
 	if v.statusRoot != v.root {
-		mark(v.statusRoot, v.statusKeys, jsonOf(marker{By: strings.TrimSuffix(strings.TrimPrefix(v.root, "/context/"), "/")}))
+		mark(v.statusRoot, v.statusKeys, jsonOf(marker{
+			By: strings.TrimSuffix(strings.TrimPrefix(v.root, "/context/"), "/"),
+		}))
 	}
 	result, err := b.keys.Txn(ctx, compares, ops)
 	if err != nil || !result.Succeeded {

@@ -36,7 +36,7 @@ const (
 	VerbDelete      Verb = "delete"      // Delete
 	VerbRead        Verb = "read"        // AppContext, Status, RolloutStatus, Wait, Diff, and the event Read
 	VerbWatch       Verb = "watch"       // Watch, which also returns statuses, and EMCO's Alert and Unsubscribe
-	VerbList        Verb = "list"        // List and Detached, which return IDs, states and objects' names of all app contexts
+	VerbList        Verb = "list"        // List and Detached, which return the names of all app contexts
 )
 
 var verbs = []Verb{VerbCreate, VerbInstantiate, VerbTerminate, VerbUpdate, VerbStop, VerbRollout, VerbDetach,
@@ -164,26 +164,30 @@ type Rule struct {
 func (r Rules) validate() error {
 	for i, rule := range r {
 		if len(rule.Clients) == 0 {
-			return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients: must not be empty: use \"*\" for all clients", rsync.ErrInvalidInput, i)
+			return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients: must not be empty: use \"*\" for all clients",
+				rsync.ErrInvalidInput, i)
 		}
 		for _, client := range rule.Clients {
 			prefix, _, _ := strings.Cut(client, ":")
 			if client != "*" && (prefix == client || prefix != "cn" && prefix != "dns" && prefix != "uri") {
-				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients: %q: must begin with cn:, dns: or uri:, or be \"*\"",
+				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients: %q: must begin with cn:, dns: or uri:, or be *",
 					rsync.ErrInvalidInput, i, client)
 			}
 		}
 		for _, verb := range rule.Verbs {
 			if !slices.Contains(verbs, verb) {
-				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Verbs: %q: must be one of %q", rsync.ErrInvalidInput, i, verb, verbs)
+				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Verbs: %q: must be one of %q",
+					rsync.ErrInvalidInput, i, verb, verbs)
 			}
 		}
 		if slices.Contains(slices.Concat(rule.AppContexts, rule.Apps, rule.Clusters), "") {
-			return fmt.Errorf("%w: Options.Authorizer: Rules[%d]: must not have empty entries", rsync.ErrInvalidInput, i)
+			return fmt.Errorf("%w: Options.Authorizer: Rules[%d]: must not have empty entries",
+				rsync.ErrInvalidInput, i)
 		}
 		for _, cluster := range rule.Clusters {
 			if !strings.Contains(cluster, "+") && !strings.HasSuffix(cluster, "*") {
-				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clusters: %q: must be provider+name", rsync.ErrInvalidInput, i, cluster)
+				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clusters: %q: must be provider+name",
+					rsync.ErrInvalidInput, i, cluster)
 			}
 		}
 	}
@@ -225,8 +229,11 @@ func (r Rules) Authorize(ctx context.Context, access *Access) error {
 
 func (r *Rule) matches(access *Access) bool {
 	known := slices.Contains(r.Clients, "*") ||
-		slices.ContainsFunc(access.Client.Names(), func(name string) bool { return len(r.Clients) > 0 && anyMatch(r.Clients, name) })
-	return known && (len(r.Verbs) == 0 || slices.Contains(r.Verbs, access.Verb)) && anyMatch(r.AppContexts, access.AppContext)
+		slices.ContainsFunc(access.Client.Names(), func(name string) bool {
+			return len(r.Clients) > 0 && anyMatch(r.Clients, name)
+		})
+	return known && (len(r.Verbs) == 0 || slices.Contains(r.Verbs, access.Verb)) &&
+		anyMatch(r.AppContexts, access.AppContext)
 }
 
 // anyMatch reports whether a text matches one of the patterns, or there are no patterns.

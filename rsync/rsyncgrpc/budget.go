@@ -49,7 +49,9 @@ type budget struct {
 }
 
 func newBudget(limit int, logger klog.Logger, closed func()) *budget {
-	return &budget{limit: limit, logger: logger, closed: closed, conns: map[string]*budgetConn{}, clients: map[string]int{}}
+	return &budget{
+		limit: limit, logger: logger, closed: closed, conns: map[string]*budgetConn{}, clients: map[string]int{},
+	}
 }
 
 // logInterval is the minimum time between two logs of the same limit: hostile clients must not fill
@@ -63,7 +65,9 @@ const closeInterval = 100 * time.Millisecond
 // wrap returns a connection that counts its HTTP/2 frames. place is the place of the underlying
 // connection.
 func (b *budget) wrap(conn net.Conn, place *connlimit.Conn, client string) net.Conn {
-	c := &budgetConn{Conn: conn, budget: b, place: place, client: client, calls: map[uint32]int{}, in: frames{skip: prefaceLength}}
+	c := &budgetConn{
+		Conn: conn, budget: b, place: place, client: client, calls: map[uint32]int{}, in: frames{skip: prefaceLength},
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.conns[conn.RemoteAddr().String()] = c

@@ -55,7 +55,9 @@ func NewClient(target string, options ClientOptions) (*Client, error) {
 	dialOptions := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: options.Backoff.Base, Multiplier: 2, Jitter: 0.5, MaxDelay: options.Backoff.Max},
+			Backoff: backoff.Config{
+				BaseDelay: options.Backoff.Base, Multiplier: 2, Jitter: 0.5, MaxDelay: options.Backoff.Max,
+			},
 			MinConnectTimeout: options.KeepAlive,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: options.KeepAlive, Timeout: options.KeepAlive / 2}),
@@ -125,7 +127,8 @@ func fromCall(ctx context.Context, err error) error {
 func (c *Client) pause(ctx context.Context, o *outage, limit time.Duration, err error) bool {
 	if o.attempts == 0 {
 		o.began = time.Now()
-		klog.FromContext(ctx).V(1).Info("Failed to reach the rsync server, retrying", "target", c.conn.Target(), "reason", status.Convert(err).Message())
+		klog.FromContext(ctx).V(1).Info("Failed to reach the rsync server, retrying", "target", c.conn.Target(),
+			"reason", status.Convert(err).Message())
 	}
 	delay := wait.Backoff(c.options.Backoff.Base, c.options.Backoff.Max, o.attempts)
 	o.attempts++

@@ -128,7 +128,9 @@ func (c *Client) Rollback(ctx context.Context, from, to string, options ...rsync
 	return c.enqueue(ctx, &rsyncv1.EnqueueRequest{Id: to, FromId: from, Event: rollback}, options)
 }
 
-func (c *Client) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest, options []rsync.CallOption) (rsync.EventRef, error) {
+func (c *Client) enqueue(
+	ctx context.Context, r *rsyncv1.EnqueueRequest, options []rsync.CallOption,
+) (rsync.EventRef, error) {
 	var rollout *rsync.Rollout
 	for _, o := range options {
 		r.IdempotencyKey = cmp.Or(o.IdempotencyKey, r.IdempotencyKey)

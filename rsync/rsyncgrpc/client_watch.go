@@ -49,7 +49,9 @@ func (c *Client) Watch(ctx context.Context, id string, fromRevision int64) iter.
 
 // watchOnce yields the changes of one stream. progress is whether there were any. more is whether
 // more may follow, and err is then the reason why the stream ended.
-func (c *Client) watchOnce(ctx context.Context, id string, p *position, yield func(rsync.Change, error) bool) (progress, more bool, err error) {
+func (c *Client) watchOnce(
+	ctx context.Context, id string, p *position, yield func(rsync.Change, error) bool,
+) (progress, more bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
 	engine, release, err := c.waits.take()

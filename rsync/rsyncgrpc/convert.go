@@ -18,15 +18,18 @@ import (
 func appContextMessage(c *appcontext.AppContext) *rsyncv1.AppContext {
 	m := c.Meta
 	out := &rsyncv1.AppContext{Id: c.ID, Meta: &rsyncv1.Meta{
-		Project: m.Project, CompositeApp: m.CompositeApp, Version: m.Version, Release: m.Release, DeploymentIntentGroup: m.DeploymentIntentGroup,
-		Namespace: m.Namespace, Level: m.Level, ChildContextIds: m.ChildContextIDs, LogicalCloud: m.LogicalCloud,
+		Project: m.Project, CompositeApp: m.CompositeApp, Version: m.Version, Release: m.Release,
+		DeploymentIntentGroup: m.DeploymentIntentGroup, Namespace: m.Namespace, Level: m.Level,
+		ChildContextIds: m.ChildContextIDs, LogicalCloud: m.LogicalCloud,
 		LogicalCloudNamespace: m.LogicalCloudNamespace, LogicalCloudLevel: m.LogicalCloudLevel,
 	}}
 	for i := range c.Apps {
 		a := &c.Apps[i]
 		app := &rsyncv1.App{Name: a.Name}
 		for _, d := range a.DependsOn {
-			app.DependsOn = append(app.DependsOn, &rsyncv1.Dependency{App: d.App, Status: string(d.Status), Wait: durationpb.New(d.Wait)})
+			app.DependsOn = append(app.DependsOn, &rsyncv1.Dependency{
+				App: d.App, Status: string(d.Status), Wait: durationpb.New(d.Wait),
+			})
 		}
 		for _, cluster := range a.Clusters {
 			to := &rsyncv1.Cluster{Id: clusterMessage(cluster.ClusterID)}
@@ -59,7 +62,8 @@ func appContextOf(m *rsyncv1.AppContext) (*appcontext.AppContext, error) {
 	}
 	meta := m.GetMeta()
 	out := &appcontext.AppContext{ID: m.Id, Meta: appcontext.Meta{
-		Project: meta.GetProject(), CompositeApp: meta.GetCompositeApp(), Version: meta.GetVersion(), Release: meta.GetRelease(),
+		Project: meta.GetProject(), CompositeApp: meta.GetCompositeApp(), Version: meta.GetVersion(),
+		Release:               meta.GetRelease(),
 		DeploymentIntentGroup: meta.GetDeploymentIntentGroup(), Namespace: meta.GetNamespace(), Level: meta.GetLevel(),
 		ChildContextIDs: meta.GetChildContextIds(), LogicalCloud: meta.GetLogicalCloud(),
 		LogicalCloudNamespace: meta.GetLogicalCloudNamespace(), LogicalCloudLevel: meta.GetLogicalCloudLevel(),
@@ -67,13 +71,19 @@ func appContextOf(m *rsyncv1.AppContext) (*appcontext.AppContext, error) {
 	for _, a := range m.Apps {
 		app := appcontext.App{Name: a.GetName()}
 		for _, d := range a.GetDependsOn() {
-			if d.Wait != nil && (d.Wait.CheckValid() != nil || durationpb.New(d.Wait.AsDuration()).Seconds != d.Wait.Seconds) {
-				return nil, fmt.Errorf("%w: app %q: the wait for app %q is out of range", rsync.ErrInvalidInput, app.Name, d.GetApp())
+			if d.Wait != nil && (d.Wait.CheckValid() != nil ||
+				durationpb.New(d.Wait.AsDuration()).Seconds != d.Wait.Seconds) {
+				return nil, fmt.Errorf("%w: app %q: the wait for app %q is out of range", rsync.ErrInvalidInput,
+					app.Name, d.GetApp())
 			}
-			app.DependsOn = append(app.DependsOn, appcontext.Dependency{App: d.GetApp(), Status: appcontext.OpStatus(d.GetStatus()), Wait: d.GetWait().AsDuration()})
+			app.DependsOn = append(app.DependsOn, appcontext.Dependency{
+				App: d.GetApp(), Status: appcontext.OpStatus(d.GetStatus()), Wait: d.GetWait().AsDuration(),
+			})
 		}
 		for _, c := range a.GetClusters() {
-			app.Clusters = append(app.Clusters, appcontext.Cluster{ClusterID: clusterOf(c.GetId()), Resources: resourcesOf(c.GetResources())})
+			app.Clusters = append(app.Clusters, appcontext.Cluster{
+				ClusterID: clusterOf(c.GetId()), Resources: resourcesOf(c.GetResources()),
+			})
 		}
 		out.Apps = append(out.Apps, app)
 	}

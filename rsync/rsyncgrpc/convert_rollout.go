@@ -69,14 +69,16 @@ func durationMessage(d time.Duration) *durationpb.Duration {
 
 func rolloutStatusMessage(s *rsync.RolloutStatus) *rsyncv1.RolloutStatus {
 	out := &rsyncv1.RolloutStatus{
-		Ref: refMessage(s.Ref), Rollout: rolloutMessage(&s.Rollout), Status: string(s.Status), Paused: s.Paused, Aborted: s.Aborted, Waiting: s.Waiting,
+		Ref: refMessage(s.Ref), Rollout: rolloutMessage(&s.Rollout), Status: string(s.Status), Paused: s.Paused,
+		Aborted: s.Aborted, Waiting: s.Waiting,
 	}
 	for _, a := range s.Approved {
 		out.Approved = append(out.Approved, &rsyncv1.Approval{Group: a.Group, Gate: string(a.Gate)})
 	}
 	for _, g := range s.Groups {
 		out.Groups = append(out.Groups, &rsyncv1.RolloutGroupStatus{
-			Name: g.Name, Clusters: int64(g.Clusters), InProgress: int64(g.InProgress), Succeeded: int64(g.Succeeded), Failed: int64(g.Failed),
+			Name: g.Name, Clusters: int64(g.Clusters), InProgress: int64(g.InProgress), Succeeded: int64(g.Succeeded),
+			Failed: int64(g.Failed),
 		})
 	}
 	return out
@@ -87,14 +89,16 @@ func rolloutStatusOf(m *rsyncv1.RolloutStatus) (*rsync.RolloutStatus, error) {
 		return nil, fmt.Errorf("the server returned no rollout: %w", rsync.ErrBroken)
 	}
 	out := &rsync.RolloutStatus{
-		Ref: refOf(m.Ref), Rollout: *rolloutOf(m.Rollout), Status: rsync.ElementStatus(m.Status), Paused: m.Paused, Aborted: m.Aborted, Waiting: m.Waiting,
+		Ref: refOf(m.Ref), Rollout: *rolloutOf(m.Rollout), Status: rsync.ElementStatus(m.Status), Paused: m.Paused,
+		Aborted: m.Aborted, Waiting: m.Waiting,
 	}
 	for _, a := range m.Approved {
 		out.Approved = append(out.Approved, rsync.Approval{Group: a.GetGroup(), Gate: rsync.Gate(a.GetGate())})
 	}
 	for _, g := range m.Groups {
 		out.Groups = append(out.Groups, rsync.RolloutGroupStatus{
-			Name: g.GetName(), Clusters: int(g.GetClusters()), InProgress: int(g.GetInProgress()), Succeeded: int(g.GetSucceeded()), Failed: int(g.GetFailed()),
+			Name: g.GetName(), Clusters: int(g.GetClusters()), InProgress: int(g.GetInProgress()),
+			Succeeded: int(g.GetSucceeded()), Failed: int(g.GetFailed()),
 		})
 	}
 	return out, nil

@@ -59,8 +59,9 @@ func statusOf(m *rsyncv1.Status) *rsync.Status {
 
 func elementMessage(e *rsync.Element) *rsyncv1.Element {
 	out := &rsyncv1.Element{
-		Seq: e.Seq, Event: string(e.Event), OtherId: e.UCID, Status: string(e.Status), Reason: string(e.Reason), Message: e.Message,
-		IdempotencyKey: e.IdempotencyKey, Queued: timeMessage(e.Queued), Finished: timeMessage(e.Finished), Rollout: e.Rollout,
+		Seq: e.Seq, Event: string(e.Event), OtherId: e.UCID, Status: string(e.Status), Reason: string(e.Reason),
+		Message: e.Message, IdempotencyKey: e.IdempotencyKey, Queued: timeMessage(e.Queued),
+		Finished: timeMessage(e.Finished), Rollout: e.Rollout,
 	}
 	if e.Rollback != nil {
 		out.Rollback = refMessage(*e.Rollback)
@@ -73,7 +74,8 @@ func elementMessage(e *rsync.Element) *rsyncv1.Element {
 
 func elementOf(m *rsyncv1.Element) *rsync.Element {
 	out := &rsync.Element{
-		Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()), UCID: m.GetOtherId(), Status: rsync.ElementStatus(m.GetStatus()),
+		Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()), UCID: m.GetOtherId(),
+		Status: rsync.ElementStatus(m.GetStatus()),
 		Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(), IdempotencyKey: m.GetIdempotencyKey(),
 		Queued: timeOf(m.GetQueued()), Finished: timeOf(m.GetFinished()), Rollout: m.GetRollout(),
 	}
@@ -91,8 +93,8 @@ func elementOf(m *rsyncv1.Element) *rsync.Element {
 func clusterStatusMessage(c *rsync.ClusterStatus) *rsyncv1.ClusterStatus {
 	return &rsyncv1.ClusterStatus{
 		App: c.App, Cluster: clusterMessage(c.Cluster), Seq: c.Seq, Event: string(c.Event), Phase: string(c.Phase),
-		Reason: string(c.Reason), Message: c.Message, Time: timeMessage(c.Time), Begun: timeMessage(c.Begun), ResourcesOmitted: int64(c.ResourcesOmitted),
-		Resources: stateMessages(c.Resources),
+		Reason: string(c.Reason), Message: c.Message, Time: timeMessage(c.Time), Begun: timeMessage(c.Begun),
+		ResourcesOmitted: int64(c.ResourcesOmitted), Resources: stateMessages(c.Resources),
 	}
 }
 
@@ -107,8 +109,9 @@ func stateMessages(states []connector.State) (out []*rsyncv1.ResourceState) {
 
 func clusterStatusOf(m *rsyncv1.ClusterStatus) *rsync.ClusterStatus {
 	return &rsync.ClusterStatus{
-		App: m.GetApp(), Cluster: clusterOf(m.GetCluster()), Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()), Phase: rsync.Phase(m.GetPhase()),
-		Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(), Time: timeOf(m.GetTime()), Begun: timeOf(m.GetBegun()),
+		App: m.GetApp(), Cluster: clusterOf(m.GetCluster()), Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()),
+		Phase: rsync.Phase(m.GetPhase()), Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(),
+		Time: timeOf(m.GetTime()), Begun: timeOf(m.GetBegun()),
 		Resources: statesOf(m.GetResources()), ResourcesOmitted: int(m.GetResourcesOmitted()),
 	}
 }
@@ -116,7 +119,8 @@ func clusterStatusOf(m *rsyncv1.ClusterStatus) *rsync.ClusterStatus {
 func statesOf(messages []*rsyncv1.ResourceState) (out []connector.State) {
 	for _, r := range messages {
 		out = append(out, connector.State{
-			Object: objectOf(r.GetObject()), Exists: r.GetExists(), Ready: r.GetReady(), Failed: r.GetFailed(), Message: r.GetMessage(),
+			Object: objectOf(r.GetObject()), Exists: r.GetExists(), Ready: r.GetReady(), Failed: r.GetFailed(),
+			Message: r.GetMessage(),
 		})
 	}
 	return out
@@ -162,7 +166,9 @@ func changeOf(m *rsyncv1.Change) rsync.Change {
 
 // snapshot returns a status as the changes with which a Watch begins.
 func snapshot(s *rsync.Status) *rsyncv1.WatchResponse {
-	out := &rsyncv1.WatchResponse{Changes: []*rsyncv1.Change{changeMessage(&rsync.Change{Revision: s.Revision, State: s.State})}}
+	out := &rsyncv1.WatchResponse{
+		Changes: []*rsyncv1.Change{changeMessage(&rsync.Change{Revision: s.Revision, State: s.State})},
+	}
 	for i := range s.Queue {
 		out.Changes = append(out.Changes, changeMessage(&rsync.Change{Revision: s.Revision, Element: &s.Queue[i]}))
 	}

@@ -16,21 +16,24 @@ import (
 )
 
 func (s *service) Detach(ctx context.Context, r *rsyncv1.DetachRequest) (*rsyncv1.DetachResponse, error) {
-	return &rsyncv1.DetachResponse{}, s.onCluster(ctx, "Detach", r.GetId(), r.GetCluster(), func(c appcontext.ClusterID) error {
-		return s.engine.Detach(ctx, r.GetId(), c)
-	})
+	return &rsyncv1.DetachResponse{}, s.onCluster(ctx, "Detach", r.GetId(), r.GetCluster(),
+		func(c appcontext.ClusterID) error {
+			return s.engine.Detach(ctx, r.GetId(), c)
+		})
 }
 
 func (s *service) Attach(ctx context.Context, r *rsyncv1.AttachRequest) (*rsyncv1.AttachResponse, error) {
-	return &rsyncv1.AttachResponse{}, s.onCluster(ctx, "Attach", r.GetId(), r.GetCluster(), func(c appcontext.ClusterID) error {
-		return s.engine.Attach(ctx, r.GetId(), c)
-	})
+	return &rsyncv1.AttachResponse{}, s.onCluster(ctx, "Attach", r.GetId(), r.GetCluster(),
+		func(c appcontext.ClusterID) error {
+			return s.engine.Attach(ctx, r.GetId(), c)
+		})
 }
 
 func (s *service) Forget(ctx context.Context, r *rsyncv1.ForgetRequest) (*rsyncv1.ForgetResponse, error) {
-	return &rsyncv1.ForgetResponse{}, s.onCluster(ctx, "Forget", "", r.GetCluster(), func(c appcontext.ClusterID) error {
-		return s.engine.Forget(ctx, c)
-	})
+	return &rsyncv1.ForgetResponse{}, s.onCluster(ctx, "Forget", "", r.GetCluster(),
+		func(c appcontext.ClusterID) error {
+			return s.engine.Forget(ctx, c)
+		})
 }
 
 // onCluster makes a call about one cluster. An empty ID means all app contexts.
@@ -86,7 +89,8 @@ func remnantParts(all []rsync.Remnant) iter.Seq[*rsyncv1.Remnant] {
 				AppContextId: r.AppContextID, Cluster: clusterMessage(r.Cluster), Since: timeMessage(r.Since),
 				Reason: string(r.Reason), Message: r.Message,
 			}
-			for objects := range pagesOf(r.Objects, func(o *appcontext.Object) *rsyncv1.Object { return objectMessage(*o) }) {
+			for objects := range pagesOf(r.Objects,
+				func(o *appcontext.Object) *rsyncv1.Object { return objectMessage(*o) }) {
 				if part.Objects != nil {
 					if !yield(part) {
 						return

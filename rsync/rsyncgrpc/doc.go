@@ -4,11 +4,13 @@
 // Package rsyncgrpc has a gRPC server for an engine of package rsync, and a client with the
 // methods, results and errors of the engine.
 //
-//	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{CertFile: "tls.crt", KeyFile: "tls.key", ClientCAFile: "clients.crt"})
+//	options := rsyncgrpc.ServerOptions{CertFile: "tls.crt", KeyFile: "tls.key", ClientCAFile: "clients.crt"}
+//	server, err := rsyncgrpc.NewServer(engine, options)
 //	go engine.Start(ctx)
 //	go server.Start(ctx) // at 127.0.0.1:9031
 //
-//	client, err := rsyncgrpc.NewClient("127.0.0.1:9031", rsyncgrpc.ClientOptions{CAFile: "ca.crt", CertFile: "me.crt", KeyFile: "me.key"})
+//	clientOptions := rsyncgrpc.ClientOptions{CAFile: "ca.crt", CertFile: "me.crt", KeyFile: "me.key"}
+//	client, err := rsyncgrpc.NewClient("127.0.0.1:9031", clientOptions)
 //	ref, err := client.Instantiate(ctx, "shop")
 //	status, err := client.Wait(ctx, ref)
 //

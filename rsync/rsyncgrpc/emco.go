@@ -46,7 +46,9 @@ func newEMCO(s *service) *emco { return &emco{service: s, alerts: map[topic]map[
 
 // queue makes a call that queues an event, and returns its answer. Only a denied call returns an
 // error. The event is queued for the app context with the last ID.
-func (e *emco) queue(ctx context.Context, method string, verb Verb, ids []string, f func() (rsync.EventRef, error)) (ok bool, message string, err error) {
+func (e *emco) queue(
+	ctx context.Context, method string, verb Verb, ids []string, f func() (rsync.EventRef, error),
+) (ok bool, message string, err error) {
 	err = e.service.call(ctx, method, false, func() error {
 		var err error
 		if verb == VerbInstantiate || verb == VerbUpdate {
@@ -119,41 +121,48 @@ func (e *emco) ensure(ctx context.Context, verb Verb, id string) error {
 
 // InstallApp implements EMCO's installapp.
 func (e *emco) InstallApp(ctx context.Context, r *emcopb.InstallAppRequest) (*emcopb.InstallAppResponse, error) {
-	ok, message, err := e.queue(ctx, "InstallApp", VerbInstantiate, []string{r.GetAppContext()}, func() (rsync.EventRef, error) {
-		return e.service.engine.Instantiate(ctx, r.GetAppContext())
-	})
+	ok, message, err := e.queue(ctx, "InstallApp", VerbInstantiate, []string{r.GetAppContext()},
+		func() (rsync.EventRef, error) {
+			return e.service.engine.Instantiate(ctx, r.GetAppContext())
+		})
 	return &emcopb.InstallAppResponse{AppContextInstalled: ok, AppContextInstallMessage: message}, err
 }
 
 // UninstallApp implements EMCO's installapp.
 func (e *emco) UninstallApp(ctx context.Context, r *emcopb.UninstallAppRequest) (*emcopb.UninstallAppResponse, error) {
-	ok, message, err := e.queue(ctx, "UninstallApp", VerbTerminate, []string{r.GetAppContext()}, func() (rsync.EventRef, error) {
-		return e.service.engine.Terminate(ctx, r.GetAppContext())
-	})
+	ok, message, err := e.queue(ctx, "UninstallApp", VerbTerminate, []string{r.GetAppContext()},
+		func() (rsync.EventRef, error) {
+			return e.service.engine.Terminate(ctx, r.GetAppContext())
+		})
 	return &emcopb.UninstallAppResponse{AppContextUninstalled: ok, AppContextUninstallMessage: message}, err
 }
 
 // ReadAppContext implements EMCO's installapp.
-func (e *emco) ReadAppContext(ctx context.Context, r *emcopb.ReadAppContextRequest) (*emcopb.ReadAppContextResponse, error) {
-	ok, message, err := e.queue(ctx, "ReadAppContext", VerbRead, []string{r.GetAppContext()}, func() (rsync.EventRef, error) {
-		return e.service.engine.Read(ctx, r.GetAppContext())
-	})
+func (e *emco) ReadAppContext(
+	ctx context.Context, r *emcopb.ReadAppContextRequest,
+) (*emcopb.ReadAppContextResponse, error) {
+	ok, message, err := e.queue(ctx, "ReadAppContext", VerbRead, []string{r.GetAppContext()},
+		func() (rsync.EventRef, error) {
+			return e.service.engine.Read(ctx, r.GetAppContext())
+		})
 	return &emcopb.ReadAppContextResponse{AppContextReadSuccessful: ok, AppContextReadMessage: message}, err
 }
 
 // UpdateApp implements EMCO's updateapp.
 func (e *emco) UpdateApp(ctx context.Context, r *emcopb.UpdateAppRequest) (*emcopb.UpdateAppResponse, error) {
-	ok, message, err := e.queue(ctx, "UpdateApp", VerbUpdate, []string{r.GetUpdateFromAppContext(), r.GetUpdateToAppContext()}, func() (rsync.EventRef, error) {
-		return e.service.engine.Update(ctx, r.GetUpdateFromAppContext(), r.GetUpdateToAppContext())
-	})
+	ok, message, err := e.queue(ctx, "UpdateApp", VerbUpdate,
+		[]string{r.GetUpdateFromAppContext(), r.GetUpdateToAppContext()}, func() (rsync.EventRef, error) {
+			return e.service.engine.Update(ctx, r.GetUpdateFromAppContext(), r.GetUpdateToAppContext())
+		})
 	return &emcopb.UpdateAppResponse{AppContextUpdated: ok, AppContextUpdateMessage: message}, err
 }
 
 // RollbackApp implements EMCO's updateapp.
 func (e *emco) RollbackApp(ctx context.Context, r *emcopb.RollbackAppRequest) (*emcopb.RollbackAppResponse, error) {
-	ok, message, err := e.queue(ctx, "RollbackApp", VerbUpdate, []string{r.GetRollbackFromAppContext(), r.GetRollbackToAppContext()}, func() (rsync.EventRef, error) {
-		return e.service.engine.Rollback(ctx, r.GetRollbackFromAppContext(), r.GetRollbackToAppContext())
-	})
+	ok, message, err := e.queue(ctx, "RollbackApp", VerbUpdate,
+		[]string{r.GetRollbackFromAppContext(), r.GetRollbackToAppContext()}, func() (rsync.EventRef, error) {
+			return e.service.engine.Rollback(ctx, r.GetRollbackFromAppContext(), r.GetRollbackToAppContext())
+		})
 	return &emcopb.RollbackAppResponse{AppContextRolledback: ok, AppContextRollbackMessage: message}, err
 }
 
@@ -187,7 +196,8 @@ func (e *emco) notifications(ctx context.Context, t *emcopb.Topic) iter.Seq2[*em
 				continue
 			}
 			n := &emcopb.Notification{
-				ClientName: t.GetClientName(), ServerName: emcoServer, AppContext: t.GetAppContext(), App: c.App, Cluster: c.Cluster.String(),
+				ClientName: t.GetClientName(), ServerName: emcoServer, AppContext: t.GetAppContext(), App: c.App,
+				Cluster: c.Cluster.String(),
 			}
 			if !yield(n, nil) {
 				return
@@ -216,12 +226,13 @@ func (e *emco) subscribe(t topic, a *alert) (forget func()) {
 
 // Unsubscribe implements EMCO's readyNotify. Without an alert it does nothing.
 func (e *emco) Unsubscribe(ctx context.Context, r *emcopb.Topic) (*emcopb.UnsubscribeResponse, error) {
-	return &emcopb.UnsubscribeResponse{}, e.service.allowed(ctx, "Unsubscribe", false, VerbWatch, r.GetAppContext(), func() error {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		for a := range e.alerts[topic{r.GetClientName(), r.GetAppContext()}] {
-			a.end(errUnsubscribed)
-		}
-		return nil
-	})
+	return &emcopb.UnsubscribeResponse{}, e.service.allowed(ctx, "Unsubscribe", false, VerbWatch, r.GetAppContext(),
+		func() error {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			for a := range e.alerts[topic{r.GetClientName(), r.GetAppContext()}] {
+				a.end(errUnsubscribed)
+			}
+			return nil
+		})
 }

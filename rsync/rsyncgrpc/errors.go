@@ -105,10 +105,13 @@ func toStatus(err error) error {
 	var size *store.SizeError
 	switch {
 	case errors.As(err, &invalid):
-		info.Metadata = map[string]string{"id": clip(invalid.ID, detailLimit), "problems": strconv.Itoa(len(invalid.Problems) + invalid.More)}
+		info.Metadata = map[string]string{
+			"id": clip(invalid.ID, detailLimit), "problems": strconv.Itoa(len(invalid.Problems) + invalid.More),
+		}
 		details = append(details, badRequest(invalid))
 	case errors.As(err, &size):
-		info.Metadata = map[string]string{"what": size.What, "key": clip(size.Key, detailLimit), "have": strconv.Itoa(size.Have), "limit": strconv.Itoa(size.Limit)}
+		info.Metadata = map[string]string{"what": size.What, "key": clip(size.Key, detailLimit),
+			"have": strconv.Itoa(size.Have), "limit": strconv.Itoa(size.Limit)}
 	}
 	s, detailErr := status.New(code, shorten(err.Error())).WithDetails(details...)
 	if detailErr != nil { // only of a code OK
@@ -225,7 +228,9 @@ func detailsOf(s *status.Status) (info *errdetails.ErrorInfo, bad *errdetails.Ba
 func invalidOf(info *errdetails.ErrorInfo, bad *errdetails.BadRequest) *appcontext.Error {
 	out := &appcontext.Error{ID: info.Metadata["id"]}
 	for _, v := range bad.GetFieldViolations() {
-		out.Problems = append(out.Problems, &appcontext.Problem{Fault: appcontext.Fault(v.Reason), Where: v.Field, What: v.Description})
+		out.Problems = append(out.Problems, &appcontext.Problem{
+			Fault: appcontext.Fault(v.Reason), Where: v.Field, What: v.Description,
+		})
 	}
 	if all, err := strconv.Atoi(info.Metadata["problems"]); err == nil {
 		out.More = max(0, all-len(out.Problems))

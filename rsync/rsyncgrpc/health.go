@@ -98,7 +98,8 @@ func (h *health) probe(ctx context.Context) error {
 // Check implements the health service.
 func (h *health) Check(ctx context.Context, r *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {
 	if !h.services[r.GetService()] {
-		return nil, status.Error(codes.NotFound, fmt.Sprintf("there is no service %q; %q is one", r.GetService(), rsyncv1.Engine_ServiceDesc.ServiceName))
+		return nil, status.Error(codes.NotFound, fmt.Sprintf("there is no service %q; %q is one", r.GetService(),
+			rsyncv1.Engine_ServiceDesc.ServiceName))
 	}
 	return &healthv1.HealthCheckResponse{Status: h.now(ctx)}, nil
 }
@@ -114,7 +115,9 @@ func (h *health) List(ctx context.Context, _ *healthv1.HealthListRequest) (*heal
 }
 
 // Watch implements the health service.
-func (h *health) Watch(r *healthv1.HealthCheckRequest, stream grpc.ServerStreamingServer[healthv1.HealthCheckResponse]) error {
+func (h *health) Watch(
+	r *healthv1.HealthCheckRequest, stream grpc.ServerStreamingServer[healthv1.HealthCheckResponse],
+) error {
 	ctx, cancel := h.service.during(stream.Context())
 	defer cancel()
 	ticker := time.NewTicker(watchInterval)

@@ -45,8 +45,10 @@ func newMetrics(o *Options) (*metrics, error) {
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "spokewire_rsync_grpc_calls_in_flight", Help: "Calls that have not ended.", ConstLabels: labels,
 		}, []string{"method"}),
-		slow:         prometheus.NewCounter(options("slow_watches_total", "Watches ended because their client read too slowly.")),
-		certificates: prometheus.NewCounter(options("certificate_errors_total", "Files of certificates and keys that could not be used.")),
+		slow: prometheus.NewCounter(options("slow_watches_total",
+			"Watches ended because their client read too slowly.")),
+		certificates: prometheus.NewCounter(options("certificate_errors_total",
+			"Files of certificates and keys that could not be used.")),
 		budget: prometheus.NewCounter(options("budget_closed_connections_total",
 			"Connections closed because of the byte budget of all calls or a header that is too large.")),
 	}

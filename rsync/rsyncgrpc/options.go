@@ -150,10 +150,12 @@ func (o *ServerOptions) validate() error {
 	case !o.Insecure && (o.CertFile == "" || o.KeyFile == ""):
 		problem = errors.New("ServerOptions.CertFile and KeyFile: must be set: set Insecure to serve without TLS")
 	case !o.Insecure && o.ClientCAFile == "" && !o.AnyClient:
-		problem = errors.New("ServerOptions.ClientCAFile: must be set: set AnyClient to accept clients without a certificate")
+		problem = errors.New("ServerOptions.ClientCAFile: must be set: set AnyClient to accept clients without a " +
+			"certificate")
 	case o.ClientCAFile != "" && o.AnyClient:
 		problem = errors.New("ServerOptions.ClientCAFile: excludes AnyClient")
-	case o.MaxMessageBytes < 0 || o.MinKeepAlive < 0 || o.KeepAlive < 0 || o.ShutdownTimeout < 0 || o.MaxConnections < 0 || o.RequestTimeout < 0:
+	case o.MaxMessageBytes < 0 || o.MinKeepAlive < 0 || o.KeepAlive < 0 || o.ShutdownTimeout < 0 ||
+		o.MaxConnections < 0 || o.RequestTimeout < 0:
 		problem = errors.New("ServerOptions.MaxMessageBytes, MaxConnections and durations: must not be negative")
 	case o.MaxCallBytes != 0 && o.MaxCallBytes < orDefault(o.MaxMessageBytes, defaultMaxMessageBytes):
 		problem = errors.New("ServerOptions.MaxCallBytes: must not be less than MaxMessageBytes")

@@ -30,21 +30,27 @@ func (s *service) GetRollout(ctx context.Context, r *rsyncv1.GetRolloutRequest) 
 	})
 }
 
-func (s *service) ChangeRollout(ctx context.Context, r *rsyncv1.ChangeRolloutRequest) (*rsyncv1.ChangeRolloutResponse, error) {
-	return &rsyncv1.ChangeRolloutResponse{}, s.allowed(ctx, "ChangeRollout", false, VerbRollout, r.GetRef().GetId(), func() error {
-		ref := refOf(r.GetRef())
-		switch r.GetAction() {
-		case actionApprove:
-			return s.engine.Approve(ctx, ref, rsync.Approval{Group: r.GetApproval().GetGroup(), Gate: rsync.Gate(r.GetApproval().GetGate())})
-		case actionPause:
-			return s.engine.Pause(ctx, ref)
-		case actionResume:
-			return s.engine.Resume(ctx, ref)
-		case actionAbort:
-			return s.engine.Abort(ctx, ref)
-		}
-		return fmt.Errorf("%w: action %q: must be Approve, Pause, Resume or Abort", rsync.ErrInvalidInput, r.GetAction())
-	})
+func (s *service) ChangeRollout(
+	ctx context.Context, r *rsyncv1.ChangeRolloutRequest,
+) (*rsyncv1.ChangeRolloutResponse, error) {
+	return &rsyncv1.ChangeRolloutResponse{}, s.allowed(ctx, "ChangeRollout", false, VerbRollout, r.GetRef().GetId(),
+		func() error {
+			ref := refOf(r.GetRef())
+			switch r.GetAction() {
+			case actionApprove:
+				return s.engine.Approve(ctx, ref, rsync.Approval{
+					Group: r.GetApproval().GetGroup(), Gate: rsync.Gate(r.GetApproval().GetGate()),
+				})
+			case actionPause:
+				return s.engine.Pause(ctx, ref)
+			case actionResume:
+				return s.engine.Resume(ctx, ref)
+			case actionAbort:
+				return s.engine.Abort(ctx, ref)
+			}
+			return fmt.Errorf("%w: action %q: must be Approve, Pause, Resume or Abort", rsync.ErrInvalidInput,
+				r.GetAction())
+		})
 }
 
 // RolloutStatus returns the progress of a rollout: see [rsync.Engine.RolloutStatus].
@@ -65,7 +71,9 @@ func (c *Client) Approve(ctx context.Context, ref rsync.EventRef, approval rsync
 		return err
 	}
 	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{
-		Ref: refMessage(ref), Action: actionApprove, Approval: &rsyncv1.Approval{Group: approval.Group, Gate: string(approval.Gate)},
+		Ref: refMessage(ref), Action: actionApprove, Approval: &rsyncv1.Approval{
+			Group: approval.Group, Gate: string(approval.Gate),
+		},
 	})
 }
 

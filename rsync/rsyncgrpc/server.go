@@ -114,7 +114,8 @@ func (s *Server) Start(ctx context.Context) error {
 	close(s.ready)
 	logger.Info("Started serving an rsync engine", "address", listener.Addr().String(), "tls", !s.options.Insecure)
 	if (s.options.Insecure || s.options.AnyClient) && !isLoopback(listener.Addr()) {
-		logger.Error(nil, "Started without client authentication: set ClientCAFile", "address", listener.Addr().String(),
+		logger.Error(nil, "Started without client authentication: set ClientCAFile", "address",
+			listener.Addr().String(),
 			"tls", !s.options.Insecure, "authorizer", s.options.Authorizer != nil)
 	}
 	select {
@@ -150,11 +151,14 @@ func (s *Server) server(ctx context.Context, service func() *service) (*grpc.Ser
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes),
 		grpc.ConnectionTimeout(connlimit.HandshakeTimeout),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: s.options.MinKeepAlive, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: s.options.MinKeepAlive, PermitWithoutStream: true,
+		}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: s.options.KeepAlive, Timeout: s.options.KeepAlive / 2}),
 		grpc.WaitForHandlers(true),
 		grpc.InTapHandle(bodyDeadline(s.options.RequestTimeout)),
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo,
+			handle grpc.UnaryHandler) (any, error) {
 			bodyArrived(ctx)
 			answer, err := handle(klog.NewContext(ctx, logger), r)
 			if err == nil {
@@ -162,7 +166,8 @@ func (s *Server) server(ctx context.Context, service func() *service) (*grpc.Ser
 			}
 			return answer, err
 		}),
-		grpc.ChainStreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		grpc.ChainStreamInterceptor(func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
+			handle grpc.StreamHandler) error {
 			return handle(server, &callStream{stream, klog.NewContext(stream.Context(), logger), budget})
 		}),
 	}

@@ -119,7 +119,8 @@ func (s *service) call(ctx context.Context, method string, waits bool, f func() 
 	done := s.metrics.begin(method, waits)
 	defer func() {
 		if p := recover(); p != nil {
-			klog.FromContext(ctx).Error(errPanic, "Recovered from a panic in a call", "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			klog.FromContext(ctx).Error(errPanic, "Recovered from a panic in a call", "method", method, "panic",
+				fmt.Sprint(p), "stack", string(debug.Stack()))
 			err = errPanic
 		}
 		if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
@@ -147,7 +148,9 @@ func (s *service) Create(ctx context.Context, r *rsyncv1.CreateRequest) (*rsyncv
 	})
 }
 
-func (s *service) GetAppContext(ctx context.Context, r *rsyncv1.GetAppContextRequest) (*rsyncv1.GetAppContextResponse, error) {
+func (s *service) GetAppContext(
+	ctx context.Context, r *rsyncv1.GetAppContextRequest,
+) (*rsyncv1.GetAppContextResponse, error) {
 	out := &rsyncv1.GetAppContextResponse{}
 	return out, s.allowed(ctx, "GetAppContext", false, VerbRead, r.GetId(), func() error {
 		c, end, err := s.readAppContext(ctx, r.GetId())
@@ -178,7 +181,8 @@ func (s *service) readAppContext(ctx context.Context, id string) (c *appcontext.
 }
 
 func (s *service) Delete(ctx context.Context, r *rsyncv1.DeleteRequest) (*rsyncv1.DeleteResponse, error) {
-	return &rsyncv1.DeleteResponse{}, s.allowed(ctx, "Delete", false, VerbDelete, r.GetId(), func() error { return s.engine.Delete(ctx, r.GetId()) })
+	return &rsyncv1.DeleteResponse{}, s.allowed(ctx, "Delete", false, VerbDelete, r.GetId(),
+		func() error { return s.engine.Delete(ctx, r.GetId()) })
 }
 
 func (s *service) List(_ *rsyncv1.ListRequest, stream grpc.ServerStreamingServer[rsyncv1.ListResponse]) error {
@@ -191,7 +195,9 @@ func (s *service) List(_ *rsyncv1.ListRequest, stream grpc.ServerStreamingServer
 		for chunk := range slices.Chunk(all, listChunk) {
 			out := &rsyncv1.ListResponse{}
 			for _, summary := range chunk {
-				out.AppContexts = append(out.AppContexts, &rsyncv1.Summary{Id: summary.ID, State: string(summary.State)})
+				out.AppContexts = append(out.AppContexts, &rsyncv1.Summary{
+					Id: summary.ID, State: string(summary.State),
+				})
 			}
 			if err := stream.Send(out); err != nil {
 				return errors.Join(context.Canceled, err) // the client has gone
@@ -219,9 +225,11 @@ func (s *service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync
 	}
 	update := r.GetEvent() == string(rsync.Update) || r.GetEvent() == rollback
 	if r.GetFromId() != "" && !update {
-		return rsync.EventRef{}, fmt.Errorf("%w: from_id: only %s and %s have one, and the event is %q", rsync.ErrInvalidInput, rsync.Update, rollback, r.GetEvent())
+		return rsync.EventRef{}, fmt.Errorf("%w: from_id: only %s and %s have one, and the event is %q",
+			rsync.ErrInvalidInput, rsync.Update, rollback, r.GetEvent())
 	}
-	queue := func(verb Verb, f func(context.Context, string, ...rsync.CallOption) (rsync.EventRef, error)) (rsync.EventRef, error) {
+	queue := func(verb Verb, f func(context.Context, string, ...rsync.CallOption) (rsync.EventRef,
+		error)) (rsync.EventRef, error) {
 		if err := s.authorize(ctx, verb, r.GetId()); err != nil {
 			return rsync.EventRef{}, err
 		}
@@ -232,7 +240,8 @@ func (s *service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync
 		}
 		return f(ctx, r.GetId(), options...)
 	}
-	lead := func(f func(context.Context, string, string, ...rsync.CallOption) (rsync.EventRef, error)) (rsync.EventRef, error) {
+	lead := func(f func(context.Context, string, string, ...rsync.CallOption) (rsync.EventRef, error)) (rsync.EventRef,
+		error) {
 		if err := s.authorize(ctx, VerbUpdate, r.GetFromId(), r.GetId()); err != nil {
 			return rsync.EventRef{}, err
 		}
@@ -250,18 +259,21 @@ func (s *service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync
 	case rollback:
 		return lead(s.engine.Rollback)
 	}
-	return rsync.EventRef{}, fmt.Errorf("%w: event %q: must be Instantiate, Terminate, Read, Update or Rollback", rsync.ErrInvalidInput, r.GetEvent())
+	return rsync.EventRef{}, fmt.Errorf("%w: event %q: must be Instantiate, Terminate, Read, Update or Rollback",
+		rsync.ErrInvalidInput, r.GetEvent())
 }
 
 // rollback is the event of Enqueue for Rollback, which the engine queues as an Update.
 const rollback = "Rollback"
 
 func (s *service) Stop(ctx context.Context, r *rsyncv1.StopRequest) (*rsyncv1.StopResponse, error) {
-	return &rsyncv1.StopResponse{}, s.allowed(ctx, "Stop", false, VerbStop, r.GetId(), func() error { return s.engine.Stop(ctx, r.GetId()) })
+	return &rsyncv1.StopResponse{}, s.allowed(ctx, "Stop", false, VerbStop, r.GetId(),
+		func() error { return s.engine.Stop(ctx, r.GetId()) })
 }
 
 func (s *service) ClearStop(ctx context.Context, r *rsyncv1.ClearStopRequest) (*rsyncv1.ClearStopResponse, error) {
-	return &rsyncv1.ClearStopResponse{}, s.allowed(ctx, "ClearStop", false, VerbStop, r.GetId(), func() error { return s.engine.ClearStop(ctx, r.GetId()) })
+	return &rsyncv1.ClearStopResponse{}, s.allowed(ctx, "ClearStop", false, VerbStop, r.GetId(),
+		func() error { return s.engine.ClearStop(ctx, r.GetId()) })
 }
 
 func (s *service) GetStatus(ctx context.Context, r *rsyncv1.GetStatusRequest) (*rsyncv1.GetStatusResponse, error) {

@@ -70,7 +70,8 @@ func authoritiesOf(file string) func() (*x509.CertPool, error) {
 		for block, next := pem.Decode(rest); block != nil; block, next = pem.Decode(rest) {
 			rest = next
 			if block.Type != "CERTIFICATE" {
-				return nil, fmt.Errorf("CAs: %s has a PEM block of type %s: must have only certificates", file, block.Type)
+				return nil, fmt.Errorf("CAs: %s has a PEM block of type %s: must have only certificates", file,
+					block.Type)
 			}
 			certificate, err := x509.ParseCertificate(block.Bytes)
 			if err != nil {
@@ -106,7 +107,9 @@ func serverTLS(o *ServerOptions, failed func(error)) (credentials.TransportCrede
 			if err != nil {
 				return nil, err
 			}
-			config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{certificate}}
+			config := &tls.Config{
+				MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{certificate},
+			}
 			if clients == nil {
 				return config, nil
 			}
@@ -162,7 +165,9 @@ func (c *clientTLS) config() (*tls.Config, error) {
 }
 
 // ClientHandshake implements [credentials.TransportCredentials].
-func (c *clientTLS) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (c *clientTLS) ClientHandshake(
+	ctx context.Context, authority string, conn net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	config, err := c.config()
 	if err != nil {
 		return nil, nil, err

@@ -44,7 +44,8 @@ func (s *service) changes(ctx context.Context, id string, from int64) iter.Seq2[
 				yield(nil, err)
 				return
 			}
-			if !yield(&rsyncv1.WatchResponse{Changes: []*rsyncv1.Change{changeMessage(&change)}}, nil) || change.Deleted {
+			if !yield(&rsyncv1.WatchResponse{Changes: []*rsyncv1.Change{changeMessage(&change)}}, nil) ||
+				change.Deleted {
 				return
 			}
 		}

@@ -38,7 +38,8 @@ type SizeError struct {
 // Error returns the figures.
 func (e *SizeError) Error() string {
 	if e.Key != "" {
-		return fmt.Sprintf("the value of %s has %d bytes, the limit of a transaction is %d: %s", e.Key, e.Have, e.Limit, ErrTooLarge)
+		return fmt.Sprintf("the value of %s has %d bytes, the limit of a transaction is %d: %s", e.Key, e.Have, e.Limit,
+			ErrTooLarge)
 	}
 	return fmt.Sprintf("the transaction has %d %s, the limit is %d: %s", e.Have, e.What, e.Limit, ErrTooLarge)
 }

@@ -4,8 +4,9 @@
 // Package override has overrides for AppBuilder.Override of package appcontext: they change a
 // manifest for one cluster.
 //
+//	patch := override.JSONPatch([]byte(`[{"op": "replace", "path": "/spec/replicas", "value": 5}]`))
 //	b.App("web").Resource("edge", "c1", deployment).Resource("edge", "c2", deployment).
-//		Override("edge", "c2", web, override.JSONPatch([]byte(`[{"op": "replace", "path": "/spec/replicas", "value": 5}]`)))
+//		Override("edge", "c2", web, patch)
 //
 // An override is applied when the context is built. The engine stores and compares the result, so
 // Engine.Diff shows the effect of an override.

@@ -67,7 +67,8 @@ type suite struct{ Cluster }
 func (s *suite) batch(value string, names ...string) connector.Batch {
 	b := connector.Batch{AppContextID: "conformance", App: "app", Cluster: s.ID}
 	for _, name := range names {
-		manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\ndata:\n  key: %q\n", name, s.Namespace, value)
+		manifest := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s\ndata:\n  "+
+			"key: %q\n", name, s.Namespace, value)
 		b.Resources = append(b.Resources, appcontext.Resource{
 			Object:   appcontext.Object{Kind: "ConfigMap", Namespace: s.Namespace, Name: name},
 			Manifest: []byte(manifest),
@@ -194,7 +195,8 @@ func testDiff(t *testing.T, s *suite) {
 		t.Helper()
 		apply, remove := s.batch(value, "a", "b"), s.batch(value, "a", "b")
 		changes, err := differ.Diff(t.Context(), connector.DiffBatch{
-			AppContextID: apply.AppContextID, App: apply.App, Cluster: s.ID, Apply: apply.Resources, Delete: remove.Resources,
+			AppContextID: apply.AppContextID, App: apply.App, Cluster: s.ID, Apply: apply.Resources,
+			Delete: remove.Resources,
 		})
 		if err != nil {
 			t.Fatalf("Diff: %v", err)
@@ -211,14 +213,17 @@ func testDiff(t *testing.T, s *suite) {
 		}
 		return changes
 	}
-	diff("1", connector.ChangeKindCreate, connector.ChangeKindCreate, connector.ChangeKindNone, connector.ChangeKindNone)
+	diff("1", connector.ChangeKindCreate, connector.ChangeKindCreate, connector.ChangeKindNone,
+		connector.ChangeKindNone)
 	s.expect(t, s.batch("1", "a", "b"), false, false)
 	if err := s.Connector.Apply(t.Context(), s.batch("1", "a")); err != nil {
 		t.Fatalf("Apply: %v", err)
 	}
 	s.expect(t, s.batch("1", "a", "b"), true, false)
-	diff("1", connector.ChangeKindNone, connector.ChangeKindCreate, connector.ChangeKindDelete, connector.ChangeKindNone)
-	changes := diff("2", connector.ChangeKindUpdate, connector.ChangeKindCreate, connector.ChangeKindDelete, connector.ChangeKindNone)
+	diff("1", connector.ChangeKindNone, connector.ChangeKindCreate, connector.ChangeKindDelete,
+		connector.ChangeKindNone)
+	changes := diff("2", connector.ChangeKindUpdate, connector.ChangeKindCreate, connector.ChangeKindDelete,
+		connector.ChangeKindNone)
 	want := []connector.FieldChange{{Path: ".data.key", Before: `"1"`, After: `"2"`}}
 	if d := cmp.Diff(want, changes[0].Fields); d != "" {
 		t.Errorf("the fields: %s", d)
@@ -237,7 +242,9 @@ func (s *suite) calls() map[string]func(context.Context) error {
 	}
 	if differ, ok := s.Connector.(connector.Differ); ok {
 		calls["Diff"] = func(ctx context.Context) error {
-			_, err := differ.Diff(ctx, connector.DiffBatch{AppContextID: "conformance", App: "app", Cluster: s.ID, Apply: s.batch("1", "a").Resources})
+			_, err := differ.Diff(ctx, connector.DiffBatch{
+				AppContextID: "conformance", App: "app", Cluster: s.ID, Apply: s.batch("1", "a").Resources,
+			})
 			return err
 		}
 	}
@@ -254,7 +261,8 @@ func testContextEnds(t *testing.T, s *suite) {
 	for name, call := range s.calls() {
 		for _, ctx := range []context.Context{cancelled, late} {
 			if err := call(ctx); err == nil || errors.Is(err, connector.ErrTerminal) {
-				t.Errorf("%s with a context that has ended (%v): %v, want an error that is not terminal", name, ctx.Err(), err)
+				t.Errorf("%s with a context that has ended (%v): %v, want an error that is not terminal", name,
+					ctx.Err(), err)
 			}
 		}
 	}
@@ -279,14 +287,18 @@ func testConcurrent(t *testing.T, s *suite) {
 		all.Go(func() {
 			name := fmt.Sprint("c", i)
 			for _, value := range []string{"1", "2"} {
-				if err := s.persist(func() error { return s.Connector.Apply(t.Context(), s.batch(value, name, name+"-b")) }); err != nil {
+				if err := s.persist(func() error {
+					return s.Connector.Apply(t.Context(), s.batch(value, name, name+"-b"))
+				}); err != nil {
 					t.Errorf("Apply of %s: %v", name, err)
 				}
 			}
 			if _, err := s.Connector.Get(t.Context(), s.batch("2", name)); err != nil {
 				t.Errorf("Get of %s: %v", name, err)
 			}
-			if err := s.persist(func() error { return s.Connector.Delete(t.Context(), s.batch("2", name)) }); err != nil {
+			if err := s.persist(func() error {
+				return s.Connector.Delete(t.Context(), s.batch("2", name))
+			}); err != nil {
 				t.Errorf("Delete of %s: %v", name, err)
 			}
 		})

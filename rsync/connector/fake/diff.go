@@ -17,7 +17,8 @@ var _ connector.Differ = &conn{}
 
 // Diff compares manifests with the objects of the cluster.
 func (c *Cluster) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
-	as := connector.Batch{AppContextID: batch.AppContextID, App: batch.App, Cluster: batch.Cluster, Resources: slices.Concat(batch.Apply, batch.Delete)}
+	as := connector.Batch{AppContextID: batch.AppContextID, App: batch.App, Cluster: batch.Cluster,
+		Resources: slices.Concat(batch.Apply, batch.Delete)}
 	if err := c.begin(ctx, VerbDiff, as); err != nil {
 		return nil, err
 	}

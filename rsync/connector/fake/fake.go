@@ -35,7 +35,8 @@ func (c *Clusters) Cluster(provider, name string) *Cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.all[id] == nil {
-		c.all[id] = &Cluster{id: id, objects: map[appcontext.Object]*object{}, changed: make(chan struct{}), modeChanged: make(chan struct{}), counts: map[Verb]int{}}
+		c.all[id] = &Cluster{id: id, objects: map[appcontext.Object]*object{}, changed: make(chan struct{}),
+			modeChanged: make(chan struct{}), counts: map[Verb]int{}}
 	}
 	return c.all[id]
 }

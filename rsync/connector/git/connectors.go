@@ -57,7 +57,8 @@ func New(clusters map[string]Repository, options Options) (*Connectors, error) {
 		at.Path = ""
 		where := place{at.URL, at.Branch}
 		if other, ok := same[where]; ok && other != at {
-			return nil, fmt.Errorf("%w: clusters %s: another Repository of the same URL and Branch must differ only in Path", ErrInvalid, key)
+			return nil, fmt.Errorf("%w: clusters %s: another Repository of the same URL and Branch must differ only "+
+				"in Path", ErrInvalid, key)
 		}
 		same[where] = at
 	}
@@ -76,7 +77,9 @@ func (c *Connectors) Connector(_ context.Context, provider, cluster string) (con
 		at, ok = c.clusters["*"]
 	}
 	if !ok {
-		return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("no repository is configured for the cluster %s", id)}
+		return nil, &connector.Error{
+			Class: connector.ErrTerminal, Err: fmt.Errorf("no repository is configured for the cluster %s", id),
+		}
 	}
 	where := place{at.URL, at.Branch}
 	c.mu.Lock()
@@ -151,7 +154,8 @@ func (c *conn) Apply(ctx context.Context, batch connector.Batch) error {
 // hooks that no agent would run.
 func (c *conn) check(r *appcontext.Resource) error {
 	if limit := c.repository.options.MaxManifestBytes; len(r.Manifest) > limit {
-		return fault(connector.ErrTerminal, r.Object, "the manifest has %d bytes and Options.MaxManifestBytes allows %d", len(r.Manifest), limit)
+		return fault(connector.ErrTerminal, r.Object,
+			"the manifest has %d bytes and Options.MaxManifestBytes allows %d", len(r.Manifest), limit)
 	}
 	object, err := appcontext.ParseObject(r.Manifest)
 	switch {
@@ -162,10 +166,13 @@ func (c *conn) check(r *appcontext.Resource) error {
 	case r.Has(appcontext.HookDeletePolicySucceeded) && c.repository.options.Status == nil:
 		// The connector sees only the commit of the hook, so it would delete the file before an
 		// agent has run the hook.
-		return fault(connector.ErrTerminal, r.Object, "deletePolicies: %s needs git.Options.Status, which reports when "+
-			"the hook has run: set Status, or remove the policy", appcontext.HookDeletePolicySucceeded)
+		return fault(connector.ErrTerminal, r.Object,
+			"deletePolicies: %s needs git.Options.Status, which reports when "+
+				"the hook has run: set Status, or remove the policy", appcontext.HookDeletePolicySucceeded)
 	case fieldTwice(r.Manifest):
-		return fault(connector.ErrTerminal, r.Object, "the manifest repeats a field: agents with Kustomize, for example Flux, reject all manifests of the cluster")
+		return fault(connector.ErrTerminal, r.Object,
+			"the manifest repeats a field: agents with Kustomize, for example Flux, reject all manifests of the "+
+				"cluster")
 	}
 	return nil
 }

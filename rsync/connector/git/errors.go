@@ -90,7 +90,8 @@ func explain(err error) (text string, class error) {
 		return refused.Error(), refused.class()
 	case errors.As(err, &broken):
 		return broken.Error(), connector.ErrRetryable
-	case errors.Is(err, errTooLarge), errors.Is(err, errObjectFormat), errors.Is(err, errNoBranch), errors.Is(err, errInTheWay), errors.Is(err, exec.ErrNotFound):
+	case errors.Is(err, errTooLarge), errors.Is(err, errObjectFormat), errors.Is(err, errNoBranch),
+		errors.Is(err, errInTheWay), errors.Is(err, exec.ErrNotFound):
 		return err.Error(), connector.ErrTerminal
 	case errors.Is(err, errMoving), errors.Is(err, errMissing):
 		return err.Error(), connector.ErrRetryable
@@ -119,7 +120,8 @@ func explainNetwork(err error) (text string, class error) {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "the server's certificate has expired, or is not valid yet", connector.ErrUnreachable
 	case errors.As(err, &certificate):
-		return "the server's certificate cannot be verified, check CAFile: " + certificate.Err.Error(), connector.ErrTerminal
+		return "the server's certificate cannot be verified, check CAFile: " + certificate.Err.Error(),
+			connector.ErrTerminal
 	case errors.As(err, &key) && len(key.Want) == 0:
 		return "the server is not in KnownHostsFile", connector.ErrTerminal
 	case errors.As(err, &key):
@@ -170,8 +172,8 @@ func (e *complaintError) class() error {
 	if e.text == "" {
 		return connector.ErrUnreachable
 	}
-	if containsAny(e.text, "not appear to be a git repository", "not found", "does not exist", "could not be found", "no such repository",
-		"denied", "dubious ownership", "not allowed", "not permitted", "protected") {
+	if containsAny(e.text, "not appear to be a git repository", "not found", "does not exist", "could not be found",
+		"no such repository", "denied", "dubious ownership", "not allowed", "not permitted", "protected") {
 		return connector.ErrTerminal
 	}
 	return connector.ErrRetryable
@@ -180,8 +182,8 @@ func (e *complaintError) class() error {
 // class returns ErrTerminal if a rule or a hook has rejected the push. Other rejections may be due
 // to load.
 func (e *refusal) class() error {
-	if containsAny(e.reason, "hook declined", "protected", "denied", "deny", "prohibited", "not allowed", "checked out", "read-only",
-		"read only", "quota", "hidden ref", "funny refname") {
+	if containsAny(e.reason, "hook declined", "protected", "denied", "deny", "prohibited", "not allowed", "checked out",
+		"read-only", "read only", "quota", "hidden ref", "funny refname") {
 		return connector.ErrTerminal
 	}
 	return connector.ErrRetryable
@@ -190,7 +192,8 @@ func (e *refusal) class() error {
 // raced reports whether another writer has changed the branch, or is about to, according to the
 // texts of known servers.
 func (e *refusal) raced() bool {
-	return containsAny(e.reason, "lock", "failed to update ref", "incorrect old value", "fetch first", "non-fast-forward", "already exists", "stale info")
+	return containsAny(e.reason, "lock", "failed to update ref", "incorrect old value", "fetch first",
+		"non-fast-forward", "already exists", "stale info")
 }
 
 func containsAny(s string, parts ...string) bool {

@@ -119,7 +119,8 @@ const (
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.PushAttempts < 0 || o.MaxFetchBytes < 0 || o.MaxManifestBytes < 0:
-		return o, fmt.Errorf("%w: Options.PushAttempts, MaxFetchBytes and MaxManifestBytes: must not be negative", ErrInvalid)
+		return o, fmt.Errorf("%w: Options.PushAttempts, MaxFetchBytes and MaxManifestBytes: must not be negative",
+			ErrInvalid)
 	case strings.ContainsAny(o.Author.Name+o.Author.Email, "<>\n\x00"):
 		return o, fmt.Errorf("%w: Options.Author: the name and address must not have <, > or line breaks", ErrInvalid)
 	}

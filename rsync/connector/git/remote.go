@@ -158,7 +158,8 @@ func fetchRequest(refs *packp.AdvRefs, want, have plumbing.Hash) *packp.UploadPa
 func filesRequest(refs *packp.AdvRefs, tip plumbing.Hash, hashes []plumbing.Hash) *packp.UploadPackRequest {
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	request.Wants = []plumbing.Hash{tip}
-	byHash := refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) || refs.Capabilities.Supports("allow-any-sha1-in-want")
+	byHash := refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) ||
+		refs.Capabilities.Supports("allow-any-sha1-in-want")
 	switch {
 	case byHash:
 		request.Wants = hashes
@@ -174,7 +175,9 @@ func filesRequest(refs *packp.AdvRefs, tip plumbing.Hash, hashes []plumbing.Hash
 
 // pushRequest moves the branch from one commit to another. The server compares, and rejects the
 // push if the branch has moved.
-func (r *remote) pushRequest(refs *packp.AdvRefs, from, to plumbing.Hash, pack io.ReadCloser) *packp.ReferenceUpdateRequest {
+func (r *remote) pushRequest(
+	refs *packp.AdvRefs, from, to plumbing.Hash, pack io.ReadCloser,
+) *packp.ReferenceUpdateRequest {
 	request := packp.NewReferenceUpdateRequestFromCapabilities(refs.Capabilities)
 	if refs.Capabilities.Supports(capability.Sideband64k) {
 		_ = request.Capabilities.Set(capability.Sideband64k) // keeps connections alive while hooks run

@@ -136,7 +136,8 @@ func (r *repository) commit(ctx context.Context, calls []*call) error {
 		if attempt >= r.options.PushAttempts {
 			return err
 		}
-		klog.FromContext(ctx).V(2).Info("Lost a race for the branch, pushing again", "url", r.remote.at.URL, "branch", r.remote.at.Branch, "attempt", attempt)
+		klog.FromContext(ctx).V(2).Info("Lost a race for the branch, pushing again", "url", r.remote.at.URL, "branch",
+			r.remote.at.Branch, "attempt", attempt)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

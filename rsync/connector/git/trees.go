@@ -188,7 +188,8 @@ func (d *draft) replace(e *edit) (bool, error) {
 func (f *folder) free(path []string, i int) error {
 	for j := range f.entries {
 		if e := &f.entries[j]; strings.EqualFold(e.Name, path[i]) {
-			return fmt.Errorf("%s conflicts with %s in the repository", strings.Join(append(path[:i:i], e.Name), "/"), strings.Join(path, "/"))
+			return fmt.Errorf("%s conflicts with %s in the repository", strings.Join(append(path[:i:i], e.Name), "/"),
+				strings.Join(path, "/"))
 		}
 	}
 	return nil

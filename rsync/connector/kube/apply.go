@@ -98,7 +98,8 @@ func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 	for _, field := range serverFields {
 		unstructured.RemoveNestedField(content, "metadata", field)
 	}
-	m := &manifest{object: object, gvk: u.GroupVersionKind(), force: strings.EqualFold(u.GetAnnotations()[forceAnnotation], forceEnabled)}
+	m := &manifest{object: object, gvk: u.GroupVersionKind(),
+		force: strings.EqualFold(u.GetAnnotations()[forceAnnotation], forceEnabled)}
 	for _, owner := range u.GetOwnerReferences() {
 		m.owners = append(m.owners, owner.UID)
 	}
@@ -238,12 +239,14 @@ var (
 
 // validNames reports whether the name and the namespace are each one segment of a path.
 func validNames(o appcontext.Object) bool {
-	return len(content.IsPathSegmentName(o.Name)) == 0 && (o.Namespace == "" || len(content.IsDNS1123Label(o.Namespace)) == 0)
+	return len(content.IsPathSegmentName(o.Name)) == 0 &&
+		(o.Namespace == "" || len(content.IsDNS1123Label(o.Namespace)) == 0)
 }
 
 // absent reports whether an error means that an object cannot exist: its kind is not served, or it
 // could never have been applied.
 func absent(err error) bool {
-	return errors.Is(err, errNotServed) || errors.Is(err, errName) || errors.Is(err, errNoNamespace) || errors.Is(err, errNamespace) ||
+	return errors.Is(err, errNotServed) || errors.Is(err, errName) || errors.Is(err, errNoNamespace) ||
+		errors.Is(err, errNamespace) ||
 		errors.Is(err, errNotApplied)
 }

@@ -54,7 +54,8 @@ func newClient(config *rest.Config, options Options, left chan struct{}) (*clien
 	}
 	// call waits for the rate limit, so that wait does not count for the timeout of a request.
 	limit := config.RateLimiter
-	if qps, burst := orDefault(config.QPS, options.QPS), orDefault(config.Burst, options.Burst); limit == nil && qps > 0 {
+	qps, burst := orDefault(config.QPS, options.QPS), orDefault(config.Burst, options.Burst)
+	if limit == nil && qps > 0 {
 		limit = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
 	}
 	config.RateLimiter, config.QPS = nil, -1
@@ -75,7 +76,8 @@ func newClient(config *rest.Config, options Options, left chan struct{}) (*clien
 		return nil, err
 	}
 	config.ContentConfig = rest.ContentConfig{
-		AcceptContentTypes: runtime.ContentTypeJSON, ContentType: runtime.ContentTypeJSON, NegotiatedSerializer: codecs(),
+		AcceptContentTypes: runtime.ContentTypeJSON, ContentType: runtime.ContentTypeJSON,
+		NegotiatedSerializer: codecs(),
 	}
 	if cl.rest, err = rest.UnversionedRESTClientForConfigAndClient(config, cl.http); err != nil {
 		return nil, terminal("the configuration is not valid")
@@ -106,20 +108,24 @@ func (cl *client) connect(config *rest.Config, options Options, left chan struct
 	} else {
 		secure, err := transport.TLSConfigFor(how)
 		if err != nil {
-			return &connector.Error{Class: classOfTLS(config), Err: errors.New("the configuration's certificate or key cannot be read, or they do not match")}
+			return &connector.Error{Class: classOfTLS(config),
+				Err: errors.New("the configuration's certificate or key cannot be read, or they do not match")}
 		}
 		t := newTransport(secure, how)
 		pool, cl.idle = t, t.CloseIdleConnections
 	}
 	wrapped, err := transport.HTTPWrappersForConfig(how, &limited{pool, options.MaxResponseBytes})
 	if err != nil {
-		return &connector.Error{Class: connector.ErrRetryable, Err: errors.New("the configuration's credentials cannot be read")}
+		return &connector.Error{
+			Class: connector.ErrRetryable, Err: errors.New("the configuration's credentials cannot be read"),
+		}
 	}
 	if from := credentialsFrom(config); from != "" {
 		wrapped = &impatient{wrapped, from, left}
 	}
 	// A redirect could send credentials and manifests to another server.
-	cl.http = &http.Client{Transport: wrapped, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	cl.http = &http.Client{Transport: wrapped, CheckRedirect: noRedirect}
 	return nil
 }
 
@@ -134,7 +140,8 @@ func newTransport(secure *tls.Config, how *transport.Config) *http.Transport {
 	}
 	return &http.Transport{
 		Proxy: proxy, DialContext: dial, TLSClientConfig: secure, TLSHandshakeTimeout: 10 * time.Second,
-		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second, DisableCompression: how.DisableCompression,
+		ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
+		DisableCompression: how.DisableCompression,
 		// These two detect a dead connection.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
 	}

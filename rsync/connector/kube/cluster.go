@@ -117,7 +117,9 @@ func (c *cluster) closeUnused(cl *client) {
 }
 
 // call runs a function with the client within Options.Timeout, and adds a class to its error.
-func (c *cluster) call(ctx context.Context, object appcontext.Object, doing string, do func(context.Context, *client) error) error {
+func (c *cluster) call(
+	ctx context.Context, object appcontext.Object, doing string, do func(context.Context, *client) error,
+) error {
 	if err := ctx.Err(); err != nil {
 		return endedError(err)
 	}
@@ -128,7 +130,8 @@ func (c *cluster) call(ctx context.Context, object appcontext.Object, doing stri
 	defer c.giveBack(cl)
 	if cl.limit != nil {
 		if err := cl.limit.Wait(ctx); err != nil {
-			return fault(connector.ErrRetryable, object, "%s: the limit of requests per second, Options.QPS, did not admit the request in time", doing)
+			return fault(connector.ErrRetryable, object,
+				"%s: the limit of requests per second, Options.QPS, did not admit the request in time", doing)
 		}
 	}
 	// With a verbose logger in the context, client-go logs bodies, including secrets.

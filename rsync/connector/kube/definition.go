@@ -54,15 +54,17 @@ func (c *cluster) established(ctx context.Context, m *manifest) error {
 	limited, cancel := context.WithTimeout(ctx, c.options.EstablishTimeout)
 	defer cancel()
 	var reason string
-	err := wait.PollUntilContextCancel(limited, establishPoll, true, func(limited context.Context) (done bool, err error) {
-		reason, err = c.look(limited, m)
-		return reason == "", err
-	})
+	err := wait.PollUntilContextCancel(limited, establishPoll, true,
+		func(limited context.Context) (done bool, err error) {
+			reason, err = c.look(limited, m)
+			return reason == "", err
+		})
 	switch {
 	case ctx.Err() != nil:
 		return endedError(ctx.Err())
 	case limited.Err() != nil:
-		return fault(connector.ErrRetryable, m.object, "after %s it is not served yet: %s", c.options.EstablishTimeout, reason)
+		return fault(connector.ErrRetryable, m.object, "after %s it is not served yet: %s", c.options.EstablishTimeout,
+			reason)
 	}
 	return err
 }

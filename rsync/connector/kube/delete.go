@@ -87,7 +87,9 @@ func (c *cluster) kindOf(r *appcontext.Resource) schema.GroupVersionKind {
 
 // place returns the served kind of an object. An object that was applied in a version that is no
 // longer served still exists in other versions.
-func (c *cluster) place(ctx context.Context, cl *client, gvk schema.GroupVersionKind, o appcontext.Object, fresh bool) (kind, error) {
+func (c *cluster) place(
+	ctx context.Context, cl *client, gvk schema.GroupVersionKind, o appcontext.Object, fresh bool,
+) (kind, error) {
 	k, err := c.kinds.find(ctx, cl, gvk, fresh)
 	var other *otherVersionError
 	switch {

@@ -69,7 +69,9 @@ func (c *cluster) diffDelete(ctx context.Context, r *appcontext.Resource, change
 	return err
 }
 
-func (c *cluster) diffApply(ctx context.Context, holder holderFunc, r *appcontext.Resource, change *connector.Change) error {
+func (c *cluster) diffApply(
+	ctx context.Context, holder holderFunc, r *appcontext.Resource, change *connector.Change,
+) error {
 	m, err := c.read(r)
 	if err != nil {
 		change.Kind, change.Message = connector.ChangeKindRefused, causeOf(err).Error()
@@ -100,7 +102,8 @@ func (c *cluster) diffApply(ctx context.Context, holder holderFunc, r *appcontex
 
 // diffRefused returns the change for an object after its dry run was rejected.
 func (c *cluster) diffRefused(
-	ctx context.Context, holder holderFunc, m *manifest, live *unstructured.Unstructured, refused *refusal, change *connector.Change,
+	ctx context.Context, holder holderFunc, m *manifest, live *unstructured.Unstructured, refused *refusal,
+	change *connector.Change,
 ) error {
 	err := refused.err
 	immutable := live != nil && refused.fields() != nil && foundation(m.object) == objects

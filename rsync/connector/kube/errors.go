@@ -39,7 +39,8 @@ func (c *cluster) failed(ctx context.Context, object appcontext.Object, doing st
 	}
 	var credentials *credentialsError
 	if ended := ctx.Err(); ended != nil {
-		if errors.As(err, &credentials) && credentials.late() { // otherwise users would look for the cause on the cluster
+		// otherwise users would look for the cause on the cluster
+		if errors.As(err, &credentials) && credentials.late() {
 			return fault(connector.ErrUnreachable, object, "%s: %w", doing, credentials)
 		}
 		return endedError(ended)
@@ -96,11 +97,14 @@ func explain(err error) (text string, class error) {
 	case errors.Is(err, errStarting), errors.Is(err, errLeaving):
 		return err.Error(), connector.ErrRetryable
 	case errors.Is(err, errNotServed):
-		return err.Error() + ": check its apiVersion, and whether its definition is applied before", connector.ErrTerminal
-	case errors.Is(err, errNoNamespace), errors.Is(err, errNamespace), errors.Is(err, errNotApplied), errors.As(err, &other):
+		return err.Error() + ": check its apiVersion, and whether its definition is applied before",
+			connector.ErrTerminal
+	case errors.Is(err, errNoNamespace), errors.Is(err, errNamespace), errors.Is(err, errNotApplied),
+		errors.As(err, &other):
 		return err.Error(), connector.ErrTerminal
 	case errors.As(err, &large):
-		return fmt.Sprintf("the answer has more than the %d bytes that Options.MaxResponseBytes allows", large.Limit), connector.ErrTerminal
+		text = fmt.Sprintf("the answer has more than the %d bytes that Options.MaxResponseBytes allows", large.Limit)
+		return text, connector.ErrTerminal
 	case errors.As(err, &answer):
 		status := answer.Status()
 		return explainStatus(&status)
@@ -125,15 +129,18 @@ func explainNetwork(err error) (text string, class error) {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "the server's certificate has expired, or is not valid yet", connector.ErrUnreachable
 	case errors.As(err, &certificate):
-		return "the server's certificate cannot be verified, check the configuration's CA: " + certificate.Err.Error(), connector.ErrUnreachable
+		return "the server's certificate cannot be verified, check the configuration's CA: " + certificate.Err.Error(),
+			connector.ErrUnreachable
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time", connector.ErrUnreachable
 	case errors.As(err, &name):
 		return "the host cannot be found: " + name.Error(), connector.ErrUnreachable
-	case errors.As(err, &network), errors.As(err, &alert), errors.As(err, &header), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
+	case errors.As(err, &network), errors.As(err, &alert), errors.As(err, &header),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNREFUSED),
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
 		return "no connection: " + err.Error(), connector.ErrUnreachable
-	case utilnet.IsProbableEOF(err), utilnet.IsHTTP2ConnectionLost(err), utilnet.IsTimeout(err), strings.Contains(err.Error(), "http2: "),
+	case utilnet.IsProbableEOF(err), utilnet.IsHTTP2ConnectionLost(err), utilnet.IsTimeout(err),
+		strings.Contains(err.Error(), "http2: "),
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no types for these
 		return "no connection: " + err.Error(), connector.ErrUnreachable
 	}
@@ -165,14 +172,16 @@ func explainStatus(s *metav1.Status) (text string, class error) {
 	foreign := has(metav1.CauseTypeUnexpectedServerResponse) // no Status: a gateway, or no API server at all
 	code := int(s.Code)
 	switch {
-	case foreign && (code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout):
+	case foreign && (code == http.StatusBadGateway || code == http.StatusServiceUnavailable ||
+		code == http.StatusGatewayTimeout):
 		return fmt.Sprintf("a gateway does not reach the API server: HTTP %d", code), connector.ErrUnreachable
 	case has("NamespaceTerminating"):
 		return "its namespace is being deleted", connector.ErrRetryable
 	case code == http.StatusConflict:
 		return explainConflict(s)
 	case code == http.StatusUnauthorized:
-		return "the server does not accept the credentials: check the configuration, which the next call reads again", connector.ErrRetryable
+		return "the server does not accept the credentials: check the configuration, which the next call reads again",
+			connector.ErrRetryable
 	case code == http.StatusForbidden:
 		return "forbidden: " + denial(s.Message), connector.ErrTerminal
 	case code == http.StatusNotFound && s.Details != nil && s.Details.Kind == "namespaces":

@@ -132,7 +132,9 @@ func (c *cluster) getOne(ctx context.Context, gvk schema.GroupVersionKind, r *re
 }
 
 // getObject reads an object. It returns nil if the object does not exist.
-func (c *cluster) getObject(ctx context.Context, gvk schema.GroupVersionKind, o appcontext.Object) (*unstructured.Unstructured, error) {
+func (c *cluster) getObject(
+	ctx context.Context, gvk schema.GroupVersionKind, o appcontext.Object,
+) (*unstructured.Unstructured, error) {
 	var body []byte
 	err := c.call(ctx, o, "get", func(ctx context.Context, cl *client) error {
 		err := c.retryFresh(func(fresh bool) error {
@@ -220,7 +222,8 @@ func (c *cluster) list(ctx context.Context, p pair, places []int, r *reading, do
 // one by one.
 func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured.UnstructuredList, error) {
 	var page *unstructured.UnstructuredList
-	kind := appcontext.Object{Group: p.gvk.Group, Kind: p.gvk.Kind, Namespace: p.namespace} // without a name: an invalid name must not affect others
+	// without a name: an invalid name must not affect others
+	kind := appcontext.Object{Group: p.gvk.Group, Kind: p.gvk.Kind, Namespace: p.namespace}
 	err := c.call(ctx, kind, "list", func(ctx context.Context, cl *client) error {
 		var body []byte
 		err := c.retryFresh(func(fresh bool) error {
@@ -228,7 +231,8 @@ func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured
 			if err != nil {
 				return err
 			}
-			request := cl.rest.Get().AbsPath(k.path(p.namespace, "")...).MaxRetries(0).Param("limit", strconv.Itoa(pageSize))
+			request := cl.rest.Get().AbsPath(k.path(p.namespace, "")...).MaxRetries(0).
+				Param("limit", strconv.Itoa(pageSize))
 			if token != "" {
 				request = request.Param("continue", token)
 			}
@@ -240,7 +244,8 @@ func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured
 		case absent(err):
 			page = &unstructured.UnstructuredList{}
 			return nil
-		case isForbidden(err) || errors.As(err, &large) || apierrors.IsMethodNotSupported(err) || apierrors.IsResourceExpired(err):
+		case isForbidden(err) || errors.As(err, &large) || apierrors.IsMethodNotSupported(err) ||
+			apierrors.IsResourceExpired(err):
 			return nil
 		case err != nil:
 			return err

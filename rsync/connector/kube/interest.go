@@ -188,7 +188,8 @@ func (n *interest) awaitedLocked() []dated {
 
 func latestFirst(all []dated) {
 	slices.SortFunc(all, func(a, b dated) int {
-		return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.gvk.String(), b.gvk.String()), cmp.Compare(a.namespace, b.namespace))
+		return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.gvk.String(), b.gvk.String()),
+			cmp.Compare(a.namespace, b.namespace))
 	})
 }
 

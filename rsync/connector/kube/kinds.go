@@ -105,7 +105,9 @@ func (k *kinds) ask(ctx context.Context, cl *client, gvk schema.GroupVersionKind
 	for i := range list.APIResources {
 		r := &list.APIResources[i]
 		if !strings.Contains(r.Name, "/") {
-			k.served[gv.WithKind(r.Kind)] = kind{gv.WithResource(r.Name), r.Namespaced, slices.Contains(r.Verbs, "patch")}
+			k.served[gv.WithKind(r.Kind)] = kind{
+				gv.WithResource(r.Name), r.Namespaced, slices.Contains(r.Verbs, "patch"),
+			}
 		}
 	}
 	if found, ok := k.served[gvk]; ok {

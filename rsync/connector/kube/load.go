@@ -92,13 +92,17 @@ func loadFile(file, name string) (*rest.Config, error) {
 	if err := clientcmd.ResolveLocalPaths(kubeconfig); err != nil {
 		return nil, terminal("the kubeconfig %s has paths that cannot be resolved", file)
 	}
-	config, err := clientcmd.NewNonInteractiveClientConfig(*kubeconfig, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveClientConfig(*kubeconfig, name, &clientcmd.ConfigOverrides{}, nil).
+		ClientConfig()
 	if err != nil {
-		return nil, terminal("the kubeconfig %s, context %q, is not valid: check its cluster and its user, and the files that they name", file, name)
+		return nil, terminal("the kubeconfig %s, context %q, is not valid: check its cluster and its user, and the "+
+			"files that they name", file, name)
 	}
 	if config.ExecProvider == nil && config.AuthProvider == nil {
 		if _, err := rest.TLSConfigFor(config); err != nil {
-			return nil, &connector.Error{Class: classOfTLS(config), Err: fmt.Errorf("the kubeconfig %s, context %q, has a certificate, key or CA that cannot be read or does not match", file, name)}
+			return nil, &connector.Error{Class: classOfTLS(config),
+				Err: fmt.Errorf("the kubeconfig %s, context %q, has a certificate, key or CA that cannot be read or "+
+					"does not match", file, name)}
 		}
 	}
 	return config, nil

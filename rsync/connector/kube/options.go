@@ -143,7 +143,8 @@ func (o Options) withDefaults() (Options, error) {
 	case o.QPS < 0 || o.Burst < 0 || o.Timeout < 0 || o.EstablishTimeout < 0:
 		return o, fmt.Errorf("%w: Options.QPS, Burst, Timeout and EstablishTimeout: must not be negative", ErrInvalid)
 	case o.Concurrency < 0 || o.MaxObjectBytes < 0 || o.MaxResponseBytes < 0 || o.MaxWatches < 0:
-		return o, fmt.Errorf("%w: Options.Concurrency, MaxObjectBytes, MaxResponseBytes and MaxWatches: must not be negative", ErrInvalid)
+		return o, fmt.Errorf("%w: Options.Concurrency, MaxObjectBytes, MaxResponseBytes and MaxWatches: must not be "+
+			"negative", ErrInvalid)
 	case len(o.FieldManager) > 128 || !printable(o.FieldManager):
 		return o, fmt.Errorf("%w: Options.FieldManager: must have at most 128 bytes, all printable", ErrInvalid)
 	}
@@ -152,7 +153,8 @@ func (o Options) withDefaults() (Options, error) {
 	switch o.Propagation {
 	case metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
 	default:
-		return o, fmt.Errorf("%w: Options.Propagation: %q: must be Background, Foreground or Orphan", ErrInvalid, o.Propagation)
+		return o, fmt.Errorf("%w: Options.Propagation: %q: must be Background, Foreground or Orphan", ErrInvalid,
+			o.Propagation)
 	}
 	o.QPS = orDefault(o.QPS, 200)
 	o.Burst = orDefault(o.Burst, 400)

@@ -229,7 +229,8 @@ func (q *questions) askAgain(ctx context.Context, about subject, u *unstructured
 		}
 	}
 	a := &answer{
-		version: version, resource: u.GetResourceVersion(), again: healthy, began: time.Now(), done: make(chan struct{}),
+		version: version, resource: u.GetResourceVersion(), again: healthy, began: time.Now(),
+		done: make(chan struct{}),
 	}
 	q.mu.Lock()
 	q.answers[about] = a

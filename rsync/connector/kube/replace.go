@@ -35,7 +35,9 @@ type holderFunc = func(ctx context.Context, object appcontext.Object) (string, e
 // apply creates it again. It deletes only an object that the API server would create, that this
 // connector applied, and that has no other owner. If the object is gone already, it deletes nothing
 // and returns no error.
-func (c *cluster) replace(ctx context.Context, holder holderFunc, m *manifest, refused *refusal) (deleted bool, err error) {
+func (c *cluster) replace(
+	ctx context.Context, holder holderFunc, m *manifest, refused *refusal,
+) (deleted bool, err error) {
 	if foundation(m.object) != objects { // its content would be deleted with it
 		return false, refused.err
 	}
@@ -50,23 +52,29 @@ func (c *cluster) replace(ctx context.Context, holder holderFunc, m *manifest, r
 }
 
 // mayReplace returns an error if an object must not be replaced.
-func (c *cluster) mayReplace(ctx context.Context, holder holderFunc, m *manifest, live *unstructured.Unstructured, refused *refusal) error {
+func (c *cluster) mayReplace(
+	ctx context.Context, holder holderFunc, m *manifest, live *unstructured.Unstructured, refused *refusal,
+) error {
 	if live.GetDeletionTimestamp() != nil {
 		return fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving)
 	}
 	fields := strings.Join(some(refused.fields()), ", ")
 	switch err := c.tryCreate(ctx, m, live); {
 	case err != nil && (m.force || !errors.Is(connector.ClassOf(err), connector.ErrTerminal)):
-		return fault(connector.ClassOf(err), m.object, "immutable fields (%s): the object is not replaced, because it could not be created again: %w",
+		return fault(connector.ClassOf(err), m.object,
+			"immutable fields (%s): the object is not replaced, because it could not be created again: %w",
 			fields, causeOf(err))
 	case err != nil:
 		return refused.err
 	case !m.force:
-		return fault(connector.ErrTerminal, m.object, "immutable fields (%s): to have the object deleted and created again, set the annotation %s: %s in its manifest",
+		return fault(connector.ErrTerminal, m.object,
+			"immutable fields (%s): to have the object deleted and created again, set the annotation %s: %s in its "+
+				"manifest",
 			fields, forceAnnotation, forceEnabled)
 	}
 	if why := c.foreign(m, live); why != "" {
-		return fault(connector.ErrTerminal, m.object, "immutable fields (%s): the object is not replaced, because %s", fields, why)
+		return fault(connector.ErrTerminal, m.object, "immutable fields (%s): the object is not replaced, because %s",
+			fields, why)
 	}
 	if holder != nil {
 		other, err := holder(ctx, m.object)
@@ -74,7 +82,8 @@ func (c *cluster) mayReplace(ctx context.Context, holder holderFunc, m *manifest
 			return fault(connector.ErrRetryable, m.object, "find app contexts that hold it: %w", err)
 		}
 		if other != "" {
-			return fault(connector.ErrTerminal, m.object, "immutable fields (%s): the object is not replaced, because %s holds it too", fields, other)
+			return fault(connector.ErrTerminal, m.object,
+				"immutable fields (%s): the object is not replaced, because %s holds it too", fields, other)
 		}
 	}
 	return nil
@@ -99,7 +108,8 @@ func (c *cluster) tryCreate(ctx context.Context, m *manifest, live *unstructured
 		if err != nil {
 			return err
 		}
-		err = cl.rest.Post().AbsPath(k.path(m.object.Namespace, "")...).MaxRetries(0).Param("fieldManager", c.options.FieldManager).
+		err = cl.rest.Post().AbsPath(k.path(m.object.Namespace, "")...).MaxRetries(0).
+			Param("fieldManager", c.options.FieldManager).
 			Param("dryRun", metav1.DryRunAll).Body(text).Do(ctx).Error()
 		if apierrors.IsAlreadyExists(err) {
 			return nil
@@ -181,7 +191,8 @@ func (c *cluster) remove(ctx context.Context, m *manifest, live *unstructured.Un
 		if err != nil {
 			return err
 		}
-		err = cl.rest.Delete().AbsPath(k.path(m.object.Namespace, m.object.Name)...).MaxRetries(0).Body(options).Do(ctx).Error()
+		err = cl.rest.Delete().AbsPath(k.path(m.object.Namespace, m.object.Name)...).
+			MaxRetries(0).Body(options).Do(ctx).Error()
 		if apierrors.IsNotFound(err) && !pathGone(err) {
 			return nil
 		}

@@ -56,7 +56,8 @@ func hasCondition(u *unstructured.Unstructured, name string) bool {
 
 // counted are the kinds for which kstatus writes its own messages, with numbers in them.
 var counted = map[schema.GroupKind]bool{
-	{Kind: "Pod"}: true, {Kind: "PersistentVolumeClaim"}: true, {Kind: "Service"}: true, {Group: "batch", Kind: "Job"}: true,
+	{Kind: "Pod"}: true, {Kind: "PersistentVolumeClaim"}: true, {Kind: "Service"}: true,
+	{Group: "batch", Kind: "Job"}:       true,
 	{Group: "apps", Kind: "Deployment"}: true, {Group: "apps", Kind: "StatefulSet"}: true,
 	{Group: "apps", Kind: "DaemonSet"}: true, {Group: "apps", Kind: "ReplicaSet"}: true,
 }

@@ -24,7 +24,8 @@ func explainConflict(s *metav1.Status) (text string, class error) {
 	if len(owned) == 0 {
 		return "somebody else changes it at the same time", connector.ErrRetryable
 	}
-	return "other managers own fields of it, set Options.Force to take them: " + strings.Join(some(owned), ", "), connector.ErrTerminal
+	return "other managers own fields of it, set Options.Force to take them: " +
+		strings.Join(some(owned), ", "), connector.ErrTerminal
 }
 
 // some returns the first few of a list.
@@ -63,7 +64,8 @@ func denial(message string) string {
 			return message[:i+len(end)]
 		}
 	}
-	if strings.Contains(message, " cannot ") && strings.Contains(message, " resource ") || strings.Contains(message, "exceeded quota") ||
+	if strings.Contains(message, " cannot ") && strings.Contains(message, " resource ") ||
+		strings.Contains(message, "exceeded quota") ||
 		strings.Contains(message, "violates PodSecurity") {
 		return message
 	}

@@ -110,7 +110,9 @@ func (c *cluster) watch(ctx context.Context, p pair, changed func()) bool {
 func (c *cluster) begin(ctx context.Context, cl *client, p pair) (watch.Interface, error) {
 	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	k, err := c.place(limited, cl, p.gvk, appcontext.Object{Group: p.gvk.Group, Kind: p.gvk.Kind, Namespace: p.namespace}, false)
+	k, err := c.place(limited, cl, p.gvk, appcontext.Object{
+		Group: p.gvk.Group, Kind: p.gvk.Kind, Namespace: p.namespace,
+	}, false)
 	if err != nil {
 		return nil, err
 	}

@@ -40,14 +40,19 @@ var rules = []rule{
 		{Name: jobComplete, Path: `.status.conditions[?(@.type=="Complete")].status`},
 		{Name: jobFailed, Path: `.status.conditions[?(@.type=="Failed")].status`},
 	}},
-	{group: "apiextensions.k8s.io", kind: "CustomResourceDefinition", resource: "customresourcedefinitions", clustered: true, judge: judgeDefinition,
+	{group: "apiextensions.k8s.io", kind: "CustomResourceDefinition", resource: "customresourcedefinitions",
+		clustered: true, judge: judgeDefinition,
 		paths: []workv1.JsonPath{{Name: established, Path: `.status.conditions[?(@.type=="Established")].status`}}},
 	{group: "apps", kind: "Deployment", resource: "deployments", judge: judgeReplicas, paths: []workv1.JsonPath{
 		{Name: updated, Path: ".status.updatedReplicas"}, {Name: available, Path: ".status.availableReplicas"},
 	}},
-	{group: "apps", kind: "StatefulSet", resource: "statefulsets", judge: judgeReplicas, paths: []workv1.JsonPath{{Name: readyNow, Path: ".status.readyReplicas"}}},
+	{group: "apps", kind: "StatefulSet", resource: "statefulsets", judge: judgeReplicas, paths: []workv1.JsonPath{
+		{Name: readyNow, Path: ".status.readyReplicas"},
+	}},
 	{group: "apps", kind: "DaemonSet", resource: "daemonsets", judge: judgeDaemonSet, paths: []workv1.JsonPath{
-		{Name: desired, Path: ".status.desiredNumberScheduled"}, {Name: updated, Path: ".status.updatedNumberScheduled"}, {Name: available, Path: ".status.numberAvailable"},
+		{Name: desired, Path: ".status.desiredNumberScheduled"},
+		{Name: updated, Path: ".status.updatedNumberScheduled"},
+		{Name: available, Path: ".status.numberAvailable"},
 	}},
 }
 
@@ -72,8 +77,10 @@ func DefaultConfig(o appcontext.Object) *workv1.ManifestConfigOption {
 		namespace = metav1.NamespaceDefault // agents put the object there, and look for its configuration there
 	}
 	return &workv1.ManifestConfigOption{
-		ResourceIdentifier: workv1.ResourceIdentifier{Group: r.group, Resource: r.resource, Namespace: namespace, Name: o.Name},
-		FeedbackRules:      []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: slices.Clone(r.paths)}},
+		ResourceIdentifier: workv1.ResourceIdentifier{
+			Group: r.group, Resource: r.resource, Namespace: namespace, Name: o.Name,
+		},
+		FeedbackRules: []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: slices.Clone(r.paths)}},
 	}
 }
 

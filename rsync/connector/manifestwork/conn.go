@@ -98,7 +98,8 @@ func (c *conn) apply(ctx context.Context, batch connector.Batch, own string, ent
 			h = works[0]
 		}
 		if h.work.DeletionTimestamp != nil {
-			return fault(connector.ErrRetryable, e.object, "the work %s is being deleted, and its agent has not finished", h.work.Name)
+			return fault(connector.ErrRetryable, e.object,
+				"the work %s is being deleted, and its agent has not finished", h.work.Name)
 		}
 		if len(parts[h]) == 0 {
 			order = append(order, h)

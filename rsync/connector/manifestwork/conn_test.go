@@ -236,7 +236,7 @@ func TestWorksOfUnknownManagers(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = c.Apply(t.Context(), batch("v1", "y", [2]string{"b", "1"}))
-	if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "is not ours") {
+	if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "is not of manager") {
 		t.Errorf("a work of our name that is not ours: %v", err)
 	}
 }

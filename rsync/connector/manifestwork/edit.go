@@ -234,7 +234,8 @@ func contentOf(data []byte) (v any, err error) {
 func sized(w *workv1.ManifestWork, entries []entry, limit int) error {
 	for _, e := range entries {
 		if len(e.raw) > limit {
-			return fault(connector.ErrTerminal, e.object, "the manifest has %d bytes of JSON and Options.MaxWorkBytes allows %d for a whole work", len(e.raw), limit)
+			return fault(connector.ErrTerminal, e.object,
+				"the manifest has %d bytes of JSON and Options.MaxWorkBytes allows %d for a work", len(e.raw), limit)
 		}
 	}
 	counted := &workv1.ManifestWork{ObjectMeta: w.ObjectMeta, Spec: w.Spec}
@@ -245,7 +246,7 @@ func sized(w *workv1.ManifestWork, entries []entry, limit int) error {
 	}
 	if len(data) > limit {
 		return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf(
-			"the work %s would have %d bytes and Options.MaxWorkBytes allows %d: divide the app into several", w.Name, len(data), limit)}
+			"the work %s would have %d bytes and Options.MaxWorkBytes allows %d: divide the app", w.Name, len(data), limit)}
 	}
 	return nil
 }

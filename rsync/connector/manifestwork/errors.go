@@ -50,7 +50,9 @@ func (c *conn) failed(ctx context.Context, doing, name string, err error) error 
 	if name != "" {
 		what = "the work " + name
 	}
-	return &connector.Error{Class: ofHub{class}, Err: fmt.Errorf("%s %s in the namespace %s: %s", doing, what, c.namespace, clean(text))}
+	return &connector.Error{
+		Class: ofHub{class}, Err: fmt.Errorf("%s %s in the namespace %s: %s", doing, what, c.namespace, clean(text)),
+	}
 }
 
 // ofHub is a class with a text about the hub. The hub has answered instead of the cluster, which
@@ -70,22 +72,27 @@ func explain(err error) (text string, class error) {
 	}
 	var network net.Error
 	switch {
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, net.ErrClosed),
 		errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return err.Error(), connector.ErrUnreachable
 	case errors.Is(err, errRivals):
 		return err.Error(), connector.ErrRetryable
-	case utilnet.IsProbableEOF(err), strings.Contains(err.Error(), "http2: "), strings.Contains(err.Error(), "when reading response body"):
-		return "the connection broke while the hub answered", connector.ErrUnreachable // net/http and client-go have no types for these
+	case utilnet.IsProbableEOF(err), strings.Contains(err.Error(), "http2: "),
+		strings.Contains(err.Error(), "when reading response body"):
+		// net/http and client-go have no types for these
+		return "the connection broke while the hub answered", connector.ErrUnreachable
 	}
 	return "the hub's answer cannot be understood", connector.ErrRetryable // the error may quote the answer
 }
 
 func explainStatus(err error, s *metav1.Status) (text string, class error) {
 	switch {
-	case apierrors.IsRequestEntityTooLargeError(err), strings.Contains(s.Message, "request is too large"), // of etcd, through an API server
-		strings.Contains(s.Message, "larger than max"): // of gRPC, likewise
-		return "the hub or its broker takes no work that large, divide the app into several: " + s.Message, connector.ErrTerminal
+	case apierrors.IsRequestEntityTooLargeError(err),
+		strings.Contains(s.Message, "request is too large"), // of etcd, through an API server
+		strings.Contains(s.Message, "larger than max"):      // of gRPC, likewise
+		return "the hub or its broker takes no work that large, divide the app into several: " + s.Message,
+			connector.ErrTerminal
 	case apierrors.IsInvalid(err):
 		return "it is invalid: " + fields(s), connector.ErrTerminal
 	case apierrors.HasStatusCause(err, namespaceTerminating):
@@ -101,7 +108,8 @@ func explainStatus(err error, s *metav1.Status) (text string, class error) {
 		return "the hub denies access: " + s.Message, connector.ErrTerminal
 	case apierrors.IsUnauthorized(err):
 		return "the hub does not accept the credentials", connector.ErrTerminal
-	case apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsUnsupportedMediaType(err), apierrors.IsNotAcceptable(err):
+	case apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsUnsupportedMediaType(err),
+		apierrors.IsNotAcceptable(err):
 		return "the hub does not take the request: " + string(s.Reason), connector.ErrTerminal
 	case apierrors.IsNotFound(err) && ofNamespace(*s):
 		return "there is no such namespace on the hub (yet): is the cluster registered?", connector.ErrRetryable
@@ -109,7 +117,8 @@ func explainStatus(err error, s *metav1.Status) (text string, class error) {
 		return "the hub has no such resource (yet)", connector.ErrRetryable
 	case s.Code == http.StatusBadGateway, s.Code == http.StatusServiceUnavailable, s.Code == http.StatusGatewayTimeout:
 		return "the hub does not answer now: " + s.Message, connector.ErrUnreachable
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsTooManyRequests(err), apierrors.IsServerTimeout(err),
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsTooManyRequests(err),
+		apierrors.IsServerTimeout(err),
 		apierrors.IsInternalError(err), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		return "the hub refused for now: " + string(s.Reason), connector.ErrRetryable
 	}
@@ -122,7 +131,8 @@ func fields(s *metav1.Status) string {
 	var all []string
 	if s.Details != nil {
 		for _, cause := range s.Details.Causes {
-			all = append(all, strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", cause.Field, cause.Type, detail(cause.Message)), ": "))
+			all = append(all,
+				strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", cause.Field, cause.Type, detail(cause.Message)), ": "))
 		}
 	}
 	if len(all) == 0 {

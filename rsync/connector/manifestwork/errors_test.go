@@ -160,7 +160,7 @@ func TestInvalidInput(t *testing.T) {
 		{"no manifest", "ConfigMap shop/a", one(": " + secret)},
 		{"of another object", "has another object", one(string(manifest("b", secret)))},
 		{"one that is too large", "ConfigMap shop/a: the manifest has", one(string(manifest("a", strings.Repeat(secret, 200))))},
-		{"too many", "divide the app into several", many},
+		{"too many", "divide the app", many},
 	} {
 		err := c.Apply(t.Context(), tt.batch)
 		if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), tt.text) || strings.Contains(err.Error(), secret) {

@@ -175,7 +175,8 @@ func (c *conn) get(ctx context.Context, name string) (*holder, error) {
 		return nil, c.failed(ctx, "read", name, err)
 	case w.Labels[LabelManager] != c.options.Manager:
 		return nil, fault(connector.ErrTerminal, appcontext.Object{},
-			"the work %s in the namespace %s is not ours: it has another manager than %q", name, c.namespace, c.options.Manager)
+			"the work %s in the namespace %s is not of manager %q",
+			name, c.namespace, c.options.Manager)
 	}
 	return c.holder(w), nil
 }

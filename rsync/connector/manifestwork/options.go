@@ -150,7 +150,8 @@ func (c *Connectors) Connector(_ context.Context, provider, cluster string) (con
 	id := appcontext.ClusterID{Provider: provider, Name: cluster}
 	namespace := c.options.Namespace(id)
 	if wrong := content.IsPathSegmentName(namespace); namespace == "" || len(wrong) > 0 {
-		return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("Options.Namespace of cluster %s: %q: must be the name of a namespace", id, namespace)}
+		return nil, &connector.Error{Class: connector.ErrTerminal,
+			Err: fmt.Errorf("Options.Namespace of cluster %s: %q: must be the name of a namespace", id, namespace)}
 	}
 	return &conn{
 		works: c.works.ManifestWorks(namespace), options: &c.options, id: id, namespace: namespace,

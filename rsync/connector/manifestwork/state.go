@@ -76,7 +76,9 @@ func removing(w *workv1.ManifestWork) string {
 }
 
 // heldState returns the state of an object in a work, at an index of its manifests.
-func heldState(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.ManifestCondition, o *Options) connector.State {
+func heldState(
+	object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.ManifestCondition, o *Options,
+) connector.State {
 	state := connector.State{Object: object}
 	if w.DeletionTimestamp != nil {
 		state.Exists, state.Message = true, errDeleting.Error()
@@ -115,12 +117,15 @@ func recent(c *metav1.Condition, w *workv1.ManifestWork) bool {
 // generation on the work only.
 func availableKnown(c *metav1.Condition, w *workv1.ManifestWork) bool {
 	whole := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkAvailable)
-	return c.ObservedGeneration != 0 || whole == nil || whole.ObservedGeneration == 0 || whole.ObservedGeneration >= w.Generation
+	return c.ObservedGeneration != 0 || whole == nil || whole.ObservedGeneration == 0 ||
+		whole.ObservedGeneration >= w.Generation
 }
 
 // judged returns whether an existing object is ready or has failed. A failure takes precedence: an
 // agent may report that a failed object still progresses.
-func judged(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.ManifestCondition, o *Options) (ready, failed bool, message string) {
+func judged(
+	object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.ManifestCondition, o *Options,
+) (ready, failed bool, message string) {
 	ready = true
 	if rule := ruleOf(object); rule != nil && asked(o.Config(object), rule) {
 		ready, failed, message = rule.judge(valuesOf(c), w.Spec.Workload.Manifests[i].Raw)
@@ -129,7 +134,8 @@ func judged(object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.M
 	case failed && synced != nil && !recent(synced, w):
 		return false, false, errOutdated.Error()
 	case failed:
-		if why := meta.FindStatusCondition(c.Conditions, workv1.ManifestDegraded); why != nil && why.Status == metav1.ConditionTrue && recent(why, w) {
+		if why := meta.FindStatusCondition(c.Conditions, workv1.ManifestDegraded); why != nil &&
+			why.Status == metav1.ConditionTrue && recent(why, w) {
 			message = clean(message + ": " + why.Message)
 		}
 		return false, true, message

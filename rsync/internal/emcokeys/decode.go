@@ -115,7 +115,8 @@ func (d *decoder) app(name string, l *Layout) appcontext.App {
 func (d *decoder) below(prefix string) []string {
 	var out []string
 	for key := range d.keys {
-		if rest, ok := strings.CutPrefix(key, prefix); ok && strings.Count(rest, "/") == 1 && strings.HasSuffix(rest, "/") {
+		if rest, ok := strings.CutPrefix(key, prefix); ok && strings.Count(rest, "/") == 1 &&
+			strings.HasSuffix(rest, "/") {
 			out = append(out, strings.TrimSuffix(rest, "/"))
 		}
 	}
@@ -133,7 +134,8 @@ func (d *decoder) cluster(prefix, app string, id appcontext.ClusterID, l *Layout
 	for _, hook := range appcontext.Hooks() {
 		for _, name := range hooks.Resources[hook] {
 			if other := hooked[name]; other != appcontext.HookNone {
-				d.fail(prefix+"resource/"+name+"/", "the resource has the hooks %s and %s, and can have one", other, hook)
+				d.fail(prefix+"resource/"+name+"/", "the resource has the hooks %s and %s, and can have one", other,
+					hook)
 			}
 			hooked[name] = hook
 			c.Resources = append(c.Resources, d.resource(prefix, name, hook))

@@ -18,7 +18,9 @@ import (
 //   - the Job check, a post-install hook that is deleted before it is created again, and when it fails.
 //
 // The image is that of check.
-func Context(t testing.TB, id string, on appcontext.ClusterID, image string, migrate ...appcontext.HookDeletePolicy) *appcontext.AppContext {
+func Context(
+	t testing.TB, id string, on appcontext.ClusterID, image string, migrate ...appcontext.HookDeletePolicy,
+) *appcontext.AppContext {
 	t.Helper()
 	b := appcontext.NewBuilder(id)
 	add := func(r appcontext.Resource, manifest []byte) {
@@ -40,10 +42,12 @@ func Context(t testing.TB, id string, on appcontext.ClusterID, image string, mig
 }
 
 func configMap(name string) []byte {
-	return fmt.Appendf(nil, "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: shop}, data: {key: a}}", name)
+	return fmt.Appendf(nil, "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: shop}, data: {key: a}}",
+		name)
 }
 
 func job(name, image string) []byte {
-	return fmt.Appendf(nil, "{apiVersion: batch/v1, kind: Job, metadata: {name: %s, namespace: shop}, spec: {template: "+
-		"{spec: {restartPolicy: Never, containers: [{name: a, image: %s}]}}}}", name, image)
+	return fmt.Appendf(nil,
+		"{apiVersion: batch/v1, kind: Job, metadata: {name: %s, namespace: shop}, spec: {template: "+
+			"{spec: {restartPolicy: Never, containers: [{name: a, image: %s}]}}}}", name, image)
 }

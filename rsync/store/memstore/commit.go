@@ -81,7 +81,8 @@ func (s *Store) commit(ops []store.Op) {
 
 func (s *Store) put(op store.Op) store.Event {
 	kv := &store.KeyValue{
-		Key: op.Key, Value: slices.Clip(slices.Clone(op.Value)), Lease: op.Lease, CreateRevision: s.revision, ModRevision: s.revision,
+		Key: op.Key, Value: slices.Clip(slices.Clone(op.Value)), Lease: op.Lease, CreateRevision: s.revision,
+		ModRevision: s.revision,
 	}
 	if before := s.data[op.Key]; before != nil {
 		kv.CreateRevision = before.CreateRevision

@@ -131,7 +131,8 @@ func (f *Faults) Claims() []Write {
 	var out []Write
 	for _, w := range f.Log() {
 		for _, c := range w.Compares {
-			if w.Result.Succeeded && c == store.Absent(c.Key) && strings.HasPrefix(c.Key, "/rsync/engine/") && w.Ops[0].Key != c.Key {
+			if w.Result.Succeeded && c == store.Absent(c.Key) && strings.HasPrefix(c.Key, "/rsync/engine/") &&
+				w.Ops[0].Key != c.Key {
 				out = append(out, w)
 				break
 			}

@@ -89,7 +89,8 @@ func testGetAndPut(t *testing.T, s store.Store) {
 func testCompare(t *testing.T, s store.Store) {
 	created := txn(t, s, []store.Compare{store.Absent("/a/")}, store.Put("/a/", []byte("1")))
 	refused := txn(t, s, []store.Compare{store.Absent("/a/"), store.Absent("/b/")}, store.Put("/b/", nil))
-	if refused.Succeeded || len(refused.Current) != 2 || string(refused.Current[0].Value) != "1" || refused.Current[1].Exists() {
+	if refused.Succeeded || len(refused.Current) != 2 || string(refused.Current[0].Value) != "1" ||
+		refused.Current[1].Exists() {
 		t.Errorf("a condition that is not true: %+v", refused)
 	}
 	if get(t, s, "/b/").Exists() {
@@ -168,7 +169,9 @@ func testTooLarge(t *testing.T, s store.Store) {
 	if !txn(t, s, nil, ops[:maxOps]...).Succeeded {
 		t.Error("what is just not too large was refused")
 	}
-	if _, err = s.Txn(t.Context(), nil, []store.Op{store.Put("/a/", []byte(strings.Repeat("x", maxBytes-100)))}); err != nil {
+	if _, err = s.Txn(t.Context(), nil, []store.Op{
+		store.Put("/a/", []byte(strings.Repeat("x", maxBytes-100))),
+	}); err != nil {
 		t.Errorf("a value that is just not too large: %v", err)
 	}
 }
@@ -196,7 +199,8 @@ func testConcurrentAdds(t *testing.T, s store.Store) {
 					t.Error(err)
 					return
 				}
-				result, err := s.Txn(t.Context(), []store.Compare{store.Unchanged(kv)}, []store.Op{store.Put("/n/", append(kv.Value, '.'))})
+				result, err := s.Txn(t.Context(), []store.Compare{store.Unchanged(kv)},
+					[]store.Op{store.Put("/n/", append(kv.Value, '.'))})
 				if err != nil {
 					t.Error(err)
 					return
@@ -215,7 +219,9 @@ func testConcurrentAdds(t *testing.T, s store.Store) {
 
 func testOneKeyTwice(t *testing.T, s store.Store) {
 	put := store.Put("/a/", []byte("1"))
-	for _, other := range []store.Op{store.Put("/a/", []byte("2")), store.Delete("/a/"), store.DeletePrefix("/a/"), store.DeletePrefix("/")} {
+	for _, other := range []store.Op{
+		store.Put("/a/", []byte("2")), store.Delete("/a/"), store.DeletePrefix("/a/"), store.DeletePrefix("/"),
+	} {
 		for _, ops := range [][]store.Op{{put, other}, {other, put}} {
 			if _, err := s.Txn(t.Context(), nil, ops); err == nil {
 				t.Errorf("a transaction that puts a key twice, or puts and deletes it, has no error: %+v", ops)

@@ -111,7 +111,8 @@ func testLeaseEnds(t *testing.T, s store.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := txn(t, s, nil, store.PutLeased("/a/", []byte("=1"), lease), store.PutLeased("/b/", nil, lease), store.Put("/c/", nil))
+	last := txn(t, s, nil, store.PutLeased("/a/", []byte("=1"), lease), store.PutLeased("/b/", nil, lease),
+		store.Put("/c/", nil))
 	if kv := get(t, s, "/a/"); kv.Lease != lease {
 		t.Errorf("the lease of a key is %d, want %d", kv.Lease, lease)
 	}
