@@ -111,7 +111,7 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 			return err
 		}
 		if !kv.Exists() {
-			return r.refuse(ctx, e, ReasonNotFound, "there is no app context %q", e.UCID)
+			return r.refuse(ctx, e, ReasonNotFound, "app context %q does not exist", e.UCID)
 		}
 		if _, valid := r.engine.options.Transitions.Of(UpdateDelete, from.State); !valid {
 			return r.refuse(ctx, e, ReasonInvalidState, "app context %q, from which the update is, is %s", e.UCID,
@@ -129,7 +129,7 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 			return err
 		}
 		if !kv.Exists() {
-			return r.refuse(ctx, e, ReasonNotFound, "there is no app context %q", e.UCID)
+			return r.refuse(ctx, e, ReasonNotFound, "app context %q does not exist", e.UCID)
 		}
 	}
 	e.Status = InProgress

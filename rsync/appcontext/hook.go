@@ -80,7 +80,7 @@ func (v *validator) hook(r *Resource, where string) {
 		case seen[policy]:
 			v.add(FaultDuplicate, where, "deletePolicies: %s is repeated", policy)
 		case r.Hook == HookNone:
-			v.add(FaultBadHook, where, "deletePolicies: %s: the resource is no hook", policy)
+			v.add(FaultBadHook, where, "deletePolicies: %s: the resource is not a hook", policy)
 		case r.Hook == HookCRDInstall:
 			v.add(FaultBadHook, where, "deletePolicies: %s: hooks of crd-install stay, "+
 				"because all objects of their kind would go with them", policy)

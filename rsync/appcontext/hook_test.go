@@ -39,7 +39,7 @@ func TestInvalidHooks(t *testing.T) {
 			DeletePolicies: policies(appcontext.HookDeletePolicyBeforeCreation, appcontext.HookDeletePolicySucceeded, appcontext.HookDeletePolicyFailed),
 		}, job("{}"), "", ""},
 		"no hook": {appcontext.Resource{DeletePolicies: policies(appcontext.HookDeletePolicyFailed)}, job("{}"),
-			appcontext.FaultBadHook, "deletePolicies: hook-failed: the resource is no hook"},
+			appcontext.FaultBadHook, "deletePolicies: hook-failed: the resource is not a hook"},
 		"a definition": {appcontext.Resource{Hook: appcontext.HookCRDInstall,
 			DeletePolicies: policies(appcontext.HookDeletePolicySucceeded)}, job("{}"),
 			appcontext.FaultBadHook, "deletePolicies: hook-succeeded: hooks of crd-install stay"},

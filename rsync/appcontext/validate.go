@@ -23,7 +23,7 @@ const (
 // manifest is the manifest of the object that the resource names.
 func Validate(c *AppContext) error {
 	if c == nil {
-		return &Error{Problems: []*Problem{{Fault: FaultBadName, What: "there is no app context, but nil"}}}
+		return &Error{Problems: []*Problem{{Fault: FaultBadName, What: "the app context is nil"}}}
 	}
 	var v validator
 	v.context(c, true)

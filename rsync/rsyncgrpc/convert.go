@@ -58,7 +58,7 @@ func resourceMessage(r *appcontext.Resource) *rsyncv1.Resource {
 // error only for values that a context cannot represent.
 func appContextOf(m *rsyncv1.AppContext) (*appcontext.AppContext, error) {
 	if m == nil {
-		return nil, fmt.Errorf("%w: there is no app_context", rsync.ErrInvalidInput)
+		return nil, fmt.Errorf("%w: app_context: must be set", rsync.ErrInvalidInput)
 	}
 	meta := m.GetMeta()
 	out := &appcontext.AppContext{ID: m.Id, Meta: appcontext.Meta{

@@ -98,7 +98,7 @@ func (h *health) probe(ctx context.Context) error {
 // Check implements the health service.
 func (h *health) Check(ctx context.Context, r *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {
 	if !h.services[r.GetService()] {
-		return nil, status.Error(codes.NotFound, fmt.Sprintf("there is no service %q; %q is one", r.GetService(),
+		return nil, status.Error(codes.NotFound, fmt.Sprintf("unknown service %q: must be %q", r.GetService(),
 			rsyncv1.Engine_ServiceDesc.ServiceName))
 	}
 	return &healthv1.HealthCheckResponse{Status: h.now(ctx)}, nil

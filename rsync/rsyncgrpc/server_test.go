@@ -281,7 +281,7 @@ func TestInvalidRequests(t *testing.T) {
 		code   codes.Code
 		want   string
 	}{
-		{"no context", func() error { return err2(raw.Create(ctx, &rsyncv1.CreateRequest{})) }, codes.InvalidArgument, "there is no app_context"},
+		{"no context", func() error { return err2(raw.Create(ctx, &rsyncv1.CreateRequest{})) }, codes.InvalidArgument, "app_context: must be set"},
 		{"a context that is too large", func() error { return err2(raw.Create(ctx, &rsyncv1.CreateRequest{AppContext: big})) }, codes.ResourceExhausted, "larger than max"},
 		{"a manifest without a name", func() error { return err2(raw.Create(ctx, &rsyncv1.CreateRequest{AppContext: unnamed})) }, codes.InvalidArgument, "the manifest has no apiVersion"},
 		{"there is one", func() error {
@@ -293,7 +293,7 @@ func TestInvalidRequests(t *testing.T) {
 			return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "Read", FromId: "b"}))
 		}, codes.InvalidArgument, "from_id: only Update and Rollback have one"},
 		{"no from", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "Update"})) }, codes.InvalidArgument, `ID "": must be`},
-		{"no ref", func() error { return err2(raw.Wait(ctx, &rsyncv1.WaitRequest{})) }, codes.InvalidArgument, "there is no ref"},
+		{"no ref", func() error { return err2(raw.Wait(ctx, &rsyncv1.WaitRequest{})) }, codes.InvalidArgument, "ref: must be set"},
 		{"no ID: delete", func() error { return err2(raw.Delete(ctx, &rsyncv1.DeleteRequest{})) }, codes.InvalidArgument, `ID "": must be`},
 		{"no ID: stop", func() error { return err2(raw.Stop(ctx, &rsyncv1.StopRequest{})) }, codes.InvalidArgument, `ID "": must be`},
 		{"no ID: clear stop", func() error { return err2(raw.ClearStop(ctx, &rsyncv1.ClearStopRequest{})) }, codes.InvalidArgument, `ID "": must be`},

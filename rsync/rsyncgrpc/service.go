@@ -289,7 +289,7 @@ func (s *service) Wait(ctx context.Context, r *rsyncv1.WaitRequest) (*rsyncv1.Wa
 	out := &rsyncv1.WaitResponse{}
 	return out, s.allowed(ctx, "Wait", true, VerbRead, r.GetRef().GetId(), func() error {
 		if r.GetRef() == nil {
-			return fmt.Errorf("%w: there is no ref", rsync.ErrInvalidInput)
+			return fmt.Errorf("%w: ref: must be set", rsync.ErrInvalidInput)
 		}
 		ctx, cancel := s.during(ctx)
 		defer cancel()

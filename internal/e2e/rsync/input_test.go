@@ -55,7 +55,7 @@ func inputs(namespace string) []badInput {
 	broken := fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: broken, namespace: %s}, data: [%s]}", namespace, inputSecret)
 	refused, retrying := rsync.ReasonRefused, rsync.PhaseRetrying
 	return []badInput{
-		{"a kubeconfig that is none", "kube+garbage", good, rsync.PhaseFailed, refused, []string{"is no kubeconfig"}},
+		{"a kubeconfig that is none", "kube+garbage", good, rsync.PhaseFailed, refused, []string{"is not a kubeconfig"}},
 		{"a kubeconfig that is not there", "kube+missing", good, rsync.PhaseFailed, refused, []string{"does not exist"}},
 		{"a kubeconfig of nobody's address", "kube+nobody", good, retrying, rsync.ReasonUnreachable, []string{"no connection"}},
 		{"a kubeconfig with another's authority", "kube+authority", good, retrying, rsync.ReasonUnreachable, []string{"cannot be verified"}},

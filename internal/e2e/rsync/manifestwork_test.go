@@ -166,7 +166,7 @@ func testWorkErrors(t *testing.T, h *workHub) {
 		{"no such namespace", "nowhere", admin, batch, connector.ErrRetryable, "there is no such namespace on the hub (yet)"},
 		{"no rights", "errors", nobody, batch, connector.ErrTerminal, "the hub denies access"},
 		{"no credentials", "errors", stranger, batch, connector.ErrTerminal, "the hub does not accept the credentials"},
-		{"too large for the server", "errors", admin, large, connector.ErrTerminal, "takes no work that large"},
+		{"too large for the server", "errors", admin, large, connector.ErrTerminal, "does not accept a work of this size"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			c := openWork(t, h.clientset(t, rest.CopyConfig(tt.config)), tt.namespace, manifestwork.Options{MaxWorkBytes: 16 << 20})

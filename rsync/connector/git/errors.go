@@ -125,7 +125,7 @@ func explainNetwork(err error) (text string, class error) {
 	case errors.As(err, &key) && len(key.Want) == 0:
 		return "the server is not in KnownHostsFile", connector.ErrTerminal
 	case errors.As(err, &key):
-		return "the server has another key than KnownHostsFile says", connector.ErrTerminal
+		return "the server's key differs from KnownHostsFile", connector.ErrTerminal
 	case strings.Contains(err.Error(), "ssh: unable to authenticate"): // x/crypto/ssh has no type for it
 		return "the server does not accept the key: check Auth", connector.ErrTerminal
 	case strings.Contains(err.Error(), "http redirect:"): // nor has go-git

@@ -139,7 +139,7 @@ func TestRefusals(t *testing.T) {
 			},
 		},
 		"another host": {
-			reason: "somebody else answers", class: connector.ErrTerminal, text: "another key than KnownHostsFile says",
+			reason: "somebody else answers", class: connector.ErrTerminal, text: "differs from KnownHostsFile",
 			at: func(t *testing.T) git.Repository {
 				s, other := ways["ssh"](t, gitserver.Options{}), gitserver.New(t, gitserver.Options{}).SSH()
 				other.Know(t, s.proxy.Addr())

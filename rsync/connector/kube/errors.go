@@ -197,7 +197,7 @@ func explainStatus(s *metav1.Status) (text string, class error) {
 	case code == http.StatusRequestTimeout:
 		return "the server gave up waiting for the request", connector.ErrRetryable
 	case code == http.StatusRequestEntityTooLarge:
-		return "the server does not take objects of this size", connector.ErrTerminal
+		return "the server does not accept objects of this size", connector.ErrTerminal
 	case code == http.StatusUnprocessableEntity:
 		return "the object is invalid" + fields(s), connector.ErrTerminal
 	case code == http.StatusBadRequest:

@@ -160,7 +160,7 @@ func (c *cluster) getObject(
 func decode(body []byte, o appcontext.Object) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(body); err != nil || u.GetKind() != o.Kind || u.GetName() != o.Name {
-		return nil, fault(connector.ErrRetryable, o, "get: the answer is no object")
+		return nil, fault(connector.ErrRetryable, o, "get: the answer is not an object")
 	}
 	return u, nil
 }

@@ -208,7 +208,7 @@ func TestKubeconfigs(t *testing.T) {
 	const good = `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: c, user: u}}],
 		clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}], users: [{name: u, user: {token: s3cr3t}}]}`
 	for name, tt := range map[string]struct{ content, context, text string }{
-		"no kubeconfig":   {"{s3cr3t", "", "is no kubeconfig"},
+		"no kubeconfig":   {"{s3cr3t", "", "is not a kubeconfig"},
 		"another kind":    {"{token: s3cr3t}", "", "no current context"},
 		"no such context": {good, "b", `has no context "b"`},
 		"no such user":    {strings.Replace(good, "user: u}", "user: x}", 1), "", `no user "x"`},

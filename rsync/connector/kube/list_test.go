@@ -117,5 +117,5 @@ func TestList(t *testing.T) {
 		return strings.HasPrefix(r.URL.Path, maps)
 	})
 	_, err = open(t, kube.Cluster{Config: b.config()}, kube.Options{}).Get(t.Context(), configMap("a"))
-	refused(t, err, connector.ErrRetryable, "the answer is no object")
+	refused(t, err, connector.ErrRetryable, "the answer is not an object")
 }

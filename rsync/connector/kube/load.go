@@ -75,7 +75,7 @@ func loadFile(file, name string) (*rest.Config, error) {
 	}
 	kubeconfig, err := clientcmd.Load(content)
 	if err != nil {
-		return nil, terminal("the file %s is no kubeconfig", file)
+		return nil, terminal("the file %s is not a kubeconfig", file)
 	}
 	if name == "" {
 		name = kubeconfig.CurrentContext
@@ -129,7 +129,7 @@ func readFile(file string) ([]byte, error) {
 
 func checkContext(kubeconfig *clientcmdapi.Config, file, name string) error {
 	if name == "" {
-		return terminal("the kubeconfig %s has no current context: say which", file)
+		return terminal("the kubeconfig %s has no current context: set Cluster.Context", file)
 	}
 	at := kubeconfig.Contexts[name]
 	switch {

@@ -22,7 +22,7 @@ func explainConflict(s *metav1.Status) (text string, class error) {
 		}
 	}
 	if len(owned) == 0 {
-		return "somebody else changes it at the same time", connector.ErrRetryable
+		return "another writer changes it at the same time", connector.ErrRetryable
 	}
 	return "other managers own fields of it, set Options.Force to take them: " +
 		strings.Join(some(owned), ", "), connector.ErrTerminal

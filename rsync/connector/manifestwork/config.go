@@ -149,7 +149,7 @@ func judgeReplicas(v values, manifest []byte) (ready, failed bool, message strin
 		} `json:"spec"`
 	}
 	if err := json.Unmarshal(manifest, &m); err != nil {
-		return false, false, "its number of replicas is no number"
+		return false, false, "its number of replicas is not a number"
 	}
 	want := int64(1)
 	if m.Spec.Replicas != nil {

@@ -91,7 +91,7 @@ func explainStatus(err error, s *metav1.Status) (text string, class error) {
 	case apierrors.IsRequestEntityTooLargeError(err),
 		strings.Contains(s.Message, "request is too large"), // of etcd, through an API server
 		strings.Contains(s.Message, "larger than max"):      // of gRPC, likewise
-		return "the hub or its broker takes no work that large, divide the app into several: " + s.Message,
+		return "the hub or its broker does not accept a work of this size, divide the app: " + s.Message,
 			connector.ErrTerminal
 	case apierrors.IsInvalid(err):
 		return "it is invalid: " + fields(s), connector.ErrTerminal
@@ -110,7 +110,7 @@ func explainStatus(err error, s *metav1.Status) (text string, class error) {
 		return "the hub does not accept the credentials", connector.ErrTerminal
 	case apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsUnsupportedMediaType(err),
 		apierrors.IsNotAcceptable(err):
-		return "the hub does not take the request: " + string(s.Reason), connector.ErrTerminal
+		return "the hub does not accept the request: " + string(s.Reason), connector.ErrTerminal
 	case apierrors.IsNotFound(err) && ofNamespace(*s):
 		return "there is no such namespace on the hub (yet): is the cluster registered?", connector.ErrRetryable
 	case apierrors.IsNotFound(err):

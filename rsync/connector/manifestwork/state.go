@@ -98,7 +98,7 @@ func heldState(
 	case applied.Status != metav1.ConditionTrue:
 		state.Message = "the agent could not apply it: " + clean(applied.Message)
 	case available == nil || !recent(available, w) || !availableKnown(available, w):
-		state.Message = "the agent has not said yet whether it is there"
+		state.Message = "the agent has not reported yet whether it exists"
 	case !state.Exists:
 		state.Message = "it is not available: " + clean(available.Message)
 	default:

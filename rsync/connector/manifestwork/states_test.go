@@ -92,7 +92,7 @@ func TestStates(t *testing.T) {
 			status.ResourceStatus.Manifests[0].Conditions[i].ObservedGeneration = 0
 		}
 	})
-	is("available before the change", "exists (the agent has not said yet whether it is there)")
+	is("available before the change", "exists (the agent has not reported yet whether it exists)")
 	s.report(t, work, func(status *workv1.ManifestWorkStatus) {
 		m := &status.ResourceStatus.Manifests[0]
 		m.Conditions = append(m.Conditions, metav1.Condition{
