@@ -98,7 +98,7 @@ func TestRollbackOnFailure(t *testing.T) {
 			s.state("v1", rsync.Terminated)
 		})
 	})
-	t.Run("not of an instantiate of what was there", func(t *testing.T) {
+	t.Run("no rollback of an instantiate over existing objects", func(t *testing.T) {
 		rolloutTest(t, 3, func(s *scene) {
 			s.done(s.engine.Instantiate(t.Context(), "v1"))
 			s.clusters.Cluster("edge", "c2").SetMode(fake.ModeRefusing)
@@ -110,7 +110,7 @@ func TestRollbackOnFailure(t *testing.T) {
 			s.expect(3, "1,1,1")
 		})
 	})
-	t.Run("not to what has failed itself", func(t *testing.T) {
+	t.Run("no rollback to a failed context", func(t *testing.T) {
 		rolloutTest(t, 3, func(s *scene) {
 			s.clusters.Cluster("edge", "c2").SetMode(fake.ModeRefusing)
 			s.fails(rsync.ReasonRefused, s.ref(s.engine.Instantiate(t.Context(), "v1")), nil)
