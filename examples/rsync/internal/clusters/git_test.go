@@ -90,7 +90,7 @@ func TestGit(t *testing.T) {
 // it.
 func TestGitURL(t *testing.T) {
 	for value, want := range map[string]string{
-		"":                                    "no URL",
+		"":                                    "URL: must not be empty",
 		"https://bot:s3cr3t@host/fleet.git":   "credentials",
 		"https://host/fleet.git?token=s3cr3t": `no setting "token", only branch, ca-file`,
 		"/fleet.git?branch=a&branch=b":        "branch is there 2 times",
