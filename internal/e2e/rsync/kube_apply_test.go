@@ -132,11 +132,11 @@ func TestKubeRefusals(t *testing.T) {
 		{"an invalid value", secret + `stringData: {"no key!": s3cr3t}}`, connector.ErrTerminal, "Secret", []string{"invalid"}},
 		{"over the limit", manifestOf("a", strings.Repeat("s3cr3t", 1000)), connector.ErrTerminal, "ConfigMap", []string{"MaxObjectBytes"}},
 		{"no namespace", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", connector.ErrTerminal, "ConfigMap", []string{"no metadata.namespace"}},
-		{"a namespace too many", "{apiVersion: v1, kind: Namespace, metadata: {name: a, namespace: NS}}", connector.ErrTerminal, "Namespace", []string{"are in none"}},
+		{"a namespace too many", "{apiVersion: v1, kind: Namespace, metadata: {name: a, namespace: NS}}", connector.ErrTerminal, "Namespace", []string{"are cluster-scoped"}},
 		{"a namespace that is not there yet", strings.ReplaceAll(manifestOf("a", "s3cr3t"), "NS", "nowhere"), connector.ErrRetryable, "ConfigMap", []string{"namespace does not exist"}},
 		{"a protected namespace", "{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}", connector.ErrTerminal, "Namespace", []string{"protected"}},
 		{"a kind that is none", "{apiVersion: v1, kind: Secrt, metadata: {name: a, namespace: NS}}", connector.ErrTerminal, "Secrt", []string{"does not serve"}},
-		{"a name that goes elsewhere", "{apiVersion: v1, kind: ConfigMap, metadata: {name: .., namespace: NS}}", connector.ErrTerminal, "ConfigMap", []string{"part of a path"}},
+		{"a name that goes elsewhere", "{apiVersion: v1, kind: ConfigMap, metadata: {name: .., namespace: NS}}", connector.ErrTerminal, "ConfigMap", []string{"name or namespace is invalid"}},
 		{"a name that is none", "{apiVersion: v1, kind: ConfigMap, metadata: {name: A_b, namespace: NS}}", connector.ErrTerminal, "ConfigMap", []string{"metadata.name"}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
