@@ -153,6 +153,7 @@ type Summary struct {
 }
 
 // CallOption is an option of one call that queues an event: see [IdempotencyKey] and [WithRollout].
+// A zero field has no effect. If several options set a field, the last one wins.
 type CallOption struct {
 	IdempotencyKey string
 	Rollout        *Rollout
