@@ -212,7 +212,7 @@ func TestPrograms(t *testing.T) {
 	if err := watch.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, read(t, watchedFile))
 	}
-	contains(t, read(t, watchedFile), "Created", "Instantiating", "Instantiated", "event 2 Read Done", "not known any more", "one: deleted")
+	contains(t, read(t, watchedFile), "Created", "Instantiating", "Instantiated", "event 2 Read Done", "no longer available", "one: deleted")
 	contains(t, call(t, 1, at("status", "one")...), "rsync: app context \"one\": app context or event not found")
 }
 

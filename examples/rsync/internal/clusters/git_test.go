@@ -92,10 +92,10 @@ func TestGitURL(t *testing.T) {
 	for value, want := range map[string]string{
 		"":                                    "URL: must not be empty",
 		"https://bot:s3cr3t@host/fleet.git":   "credentials",
-		"https://host/fleet.git?token=s3cr3t": `no setting "token", only branch, ca-file`,
-		"/fleet.git?branch=a&branch=b":        "branch is there 2 times",
+		"https://host/fleet.git?token=s3cr3t": `unknown setting "token": must be one of branch, ca-file`,
+		"/fleet.git?branch=a&branch=b":        "branch is given 2 times",
 		"/fleet.git?branch=a..b":              "must be a short name",
-		"/fleet.git?create-branch=yes!":       "create-branch is true or false",
+		"/fleet.git?create-branch=yes!":       `create-branch: "yes!": must be true or false`,
 		"/fleet.git?%zz=s3cr3t":               "name=value",
 		"/fleet.git?path=/a":                  "path",
 		"ssh://git@host/fleet.git":            "SSHKeyFile",
