@@ -12,7 +12,7 @@ import (
 
 // Profile is one wire format: its topics, event types, attributes and data. All methods are pure
 // and safe for concurrent use.
-type Profile interface {
+type Profile interface { //nolint:interfacebloat // sealed: only this package implements it
 	// Name returns the profile's name, such as "ManifestWork".
 	Name() string
 
@@ -81,7 +81,7 @@ func IsPresence(e *ce.Event) bool {
 func IsDigest(e *ce.Event) bool { return e != nil && e.Type() == typeDigest }
 
 // drafter writes each kind of message of a profile to a draft.
-type drafter interface {
+type drafter interface { //nolint:interfacebloat // a method for each message
 	spec(*Spec)
 	status(*Status)
 	specResync(*SpecResync)

@@ -15,7 +15,7 @@ import (
 
 // Backend is the source or the agent behind a clientset. Its objects are snapshots: works makes the
 // copies for the callers.
-type Backend interface {
+type Backend interface { //nolint:interfacebloat // the steps of the verbs of an API server
 	// Object returns the current snapshot, or nil.
 	Object(namespace, name string) *workv1.ManifestWork
 	// WaitSynced waits until the initial sync of the backend is complete.
