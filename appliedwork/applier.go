@@ -34,7 +34,7 @@ func NewApplier(tracker *Tracker) *Applier {
 type ApplyOptions struct {
 	// Adoption decides whether an existing object that the AppliedWork does not own is adopted. An
 	// adoption removes the annotations and the field managers of AppliedWorks that were deleted.
-	// Defaults to AdoptNever.
+	// Defaults to AdoptionNever.
 	Adoption Adoption
 	// FieldManager is the prefix of the field manager's name. The UID of the AppliedWork follows,
 	// because two works with the same field manager remove each other's owner references. The
@@ -100,6 +100,18 @@ type ObjectOptions struct {
 	IgnoreChangedFields []string
 }
 
+// Adoption decides whether Apply adopts an existing object that the AppliedWork does not own.
+type Adoption string
+
+const (
+	// AdoptionNever refuses the object with an [*AdoptionError]. It is the default.
+	AdoptionNever Adoption = "Never"
+	// AdoptionIfUnowned adopts an object without owner references, and refuses all others.
+	AdoptionIfUnowned Adoption = "IfUnowned"
+	// AdoptionAlways adopts the object. Other owners keep their owner references.
+	AdoptionAlways Adoption = "Always"
+)
+
 // Strategy decides how Apply writes an object. The values are those of ManifestWork's update
 // strategy.
 type Strategy string
@@ -132,8 +144,8 @@ func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
 	}
 	switch o.Adoption {
 	case "":
-		o.Adoption = AdoptNever
-	case AdoptNever, AdoptIfUnowned, AdoptAlways:
+		o.Adoption = AdoptionNever
+	case AdoptionNever, AdoptionIfUnowned, AdoptionAlways:
 	default:
 		return o, fmt.Errorf("%w: ApplyOptions.Adoption: %q: must be Never, IfUnowned or Always", ErrInvalidInput, o.Adoption)
 	}

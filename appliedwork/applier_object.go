@@ -293,7 +293,7 @@ func (r *applyRun) manifest(item *applyItem) (*unstructured.Unstructured, error)
 
 func mayAdopt(key Key, live *unstructured.Unstructured, adoption Adoption) error {
 	owners := live.GetOwnerReferences()
-	if adoption == AdoptAlways || adoption == AdoptIfUnowned && len(owners) == 0 {
+	if adoption == AdoptionAlways || adoption == AdoptionIfUnowned && len(owners) == 0 {
 		return nil
 	}
 	return &AdoptionError{Key: key, UID: live.GetUID(), Owners: owners, Adoption: adoption}

@@ -22,16 +22,13 @@ import (
 
 var secretKind = schema.GroupKind{Kind: "Secret"}
 
-// Redacted replaces the values of Secrets in a [FieldChange].
-const Redacted = fielddiff.Redacted
-
 // FieldChange is a field of an object that Apply would change.
 type FieldChange struct {
 	// Path has the syntax of the API server's conflicts:
 	// .spec.template.spec.containers[name="web"].image. List items without names have their index.
 	Path string
 	// Before and After are the values. Nil means that the field does not exist. A value of a
-	// Secret's data is [Redacted].
+	// Secret's data is "(redacted)".
 	Before, After any
 }
 

@@ -37,7 +37,7 @@ func (r *pruneRun) unmanagedError(ctx context.Context, namespace Key) (*PruneBlo
 		return nil, err
 	}
 	if len(kinds.unread) > 0 {
-		return &PruneBlockedError{Key: namespace, Reason: NamespaceUnreadable, Detail: fmt.Sprintf(
+		return &PruneBlockedError{Key: namespace, Reason: BlockReasonNamespaceUnreadable, Detail: fmt.Sprintf(
 			"discovery of %s failed, so its objects in the namespace are not known", strings.Join(kinds.unread, ", "))}, nil
 	}
 	var mu sync.Mutex
@@ -112,7 +112,7 @@ func isDisposable(gk schema.GroupKind) bool {
 // only metadata, up to the first page that has an unmanaged object.
 func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*PruneBlockedError, error) {
 	unreadable := func(err error) (*PruneBlockedError, error) {
-		return &PruneBlockedError{Key: namespace, Reason: NamespaceUnreadable, Detail: fmt.Sprintf("list %s in the namespace: %v: "+
+		return &PruneBlockedError{Key: namespace, Reason: BlockReasonNamespaceUnreadable, Detail: fmt.Sprintf("list %s in the namespace: %v: "+
 			"allow list on them, or set Policies.Unmanaged to Delete", m.resource.GroupResource(), err)}, nil
 	}
 	if !slices.Contains(m.verbs, "list") {
@@ -161,7 +161,7 @@ func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*
 	for i, e := range found {
 		names[i] = KeyOf(e.ResourceIdentifier).String()
 	}
-	return &PruneBlockedError{Key: namespace, Reason: NamespaceNotEmpty, Objects: found, Detail: fmt.Sprintf(
+	return &PruneBlockedError{Key: namespace, Reason: BlockReasonNamespaceNotEmpty, Objects: found, Detail: fmt.Sprintf(
 		"no AppliedWork applied %s, and the namespace may contain more: remove the objects, or set Policies.Unmanaged to Delete",
 		strings.Join(names, ", "))}, nil
 }

@@ -150,7 +150,7 @@ func TestVersionThatIsAway(t *testing.T) {
 	}
 	changes, err := pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
 	var blocked *appliedwork.PruneBlockedError
-	if changes.String() != "1 blocked" || !errors.As(err, &blocked) || blocked.Reason != appliedwork.NamespaceUnreadable {
+	if changes.String() != "1 blocked" || !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonNamespaceUnreadable {
 		t.Errorf("prune of the Namespace: %v, %v", changes, err)
 	}
 	part := v1alpha1.ResourceIdentifier{Group: "mix.example.com", Kind: "Part", Resource: "parts", Namespace: "mixed", Name: "p"}

@@ -79,8 +79,8 @@
 // Kubernetes' garbage collector deletes the objects, some 20 a second, in no order.
 // [Collector].WaitGone waits for that.
 //
-// To move an object from one work to another, apply it with AdoptAlways, and prune the other work
-// after that or at the same time. Until then both own it.
+// To move an object from one work to another, apply it with AdoptionAlways, and prune the other
+// work after that or at the same time. Until then both own it.
 //
 // # Limits
 //

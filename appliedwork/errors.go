@@ -48,7 +48,7 @@ type AdoptionError struct {
 
 // Error returns the object, its owners and the remedy.
 func (e *AdoptionError) Error() string {
-	if e.Adoption == AdoptIfUnowned {
+	if e.Adoption == AdoptionIfUnowned {
 		names := make([]string, len(e.Owners))
 		for i, o := range e.Owners {
 			names[i] = o.Kind + " " + o.Name
@@ -112,7 +112,7 @@ type PruneBlockedError struct {
 	// Detail describes the reason, for example the object that prevents the deletion.
 	Detail string
 	// Objects are the first unmanaged objects of a Namespace, three at most. They are set only for
-	// NamespaceNotEmpty.
+	// BlockReasonNamespaceNotEmpty.
 	Objects []v1alpha1.AppliedResourceMeta
 }
 
@@ -120,22 +120,23 @@ type PruneBlockedError struct {
 type BlockReason string
 
 const (
-	// NamespaceInUse: a Namespace contains objects that this or another AppliedWork desires, or
-	// that the policies keep.
-	NamespaceInUse BlockReason = "NamespaceInUse"
-	// NamespaceNotEmpty: a Namespace contains objects that no AppliedWork has applied. See
-	// [Policies].Unmanaged.
-	NamespaceNotEmpty BlockReason = "NamespaceNotEmpty"
-	// NamespaceUnreadable: a kind cannot be discovered or listed, so a Namespace may contain
-	// unmanaged objects of the kind.
-	NamespaceUnreadable BlockReason = "NamespaceUnreadable"
-	// Protected: the object is in [Options].Protected.
-	Protected BlockReason = "Protected"
-	// CRDInUse: a CRD has objects that are desired, or that the AppliedWork does not own alone. The
-	// API server would delete them with the CRD.
-	CRDInUse BlockReason = "CRDInUse"
-	// ManifestUnknown: a manifest cannot be decoded or identified, and may describe this object.
-	ManifestUnknown BlockReason = "ManifestUnknown"
+	// BlockReasonNamespaceInUse: a Namespace contains objects that this or another AppliedWork
+	// desires, or that the policies keep.
+	BlockReasonNamespaceInUse BlockReason = "NamespaceInUse"
+	// BlockReasonNamespaceNotEmpty: a Namespace contains objects that no AppliedWork has applied.
+	// See [Policies].Unmanaged.
+	BlockReasonNamespaceNotEmpty BlockReason = "NamespaceNotEmpty"
+	// BlockReasonNamespaceUnreadable: a kind cannot be discovered or listed, so a Namespace may
+	// contain unmanaged objects of the kind.
+	BlockReasonNamespaceUnreadable BlockReason = "NamespaceUnreadable"
+	// BlockReasonProtected: the object is in [Options].Protected.
+	BlockReasonProtected BlockReason = "Protected"
+	// BlockReasonCRDInUse: a CRD has objects that are desired, or that the AppliedWork does not own
+	// alone. The API server would delete them with the CRD.
+	BlockReasonCRDInUse BlockReason = "CRDInUse"
+	// BlockReasonManifestUnknown: a manifest cannot be decoded or identified, and may describe this
+	// object.
+	BlockReasonManifestUnknown BlockReason = "ManifestUnknown"
 )
 
 // Error returns the object and the reason.

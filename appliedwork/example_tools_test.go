@@ -91,7 +91,7 @@ func ExampleNewApplier() {
 	changes, err := applier.Apply(ctx, work, objects, appliedwork.ApplyOptions{})
 	var adoption *appliedwork.AdoptionError
 	fmt.Println(changes, errors.As(err, &adoption), adoption.Key)
-	changes, err = applier.Apply(ctx, work, objects, appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned})
+	changes, err = applier.Apply(ctx, work, objects, appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned})
 	fmt.Println(changes, err)
 	// Output:
 	// 1 created, 1 failed true ConfigMap shop/settings
@@ -127,7 +127,7 @@ func ExampleNewCollector() {
 	api, tracker, work := newShop()
 	policies := appliedwork.Policies{Adopted: appliedwork.PolicyDelete} // by default, adopted objects stay
 	apply := func() {
-		opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Policies: policies}
+		opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, Policies: policies}
 		objects := []*unstructured.Unstructured{manifest("settings", "1")}
 		if _, err := appliedwork.NewApplier(tracker).Apply(ctx, work, objects, opts); err != nil {
 			fmt.Println(err)

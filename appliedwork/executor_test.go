@@ -103,7 +103,7 @@ func TestExecutorDenied(t *testing.T) {
 		t.Errorf("%v, %v", changes, err)
 	}
 	s.put(shop+"c", manifest("c", "theirs"), "theirs")
-	opts.Policies, opts.Adoption = appliedwork.Policies{}, appliedwork.AdoptAlways
+	opts.Policies, opts.Adoption = appliedwork.Policies{}, appliedwork.AdoptionAlways
 	if changes, err := s.apply(opts, manifest("c", "1")); err != nil || changes.String() != "1 adopted" {
 		t.Errorf("%v, %v", changes, err)
 	}

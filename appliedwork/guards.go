@@ -21,12 +21,12 @@ import (
 func (r *pruneRun) guard(ctx context.Context, item *pruneItem) (Action, error) {
 	key := item.change.Key
 	if r.unknown > 0 {
-		return ActionBlocked, &PruneBlockedError{Key: key, Reason: ManifestUnknown,
+		return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonManifestUnknown,
 			Detail: fmt.Sprintf("%d manifests cannot be decoded or identified, and may be its own: repair or remove them", r.unknown)}
 	}
 	switch {
 	case r.isProtected(key):
-		return ActionBlocked, &PruneBlockedError{Key: key, Reason: Protected,
+		return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonProtected,
 			Detail: "Options.Protected has it: set PolicyOrphan for it, which removes our owner reference"}
 	case key.Group == "" && key.Kind == "Namespace":
 		return r.guardNamespace(ctx, key)
@@ -38,7 +38,7 @@ func (r *pruneRun) guard(ctx context.Context, item *pruneItem) (Action, error) {
 
 func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) {
 	inUse := func(format string, args ...any) (Action, error) {
-		return ActionBlocked, &PruneBlockedError{Key: key, Reason: NamespaceInUse, Detail: fmt.Sprintf(format, args...)}
+		return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonNamespaceInUse, Detail: fmt.Sprintf(format, args...)}
 	}
 	if used, ok := r.used[key.Name]; ok {
 		return inUse("%s is desired and in it: keep the namespace in the work", used)
@@ -111,7 +111,7 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind")
 	if used, ok := r.usedKinds[schema.GroupKind{Group: group, Kind: kind}]; ok {
-		return ActionBlocked, &PruneBlockedError{Key: key, Reason: CRDInUse, Detail: fmt.Sprintf("%s is desired and of it: keep the CRD in the work", used)}
+		return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonCRDInUse, Detail: fmt.Sprintf("%s is desired and of it: keep the CRD in the work", used)}
 	}
 	m, err := r.kinds.resolve(ctx, schema.GroupKind{Group: group, Kind: kind}, "")
 	if IsTypeNotServed(err) {
@@ -142,7 +142,7 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 				return ActionFailed, err
 			}
 			if stays {
-				return ActionBlocked, &PruneBlockedError{Key: key, Reason: CRDInUse,
+				return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonCRDInUse,
 					Detail: fmt.Sprintf("%s is not ours, or not ours alone, and would be deleted with it", of)}
 			}
 		}

@@ -74,7 +74,7 @@ func TestCRDOfDesiredObjects(t *testing.T) {
 			} {
 				changes, err := prune(t.Context(), work, desired, opts)
 				var blocked *appliedwork.PruneBlockedError
-				if !errors.As(err, &blocked) || blocked.Reason != appliedwork.CRDInUse {
+				if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonCRDInUse {
 					t.Errorf("%v, %v", changes.Entries, err)
 				}
 			}
@@ -98,7 +98,7 @@ func TestManifestWithoutItsNamespace(t *testing.T) {
 	lost.SetNamespace("")
 	changes, err := appliedwork.NewPruner(tracker).Prune(t.Context(), work, []*unstructured.Unstructured{lost, b}, appliedwork.PruneOptions{})
 	var blocked *appliedwork.PruneBlockedError
-	if !errors.As(err, &blocked) || blocked.Reason != appliedwork.ManifestUnknown || api.count("configmaps") != 2 {
+	if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonManifestUnknown || api.count("configmaps") != 2 {
 		t.Errorf("%v, %v, %d objects", changes, err, api.count("configmaps"))
 	}
 }
@@ -123,7 +123,7 @@ func TestNamespaceOfWhatIsLeft(t *testing.T) {
 			for range 2 {
 				changes, err := collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: policies})
 				var blocked *appliedwork.PruneBlockedError
-				if !errors.As(err, &blocked) || blocked.Reason != appliedwork.NamespaceInUse || api.count("/configmaps/a") != 1 || api.objects["/api/v1/namespaces/shop"] == nil {
+				if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonNamespaceInUse || api.count("/configmaps/a") != 1 || api.objects["/api/v1/namespaces/shop"] == nil {
 					t.Fatalf("%v, %v", changes.Entries, err)
 				}
 			}

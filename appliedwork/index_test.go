@@ -169,7 +169,7 @@ func TestIndex(t *testing.T) {
 		for range 2 {
 			changes, err := pruner.Prune(t.Context(), c.works[0], nil, appliedwork.PruneOptions{AllowEmpty: true})
 			var blocked *appliedwork.PruneBlockedError
-			if !errors.As(err, &blocked) || blocked.Reason != appliedwork.NamespaceInUse || c.objects[spaces+"shop"] == nil {
+			if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonNamespaceInUse || c.objects[spaces+"shop"] == nil {
 				t.Errorf("%v, %v", changes, err)
 			}
 		}

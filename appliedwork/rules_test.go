@@ -29,7 +29,7 @@ var rules = []ruletest.Rule{
 	{Name: "create, not apply", Test: "TestSafeApply/what_somebody_else_makes", Edits: []ruletest.Edit{
 		{"applier_object.go", "client.Create(ctx, manifest, metav1.CreateOptions{\n\t\tFieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, // as an apply has it\n\t\tDryRun: r.dryRun(),\n\t})", "client.Apply(ctx, item.id.Name, manifest, metav1.ApplyOptions{FieldManager: item.manager, Force: true})"}}},
 	{Name: "no adoption unasked", Test: "TestSafeApply/nothing_is_adopted", Edits: []ruletest.Edit{
-		{"applier_object.go", "if adoption == AdoptAlways ||", "if true ||"}}},
+		{"applier_object.go", "if adoption == AdoptionAlways ||", "if true ||"}}},
 	{Name: "an adoption has the resourceVersion", Test: "TestSafeApply/what_is_adopted", Edits: []ruletest.Edit{
 		{"applier_object.go", "\tif action == ActionAdopted || item.options.ResourceVersion", "\tif item.options.ResourceVersion"}}},
 	{Name: "values of an object are for its version", Test: "TestSafeApply/what_has_values", Edits: []ruletest.Edit{

@@ -21,7 +21,7 @@ func (s *scene) other(objects ...*unstructured.Unstructured) *v1alpha1.AppliedWo
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}
+	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}
 	if _, err := s.applier.Apply(s.t.Context(), work, objects, opts); err != nil {
 		s.t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestSafeEnd(t *testing.T) {
 	ns := object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`)
 	orphan := appliedwork.Policies{Default: appliedwork.PolicyOrphan}
 	adopts := appliedwork.ApplyOptions{
-		Adoption: appliedwork.AdoptIfUnowned, Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete},
+		Adoption: appliedwork.AdoptionIfUnowned, Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete},
 	}
 	teardown := func(s *scene, work *v1alpha1.AppliedWork, policies appliedwork.Policies) {
 		s.t.Helper()
@@ -74,7 +74,7 @@ func TestSafeEnd(t *testing.T) {
 	for name, test := range map[string]func(*scene){
 		"an object that its policy keeps stays": func(s *scene) {
 			other := s.other(a)
-			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}, a); err != nil {
+			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}, a); err != nil {
 				s.t.Fatal(err)
 			}
 			s.end(other, orphan)
@@ -87,7 +87,7 @@ func TestSafeEnd(t *testing.T) {
 		},
 		"an object that its policy keeps stays when it is gone": func(s *scene) {
 			other := s.other(a)
-			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}, a); err != nil {
+			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}, a); err != nil {
 				s.t.Fatal(err)
 			}
 			teardown(s, other, orphan)
@@ -104,7 +104,7 @@ func TestSafeEnd(t *testing.T) {
 			})
 			var blocked *appliedwork.PruneBlockedError
 			_, err := s.prune()
-			if !errors.As(err, &blocked) || blocked.Reason != appliedwork.NamespaceInUse || !s.exists(spaces+"shop") {
+			if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonNamespaceInUse || !s.exists(spaces+"shop") {
 				s.t.Errorf("%v, want a PruneBlockedError", err)
 			}
 		},
@@ -162,7 +162,7 @@ func TestSafeEnd(t *testing.T) {
 		},
 		"an object that it releases belongs to the other": func(s *scene) {
 			other := s.other(a)
-			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}, a); err != nil {
+			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}, a); err != nil {
 				s.t.Fatal(err)
 			}
 			if _, err := s.collector.Release(s.t.Context(), other, appliedwork.ReleaseOptions{}); err != nil {

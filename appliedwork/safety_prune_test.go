@@ -227,7 +227,7 @@ func TestSafeGuards(t *testing.T) {
 	for name, test := range map[string]func(*scene){
 		"a namespace with what is desired": func(s *scene) {
 			s.mustApply(a, ns)
-			blocked(s, spaces+"shop", appliedwork.NamespaceInUse, a)
+			blocked(s, spaces+"shop", appliedwork.BlockReasonNamespaceInUse, a)
 		},
 		"a namespace with what is another's": func(s *scene) {
 			s.mustApply(ns)
@@ -238,13 +238,13 @@ func TestSafeGuards(t *testing.T) {
 			if err := s.tracker.RecordIntent(s.t.Context(), other, identifier("", "v1", "ConfigMap", "configmaps", "shop", "z")); err != nil {
 				s.t.Fatal(err)
 			}
-			blocked(s, spaces+"shop", appliedwork.NamespaceInUse)
+			blocked(s, spaces+"shop", appliedwork.BlockReasonNamespaceInUse)
 		},
 		"a namespace with an object of a user": func(s *scene) {
 			s.mustApply(a, ns)
 			s.put(shop+"kube-root-ca.crt", manifest("kube-root-ca.crt", "1"), "root")
 			s.put(shop+"users", manifest("users", "1"), "users")
-			blocked(s, spaces+"shop", appliedwork.NamespaceNotEmpty)
+			blocked(s, spaces+"shop", appliedwork.BlockReasonNamespaceNotEmpty)
 			delete(s.objects, shop+"users")
 			if _, err := s.prune(); err != nil || s.exists(spaces+"shop") {
 				s.t.Error(err)
@@ -258,7 +258,7 @@ func TestSafeGuards(t *testing.T) {
 			process := appliedwork.NewPruner(newProcess(s))
 			var refused *appliedwork.PruneBlockedError
 			_, err := process.Prune(s.t.Context(), s.work, nil, appliedwork.PruneOptions{AllowEmpty: true})
-			if !errors.As(err, &refused) || refused.Reason != appliedwork.NamespaceUnreadable || !s.exists(spaces+"shop") {
+			if !errors.As(err, &refused) || refused.Reason != appliedwork.BlockReasonNamespaceUnreadable || !s.exists(spaces+"shop") {
 				s.t.Error(err)
 			}
 		},
@@ -290,13 +290,13 @@ func TestSafeGuards(t *testing.T) {
 			if err := s.tracker.RecordApplied(s.t.Context(), s.work, entry(id, "system")); err != nil {
 				s.t.Fatal(err)
 			}
-			blocked(s, spaces+"kube-system", appliedwork.Protected)
+			blocked(s, spaces+"kube-system", appliedwork.BlockReasonProtected)
 		},
 		"a CRD with what is another's": func(s *scene) {
 			s.serveThings("v1")
 			s.mustApply(crdOfThings())
 			s.put(things+"theirs", of("example.com/v1", "Thing", "shop", "theirs"), "theirs")
-			blocked(s, crds+"things.example.com", appliedwork.CRDInUse)
+			blocked(s, crds+"things.example.com", appliedwork.BlockReasonCRDInUse)
 		},
 		"a CRD of a kind that is no longer served": func(s *scene) {
 			s.serveThings("v1")

@@ -210,7 +210,7 @@ func TestSafeApply(t *testing.T) {
 				s.write(shop+"a", func(obj *unstructured.Unstructured) { obj.SetOwnerReferences([]metav1.OwnerReference{co}) })
 			})
 			var refused *appliedwork.AdoptionError
-			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned}, a); !errors.As(err, &refused) {
+			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned}, a); !errors.As(err, &refused) {
 				s.t.Error(err)
 			}
 		},
@@ -311,7 +311,7 @@ func TestSafeApply(t *testing.T) {
 		"a protected namespace gets no owner": func(s *scene) {
 			ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "default"}}}
 			s.put(spaces+"default", ns, "default")
-			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}, ns); err != nil {
+			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}, ns); err != nil {
 				s.t.Fatal(err)
 			}
 			if owners := (&unstructured.Unstructured{Object: s.objects[spaces+"default"]}).GetOwnerReferences(); len(owners) > 0 {

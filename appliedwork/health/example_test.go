@@ -41,7 +41,7 @@ func ExampleNewWaiter() {
 	err = health.NewWaiter(tracker).Wait(context.Background(), objects, health.Options{
 		Timeout: 5 * time.Minute,
 		OnChange: func(e health.Event) {
-			if e.Result.Status == health.Failed {
+			if e.Result.Status == health.StatusFailed {
 				fmt.Println("event:", e.Key, e.Result.Status)
 			}
 		},

@@ -18,18 +18,18 @@ import (
 type Status string
 
 const (
-	// Current: the cluster has reached the state that the object describes.
-	Current Status = "Current"
-	// InProgress: a controller is working on the object, or has not seen its latest change.
-	InProgress Status = "InProgress"
-	// Failed: a controller has reported an error from which it may not recover.
-	Failed Status = "Failed"
-	// Terminating: the object is being deleted.
-	Terminating Status = "Terminating"
-	// NotFound: the object does not exist.
-	NotFound Status = "NotFound"
-	// Unknown: the object cannot be read, or has a status that cannot be read.
-	Unknown Status = "Unknown"
+	// StatusCurrent: the cluster has reached the state that the object describes.
+	StatusCurrent Status = "Current"
+	// StatusInProgress: a controller is working on the object, or has not seen its latest change.
+	StatusInProgress Status = "InProgress"
+	// StatusFailed: a controller has reported an error from which it may not recover.
+	StatusFailed Status = "Failed"
+	// StatusTerminating: the object is being deleted.
+	StatusTerminating Status = "Terminating"
+	// StatusNotFound: the object does not exist.
+	StatusNotFound Status = "NotFound"
+	// StatusUnknown: the object cannot be read, or has a status that cannot be read.
+	StatusUnknown Status = "Unknown"
 )
 
 // maxMessage is the limit of Result.Message, in bytes.
@@ -48,8 +48,9 @@ var (
 )
 
 // Of computes the status of an object as it was read from an API server. The status is never
-// [NotFound]. With an error, it is [Unknown]. The error is an [appliedwork.ErrInvalidObject] for an
-// object without a kind or a name. Otherwise it reports a status that cannot be read.
+// [StatusNotFound]. With an error, it is [StatusUnknown]. The error is an
+// [appliedwork.ErrInvalidObject] for an object without a kind or a name. Otherwise it reports a
+// status that cannot be read.
 func Of(obj *unstructured.Unstructured) (Result, error) {
 	key, err := appliedwork.Identify(obj)
 	if err != nil {
@@ -61,17 +62,17 @@ func Of(obj *unstructured.Unstructured) (Result, error) {
 		return unknown(err), err
 	}
 	result := Result{Status(computed.Status), limit(computed.Message)}
-	if result.Status != Current {
+	if result.Status != StatusCurrent {
 		return result, nil
 	}
 	switch key.GroupKind() {
 	case jobKind:
 		if !isComplete(obj) {
-			result.Status = InProgress
+			result.Status = StatusInProgress
 		}
 	case podKind:
 		if phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase"); phase == "Failed" {
-			result.Status = Failed
+			result.Status = StatusFailed
 		}
 	}
 	return result, nil
@@ -97,7 +98,7 @@ func isComplete(job *unstructured.Unstructured) bool {
 	return false
 }
 
-func unknown(err error) Result { return Result{Unknown, limit(err.Error())} }
+func unknown(err error) Result { return Result{StatusUnknown, limit(err.Error())} }
 
 // limit truncates a message to maxMessage, without half a character at its end.
 func limit(message string) string {

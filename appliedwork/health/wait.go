@@ -40,7 +40,7 @@ func NewWaiter(tracker *appliedwork.Tracker) *Waiter { return &Waiter{tracker} }
 type Options struct {
 	// Timeout limits the wait in addition to the context. Defaults to no limit.
 	Timeout time.Duration
-	// ContinueOnFailure keeps waiting when an object is [Failed], because it may recover. By
+	// ContinueOnFailure keeps waiting when an object is [StatusFailed], because it may recover. By
 	// default, Wait returns at once.
 	ContinueOnFailure bool
 	// OnChange is called with the first result of each object, and whenever its status or message
@@ -73,14 +73,14 @@ func (e *NotReadyError) Error() string {
 // Unwrap returns the cause.
 func (e *NotReadyError) Unwrap() error { return e.Err }
 
-// Wait returns nil when all objects are [Current] at the same time. Each object is identified by
-// its kind, namespace and name. A deleted object is [NotFound]; after it is created again, Wait
-// continues with the new object.
+// Wait returns nil when all objects are [StatusCurrent] at the same time. Each object is identified
+// by its kind, namespace and name. A deleted object is [StatusNotFound]; after it is created again,
+// Wait continues with the new object.
 //
 // When the context ends or Options.Timeout is over, the error joins that of the context and a
-// [*NotReadyError] for each object that is not current: first those that are [Failed], then the
-// others in the order of objects. When an object has failed, the error joins only the
-// NotReadyErrors. Objects that were not read before are [Unknown] then.
+// [*NotReadyError] for each object that is not current: first those that are [StatusFailed], then
+// the others in the order of objects. When an object has failed, the error joins only the
+// NotReadyErrors. Objects that were not read before are [StatusUnknown] then.
 //
 // The error is an [appliedwork.ErrInvalidObject] for an object without a kind or a name, and an
 // [appliedwork.ErrInvalidInput] for a negative timeout.
@@ -176,12 +176,12 @@ func (r *run) set(o *object, result Result, err error) {
 		return
 	}
 	switch {
-	case result.Status == Current && before.Status != Current:
+	case result.Status == StatusCurrent && before.Status != StatusCurrent:
 		r.pending--
-	case result.Status != Current && before.Status == Current:
+	case result.Status != StatusCurrent && before.Status == StatusCurrent:
 		r.pending++
 	}
-	r.failed = result.Status == Failed && !r.opts.ContinueOnFailure
+	r.failed = result.Status == StatusFailed && !r.opts.ContinueOnFailure
 	if r.pending == 0 || r.failed {
 		r.stop()
 	}
@@ -199,9 +199,9 @@ func (r *run) err(ctx context.Context) error {
 	if !r.failed {
 		errs = append(errs, ctx.Err())
 	}
-	for _, o := range append(r.with(Failed), r.with("", InProgress, Terminating, NotFound, Unknown)...) {
+	for _, o := range append(r.with(StatusFailed), r.with("", StatusInProgress, StatusTerminating, StatusNotFound, StatusUnknown)...) {
 		if o.result.Status == "" {
-			o.result = Result{Unknown, "it has not been read yet"}
+			o.result = Result{StatusUnknown, "it has not been read yet"}
 		}
 		errs = append(errs, &NotReadyError{o.key, o.result, o.err})
 	}
@@ -272,7 +272,7 @@ func (g *group) round(ctx context.Context) error {
 // see records the result of an object, which is nil if it does not exist.
 func (g *group) see(name string, obj *unstructured.Unstructured) {
 	if obj == nil {
-		g.set(g.byName[name], Result{NotFound, "the object does not exist"}, nil)
+		g.set(g.byName[name], Result{StatusNotFound, "the object does not exist"}, nil)
 		return
 	}
 	result, err := Of(obj)

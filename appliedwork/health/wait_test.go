@@ -285,7 +285,7 @@ func TestWaitTimesOut(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 		var notReady *health.NotReadyError
-		if !errors.As(err, &notReady) || notReady.Key.Name != "b" || notReady.Result.Status != health.InProgress {
+		if !errors.As(err, &notReady) || notReady.Key.Name != "b" || notReady.Result.Status != health.StatusInProgress {
 			t.Errorf("%+v", notReady)
 		}
 	})
@@ -460,7 +460,7 @@ func TestForbiddenGetIsUnknown(t *testing.T) {
 		c.wait(health.Options{Timeout: time.Minute}, ready("a"))
 		err := <-c.waits
 		var notReady *health.NotReadyError
-		if !errors.As(err, &notReady) || notReady.Result.Status != health.Unknown || !apierrors.IsForbidden(notReady) {
+		if !errors.As(err, &notReady) || notReady.Result.Status != health.StatusUnknown || !apierrors.IsForbidden(notReady) {
 			t.Error(err)
 		}
 	})

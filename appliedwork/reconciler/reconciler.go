@@ -361,7 +361,7 @@ func onlyContent(err error) bool {
 		return !slices.ContainsFunc(many.Unwrap(), func(err error) bool { return !onlyContent(err) })
 	}
 	var blocked *appliedwork.PruneBlockedError
-	return errors.As(err, &blocked) && (blocked.Reason == appliedwork.NamespaceNotEmpty || blocked.Reason == appliedwork.NamespaceUnreadable)
+	return errors.As(err, &blocked) && (blocked.Reason == appliedwork.BlockReasonNamespaceNotEmpty || blocked.Reason == appliedwork.BlockReasonNamespaceUnreadable)
 }
 
 // result retries errors with the controller's backoff, and pending objects after RetryAfter.
