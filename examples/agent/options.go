@@ -106,14 +106,14 @@ type options struct {
 }
 
 var adoptions = map[string]appliedwork.Adoption{
-	"always": appliedwork.AdoptAlways, "unowned": appliedwork.AdoptIfUnowned, "never": appliedwork.AdoptNever,
+	"always": appliedwork.AdoptionAlways, "unowned": appliedwork.AdoptionIfUnowned, "never": appliedwork.AdoptionNever,
 }
 
 // parse reads arguments, without the program's name. It returns [flag.ErrHelp] for --help.
 //
 // [flag.ErrHelp]: https://pkg.go.dev/flag#ErrHelp
 func parse(args []string) (options, error) {
-	o := options{Adoption: appliedwork.AdoptNever}
+	o := options{Adoption: appliedwork.AdoptionNever}
 	flags := command.NewFlags("agent")
 	for name, value := range map[string]*string{
 		"cluster": &o.Cluster, "kubeconfig": &o.Kubeconfig, "broker": &o.Broker.BrokerURL, "store": &o.Store,

@@ -198,7 +198,7 @@ func newCampaign(t *testing.T, g *ground, l *ledger, seed uint64, flips *unstruc
 	}
 	c.anchor = g.create(clusterRoleOf(c.name + "-anchor"))
 	c.opts = appliedwork.ApplyOptions{
-		Adoption: []appliedwork.Adoption{appliedwork.AdoptNever, appliedwork.AdoptIfUnowned, appliedwork.AdoptAlways}[c.random.IntN(3)],
+		Adoption: []appliedwork.Adoption{appliedwork.AdoptionNever, appliedwork.AdoptionIfUnowned, appliedwork.AdoptionAlways}[c.random.IntN(3)],
 		Force:    c.random.IntN(2) == 0, Concurrency: 1 + c.random.IntN(4),
 	}
 	c.bare, c.lateThaw, c.prompt = c.random.IntN(3) == 0, c.random.IntN(2) == 0, c.random.IntN(3) == 0

@@ -212,7 +212,7 @@ func checkDetached(t *testing.T, g *ground) {
 	}
 	y := g.agent("next", nil)
 	next := y.ensure(t, "detached-next")
-	_, err = y.applier.Apply(t.Context(), next, objects(configMapOf("detached", "a", "2")), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned})
+	_, err = y.applier.Apply(t.Context(), next, objects(configMapOf("detached", "a", "2")), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned})
 	if err != nil {
 		t.Errorf("a released object has conflicts with its last AppliedWork: %v", err)
 	}
@@ -367,7 +367,7 @@ func checkProtected(t *testing.T, g *ground) {
 	crd := g.get(parsed(`{"kind":"CustomResourceDefinition","metadata":{"name":"appliedworks.multicluster.x-k8s.io"}}`))
 	manifest := parsed(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"appliedworks.multicluster.x-k8s.io"}}`)
 	manifest.Object["spec"] = crd.Object["spec"]
-	_, err := x.applier.Apply(t.Context(), work, objects(manifest), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways, Force: true})
+	_, err := x.applier.Apply(t.Context(), work, objects(manifest), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways, Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}

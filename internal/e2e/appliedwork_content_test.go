@@ -113,10 +113,10 @@ func checkNamespaceContent(t *testing.T, g *ground) {
 	g.create(user)
 	g.create(gadgetOf("content", "users"))
 	plan, err := x.plan(t, work)
-	_ = g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
+	_ = g.blockedBy(t, err, ns, appliedwork.BlockReasonNamespaceNotEmpty)
 	want(t, plan, "1 deleted, 1 blocked")
 	_, err = x.prune(t, work)
-	blocked := g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
+	blocked := g.blockedBy(t, err, ns, appliedwork.BlockReasonNamespaceNotEmpty)
 	if !strings.Contains(err.Error(), "users") || len(blocked.Objects) != 1 || blocked.Objects[0].Kind != "ConfigMap" {
 		t.Errorf("%v: %v", err, blocked.Objects)
 	}
@@ -128,13 +128,13 @@ func checkNamespaceContent(t *testing.T, g *ground) {
 		t.Errorf("the condition does not name the object: %s", status)
 	}
 	changes, err := x.teardown(t, work)
-	_ = g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
+	_ = g.blockedBy(t, err, ns, appliedwork.BlockReasonNamespaceNotEmpty)
 	want(t, changes, "1 blocked")
 	if err := g.at(user).Delete(t.Context(), "users", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err = x.teardown(t, work)
-	blocked = g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty)
+	blocked = g.blockedBy(t, err, ns, appliedwork.BlockReasonNamespaceNotEmpty)
 	if len(blocked.Objects) != 1 || blocked.Objects[0].Kind != "Gadget" {
 		t.Errorf("%v: %v", err, blocked.Objects)
 	}
@@ -194,7 +194,7 @@ func checkOwnersWithoutCount(t *testing.T, g *ground) {
 			}
 		}
 		_, err := x.prune(t, work)
-		if blocked := g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty); len(blocked.Objects) != 1 || blocked.Objects[0].Name != "users" {
+		if blocked := g.blockedBy(t, err, ns, appliedwork.BlockReasonNamespaceNotEmpty); len(blocked.Objects) != 1 || blocked.Objects[0].Name != "users" {
 			t.Errorf("%s: %v", name, blocked.Objects)
 		}
 	}
@@ -242,7 +242,7 @@ func checkNamespaceDependents(t *testing.T, g *ground) {
 	// A Pod that no Deployment created blocks. A Pod of the work does not block.
 	g.createIn(t, "pods", pod("users"))
 	_, err = x.teardown(t, work)
-	if blocked := g.blockedBy(t, err, ns, appliedwork.NamespaceNotEmpty); len(blocked.Objects) != 1 || blocked.Objects[0].Name != "users" {
+	if blocked := g.blockedBy(t, err, ns, appliedwork.BlockReasonNamespaceNotEmpty); len(blocked.Objects) != 1 || blocked.Objects[0].Name != "users" {
 		t.Errorf("%v", blocked.Objects)
 	}
 	if err := g.admin.Resource(pods).Namespace("dependents").Delete(t.Context(), "users", metav1.DeleteOptions{}); err != nil {
@@ -280,7 +280,7 @@ func checkNamespaceUnreadable(t *testing.T, g *ground) {
 	config.Impersonate = rest.ImpersonationConfig{UserName: "unreadable"}
 	limited := g.tools(config, nil)
 	_, err := limited.prune(t, work)
-	_ = g.blockedBy(t, err, ns, appliedwork.NamespaceUnreadable)
+	_ = g.blockedBy(t, err, ns, appliedwork.BlockReasonNamespaceUnreadable)
 	if !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("the error does not name the cause: %v", err)
 	}

@@ -92,7 +92,7 @@ func (d *dropped) byAdoption() {
 	for _, obj := range d.contents {
 		d.g.create(obj)
 	}
-	d.opts.Adoption = appliedwork.AdoptIfUnowned
+	d.opts.Adoption = appliedwork.AdoptionIfUnowned
 	d.opts.Force = true
 }
 

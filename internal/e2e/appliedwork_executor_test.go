@@ -112,7 +112,7 @@ func checkExecutor(t *testing.T, g *ground) {
 	apply(createOnly, "1 unchanged", "", owned("a", false)) // the reference is not written
 
 	g.create(configMapOf(namespace, "found", "users"))
-	apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Force: true}, "1 adopted", "", configMapOf(namespace, "found", "ours"))
+	apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, Force: true}, "1 adopted", "", configMapOf(namespace, "found", "ours"))
 
 	// Rights for one name.
 	grant("delete", "a", true, rule(`"create"`, ""), rule(`"patch","delete"`, `"a"`))

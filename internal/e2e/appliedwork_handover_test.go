@@ -99,7 +99,7 @@ func (h *handover) run() appliedwork.Action {
 	var adopted appliedwork.Change
 	both.Go(func() {
 		time.Sleep(pauses[1])
-		changes, err := sides[1].applier.Apply(ctx, works[1], []*unstructured.Unstructured{obj}, appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways})
+		changes, err := sides[1].applier.Apply(ctx, works[1], []*unstructured.Unstructured{obj}, appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways})
 		if err != nil || len(changes.Entries) != 1 {
 			h.t.Errorf("seed %d: apply: %v, %v", h.seed, changes, err)
 			return

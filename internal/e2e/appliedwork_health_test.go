@@ -137,41 +137,41 @@ func checkHealth(t *testing.T, g *ground) {
 	want(t, x.apply(t, work, web, widget, crd, settings), "4 created")
 
 	w := waitFor(t, x, health.Options{Timeout: 5 * time.Minute}, web, widget, crd, settings)
-	w.sees("Deployment web", health.InProgress, "0/2")
+	w.sees("Deployment web", health.StatusInProgress, "0/2")
 	g.report(widget, `{"observedGeneration":1,"conditions":[{"type":"Ready","status":"False","reason":"Starting","message":"for a disk"}]}`)
-	w.sees("Widget w", health.InProgress, "for a disk")
-	w.sees("ConfigMap settings", health.Current, "")
-	w.sees("CustomResourceDefinition things.health2.example.com", health.Current, "established")
+	w.sees("Widget w", health.StatusInProgress, "for a disk")
+	w.sees("ConfigMap settings", health.StatusCurrent, "")
+	w.sees("CustomResourceDefinition things.health2.example.com", health.StatusCurrent, "established")
 
 	// A Deployment is rolled out.
 	g.report(web, `{"observedGeneration":1,"replicas":2,"updatedReplicas":2,"unavailableReplicas":2}`)
-	w.sees("Deployment web", health.InProgress, "0/2")
+	w.sees("Deployment web", health.StatusInProgress, "0/2")
 	g.report(web, `{"readyReplicas":1,"availableReplicas":1,"unavailableReplicas":1}`)
-	w.sees("Deployment web", health.InProgress, "1/2")
+	w.sees("Deployment web", health.StatusInProgress, "1/2")
 	g.report(web, `{"readyReplicas":2,"availableReplicas":2,"unavailableReplicas":0,"conditions":[
 		{"type":"Available","status":"True"},{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}`)
-	w.sees("Deployment web", health.Current, "2")
+	w.sees("Deployment web", health.StatusCurrent, "2")
 
 	// A condition counts for its observed generation.
 	if _, err := g.at(widget).Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"size":"2"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.sees("Widget w", health.InProgress, "generation is 2")
+	w.sees("Widget w", health.StatusInProgress, "generation is 2")
 
 	// An object is deleted and created again.
 	if err := g.at(settings).Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.sees("ConfigMap settings", health.NotFound, "")
+	w.sees("ConfigMap settings", health.StatusNotFound, "")
 	g.report(widget, `{"observedGeneration":2,"conditions":[{"type":"Ready","status":"True"}]}`)
-	w.sees("Widget w", health.Current, "")
+	w.sees("Widget w", health.StatusCurrent, "")
 	g.create(settings)
 	if err := w.result(); err != nil {
 		t.Error(err)
 	}
 	w.saw("ConfigMap settings", "Current NotFound Current")
 	for name := range w.events {
-		if w.last[name].Status != health.Current {
+		if w.last[name].Status != health.StatusCurrent {
 			t.Errorf("%s is %v after Wait", name, w.last[name])
 		}
 	}
@@ -185,15 +185,15 @@ func checkHealthFailed(t *testing.T, g *ground) {
 	job, other := jobOf(ns, "migrate"), jobOf(ns, "other")
 	want(t, x.apply(t, x.ensure(t, ns), job, other), "2 created")
 	w := waitFor(t, x, health.Options{Timeout: 5 * time.Minute}, other, job)
-	w.sees("Job migrate", health.InProgress, "not started")
+	w.sees("Job migrate", health.StatusInProgress, "not started")
 	g.report(job, `{"startTime":"2026-01-01T00:00:00Z","active":1}`)
-	w.sees("Job migrate", health.InProgress, "in progress")
+	w.sees("Job migrate", health.StatusInProgress, "in progress")
 	g.report(job, `{"active":0,"failed":1,"conditions":[
 		{"type":"FailureTarget","status":"True","reason":"BackoffLimitExceeded","lastTransitionTime":"2026-01-01T00:00:01Z"},
 		{"type":"Failed","status":"True","reason":"BackoffLimitExceeded","lastTransitionTime":"2026-01-01T00:00:01Z"}]}`)
 	err := w.result()
 	var notReady *health.NotReadyError
-	if !errors.As(err, &notReady) || notReady.Key.Name != "migrate" || notReady.Result.Status != health.Failed || !strings.Contains(err.Error(), "other is InProgress") {
+	if !errors.As(err, &notReady) || notReady.Key.Name != "migrate" || notReady.Result.Status != health.StatusFailed || !strings.Contains(err.Error(), "other is InProgress") {
 		t.Error(err)
 	}
 
@@ -202,15 +202,15 @@ func checkHealthFailed(t *testing.T, g *ground) {
 	held.SetFinalizers([]string{"example.com/hold"})
 	g.create(held)
 	w = waitFor(t, x, health.Options{Timeout: 5 * time.Minute}, held, other)
-	w.sees("ConfigMap held", health.Current, "")
+	w.sees("ConfigMap held", health.StatusCurrent, "")
 	if err := g.at(held).Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.sees("ConfigMap held", health.Terminating, "")
+	w.sees("ConfigMap held", health.StatusTerminating, "")
 	if _, err := g.at(held).Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.sees("ConfigMap held", health.NotFound, "")
+	w.sees("ConfigMap held", health.StatusNotFound, "")
 }
 
 // checkHealthForbidden: Wait also works for a user who may only get objects, and for a user who
@@ -222,7 +222,7 @@ func checkHealthForbidden(t *testing.T, g *ground) {
 	one, two := configMapOf(ns, "one", "1"), configMapOf(ns, "two", "1")
 	g.create(one)
 	w := waitFor(t, x, health.Options{Timeout: 5 * time.Minute}, one, two)
-	w.sees("ConfigMap one", health.Unknown, "forbidden")
+	w.sees("ConfigMap one", health.StatusUnknown, "forbidden")
 	g.create(parsed(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":%q},
 		"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["get"]}]}`, ns))
 	bind := parsed(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":%[1]q},
@@ -231,8 +231,8 @@ func checkHealthForbidden(t *testing.T, g *ground) {
 	if _, err := g.admin.Resource(clusterRoleBindings).Create(t.Context(), bind, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.sees("ConfigMap one", health.Current, "")
-	w.sees("ConfigMap two", health.NotFound, "")
+	w.sees("ConfigMap one", health.StatusCurrent, "")
+	w.sees("ConfigMap two", health.StatusNotFound, "")
 	g.create(two)
 	if err := w.result(); err != nil {
 		t.Error(err)
@@ -249,13 +249,13 @@ func checkHealthRestart(t *testing.T, g *ground) {
 	job, settings := jobOf(ns, "job"), configMapOf(ns, "settings", "1")
 	want(t, x.apply(t, x.ensure(t, ns), job, settings), "2 created")
 	w := waitFor(t, x, health.Options{Timeout: 10 * time.Minute}, job, settings)
-	w.sees("Job job", health.InProgress, "not started")
-	w.sees("ConfigMap settings", health.Current, "")
+	w.sees("Job job", health.StatusInProgress, "not started")
+	w.sees("ConfigMap settings", health.StatusCurrent, "")
 	g.KillAPIServer()
-	w.sees("Job job", health.Unknown, "")
+	w.sees("Job job", health.StatusUnknown, "")
 	g.StartAPIServer()
-	w.sees("Job job", health.InProgress, "not started")
-	w.sees("ConfigMap settings", health.Current, "")
+	w.sees("Job job", health.StatusInProgress, "not started")
+	w.sees("ConfigMap settings", health.StatusCurrent, "")
 	g.report(job, `{"startTime":"2026-01-01T00:00:00Z","completionTime":"2026-01-01T00:00:01Z","succeeded":1,"conditions":[
 		{"type":"SuccessCriteriaMet","status":"True","lastTransitionTime":"2026-01-01T00:00:01Z"},
 		{"type":"Complete","status":"True","lastTransitionTime":"2026-01-01T00:00:01Z"}]}`)
@@ -266,7 +266,7 @@ func checkHealthRestart(t *testing.T, g *ground) {
 	// A kind that is not served is Unknown.
 	var notReady *health.NotReadyError
 	err := health.NewWaiter(x.tracker).Wait(t.Context(), objects(customOf("none.example.com/v1", "None", ns, "n")), health.Options{Timeout: time.Second})
-	if !errors.As(err, &notReady) || notReady.Result.Status != health.Unknown || !appliedwork.IsTypeNotServed(err) {
+	if !errors.As(err, &notReady) || notReady.Result.Status != health.StatusUnknown || !appliedwork.IsTypeNotServed(err) {
 		t.Error(err)
 	}
 }

@@ -187,7 +187,7 @@ func checkDesiredOfCRD(t *testing.T, g *ground) {
 	x.apply(t, work, crd, part)
 	changes, err := x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{part}, appliedwork.PruneOptions{})
 	var blocked *appliedwork.PruneBlockedError
-	if !errors.As(err, &blocked) || blocked.Reason != appliedwork.CRDInUse || g.get(crd) == nil {
+	if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonCRDInUse || g.get(crd) == nil {
 		t.Errorf("%v, %v", changes.Entries, err)
 	}
 	if changes, err = x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true}); err != nil {
@@ -294,7 +294,7 @@ func checkOwnInventory(t *testing.T, g *ground) {
 	policies := appliedwork.Policies{Adopted: appliedwork.PolicyDelete}
 	shard := fmt.Sprintf("%q:%q", v1alpha1.LabelShardOf, work.UID)
 	changes, err := x.applier.Apply(t.Context(), work, objects(self(work.Name, ""), self("a-shard", shard), a),
-		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways, Policies: policies})
+		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways, Policies: policies})
 	if !errors.Is(err, appliedwork.ErrInvalidObject) || !strings.Contains(err.Error(), "own itself") {
 		t.Error(err)
 	}

@@ -67,7 +67,7 @@ func checkReleasedOnce(t *testing.T, g *ground) {
 	}
 	for range 2 {
 		changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
-		_ = g.blockedBy(t, err, home, appliedwork.NamespaceInUse)
+		_ = g.blockedBy(t, err, home, appliedwork.BlockReasonNamespaceInUse)
 		want(t, changes, "1 retained, 1 blocked")
 	}
 }

@@ -29,7 +29,7 @@ func checkOrphanWithoutAgent(t *testing.T, g *ground) {
 	}}
 	apply := func(work *v1alpha1.AppliedWork, policies appliedwork.Policies, list ...*unstructured.Unstructured) {
 		t.Helper()
-		opts := appliedwork.ApplyOptions{Policies: policies, Adoption: appliedwork.AdoptAlways}
+		opts := appliedwork.ApplyOptions{Policies: policies, Adoption: appliedwork.AdoptionAlways}
 		if _, err := x.applier.Apply(t.Context(), work, list, opts); err != nil {
 			t.Fatal(err)
 		}
@@ -97,8 +97,8 @@ func checkOrphanWithoutAgent(t *testing.T, g *ground) {
 func checkOrphanOfShared(t *testing.T, g *ground) {
 	g.create(namespaceOf("shared"))
 	x := g.plain(nil)
-	keeps := appliedwork.ApplyOptions{Policies: appliedwork.Policies{Default: appliedwork.PolicyOrphan}, Adoption: appliedwork.AdoptAlways}
-	deletes := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}
+	keeps := appliedwork.ApplyOptions{Policies: appliedwork.Policies{Default: appliedwork.PolicyOrphan}, Adoption: appliedwork.AdoptionAlways}
+	deletes := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}
 	apply := func(t *testing.T, work *v1alpha1.AppliedWork, opts appliedwork.ApplyOptions, obj *unstructured.Unstructured, result string) {
 		t.Helper()
 		changes, err := x.applier.Apply(t.Context(), work, objects(obj), opts)
@@ -213,7 +213,7 @@ func checkKeptAtTheEnd(t *testing.T, g *ground) {
 			if dropped != ns {
 				g.create(ns)
 			}
-			always := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}
+			always := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}
 			if _, err := a.applier.Apply(t.Context(), workA, objects(dropped), always); err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +245,7 @@ func checkKeptAtTheEnd(t *testing.T, g *ground) {
 // policies require its deletion.
 func checkAdopted(t *testing.T, g *ground) {
 	x := g.plain(nil)
-	always := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways, Force: true}
+	always := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways, Force: true}
 	setUp := func(t *testing.T, name string, opts appliedwork.ApplyOptions) (*v1alpha1.AppliedWork, *unstructured.Unstructured, *unstructured.Unstructured) {
 		t.Helper()
 		home, content := namespaceOf("adopted-"+name), configMapOf("adopted-"+name, "content", "1")
@@ -325,7 +325,7 @@ func checkAdopted(t *testing.T, g *ground) {
 		opts.Policies.Adopted = appliedwork.PolicyDelete
 		work, home, content := setUp(t, "asked", opts)
 		_, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: opts.Policies})
-		_ = g.blockedBy(t, err, home, appliedwork.NamespaceNotEmpty)
+		_ = g.blockedBy(t, err, home, appliedwork.BlockReasonNamespaceNotEmpty)
 		opts.Policies.Unmanaged = appliedwork.PolicyDelete
 		if _, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: opts.Policies}); err != nil {
 			t.Fatal(err)

@@ -89,7 +89,7 @@ func newOwners(t *testing.T, g *ground, l *ledger, seed uint64) *owners {
 	for i := range o.sides {
 		o.sides[i] = &coOwner{
 			owners: o, random: rand.New(rand.NewPCG(seed, uint64(8+i))), agent: fmt.Sprintf("%stwo-%d-%d", agentPrefix, seed, i),
-			adoption: []appliedwork.Adoption{appliedwork.AdoptNever, appliedwork.AdoptIfUnowned, appliedwork.AdoptAlways}[o.random.IntN(3)],
+			adoption: []appliedwork.Adoption{appliedwork.AdoptionNever, appliedwork.AdoptionIfUnowned, appliedwork.AdoptionAlways}[o.random.IntN(3)],
 			mayStay:  map[string]bool{},
 		}
 	}

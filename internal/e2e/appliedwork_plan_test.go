@@ -103,7 +103,7 @@ func checkPlan(t *testing.T, g *ground) {
 		}},
 		{name: "with force", objects: objects(contested), opts: appliedwork.ApplyOptions{Force: true}, want: "1 configured", fields: []string{`.data.value: theirs -> ours`}},
 		{name: "a secret of a user", before: func() { g.create(secretOf(ns, "users", "u")) }, objects: objects(secretOf(ns, "users", "o")), want: "1 failed", failed: true},
-		{name: "adoption", objects: objects(secretOf(ns, "users", "o")), opts: appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Force: true, Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete}}, want: "1 adopted"},
+		{name: "adoption", objects: objects(secretOf(ns, "users", "o")), opts: appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, Force: true, Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete}}, want: "1 adopted"},
 		{name: "recreate", objects: objects(immutable("2")), opts: appliedwork.ApplyOptions{Recreate: true}, want: "1 created"},
 		{name: "a new namespace", objects: objects(namespaceOf("dry-new"), configMapOf("dry-new", "a", "1")), want: "1 created, 1 pending"},
 		{name: "invalid", objects: objects(configMapOf(ns, "NOT", "1")), want: "1 failed", failed: true},

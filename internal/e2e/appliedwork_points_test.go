@@ -108,7 +108,7 @@ func checkRefusals(t *testing.T, g *ground) {
 		if _, err := apply(appliedwork.ApplyOptions{}, a, b); !errors.As(err, &refused) || refused.UID != g.get(b).GetUID() {
 			t.Error(err)
 		}
-		changes, err := apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Force: true, Policies: deleteAdopted}, a, b)
+		changes, err := apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, Force: true, Policies: deleteAdopted}, a, b)
 		if err != nil {
 			t.Error(err)
 		}
@@ -133,7 +133,7 @@ func checkRefusals(t *testing.T, g *ground) {
 	t.Run("undecodable manifest", func(t *testing.T) {
 		var blocked *appliedwork.PruneBlockedError
 		changes, err := x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a, nil}, appliedwork.PruneOptions{Policies: deleteAdopted})
-		if !errors.As(err, &blocked) || blocked.Reason != appliedwork.ManifestUnknown || g.get(b) == nil {
+		if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonManifestUnknown || g.get(b) == nil {
 			t.Errorf("%v: %v", changes, err)
 		}
 	})
@@ -165,7 +165,7 @@ func checkGuards(t *testing.T, g *ground) {
 	a := configMapOf("guards", "a", "1")
 	// One apply with a CRD and an object of its kind, and a protected namespace.
 	changes, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{thing("ours"), thingCRD, namespaceOf("guards"), namespaceOf("guards-2"), a, namespaceOf("kube-public")},
-		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways})
+		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func checkGuards(t *testing.T, g *ground) {
 			reasons[blocked.Reason]++
 		}
 	}
-	if err == nil || reasons[appliedwork.NamespaceInUse] != 2 || reasons[appliedwork.CRDInUse] != 1 {
+	if err == nil || reasons[appliedwork.BlockReasonNamespaceInUse] != 2 || reasons[appliedwork.BlockReasonCRDInUse] != 1 {
 		t.Errorf("%v: %v", changes.Entries, err)
 	}
 	want(t, changes, "1 deleted, 1 released, 3 blocked") // our Thing; kube-public, which we recorded and never owned
@@ -241,7 +241,7 @@ func checkReleaseAndEvict(t *testing.T, g *ground) {
 	// Adopted again, and evicted immediately.
 	work = x.ensure(t, "evict")
 	policies := appliedwork.Policies{Adopted: appliedwork.PolicyDelete}
-	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, Policies: policies}
+	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, Policies: policies}
 	if _, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{a, role}, opts); err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func checkRefusedMigration(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	before := g.get(users).GetResourceVersion()
-	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned, MigrateManagers: []string{"kubectl-client-side-apply"}}
+	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, MigrateManagers: []string{"kubectl-client-side-apply"}}
 	for range 2 {
 		changes, _ := x.applier.Apply(t.Context(), work, objects(configMapOf("migrated", "a", "ours")), opts)
 		want(t, changes, "1 failed")
@@ -120,7 +120,7 @@ func checkNotRecreated(t *testing.T, g *ground) {
 	if err := g.mergeAs(t, "someone", frozen("detached", ""), `{"metadata":{"ownerReferences":null}}`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.applier.Apply(t.Context(), other, objects(frozen("shared", "1")), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways}); err != nil {
+	if _, err := x.applier.Apply(t.Context(), other, objects(frozen("shared", "1")), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.mergeAs(t, "someone", frozen("kept", ""), `{"metadata":{"annotations":{"multicluster.x-k8s.io/prune":"disabled"}}}`); err != nil {
@@ -156,7 +156,7 @@ func checkContainersOfLeft(t *testing.T, g *ground) {
 	policies := appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan, Orphans: []appliedwork.OrphanRule{
 		{Resource: "configmaps", Namespace: "containers", Name: "a"}, {Group: "containers.example.com", Resource: "zeds", Namespace: "default", Name: "z"},
 	}}
-	opts := appliedwork.ApplyOptions{Policies: policies, Adoption: appliedwork.AdoptIfUnowned}
+	opts := appliedwork.ApplyOptions{Policies: policies, Adoption: appliedwork.AdoptionIfUnowned}
 	all := objects(ns, configMapOf("containers", "a", "1"), crd, zed, adopting, plain)
 	if _, err := x.applier.Apply(t.Context(), work, all, opts); err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ func checkStrategies(t *testing.T, g *ground) {
 	adopted := g.create(configMapOf("strategies", "found", "users"))
 	key = appliedwork.Key{Kind: "ConfigMap", Namespace: "strategies", Name: "found"}
 	opts := appliedwork.ApplyOptions{
-		Adoption: appliedwork.AdoptIfUnowned, Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete},
+		Adoption: appliedwork.AdoptionIfUnowned, Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete},
 		ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: {Strategy: appliedwork.StrategyCreateOnly}},
 	}
 	changes, err := x.applier.Apply(t.Context(), work, objects(configMapOf("strategies", "found", "ours")), opts)
@@ -155,7 +155,7 @@ func checkRecreate(t *testing.T, g *ground) {
 	g.create(configMapOf("recreate", "users", "1"))
 	users := configMapOf("recreate", "users", "1")
 	users.Object["immutable"] = true
-	adopt := appliedwork.ApplyOptions{Recreate: true, Adoption: appliedwork.AdoptAlways, Force: true}
+	adopt := appliedwork.ApplyOptions{Recreate: true, Adoption: appliedwork.AdoptionAlways, Force: true}
 	if _, err := x.applier.Apply(t.Context(), work, objects(users), adopt); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func checkMigrate(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	now := parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"migrate","name":"a"},"data":{"both":"2","new":"2"}}`)
-	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptIfUnowned}
+	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned}
 	var conflict *appliedwork.OwnershipConflictError
 	if _, err := x.applier.Apply(t.Context(), work, objects(now), opts); !errors.As(err, &conflict) {
 		t.Errorf("without a migration: %v", err)
@@ -242,7 +242,7 @@ func checkApplySet(t *testing.T, g *ground) {
 	}
 	want(t, x.apply(t, work, a, role), "2 unchanged")
 	other := x.ensure(t, "applyset-other")
-	changes, err = x.applier.Apply(t.Context(), other, objects(a), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptAlways})
+	changes, err = x.applier.Apply(t.Context(), other, objects(a), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func checkSuccessor(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	orphan := appliedwork.ApplyOptions{Policies: appliedwork.Policies{Default: appliedwork.PolicyOrphan}}
 	adopts := appliedwork.ApplyOptions{
-		Adoption: appliedwork.AdoptIfUnowned, Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete},
+		Adoption: appliedwork.AdoptionIfUnowned, Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete},
 	}
 	works := g.admin.Resource(v1alpha1.GroupVersionResource)
 	apply := func(

@@ -63,7 +63,7 @@ type Options struct {
 	FormerAddresses []string
 	// Adoption decides about objects that exist and that no earlier service of the work has
 	// applied. An object belongs to the work if it has the owner reference to the AppliedWork, or
-	// is in its inventory, whichever process has applied it. Defaults to [appliedwork.AdoptNever].
+	// is in its inventory, whichever process has applied it. Defaults to [appliedwork.AdoptionNever].
 	Adoption appliedwork.Adoption
 	// Executors are the service accounts that works may have as executor, as namespace/name, where
 	// * matches any characters: [AnyExecutor], "shop/*". If there are any, a work without an

@@ -27,7 +27,7 @@ func (c *Cluster) applyAll(
 	ctx context.Context, record *v1alpha1.AppliedWork, results []cluster.Result, policies appliedwork.Policies,
 ) error {
 	options := appliedwork.ApplyOptions{
-		Adoption: appliedwork.AdoptIfUnowned, Policies: policies, FieldManager: fieldManager,
+		Adoption: appliedwork.AdoptionIfUnowned, Policies: policies, FieldManager: fieldManager,
 		ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{},
 	}
 	var of []int
@@ -82,7 +82,7 @@ func (c *Cluster) applyGroup(
 		}
 	}
 	if len(shared) > 0 {
-		options.Adoption = appliedwork.AdoptAlways
+		options.Adoption = appliedwork.AdoptionAlways
 		_, adoptErr := c.apply(ctx, record, results, shared, options)
 		err = errors.Join(err, adoptErr)
 	}
