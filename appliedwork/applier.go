@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
@@ -268,7 +269,7 @@ type applyItem struct {
 	gone     []types.UID // deleted AppliedWorks; their traces were removed from live
 	manager  string
 	options  ObjectOptions
-	ignored  *ignored // nil if no field is ignored
+	ignored  *fieldset.Ignored // nil if no field is ignored
 	change   Change
 	done     bool
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/internal/kubefields"
 )
@@ -181,7 +182,7 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 		"ownerReferences": owned.GetOwnerReferences(), "annotations": annotations,
 	}
 	if len(item.gone) > 0 {
-		metadata["managedFields"] = orNone(live.GetManagedFields())
+		metadata["managedFields"] = fieldset.OrNone(live.GetManagedFields())
 	}
 	written, err := r.patchMetadata(ctx, item.mapping, live, metadata, item.manager, r.dryRun()...)
 	if err != nil {
@@ -312,7 +313,7 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 		item.isNew = true
 	}
 	client := r.resource(item.mapping, item.id.Namespace)
-	if mayRepeatKeys(manifest.Object) {
+	if fieldset.MayRepeatKeys(manifest.Object) {
 		options := metav1.ApplyOptions{FieldManager: item.manager, DryRun: []string{metav1.DryRunAll}}
 		if _, err := client.Apply(ctx, item.id.Name, manifest, options); apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsInternalError(err) {
 			if !isDryRunRefused(err) {
@@ -348,9 +349,9 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action) error {
 	client, live := r.resource(item.mapping, item.id.Namespace), item.live
 	rv := live.GetResourceVersion()
-	managed := asApplied(live.GetManagedFields(), item.manager, r.isOurs(item))
+	managed := fieldset.AsApplied(live.GetManagedFields(), item.manager, r.isOurs(item))
 	if managed == nil && len(item.gone) > 0 {
-		managed = orNone(live.GetManagedFields())
+		managed = fieldset.OrNone(live.GetManagedFields())
 	}
 	if managed != nil && !r.dry {
 		// Fields that we have created, or applied under another name, now count as applied by this
@@ -384,7 +385,7 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	if conflict != nil && managed != nil && r.dry {
 		options.Force = true // over our other managers: Apply would move their fields first
 		taken := func(manager string) bool { return r.isOurs(item)(manager) || isManagerOfAny(manager, item.gone) }
-		if conflict = conflict.withOthers(taken); conflict == nil || withoutConflicts(body, conflict, live, r.isOurs(item)) {
+		if conflict = conflict.withOthers(taken); conflict == nil || conflict.without(body, live, r.isOurs(item)) {
 			applied, err = client.Apply(ctx, item.id.Name, body, options)
 		}
 	}
@@ -394,7 +395,7 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 		body.SetResourceVersion(rv) // so no other manager gets the fields meanwhile
 		options.Force, conflict = true, nil
 		applied, err = client.Apply(ctx, item.id.Name, body, options)
-	case conflict != nil && action == ActionConfigured && withoutConflicts(body, conflict, live, r.isOurs(item)):
+	case conflict != nil && action == ActionConfigured && conflict.without(body, live, r.isOurs(item)):
 		applied, err = client.Apply(ctx, item.id.Name, body, options)
 	}
 	if err == nil && managed != nil && r.dry {

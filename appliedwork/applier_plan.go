@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
 	"github.com/spokewire/sdk-go/internal/fielddiff"
 )
 
@@ -61,7 +61,11 @@ func (r *applyRun) awaits(item *applyItem, err error) bool {
 // fields.
 func (r *applyRun) reduced(ctx context.Context, item *applyItem, applied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	ours, reduced := r.isOurs(item), applied.DeepCopy()
-	removeUnkept(reduced.Object, fieldsOf(item.live, ours), keptFields(applied, item.manager, ours))
+	// Kept are the fields of the manager's last apply, and those of all managers that are not ours.
+	kept := fieldset.Merged(applied.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == item.manager && e.Operation == metav1.ManagedFieldsOperationApply || !ours(e.Manager)
+	})
+	fieldset.RemoveUnkept(reduced.Object, fieldset.Of(item.live, ours), kept)
 	patch, err := json.Marshal(mergePatch(content(item.live, ""), content(reduced, "")))
 	if err != nil {
 		return nil, err
@@ -125,75 +129,4 @@ func content(obj *unstructured.Unstructured, uid types.UID) map[string]any {
 		unstructured.RemoveNestedField(obj.Object, "metadata", "annotations")
 	}
 	return obj.Object
-}
-
-// keptFields returns the fields of the last apply of a manager, and those of all managers that are
-// not ours.
-func keptFields(obj *unstructured.Unstructured, manager string, ours func(manager string) bool) map[string]any {
-	fields := map[string]any{}
-	for _, e := range obj.GetManagedFields() {
-		applied := e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply
-		var set map[string]any
-		if (applied || !ours(e.Manager)) && e.FieldsV1 != nil && json.Unmarshal(e.FieldsV1.GetRawBytes(), &set) == nil {
-			merge(fields, set)
-		}
-	}
-	return fields
-}
-
-// removeUnkept removes the fields from a value that are in fields and not in kept.
-func removeUnkept(value any, fields, kept map[string]any) {
-	for name, node := range fields {
-		below, _ := node.(map[string]any)
-		keptBelow, isKept := kept[name].(map[string]any)
-		if text, ok := strings.CutPrefix(name, "f:"); ok {
-			object, _ := value.(map[string]any)
-			switch sub := object[text].(type) {
-			case map[string]any:
-				removeUnkept(sub, below, keptBelow)
-				if !isKept && len(sub) == 0 {
-					delete(object, text)
-				}
-			case []any:
-				if isKept || len(below) > 0 {
-					object[text] = withoutUnkept(sub, below, keptBelow)
-				} else {
-					delete(object, text)
-				}
-			default:
-				if !isKept {
-					delete(object, text)
-				}
-			}
-		}
-	}
-}
-
-// withoutUnkept is removeUnkept for a list.
-func withoutUnkept(list []any, fields, kept map[string]any) []any {
-	for name, node := range fields {
-		below, _ := node.(map[string]any)
-		keptBelow, isKept := kept[name].(map[string]any)
-		if text, ok := strings.CutPrefix(name, "k:"); ok {
-			var keys map[string]any
-			if json.Unmarshal([]byte(text), &keys) != nil {
-				continue
-			}
-			list = slices.DeleteFunc(list, func(item any) bool {
-				object, ok := item.(map[string]any)
-				if !ok || !hasKeys(object, keys) {
-					return false
-				}
-				removeUnkept(object, below, keptBelow)
-				return !isKept
-			})
-		}
-		if text, ok := strings.CutPrefix(name, "v:"); ok && !isKept {
-			var v any
-			if json.Unmarshal([]byte(text), &v) == nil {
-				list = slices.DeleteFunc(list, func(item any) bool { return fmt.Sprint(item) == fmt.Sprint(v) })
-			}
-		}
-	}
-	return list
 }

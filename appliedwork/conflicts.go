@@ -4,9 +4,7 @@
 package appliedwork
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/spokewire/sdk-go/internal/fielddiff"
+	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
 )
 
 // isRefusal reports whether an error proves that a request changed nothing.
@@ -94,102 +92,10 @@ func (e *OwnershipConflictError) withOthers(ours func(manager string) bool) *Own
 	return others
 }
 
-// withoutConflicts removes the fields of a conflict from a manifest, and reports whether it found
-// them all.
-func withoutConflicts(manifest *unstructured.Unstructured, conflict *OwnershipConflictError, live *unstructured.Unstructured, ours func(manager string) bool) bool {
-	theirs := map[string]any{}
-	for _, e := range live.GetManagedFields() {
-		var set map[string]any
-		if !ours(e.Manager) && e.FieldsV1 != nil && json.Unmarshal(e.FieldsV1.GetRawBytes(), &set) == nil {
-			merge(theirs, set)
-		}
-	}
-	left := map[string]bool{}
-	for _, path := range conflict.paths {
-		left[path] = true
-	}
-	removeFields(manifest.Object, theirs, "", left)
-	return len(left) == 0
-}
-
-// removeFields removes the fields with one of the paths from a value, and these paths from paths. A
-// path has the form of the API server: .spec.containers[name="a"].image.
-func removeFields(value any, fields map[string]any, path string, paths map[string]bool) {
-	switch value := value.(type) {
-	case map[string]any:
-		for name, node := range fields {
-			name, ok := strings.CutPrefix(name, "f:")
-			sub, exists := value[name]
-			if !ok || !exists {
-				continue
-			}
-			at := path + "." + name
-			if paths[at] {
-				delete(value, name)
-				delete(paths, at)
-				continue
-			}
-			if node, ok := node.(map[string]any); ok {
-				removeFields(sub, node, at, paths)
-			}
-		}
-	case []any:
-		for name, node := range fields {
-			text, ok := strings.CutPrefix(name, "k:")
-			node, isMap := node.(map[string]any)
-			var keys map[string]any
-			if !ok || !isMap || json.Unmarshal([]byte(text), &keys) != nil {
-				continue
-			}
-			for _, item := range itemsWith(value, keys) {
-				removeFields(item, node, path+fielddiff.KeyPath(keys), paths)
-			}
-		}
-	}
-}
-
-// mergeKeys are the merge keys of lists in the built-in kinds of Kubernetes.
-var mergeKeys = []string{
-	"name", "key", "type", "ip", "uid", "port", "containerPort", "mountPath", "devicePath", "topologyKey", "resourceName", "request",
-}
-
-// mayRepeatKeys reports whether a list may have two items with the same key, or a set the same item
-// twice. A create accepts that for some kinds, and an apply does not. The key of a list is not
-// known here, so the result may be true without need.
-func mayRepeatKeys(value any) bool {
-	switch value := value.(type) {
-	case map[string]any:
-		for _, sub := range value {
-			if mayRepeatKeys(sub) {
-				return true
-			}
-		}
-	case []any:
-		type field struct{ name, value string }
-		seen := map[field]bool{}
-		repeats := func(name string, v any) bool {
-			f := field{name, fmt.Sprint(v)}
-			again := seen[f]
-			seen[f] = true
-			return again
-		}
-		for _, item := range value {
-			object, ok := item.(map[string]any)
-			if !ok {
-				if repeats("", item) {
-					return true
-				}
-				continue
-			}
-			for _, name := range mergeKeys {
-				if v, has := object[name]; has && repeats(name, v) {
-					return true
-				}
-			}
-			if mayRepeatKeys(object) {
-				return true
-			}
-		}
-	}
-	return false
+// without removes the fields of the conflict from a manifest, and reports whether it found them all.
+func (e *OwnershipConflictError) without(
+	manifest, live *unstructured.Unstructured, ours func(manager string) bool,
+) bool {
+	theirs := fieldset.Merged(live.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return !ours(e.Manager) })
+	return fieldset.Remove(manifest.Object, theirs, e.paths)
 }

@@ -3,22 +3,6 @@
 
 package appliedwork
 
-import "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-// Covers is covers for tests.
-func Covers(fields map[string]any, value, live any) bool { return covers(fields, value, live) }
-
-// Leave returns the part of a manifest that is sent for an object on the cluster, for tests.
-func Leave(manifest, live *unstructured.Unstructured, options ObjectOptions, ours func(manager string) bool) (*unstructured.Unstructured, error) {
-	i, err := ignoredOf(manifest, options)
-	if err != nil {
-		return nil, err
-	}
-	sent := manifest.DeepCopy()
-	i.leaveTo(sent, live, ours)
-	return sent, nil
-}
-
 // Indexed returns the number of AppliedWorks and hashes in the index, for tests.
 func Indexed(t *Tracker) (works, hashes int) {
 	for _, w := range t.opts.Index.works {

@@ -16,11 +16,11 @@ var rules = []ruletest.Rule{
 	{Name: "the intent is recorded first", Test: "TestSafeApply/the_intent", Edits: []ruletest.Edit{
 		{"applier_record.go", "\t\t\t\tinv.put(item.intent(inv))\n", ""}}},
 	{Name: "the owner reference is part of the request", Test: "TestSafeApply/the_owner_reference", Edits: []ruletest.Edit{
-		{"managed.go", "if !f.unowned {", "if false {"}}},
+		{"manifest.go", "if !f.unowned {", "if false {"}}},
 	{Name: "references to AppliedWorks are not part of a manifest", Test: "TestSafeApply/owner_references",
-		Edits: []ruletest.Edit{{"managed.go", "\t\tif isAppliedWork(owner) {\n", "\t\tif owner.UID == work.UID {\n"}}},
+		Edits: []ruletest.Edit{{"manifest.go", "\t\tif isAppliedWork(owner) {\n", "\t\tif owner.UID == work.UID {\n"}}},
 	{Name: "a field manager for each AppliedWork", Test: "TestSafeApply/each_AppliedWork", Edits: []ruletest.Edit{
-		{"managed.go", "{ return prefix + \"-\" + string(uid) }", "{ return prefix }"}}},
+		{"marks.go", "{ return prefix + \"-\" + string(uid) }", "{ return prefix }"}}},
 	{Name: "nothing is applied while it is terminating", Test: "TestSafeApply/nothing_is_applied", Edits: []ruletest.Edit{
 		{"applier_record.go", "\tif inv.terminating() {\n\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t}\n\tr.read(ctx, r.items)", "\tr.read(ctx, r.items)"},
 		{"applier_record.go", "\t\tif inv.terminating() {\n\t\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t\t}\n\t\tfor", "\t\tfor"}}},

@@ -73,7 +73,11 @@ var rules = []rule{
 	{packages: "dynamicwatcher/internal/fakeapi", may: []string{apimachinery, clientGo + "rest"}},
 	{packages: "dynamicwatcher/source", leaf: true, may: []string{"dynamicwatcher", apimachinery, clientGo + "...", "sigs.k8s.io/controller-runtime/..."}},
 
-	{packages: "appliedwork", may: []string{"appliedwork/internal/observe", "appliedwork/v1alpha1", apimachinery, clientGo + "dynamic", clientGo + "metadata", "k8s.io/api/authorization/v1"}},
+	{packages: "appliedwork", may: []string{
+		"appliedwork/internal/fieldset", "appliedwork/internal/observe", "appliedwork/v1alpha1", apimachinery,
+		clientGo + "dynamic", clientGo + "metadata", "k8s.io/api/authorization/v1",
+	}},
+	{packages: "appliedwork/internal/fieldset", may: []string{apimachinery}},
 	{packages: "appliedwork/internal/observe", may: []string{apimachinery, clientGo + "dynamic"}},
 	{packages: "appliedwork/health", leaf: true, may: []string{
 		"appliedwork", "appliedwork/internal/observe", apimachinery, "sigs.k8s.io/cli-utils/pkg/kstatus/status",

@@ -15,7 +15,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "the intent is recorded first", Test: campaignOnly, Edits: []ruletest.Edit{
 		{"applier_record.go", "\t\t\t\tinv.put(item.intent(inv))\n", ""}}},
 	{Name: "the owner reference is part of the request", Test: campaignOnly, Edits: []ruletest.Edit{
-		{"managed.go", "if !f.unowned {", "if false {"}}},
+		{"manifest.go", "if !f.unowned {", "if false {"}}},
 	{Name: "deletions have preconditions", Test: campaignOnly, Edits: []ruletest.Edit{
 		{"pruner_object.go", "Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &rv}, ", "Preconditions: &metav1.Preconditions{UID: &uid}, "},
 		{"pruner_object.go", "live, uid, rv := item.live, item.live.GetUID(), item.live.GetResourceVersion()", "live, uid := item.live, item.live.GetUID()"}}},
@@ -67,7 +67,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "a create is as strict as an apply", Test: "^TestAppliedWork$/^FirstWrite$", Edits: []ruletest.Edit{
 		{"applier_object.go", "FieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, // as an apply has it", "FieldManager: item.manager,"}}},
 	{Name: "keys that repeat are refused by the first write", Test: "^TestAppliedWork$/^FirstWrite$", Edits: []ruletest.Edit{
-		{"applier_object.go", "if mayRepeatKeys(manifest.Object) {", "if false {"}}},
+		{"applier_object.go", "if fieldset.MayRepeatKeys(manifest.Object) {", "if false {"}}},
 	{Name: "the CRD of AppliedWork is protected", Test: "^TestAppliedWork$/^Protected$", Edits: []ruletest.Edit{
 		{"order.go", "Name: v1alpha1.GroupVersionResource.GroupResource().String()},", "Name: \"not-\" + v1alpha1.GroupVersionResource.GroupResource().String()},"}}},
 	{Name: "WaitGone finds the objects", Test: "^TestAppliedWork$/^WaitGoneAfterwards$", Edits: []ruletest.Edit{
@@ -77,13 +77,13 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "a change of an object is a request", Test: "^TestAppliedWork$/^Drift$/^watch$", Edits: []ruletest.Edit{
 		{"reconciler/reconciler.go", "entriesErr = r.watch(work, append(entries, unmanaged(changes)...))", "_ = entries"}}},
 	{Name: "a conflict stays with its field", Test: "^TestAppliedWork$/^FieldConflict$", Edits: []ruletest.Edit{
-		{"applier_object.go", "case conflict != nil && action == ActionConfigured && withoutConflicts(", "case false && withoutConflicts("}}},
+		{"applier_object.go", "case conflict != nil && action == ActionConfigured && conflict.without(", "case false && conflict.without("}}},
 	{Name: "prune after a complete apply", Test: "^TestAppliedWork$/^Incomplete$", Edits: []ruletest.Edit{
 		{"reconciler/reconciler.go", "if opts.PruneIncomplete || err == nil && changes.Done() {", "if true {"}}},
 	{Name: "adopted objects stay", Test: "^TestAppliedWork$/^Adopted$", Edits: []ruletest.Edit{
 		{"policy.go", "adopted && !ok && p.Adopted != PolicyDelete {", "adopted && !ok && p.Adopted == PolicyOrphan {"}}},
 	{Name: "adoption is recorded", Test: "^TestAppliedWork$/^Adopted$", Edits: []ruletest.Edit{
-		{"managed.go", "\tif f.adopted {\n\t\tannotate(m, adoptedAnnotation(work.UID), \"true\")\n\t}\n", ""},
+		{"manifest.go", "\tif f.adopted {\n\t\tannotate(m, adoptedAnnotation(work.UID), \"true\")\n\t}\n", ""},
 		{"applier_record.go", "UID: item.change.UID, Adopted: item.adopted}", "UID: item.change.UID}"},
 		{"applier_record.go", "inv.entry(i.change.Key).UID, i.adopted", "inv.entry(i.change.Key).UID, false"}}},
 	{Name: "a release leaves no trace", Test: "^TestAppliedWork$/^Detached$", Edits: []ruletest.Edit{
@@ -97,9 +97,9 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "an executor grants what it may", Test: "^TestAppliedWork$/^Escalation$", Edits: []ruletest.Edit{
 		{"executor.go", "\tif err := r.mayGrant(ctx, item); err != nil {\n\t\treturn err\n\t}\n", ""}}},
 	{Name: "the hash is counted once", Test: "^TestAppliedWork$/^AnnotationBrink$", Edits: []ruletest.Edit{
-		{"managed.go", "\t\tdelete(all, prefix+string(uid))\n", ""}}},
+		{"manifest.go", "\t\tdelete(all, prefix+string(uid))\n", ""}}},
 	{Name: "Orphan of one work holds for others", Test: "^TestAppliedWork$/^OrphanOfShared$", Edits: []ruletest.Edit{
-		{"managed.go", "return isKept(obj) || hasAnnotationOfOthers(obj, v1alpha1.AnnotationKeptPrefix, uid)", "return isKept(obj)"}}},
+		{"marks.go", "return isKept(obj) || hasAnnotationOfOthers(obj, v1alpha1.AnnotationKeptPrefix, uid)", "return isKept(obj)"}}},
 	{Name: "Orphan takes the references of others out", Test: "^TestAppliedWork$/^OrphanOfShared$", Edits: []ruletest.Edit{
 		{"applier_object.go", "owner.UID == r.work.UID || r.isLeft(item) && isAppliedWork(owner)", "owner.UID == r.work.UID"}}},
 	{Name: "Orphan of one work holds after its end", Test: "^TestAppliedWork$/^OrphanOfShared$", Edits: []ruletest.Edit{
@@ -107,7 +107,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "a refusal may be of a repeat", Test: "^TestAppliedWork$/^RepeatedCreate$", Edits: []ruletest.Edit{
 		{"applier_object.go", "!moved && !r.mayBeRepeat(item, err) {", "!moved {"}}},
 	{Name: "references to AppliedWorks are not part of a manifest", Test: "^TestAppliedWork$/^ForeignReferences$",
-		Edits: []ruletest.Edit{{"managed.go", "\t\tif isAppliedWork(owner) {\n", "\t\tif owner.UID == work.UID {\n"}}},
+		Edits: []ruletest.Edit{{"manifest.go", "\t\tif isAppliedWork(owner) {\n", "\t\tif owner.UID == work.UID {\n"}}},
 	{Name: "an AppliedWork that is gone keeps nothing from its successor", Test: "^TestAppliedWork$/^Successor$",
 		Edits: []ruletest.Edit{{"applier_record.go", "\tr.findGone(ctx)\n", ""}}},
 	{Name: "an AppliedWork that exists keeps its marks", Test: "^TestAppliedWork$/^Successor$/^living$",

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package appliedwork
+package fieldset
 
 import (
 	"encoding/json"
@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// covers reports whether each field of value is in a set of fields. A node without children is
+// Covers reports whether each field of value is in a set of fields. A node without children is
 // either a value that is managed as a whole, or a map in which we manage no field any more. The set
-// does not distinguish them, so covers compares value with live.
-func covers(fields map[string]any, value, live any) bool {
+// does not distinguish them, so Covers compares value with live.
+func Covers(fields map[string]any, value, live any) bool {
 	switch value := value.(type) {
 	case map[string]any:
 		object, _ := live.(map[string]any)
@@ -40,7 +40,7 @@ func coversNode(node map[string]any, value, live any) bool {
 		if len(node) == 0 {
 			return contains(live, value)
 		}
-		return covers(node, value, live)
+		return Covers(node, value, live)
 	}
 	return true // another writer of it would own it
 }

@@ -12,101 +12,13 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
-
-// An object is known to be unchanged without a write as follows. It has the hash of the last
-// applied manifest, which shows that the manifest is the same. The managed fields of the API server
-// show that our fields were not changed since: a manager that changes a field becomes its owner.
-
-// managerFor returns the field manager of an AppliedWork, which has its UID. Two works with the
-// same manager would remove each other's owner references: an apply removes the fields that its
-// manager does not send any more.
-func managerFor(prefix string, uid types.UID) string { return prefix + "-" + string(uid) }
-
-// isManagerOf reports whether a field manager belongs to an AppliedWork, with any prefix.
-func isManagerOf(manager string, uid types.UID) bool {
-	return strings.HasSuffix(manager, managerFor("", uid))
-}
-
-func hashAnnotation(uid types.UID) string { return v1alpha1.AnnotationAppliedHashPrefix + string(uid) }
-
-func adoptedAnnotation(uid types.UID) string { return v1alpha1.AnnotationAdoptedPrefix + string(uid) }
-
-func keptAnnotation(uid types.UID) string { return v1alpha1.AnnotationKeptPrefix + string(uid) }
-
-// isAdopted reports whether an object has the annotation of objects that an AppliedWork has
-// adopted.
-func isAdopted(obj metav1.Object, uid types.UID) bool {
-	return obj.GetAnnotations()[adoptedAnnotation(uid)] != ""
-}
-
-// wasOfWork reports whether another AppliedWork owns an object and has not adopted it. Such an
-// object moves from work to work.
-func wasOfWork(obj metav1.Object) bool {
-	return slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-		return isAppliedWork(r) && !isAdopted(obj, r.UID)
-	})
-}
-
-// isKept reports whether a user has marked an object to stay: with our annotation, or with an
-// annotation of kpt, Config Sync or cli-utils.
-func isKept(obj metav1.Object) bool {
-	annotations := obj.GetAnnotations()
-	return annotations[v1alpha1.AnnotationPrune] == "disabled" || annotations["client.lifecycle.config.k8s.io/deletion"] == "detach" ||
-		annotations["cli-utils.sigs.k8s.io/on-remove"] == "keep"
-}
-
-// isMarkedKept reports whether an object has the annotation of objects that the policy of an
-// AppliedWork keeps.
-func isMarkedKept(obj metav1.Object, uid types.UID) bool {
-	return obj.GetAnnotations()[keptAnnotation(uid)] != ""
-}
-
-// isKeptFrom reports whether an object must stay regardless of the policies of an AppliedWork:
-// because of a user, or of the policy of another AppliedWork.
-func isKeptFrom(obj metav1.Object, uid types.UID) bool {
-	return isKept(obj) || hasAnnotationOfOthers(obj, v1alpha1.AnnotationKeptPrefix, uid)
-}
-
-func hasAnnotationOfOthers(obj metav1.Object, prefix string, uid types.UID) bool {
-	for name := range obj.GetAnnotations() {
-		if of, ok := strings.CutPrefix(name, prefix); ok && of != string(uid) {
-			return true
-		}
-	}
-	return false
-}
-
-// hasTraces reports whether an object was written for an AppliedWork. Its field manager or an
-// annotation shows that.
-func hasTraces(obj metav1.Object, uid types.UID) bool {
-	return obj.GetAnnotations()[hashAnnotation(uid)] != "" || isAdopted(obj, uid) || isMarkedKept(obj, uid) ||
-		isWrittenFor(obj, uid)
-}
-
-// hasTracesOfOthers reports whether an object was written for another AppliedWork.
-func hasTracesOfOthers(obj metav1.Object, uid types.UID) bool {
-	return slices.ContainsFunc(workPrefixes, func(prefix string) bool {
-		return hasAnnotationOfOthers(obj, prefix, uid)
-	})
-}
-
-// workPrefixes are the prefixes of the annotations of an AppliedWork on an object.
-var workPrefixes = []string{
-	v1alpha1.AnnotationAppliedHashPrefix, v1alpha1.AnnotationAdoptedPrefix, v1alpha1.AnnotationKeptPrefix,
-}
-
-// isWrittenFor reports whether the API server has recorded a field manager of an AppliedWork for an
-// object.
-func isWrittenFor(obj metav1.Object, uid types.UID) bool {
-	return slices.ContainsFunc(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return isManagerOf(e.Manager, uid) })
-}
 
 // serverFields are the metadata fields that only the API server sets.
 var serverFields = []string{
@@ -121,7 +33,7 @@ type form struct {
 	unhashed bool   // there is no room for the hash
 	set      string // the ID of the ApplySet that it is part of, or empty
 
-	ignored *ignored                   // nil if no field is ignored
+	ignored *fieldset.Ignored          // nil if no field is ignored
 	live    *unstructured.Unstructured // nil for a new object, which also gets the ignored fields
 	ours    func(manager string) bool
 }
@@ -151,11 +63,11 @@ func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1
 	hashed, suffix := m, []byte(nil)
 	if f.ignored != nil {
 		// The hash does not depend on ignored fields, which others may change.
-		hashed, suffix = m.DeepCopy(), f.ignored.text
-		f.ignored.without(hashed)
+		hashed, suffix = m.DeepCopy(), f.ignored.Text
+		f.ignored.RemoveFrom(hashed)
 		f.mark(hashed, namespace, work)
 		if f.live != nil {
-			f.ignored.leaveTo(m, f.live, f.ours)
+			f.ignored.LeaveTo(m, f.live, f.ours)
 		}
 	}
 	f.mark(m, namespace, work)
@@ -284,6 +196,46 @@ func encodeStringData(m *unstructured.Unstructured) error {
 	return nil
 }
 
+// withoutNulls returns a manifest without the nulls that templates write into fields that Apply
+// reads. It handles them as the API server does: a null field is removed, and a null string is
+// empty. The given manifest is not changed.
+func withoutNulls(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	if obj == nil || obj.Object == nil {
+		return obj
+	}
+	object := maps.Clone(obj.Object)
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		metadata = maps.Clone(metadata)
+		fillNulls(metadata, "labels", "annotations", "ownerReferences")
+		object["metadata"] = metadata
+	}
+	if obj.GroupVersionKind().GroupKind() == secretKind {
+		fillNulls(object, "data", "stringData")
+	}
+	return asUnstructured(object)
+}
+
+func fillNulls(object map[string]any, fields ...string) {
+	for _, field := range fields {
+		switch value := object[field].(type) {
+		case nil:
+			delete(object, field)
+		case map[string]any:
+			texts := maps.Clone(value)
+			for name, text := range texts {
+				if text == nil {
+					texts[name] = ""
+				}
+			}
+			object[field] = texts
+		}
+	}
+}
+
+// An object is known to be unchanged without a write as follows. It has the hash of the last
+// applied manifest, which shows that the manifest is the same. The managed fields of the API server
+// show that our fields were not changed since: a manager that changes a field becomes its owner.
+
 // isUnchanged reports whether an apply of manifest would not change live.
 func isUnchanged(live, manifest *unstructured.Unstructured, uid types.UID, manager string) bool {
 	hash := manifest.GetAnnotations()[hashAnnotation(uid)]
@@ -312,84 +264,5 @@ func isUnchanged(live, manifest *unstructured.Unstructured, uid types.UID, manag
 		}
 	}
 	content["metadata"] = metadata
-	return covers(fieldsOf(live, func(m string) bool { return m == manager }), content, live.Object)
-}
-
-// fieldsOf returns the fields that the given managers own, in the form of FieldsV1. The operation
-// does not matter.
-func fieldsOf(obj *unstructured.Unstructured, is func(manager string) bool) map[string]any {
-	fields := map[string]any{}
-	for _, e := range obj.GetManagedFields() {
-		if !is(e.Manager) || e.Subresource != "" || e.FieldsV1 == nil {
-			continue
-		}
-		var set map[string]any
-		if json.Unmarshal(e.FieldsV1.GetRawBytes(), &set) == nil {
-			merge(fields, set)
-		}
-	}
-	return fields
-}
-
-func merge(into, from map[string]any) {
-	for name, value := range from {
-		old, ok := into[name].(map[string]any)
-		sub, both := value.(map[string]any)
-		if !ok {
-			into[name] = value
-		} else if both {
-			merge(old, sub)
-		}
-	}
-}
-
-// asApplied returns managedFields with all fields of our managers in one Apply entry of manager, so
-// the next apply can remove fields. An Update entry would keep them. So would the entry of an
-// earlier manager, which would also cause a conflict. The result is nil if no change is needed.
-func asApplied(entries []metav1.ManagedFieldsEntry, manager string, ours func(manager string) bool) []metav1.ManagedFieldsEntry {
-	var result, own []metav1.ManagedFieldsEntry
-	isApplied := func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply
-	}
-	for _, e := range entries {
-		if e.Subresource == "" && ours(e.Manager) {
-			own = append(own, e)
-		} else {
-			result = append(result, e)
-		}
-	}
-	if len(own) == 0 || len(own) == 1 && isApplied(own[0]) {
-		return nil
-	}
-	fields := map[string]any{}
-	for _, e := range own {
-		var set map[string]any
-		if e.FieldsV1 != nil && json.Unmarshal(e.FieldsV1.GetRawBytes(), &set) == nil {
-			merge(fields, set)
-		}
-	}
-	text, err := json.Marshal(fields)
-	if err != nil {
-		return nil // does not happen: fields were decoded from JSON
-	}
-	joined := own[max(slices.IndexFunc(own, isApplied), 0)]
-	joined.Manager, joined.Operation, joined.FieldsV1 = manager, metav1.ManagedFieldsOperationApply, metav1.NewFieldsV1(string(text))
-	return append(result, joined)
-}
-
-// withoutUs returns managedFields without the managers of an AppliedWork. Others may then change
-// the fields.
-func withoutUs(entries []metav1.ManagedFieldsEntry, uid types.UID) []metav1.ManagedFieldsEntry {
-	return orNone(slices.DeleteFunc(slices.Clone(entries), func(e metav1.ManagedFieldsEntry) bool {
-		return isManagerOf(e.Manager, uid)
-	}))
-}
-
-// orNone returns managedFields for a patch. The API server ignores an empty list. One empty entry
-// removes all entries.
-func orNone(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	if len(entries) == 0 {
-		return []metav1.ManagedFieldsEntry{{}}
-	}
-	return entries
+	return fieldset.Covers(fieldset.Of(live, func(m string) bool { return m == manager }), content, live.Object)
 }

@@ -1,18 +1,18 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package appliedwork_test
+package fieldset_test
 
 import (
 	"encoding/json"
 	"testing"
 
-	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
 )
 
-// TestCovers: a set of managed fields shows whether another manager owns a field of a manifest. The
-// sets are in the form of a real API server.
-func TestCovers(t *testing.T) {
+// TestManagedFieldsCoverManifest checks whether a set of managed fields has each field of a
+// manifest. The sets are in the form of a real API server.
+func TestManagedFieldsCoverManifest(t *testing.T) {
 	tests := []struct {
 		name, reason            string
 		fields, manifest, after string
@@ -46,20 +46,20 @@ func TestCovers(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := appliedwork.Covers(decoded[0], decoded[1], decoded[2]); got != test.want {
+			if got := fieldset.Covers(decoded[0], decoded[1], decoded[2]); got != test.want {
 				t.Errorf("%v, want %v: %s", got, test.want, test.reason)
 			}
 		})
 	}
 }
 
-// FuzzCovers: Covers does not panic, whatever the managed fields and the manifest are.
+// FuzzCovers checks that Covers does not panic for any managed fields and manifest.
 func FuzzCovers(f *testing.F) {
 	f.Add(`{"f:a":{"k:{\"x\":1}":{}}}`, `{"a":[{"x":1}]}`, `{"a":[{"x":1}]}`)
 	f.Add(`{"f:a":{"v:1":{}}}`, `{"a":[1,"b",null]}`, `{}`)
 	f.Fuzz(func(_ *testing.T, fields, manifest, live string) {
 		var a, b, c map[string]any
 		_, _, _ = json.Unmarshal([]byte(fields), &a), json.Unmarshal([]byte(manifest), &b), json.Unmarshal([]byte(live), &c)
-		appliedwork.Covers(a, b, c)
+		fieldset.Covers(a, b, c)
 	})
 }
