@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
@@ -262,7 +263,7 @@ type applyRun struct {
 type applyItem struct {
 	source   *unstructured.Unstructured
 	id       v1alpha1.ResourceIdentifier
-	mapping  mapping
+	mapping  discovery.Mapping
 	mapped   bool // whether mapping can be used
 	unmapped error
 	live     *unstructured.Unstructured
@@ -313,7 +314,7 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 			continue
 		}
 		gvk := obj.GroupVersionKind()
-		item.mapping, item.unmapped = r.kinds.resolveExactly(ctx, gvk)
+		item.mapping, item.unmapped = r.resolveExactly(ctx, gvk)
 		item.mapped = item.unmapped == nil
 		if a, ok := r.announced[gvk]; ok && !item.mapped {
 			item.mapping = a.mapping // served after its CRD is applied
@@ -342,22 +343,22 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 // place sets the entry of an item. A namespaced kind requires a namespace; other kinds lose it.
 func (i *applyItem) place(ordinal int, gvk schema.GroupVersionKind) error {
 	key := &i.change.Key
-	if i.mapping.namespaced && key.Namespace == "" {
+	if i.mapping.Namespaced && key.Namespace == "" {
 		return fmt.Errorf("%w: manifest %d, %s, is of a namespaced kind: set metadata.namespace", ErrInvalidObject, ordinal, key)
 	}
-	if !i.mapping.namespaced {
+	if !i.mapping.Namespaced {
 		key.Namespace = ""
 	}
 	i.id = v1alpha1.ResourceIdentifier{
 		Ordinal: ordinal, Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind,
-		Resource: i.mapping.resource.Resource, Namespace: key.Namespace, Name: key.Name,
+		Resource: i.mapping.Resource.Resource, Namespace: key.Namespace, Name: key.Name,
 	}
 	return nil
 }
 
 // announced is a kind that is served after a CRD of the work is applied.
 type announced struct {
-	mapping mapping
+	mapping discovery.Mapping
 	crd     int // index of the CRD among the objects
 }
 
@@ -371,9 +372,9 @@ func announcedKinds(objects []*unstructured.Unstructured) map[schema.GroupVersio
 		text := func(path ...string) string { s, _, _ := unstructured.NestedString(obj.Object, path...); return s }
 		group, kind := text("spec", "group"), text("spec", "names", "kind")
 		for _, version := range servedVersions(obj) {
-			kinds[schema.GroupVersionKind{Group: group, Version: version, Kind: kind}] = announced{crd: i, mapping: mapping{
-				resource: schema.GroupVersionResource{Group: group, Version: version, Resource: text("spec", "names", "plural")},
-				kind:     kind, namespaced: strings.EqualFold(text("spec", "scope"), "Namespaced"),
+			kinds[schema.GroupVersionKind{Group: group, Version: version, Kind: kind}] = announced{crd: i, mapping: discovery.Mapping{
+				Resource: schema.GroupVersionResource{Group: group, Version: version, Resource: text("spec", "names", "plural")},
+				Kind:     kind, Namespaced: strings.EqualFold(text("spec", "scope"), "Namespaced"),
 			}}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 func (r *applyRun) explain(ctx context.Context, item *applyItem, err error) error {
 	switch {
 	case IsTypeNotServed(err):
-		r.kinds.forget(item.mapping.resource.Group)
+		r.kinds.Forget(item.mapping.Resource.Group)
 		return r.precisely(ctx, item, &TypeNotServedError{Kind: item.change.Key.GroupKind(), Err: err})
 	case conflictOf(item.change.Key, err) != nil:
 		item.fail(conflictOf(item.change.Key, err))
@@ -37,7 +37,7 @@ func (r *applyRun) precisely(ctx context.Context, item *applyItem, err error) er
 		return err
 	}
 	var notServed *TypeNotServedError
-	_, now := r.kinds.resolveExactly(ctx, item.change.Key.GroupKind().WithVersion(item.id.Version))
+	_, now := r.resolveExactly(ctx, item.change.Key.GroupKind().WithVersion(item.id.Version))
 	if errors.As(now, &notServed) && notServed.Served != "" {
 		return notServed
 	}

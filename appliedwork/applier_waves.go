@@ -53,7 +53,7 @@ func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
 		}
 		err := errs[gvk]
 		if err == nil {
-			item.mapping, err = r.kinds.resolveExactly(ctx, gvk)
+			item.mapping, err = r.resolveExactly(ctx, gvk)
 		}
 		if err != nil {
 			item.fail(fmt.Errorf("apply %s: %w", item.change.Key, err))
@@ -73,8 +73,8 @@ func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, i
 	}
 	var notServed error
 	err := wait.PollUntilContextTimeout(ctx, establishPeriod, max(time.Until(limit), establishPeriod), true, func(context.Context) (bool, error) {
-		r.kinds.forget(gvk.Group)
-		m, err := r.kinds.resolveExactly(ctx, gvk)
+		r.kinds.Forget(gvk.Group)
+		m, err := r.resolveExactly(ctx, gvk)
 		if err == nil {
 			if f := r.get(ctx, target{m, item.id.Namespace, item.id.Name}); IsTypeNotServed(f.err) {
 				err = f.err

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/appliedwork/internal/observe"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
@@ -136,12 +137,12 @@ func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, er
 // result is by the UID of the owner, and then by the UID of the object, because some objects are
 // served as two kinds.
 func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(metav1.OwnerReference) bool) (map[types.UID]map[types.UID]v1alpha1.AppliedResourceMeta, map[string]error, error) {
-	kinds, unread, err := c.kinds.all(ctx)
+	kinds, unread, err := c.kinds.All(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	kinds = slices.DeleteFunc(kinds, func(m mapping) bool {
-		return !slices.Contains(m.verbs, "list") || m.resource.GroupResource() == v1alpha1.GroupVersionResource.GroupResource()
+	kinds = slices.DeleteFunc(kinds, func(m discovery.Mapping) bool {
+		return !slices.Contains(m.Verbs, "list") || m.Resource.GroupResource() == v1alpha1.GroupVersionResource.GroupResource()
 	})
 	owned := map[types.UID]map[types.UID]v1alpha1.AppliedResourceMeta{}
 	var mu sync.Mutex
@@ -164,7 +165,7 @@ func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(met
 		if err != nil {
 			mu.Lock()
 			defer mu.Unlock()
-			unread[kinds[i].resource.String()] = err
+			unread[kinds[i].Resource.String()] = err
 		}
 	})
 	return owned, unread, ctx.Err()
@@ -172,15 +173,15 @@ func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(met
 
 // eachOf is each for a kind. If the version that discovery reported is not served any more, it
 // tries another version.
-func (c *Collector) eachOf(ctx context.Context, m mapping, visit func(metav1.Object)) error {
-	err := c.each(ctx, m.resource, visit)
+func (c *Collector) eachOf(ctx context.Context, m discovery.Mapping, visit func(metav1.Object)) error {
+	err := c.each(ctx, m.Resource, visit)
 	for attempt := 0; IsTypeNotServed(err) && attempt < attempts; attempt++ {
-		c.kinds.forget(m.resource.Group)
-		now, unresolved := c.kinds.resolve(ctx, m.groupKind(), "")
+		c.kinds.Forget(m.Resource.Group)
+		now, unresolved := c.kinds.Resolve(ctx, m.GroupKind(), "")
 		if unresolved != nil || pause(ctx, attempt) != nil {
 			return err
 		}
-		err = c.each(ctx, now.resource, visit)
+		err = c.each(ctx, now.Resource, visit)
 	}
 	return err
 }
@@ -195,10 +196,10 @@ func (c *Collector) each(ctx context.Context, resource schema.GroupVersionResour
 	return err
 }
 
-func entryOf(m mapping, obj metav1.Object) v1alpha1.AppliedResourceMeta {
+func entryOf(m discovery.Mapping, obj metav1.Object) v1alpha1.AppliedResourceMeta {
 	return v1alpha1.AppliedResourceMeta{
 		ResourceIdentifier: v1alpha1.ResourceIdentifier{
-			Group: m.resource.Group, Version: m.resource.Version, Kind: m.kind, Resource: m.resource.Resource,
+			Group: m.Resource.Group, Version: m.Resource.Version, Kind: m.Kind, Resource: m.Resource.Resource,
 			Namespace: obj.GetNamespace(), Name: obj.GetName(),
 		},
 		UID: obj.GetUID(),

@@ -15,9 +15,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
@@ -38,23 +40,32 @@ const (
 // cluster is the access to the API server that Tracker, Applier, Pruner and Collector share.
 type cluster struct {
 	opts    Options
-	kinds   *kinds
+	kinds   *discovery.Cache
 	intents *intents
 	access  *access
 }
 
 // resource returns the client for the objects of a kind in a namespace. For cluster-scoped kinds,
 // the namespace is ignored.
-func (c *cluster) resource(m mapping, namespace string) dynamic.ResourceInterface {
-	if m.namespaced {
-		return c.opts.Client.Resource(m.resource).Namespace(namespace)
+func (c *cluster) resource(m discovery.Mapping, namespace string) dynamic.ResourceInterface {
+	if m.Namespaced {
+		return c.opts.Client.Resource(m.Resource).Namespace(namespace)
 	}
-	return c.opts.Client.Resource(m.resource)
+	return c.opts.Client.Resource(m.Resource)
+}
+
+// resolveExactly returns the mapping of a kind for objects to send: its version must be served.
+func (c *cluster) resolveExactly(ctx context.Context, gvk schema.GroupVersionKind) (discovery.Mapping, error) {
+	m, err := c.kinds.Resolve(ctx, gvk.GroupKind(), gvk.Version)
+	if err == nil && m.Resource.Version != gvk.Version {
+		err = &TypeNotServedError{Kind: gvk.GroupKind(), Version: gvk.Version, Served: m.Resource.Version}
+	}
+	return m, err
 }
 
 // target is an object to read.
 type target struct {
-	mapping         mapping
+	mapping         discovery.Mapping
 	namespace, name string
 }
 
@@ -71,8 +82,8 @@ func (c *cluster) get(ctx context.Context, t target) found {
 	case err == nil:
 		return found{obj: obj}
 	case IsTypeNotServed(err):
-		c.kinds.forget(t.mapping.resource.Group)
-		return found{err: &TypeNotServedError{Kind: t.mapping.groupKind(), Err: err}}
+		c.kinds.Forget(t.mapping.Resource.Group)
+		return found{err: &TypeNotServedError{Kind: t.mapping.GroupKind(), Err: err}}
 	case apierrors.IsNotFound(err):
 		return found{}
 	}
@@ -89,7 +100,7 @@ func (c *cluster) read(ctx context.Context, targets []target, concurrency int) [
 	}
 	groups := map[place][]int{}
 	for i, t := range targets {
-		p := place{t.mapping.resource.String(), t.namespace}
+		p := place{t.mapping.Resource.String(), t.namespace}
 		groups[p] = append(groups[p], i)
 	}
 	var single []int
@@ -147,8 +158,8 @@ func (c *cluster) list(ctx context.Context, targets []target, indices []int, res
 		obj, ok := byName[targets[i].name]
 		if ok {
 			// Items of a list may lack apiVersion and kind, which the list has once.
-			obj.SetAPIVersion(targets[i].mapping.resource.GroupVersion().String())
-			obj.SetKind(targets[i].mapping.kind)
+			obj.SetAPIVersion(targets[i].mapping.Resource.GroupVersion().String())
+			obj.SetKind(targets[i].mapping.Kind)
 		}
 		if result[i] = (found{obj: obj}); !ok && exists[targets[i].name] {
 			rest = append(rest, i)
@@ -162,7 +173,7 @@ func (c *cluster) list(ctx context.Context, targets []target, indices []int, res
 // Objects that do not exist are removed from asked.
 func (c *cluster) pages(ctx context.Context, t target, asked map[string]bool) []int64 {
 	namespace := t.namespace
-	if !t.mapping.namespaced {
+	if !t.mapping.Namespaced {
 		namespace = ""
 	}
 	there := make(map[string]bool, len(asked))

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
@@ -66,7 +67,7 @@ func (r *pruneRun) unmanagedError(ctx context.Context, namespace Key) (*PruneBlo
 
 // contentKinds are the kinds of objects that are deleted with a Namespace.
 type contentKinds struct {
-	kinds  []mapping
+	kinds  []discovery.Mapping
 	unread []string // groups and versions that could not be discovered
 }
 
@@ -77,7 +78,7 @@ func (r *pruneRun) contentKinds(ctx context.Context) (contentKinds, error) {
 	if r.content != nil {
 		return *r.content, nil
 	}
-	all, unread, err := r.kinds.all(ctx)
+	all, unread, err := r.kinds.All(ctx)
 	if err != nil {
 		return contentKinds{}, err
 	}
@@ -86,12 +87,14 @@ func (r *pruneRun) contentKinds(ctx context.Context) (contentKinds, error) {
 		found.unread = append(found.unread, cmp.Or(gv, "the core group"))
 	}
 	for _, m := range all {
-		if m.namespaced && (slices.Contains(m.verbs, "delete") || slices.Contains(m.verbs, "deletecollection")) && !isDisposable(m.groupKind()) {
+		if m.Namespaced && (slices.Contains(m.Verbs, "delete") || slices.Contains(m.Verbs, "deletecollection")) && !isDisposable(m.GroupKind()) {
 			found.kinds = append(found.kinds, m)
 		}
 	}
 	slices.Sort(found.unread)
-	slices.SortFunc(found.kinds, func(a, b mapping) int { return strings.Compare(a.groupKind().String(), b.groupKind().String()) })
+	slices.SortFunc(found.kinds, func(a, b discovery.Mapping) int {
+		return strings.Compare(a.GroupKind().String(), b.GroupKind().String())
+	})
 	r.content = &found
 	return found, nil
 }
@@ -110,12 +113,12 @@ func isDisposable(gk schema.GroupKind) bool {
 
 // unmanagedOf returns an error if objects of a kind block the deletion of a Namespace. It reads
 // only metadata, up to the first page that has an unmanaged object.
-func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*PruneBlockedError, error) {
+func (r *pruneRun) unmanagedOf(ctx context.Context, m discovery.Mapping, namespace Key) (*PruneBlockedError, error) {
 	unreadable := func(err error) (*PruneBlockedError, error) {
 		return &PruneBlockedError{Key: namespace, Reason: BlockReasonNamespaceUnreadable, Detail: fmt.Sprintf("list %s in the namespace: %v: "+
-			"allow list on them, or set Policies.Unmanaged to Delete", m.resource.GroupResource(), err)}, nil
+			"allow list on them, or set Policies.Unmanaged to Delete", m.Resource.GroupResource(), err)}, nil
 	}
-	if !slices.Contains(m.verbs, "list") {
+	if !slices.Contains(m.Verbs, "list") {
 		return unreadable(fmt.Errorf("the API server does not support it"))
 	}
 	var found []v1alpha1.AppliedResourceMeta
@@ -126,19 +129,19 @@ func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*
 		case IsTypeNotServed(err):
 			// A kind that is not served any more has no objects that would be deleted with the
 			// Namespace. Another version of it may be served.
-			r.kinds.forget(m.resource.Group)
-			now, unresolved := r.kinds.resolve(ctx, m.groupKind(), "")
+			r.kinds.Forget(m.Resource.Group)
+			now, unresolved := r.kinds.Resolve(ctx, m.GroupKind(), "")
 			if IsTypeNotServed(unresolved) {
 				return nil, nil
 			}
-			if unresolved == nil && now.resource != m.resource {
+			if unresolved == nil && now.Resource != m.Resource {
 				return r.unmanagedOf(ctx, now, namespace)
 			}
 			return nil, cmp.Or(unresolved, err)
 		case apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
 			return unreadable(err)
 		case err != nil:
-			return nil, fmt.Errorf("list %s in namespace %s: %w", m.resource.GroupResource(), namespace.Name, err)
+			return nil, fmt.Errorf("list %s in namespace %s: %w", m.Resource.GroupResource(), namespace.Name, err)
 		}
 		for _, obj := range page {
 			unmanaged, err := r.isUnmanaged(ctx, m, obj)
@@ -167,17 +170,17 @@ func (r *pruneRun) unmanagedOf(ctx context.Context, m mapping, namespace Key) (*
 }
 
 // selectorOf returns a field selector that excludes the token Secrets of ServiceAccounts.
-func selectorOf(m mapping) string {
-	if m.groupKind() == (schema.GroupKind{Kind: "Secret"}) {
+func selectorOf(m discovery.Mapping) string {
+	if m.GroupKind() == (schema.GroupKind{Kind: "Secret"}) {
 		return "type!=kubernetes.io/service-account-token"
 	}
 	return ""
 }
 
 // metadataPage returns one page of the metadata of objects.
-func (c *cluster) metadataPage(ctx context.Context, m mapping, namespace string, options metav1.ListOptions) (page []metav1.Object, next string, err error) {
+func (c *cluster) metadataPage(ctx context.Context, m discovery.Mapping, namespace string, options metav1.ListOptions) (page []metav1.Object, next string, err error) {
 	if c.opts.Metadata != nil {
-		list, err := c.opts.Metadata.Resource(m.resource).Namespace(namespace).List(ctx, options)
+		list, err := c.opts.Metadata.Resource(m.Resource).Namespace(namespace).List(ctx, options)
 		if err != nil {
 			return nil, "", err
 		}
@@ -199,7 +202,7 @@ func (c *cluster) metadataPage(ctx context.Context, m mapping, namespace string,
 // isUnmanaged reports whether an object would be lost with its Namespace although no AppliedWork
 // and no controller of the cluster manages it. An object with an owner in its Namespace does not
 // count, if the owner counts: the garbage collector deletes the object after the owner.
-func (r *pruneRun) isUnmanaged(ctx context.Context, m mapping, obj metav1.Object) (bool, error) {
+func (r *pruneRun) isUnmanaged(ctx context.Context, m discovery.Mapping, obj metav1.Object) (bool, error) {
 	key := KeyOf(entryOf(m, obj).ResourceIdentifier)
 	if obj.GetDeletionTimestamp() != nil || isOfEveryNamespace(key) {
 		return false, nil
@@ -241,16 +244,16 @@ func (r *pruneRun) isOtherOwner(ctx context.Context, key Key, owner metav1.Owner
 		owners, err := r.claims.owners(ctx, r.work.UID, key, holder)
 		return err == nil && !owners.Dead(owner.UID), err
 	}
-	m, err := r.kinds.resolve(ctx, schema.GroupKind{Group: gv.Group, Kind: owner.Kind}, gv.Version)
+	m, err := r.kinds.Resolve(ctx, schema.GroupKind{Group: gv.Group, Kind: owner.Kind}, gv.Version)
 	if IsTypeNotServed(err) {
 		return true, nil // the garbage collector keeps the object until it resolves the kind
 	}
 	if err != nil {
 		return false, err
 	}
-	if m.namespaced {
+	if m.Namespaced {
 		ofKubernetes := isOfEveryNamespace(Key{Group: gv.Group, Kind: owner.Kind, Namespace: key.Namespace, Name: owner.Name})
-		return ofKubernetes || isDisposable(m.groupKind()), nil // these owners do not count as content
+		return ofKubernetes || isDisposable(m.GroupKind()), nil // these owners do not count as content
 	}
 	live := r.get(ctx, target{m, "", owner.Name})
 	if apierrors.IsForbidden(live.err) {

@@ -179,23 +179,6 @@ func TestVersionThatIsAway(t *testing.T) {
 	}
 }
 
-// TestUnknownVersionsAreForgotten: manifests of kinds that do not exist leave nothing in memory.
-func TestUnknownVersionsAreForgotten(t *testing.T) {
-	clock := testingclock.NewFakePassiveClock(time.Now())
-	tracker, work := newTracker(t, newFakeAPI(), func(o *appliedwork.Options) { o.Clock = clock })
-	applier := appliedwork.NewApplier(tracker)
-	for i := range 50 {
-		clock.SetTime(clock.Now().Add(time.Minute))
-		manifest := object(`{"apiVersion":"g%d.example.com/v1","kind":"Part","metadata":{"name":"p"}}`, i)
-		if _, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{manifest}, appliedwork.ApplyOptions{}); err == nil {
-			t.Fatal("applied")
-		}
-	}
-	if n := appliedwork.Versions(tracker); n > 5 {
-		t.Errorf("%d answers about versions are kept", n)
-	}
-}
-
 // stale is a discovery that lists a group with an unavailable server, like aggregated discovery.
 type stale struct{ *discovered }
 

@@ -80,7 +80,7 @@ func (r *applyRun) rolesOf(ctx context.Context, key Key) (roles []*unstructured.
 	if i := slices.IndexFunc(r.items, func(item *applyItem) bool { return item.change.Key == key }); i >= 0 {
 		roles = append(roles, r.items[i].source)
 	}
-	m, err := r.kinds.resolve(ctx, key.GroupKind(), "")
+	m, err := r.kinds.Resolve(ctx, key.GroupKind(), "")
 	if err != nil {
 		return nil, err
 	}

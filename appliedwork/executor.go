@@ -74,8 +74,8 @@ func (e *Executor) validate(reviews SubjectAccessReviews) error {
 // error is Forbidden, unless a review has failed.
 func (r *applyRun) authorize(ctx context.Context, item *applyItem, verbs ...string) error {
 	about := authorizationv1.ResourceAttributes{
-		Group: item.mapping.resource.Group, Version: item.mapping.resource.Version,
-		Resource: item.mapping.resource.Resource, Namespace: item.id.Namespace,
+		Group: item.mapping.Resource.Group, Version: item.mapping.Resource.Version,
+		Resource: item.mapping.Resource.Resource, Namespace: item.id.Namespace,
 	}
 	for _, verb := range verbs {
 		about.Verb = verb
@@ -138,14 +138,14 @@ func (r *applyRun) mayBlock(ctx context.Context, item *applyItem, owner metav1.O
 	if !blocks(owner) || item.live != nil && slices.ContainsFunc(item.live.GetOwnerReferences(), blocks) {
 		return nil
 	}
-	m, err := r.kinds.resolveExactly(ctx, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
+	m, err := r.resolveExactly(ctx, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 	if err != nil {
 		return fmt.Errorf("owner %s %s of %s: %w", owner.Kind, owner.Name, item.change.Key, err)
 	}
 	about := authorizationv1.ResourceAttributes{
-		Verb: "update", Group: m.resource.Group, Version: m.resource.Version, Resource: m.resource.Resource, Subresource: "finalizers",
+		Verb: "update", Group: m.Resource.Group, Version: m.Resource.Version, Resource: m.Resource.Resource, Subresource: "finalizers",
 	}
-	if m.namespaced {
+	if m.Namespaced {
 		about.Namespace = item.id.Namespace
 	}
 	return r.may(ctx, item, about, owner.Name)

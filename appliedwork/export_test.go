@@ -16,6 +16,3 @@ func LimitIndex(t *Tracker, works int) { t.opts.Index.limit = works * indexedWor
 
 // Answers returns the number of cached answers of access reviews, for tests.
 func Answers(t *Tracker) int { return len(t.access.answers) }
-
-// Versions returns the number of cached discovery answers about versions, for tests.
-func Versions(t *Tracker) int { return len(t.kinds.versions) }

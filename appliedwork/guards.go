@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
@@ -113,10 +114,10 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	if used, ok := r.usedKinds[schema.GroupKind{Group: group, Kind: kind}]; ok {
 		return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonCRDInUse, Detail: fmt.Sprintf("%s is desired and of it: keep the CRD in the work", used)}
 	}
-	m, err := r.kinds.resolve(ctx, schema.GroupKind{Group: group, Kind: kind}, "")
+	m, err := r.kinds.Resolve(ctx, schema.GroupKind{Group: group, Kind: kind}, "")
 	if IsTypeNotServed(err) {
 		if len(servedVersions(live)) > 0 {
-			r.kinds.forget(group)
+			r.kinds.Forget(group)
 			return ActionPending, fmt.Errorf(
 				"%s has served versions that discovery does not list: whether it has objects of others is unknown", key)
 		}
@@ -127,9 +128,9 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	}
 	options := metav1.ListOptions{Limit: blindPage}
 	for {
-		page, err := r.cluster.opts.Client.Resource(m.resource).List(ctx, options)
+		page, err := r.cluster.opts.Client.Resource(m.Resource).List(ctx, options)
 		if IsTypeNotServed(err) {
-			r.kinds.forget(group)
+			r.kinds.Forget(group)
 			return ActionPending, fmt.Errorf("discovery lists what the API server does not serve: whether %s has objects of others is not known: %w", key, err)
 		}
 		if err != nil {
@@ -154,7 +155,7 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 }
 
 // outlives reports whether an object would stay if a prune decided about it alone.
-func (r *pruneRun) outlives(ctx context.Context, key Key, m mapping, live *unstructured.Unstructured) (bool, error) {
+func (r *pruneRun) outlives(ctx context.Context, key Key, m discovery.Mapping, live *unstructured.Unstructured) (bool, error) {
 	owners, err := r.claims.owners(ctx, r.work.UID, key, live)
 	if err != nil {
 		return false, err
@@ -203,7 +204,7 @@ type absence struct {
 }
 
 // enoughTimes is the number of answers of discovery that prove that a type is not served.
-// Successive answers are at least staleAfter apart.
+// Successive answers are at least discovery.MaxAge apart.
 const enoughTimes = 3
 
 // unreadable handles an entry with an object that cannot be read. The entry is removed after its
@@ -241,7 +242,7 @@ func (p *Pruner) absent(gk schema.GroupKind) (time.Time, bool) {
 		a = &absence{since: now}
 		p.unserved[gk] = a
 	}
-	if a.times == 0 || now.Sub(a.last) >= staleAfter {
+	if a.times == 0 || now.Sub(a.last) >= discovery.MaxAge {
 		a.times, a.last = a.times+1, now
 	}
 	return a.since, now.Sub(a.since) >= p.cluster.opts.UnservedGrace && a.times >= enoughTimes

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
@@ -164,7 +165,7 @@ type pruneRun struct {
 // pruneItem is one entry that is not desired.
 type pruneItem struct {
 	entry   v1alpha1.AppliedResourceMeta
-	mapping mapping
+	mapping discovery.Mapping
 	live    *unstructured.Unstructured
 	change  Change
 	done    bool
@@ -184,7 +185,7 @@ func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructu
 	r.used, r.usedKinds, r.keptUIDs = map[string]Key{}, map[schema.GroupKind]Key{}, map[types.UID]bool{}
 	policies := maps.Clone(r.opts.Policies.ByKey)
 	var ids []v1alpha1.ResourceIdentifier
-	add := func(key Key, m mapping) {
+	add := func(key Key, m discovery.Mapping) {
 		if options, _ := byKey(r.opts.ByKey, key); options.Strategy == StrategyReadOnly {
 			if policies == nil {
 				policies = map[Key]Policy{}
@@ -195,7 +196,7 @@ func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructu
 		r.usedKinds[key.GroupKind()] = key
 		r.use(key)
 		ids = append(ids, v1alpha1.ResourceIdentifier{
-			Group: key.Group, Kind: key.Kind, Resource: m.resource.Resource, Namespace: key.Namespace, Name: key.Name,
+			Group: key.Group, Kind: key.Kind, Resource: m.Resource.Resource, Namespace: key.Namespace, Name: key.Name,
 		})
 	}
 	for _, obj := range desired {
@@ -205,16 +206,16 @@ func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructu
 			continue
 		}
 		gvk := obj.GroupVersionKind()
-		m, err := r.kinds.resolve(ctx, gvk.GroupKind(), gvk.Version)
-		if err == nil && m.namespaced && key.Namespace == "" {
+		m, err := r.kinds.Resolve(ctx, gvk.GroupKind(), gvk.Version)
+		if err == nil && m.Namespaced && key.Namespace == "" {
 			r.usedKinds[gvk.GroupKind()] = key
 			r.unknown++ // Apply refuses it, so it may be any object with its name
 			continue
 		}
-		if err != nil || m.namespaced {
+		if err != nil || m.Namespaced {
 			add(key, m)
 		}
-		if (err != nil && key.Namespace != "") || (err == nil && !m.namespaced) {
+		if (err != nil && key.Namespace != "") || (err == nil && !m.Namespaced) {
 			key.Namespace = ""
 			add(key, m)
 		}

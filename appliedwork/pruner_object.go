@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
@@ -58,7 +59,7 @@ func (r *pruneRun) read(ctx context.Context, wave []int) []*pruneItem {
 			r.unreadable(ctx, item, err)
 			continue
 		}
-		if key := item.mapping.keyOf(item.entry.ResourceIdentifier); key != item.change.Key {
+		if key := servedKey(item.mapping, item.entry.ResourceIdentifier); key != item.change.Key {
 			item.finish(ActionPending, fmt.Errorf("%s was not served a moment ago: its other owners are not known", key))
 			continue
 		}
@@ -78,11 +79,11 @@ func (r *pruneRun) read(ctx context.Context, wave []int) []*pruneItem {
 	return readable
 }
 
-func (c *cluster) resolve(ctx context.Context, id v1alpha1.ResourceIdentifier) (mapping, error) {
+func (c *cluster) resolve(ctx context.Context, id v1alpha1.ResourceIdentifier) (discovery.Mapping, error) {
 	if id.Kind == "" {
-		return c.kinds.resolveResource(ctx, schema.GroupResource{Group: id.Group, Resource: id.Resource}, id.Version)
+		return c.kinds.ResolveResource(ctx, schema.GroupResource{Group: id.Group, Resource: id.Resource}, id.Version)
 	}
-	return c.kinds.resolve(ctx, schema.GroupKind{Group: id.Group, Kind: id.Kind}, id.Version)
+	return c.kinds.Resolve(ctx, schema.GroupKind{Group: id.Group, Kind: id.Kind}, id.Version)
 }
 
 // keyOf returns the key of an object as the API server has it. An entry of another implementation
@@ -94,15 +95,16 @@ func (c *cluster) keyOf(ctx context.Context, id v1alpha1.ResourceIdentifier) Key
 		return key
 	}
 	if m, err := c.resolve(ctx, id); err == nil {
-		return m.keyOf(id)
+		return servedKey(m, id)
 	}
 	return key
 }
 
-func (m mapping) keyOf(id v1alpha1.ResourceIdentifier) Key {
+// servedKey returns the key of an object of a kind, as the API server has it.
+func servedKey(m discovery.Mapping, id v1alpha1.ResourceIdentifier) Key {
 	key := KeyOf(id)
-	key.Kind = cmp.Or(key.Kind, m.kind)
-	if !m.namespaced {
+	key.Kind = cmp.Or(key.Kind, m.Kind)
+	if !m.Namespaced {
 		key.Namespace = ""
 	}
 	return key
@@ -116,7 +118,7 @@ func (r *pruneRun) one(ctx context.Context, item *pruneItem) {
 			return
 		}
 		if IsTypeNotServed(err) {
-			r.kinds.forget(item.entry.Group)
+			r.kinds.Forget(item.entry.Group)
 			r.unreadable(ctx, item, &TypeNotServedError{Kind: item.change.Key.GroupKind(), Err: err})
 			return
 		}
@@ -154,8 +156,8 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 		return err
 	}
 	id := item.entry.ResourceIdentifier
-	if item.mapping.kind != "" { // an entry may lack either, and rules may use either
-		id.Kind, id.Resource = item.mapping.kind, item.mapping.resource.Resource
+	if item.mapping.Kind != "" { // an entry may lack either, and rules may use either
+		id.Kind, id.Resource = item.mapping.Kind, item.mapping.Resource.Resource
 	}
 	policy := r.opts.Policies.of(id, item.entry.Adopted || live != nil && isAdopted(live, r.work.UID))
 	if r.ending && r.isProtected(item.change.Key) || live != nil && isKeptFrom(live, r.work.UID) ||
@@ -249,7 +251,7 @@ func (r *pruneRun) bequeath(ctx context.Context, item *pruneItem, heir *Owner) e
 // detach removes the owner reference to an AppliedWork and its traces from an object. It returns
 // errMoved if the object has changed since it was read. A pinned object gets an annotation that
 // keeps it regardless of other AppliedWorks.
-func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unstructured, work, heir *v1alpha1.AppliedWork, pinned bool) error {
+func (c *cluster) detach(ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, work, heir *v1alpha1.AppliedWork, pinned bool) error {
 	uid := work.UID
 	rest := live.DeepCopy()
 	RemoveOwnerReference(rest, uid)
@@ -280,7 +282,7 @@ func (c *cluster) detach(ctx context.Context, m mapping, live *unstructured.Unst
 // patchMetadata changes the metadata of the object that was read. It uses a merge patch, which
 // replaces whole lists, so it does not fail if others have removed an item. It returns errMoved if
 // the object has changed since it was read.
-func (c *cluster) patchMetadata(ctx context.Context, m mapping, live *unstructured.Unstructured, metadata map[string]any, manager string, dryRun ...string) (*unstructured.Unstructured, error) {
+func (c *cluster) patchMetadata(ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, metadata map[string]any, manager string, dryRun ...string) (*unstructured.Unstructured, error) {
 	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, err

@@ -22,16 +22,16 @@ import (
 // The error is an [ErrInvalidObject] for a missing namespace, a [*TypeNotServedError], or an error
 // of discovery.
 func (t *Tracker) Resource(ctx context.Context, kind schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
-	m, err := t.kinds.resolve(ctx, kind.GroupKind(), kind.Version)
+	m, err := t.kinds.Resolve(ctx, kind.GroupKind(), kind.Version)
 	if err != nil {
 		return nil, err
 	}
-	if m.namespaced && namespace == "" {
+	if m.Namespaced && namespace == "" {
 		return nil, fmt.Errorf("%w: %s is a namespaced kind: set metadata.namespace", ErrInvalidObject, kind.GroupKind())
 	}
 	return resourceClient{t.resource(m, namespace), func(err error) {
 		if IsTypeNotServed(err) {
-			t.kinds.forget(kind.Group)
+			t.kinds.Forget(kind.Group)
 		}
 	}}, nil
 }

@@ -69,7 +69,7 @@ var rules = []ruletest.Rule{
 	{Name: "what cannot be decoded is desired", Test: "TestSafePrune/a_manifest_that_cannot_be_decoded", Edits: []ruletest.Edit{
 		{"guards.go", "if r.unknown > 0 {", "if false {"}}},
 	{Name: "what cannot be mapped is desired", Test: "TestSafePrune/a_manifest_that_cannot_be_mapped", Edits: []ruletest.Edit{
-		{"pruner.go", "if err != nil || m.namespaced {", "if err == nil && m.namespaced {"}}},
+		{"pruner.go", "if err != nil || m.Namespaced {", "if err == nil && m.Namespaced {"}}},
 	{Name: "deletions have preconditions", Test: "TestSafePrune/what_has_a_new_owner", Edits: []ruletest.Edit{
 		{"pruner_object.go", "Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &rv}, ", "Preconditions: &metav1.Preconditions{UID: &uid}, "},
 		{"pruner_object.go", "live, uid, rv := item.live, item.live.GetUID(), item.live.GetResourceVersion()", "live, uid := item.live, item.live.GetUID()"}}},
@@ -93,8 +93,8 @@ var rules = []ruletest.Rule{
 	{Name: "a CRD that exists may serve again", Test: "TestSafePrune/a_kind_whose_CRD", Edits: []ruletest.Edit{
 		{"guards.go", "return err == nil, err", "return false, err"}}},
 	{Name: "another version does too", Test: "TestSafePrune/a_version", Edits: []ruletest.Edit{
-		{"kinds.go", "try(group.PreferredVersion.Version)", "try(\"\")"},
-		{"kinds.go", "range group.Versions {", "range group.Versions[:0] {"}}},
+		{"internal/discovery/discovery.go", "try(group.PreferredVersion.Version)", "try(\"\")"},
+		{"internal/discovery/discovery.go", "range group.Versions {", "range group.Versions[:0] {"}}},
 	{Name: "the reverse order of apply", Test: "TestSafePrune/the_order", Edits: []ruletest.Edit{
 		{"pruner_object.go", "for rank := ranks - 1; rank >= 0; rank-- {", "for rank := range ranks {"}}},
 
@@ -137,7 +137,7 @@ var rules = []ruletest.Rule{
 	{Name: "a namespace with unmanaged objects stays", Test: "TestSafeGuards/a_namespace_with_an_object", Edits: []ruletest.Edit{
 		{"content.go", "\tif len(owners) == 0 {\n\t\treturn true, nil", "\tif len(owners) == 0 {\n\t\treturn false, nil"}}},
 	{Name: "a namespace with a kind that cannot be listed stays", Test: "TestSafeGuards/a_namespace_with_a_kind", Edits: []ruletest.Edit{
-		{"content.go", "\tif !slices.Contains(m.verbs, \"list\") {", "\tif false {"}}},
+		{"content.go", "\tif !slices.Contains(m.Verbs, \"list\") {", "\tif false {"}}},
 	{Name: "a container waits for its content", Test: "TestSafeGuards/a_namespace_with_what_does_not_go", Edits: []ruletest.Edit{
 		{"guards.go", "\tif r.dry {\n", "\tif true {\n"}}},
 	{Name: "the cluster's namespaces stay", Test: "TestSafeGuards/a_namespace_of_the_cluster", Edits: []ruletest.Edit{

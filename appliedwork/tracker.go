@@ -10,7 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
@@ -36,8 +38,9 @@ func NewTracker(opts Options) (*Tracker, error) {
 		return nil, err
 	}
 	opts = opts.withDefaults()
+	notServed := func(gk schema.GroupKind) error { return &TypeNotServedError{Kind: gk} }
 	return &Tracker{cluster: &cluster{
-		opts: opts, kinds: newKinds(opts.Discovery, opts.Clock), intents: newIntents(opts.Clock, opts.IntentGrace),
+		opts: opts, kinds: discovery.New(opts.Discovery, opts.Clock, notServed), intents: newIntents(opts.Clock, opts.IntentGrace),
 		access: newAccess(opts.Reviews, opts.Clock),
 	}}, nil
 }

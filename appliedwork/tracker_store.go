@@ -111,8 +111,8 @@ func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*invent
 func (t *Tracker) addKinds(ctx context.Context, entries []v1alpha1.AppliedResourceMeta) {
 	for i := range entries {
 		if e := &entries[i]; e.Kind == "" && e.Resource != "" {
-			if m, err := t.kinds.resolveResource(ctx, schema.GroupResource{Group: e.Group, Resource: e.Resource}, e.Version); err == nil {
-				e.Kind = m.kind
+			if m, err := t.kinds.ResolveResource(ctx, schema.GroupResource{Group: e.Group, Resource: e.Resource}, e.Version); err == nil {
+				e.Kind = m.Kind
 			}
 		}
 	}

@@ -130,8 +130,8 @@ func (w *goneWait) group(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("wait for %s to go: %w", KeyOf(e.ResourceIdentifier), err)
 		}
-		p := location{m.resource, m.kind, ""}
-		if m.namespaced {
+		p := location{m.Resource, m.Kind, ""}
+		if m.Namespaced {
 			p.namespace = e.Namespace
 		}
 		if w.names[p] == nil {
@@ -146,7 +146,7 @@ func (w *goneWait) group(ctx context.Context) error {
 // all objects of a CRD before the CRD. This is known only of CRDs that belong to the work.
 // Otherwise, the objects may exist, and withoutType returns an error.
 func (w *goneWait) withoutType(ctx context.Context, gk schema.GroupKind, resource string, err error) error {
-	w.kinds.forget(gk.Group)
+	w.kinds.Forget(gk.Group)
 	notServed := &TypeNotServedError{Kind: gk, Err: err}
 	crd := resource + "." + gk.Group
 	if !slices.ContainsFunc(w.entries, func(e v1alpha1.AppliedResourceMeta) bool {

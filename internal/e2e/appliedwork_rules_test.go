@@ -89,7 +89,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "a release leaves no trace", Test: "^TestAppliedWork$/^Detached$", Edits: []ruletest.Edit{
 		{"pruner_object.go", "if !IsOwnedBy(live, r.work.UID) && !hasTraces(live, r.work.UID) {", "if !IsOwnedBy(live, r.work.UID) {"}}},
 	{Name: "no lock is held in a request", Test: "^TestAppliedWork$/^SlowDiscovery$", Edits: []ruletest.Edit{
-		{"kinds.go", "\tstore, err := request()\n\tk.mu.Lock()\n\tdefer k.mu.Unlock()\n", "\tk.mu.Lock()\n\tdefer k.mu.Unlock()\n\tstore, err := request()\n"}}},
+		{"internal/discovery/discovery.go", "\tstore, err := request()\n\tk.mu.Lock()\n\tdefer k.mu.Unlock()\n", "\tk.mu.Lock()\n\tdefer k.mu.Unlock()\n\tstore, err := request()\n"}}},
 	{Name: "what was made again is looked at again", Test: "^TestAppliedWork$/^Recreated$", Edits: []ruletest.Edit{
 		{"applier_explain.go", "case isInvalid(err, \"metadata.uid\"):", "case false:"}}},
 	{Name: "the hash goes where there is room", Test: "^TestAppliedWork$/^LargeAnnotations$", Edits: []ruletest.Edit{
@@ -116,9 +116,9 @@ var appliedWorkRules = []ruletest.Rule{
 		Edits: []ruletest.Edit{{"inventory.go", "(how == \"\" || how == byTeardown) &&", "how != byRelease &&"}}},
 	{Name: "protected is by scope", Test: "^TestAppliedWork$/^ProtectedKeys$", Edits: []ruletest.Edit{
 		{"order.go", "\t\t\tp.Namespace = \"\"\n", ""},
-		{"pruner_object.go", "\tif !m.namespaced {\n\t\tkey.Namespace = \"\"\n\t}\n", ""}}},
+		{"pruner_object.go", "\tif !m.Namespaced {\n\t\tkey.Namespace = \"\"\n\t}\n", ""}}},
 	{Name: "a version is not its kind", Test: "^TestAppliedWorkUpstreamCRD$/^UnservedVersion$", Edits: []ruletest.Edit{
-		{"kinds.go", "if err == nil && m.resource.Version != gvk.Version {", "if false {"}}},
+		{"cluster.go", "if err == nil && m.Resource.Version != gvk.Version {", "if false {"}}},
 }
 
 const (

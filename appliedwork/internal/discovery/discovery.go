@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package appliedwork
+// Package discovery finds the resources of kinds, as the discovery of an API server reports them.
+package discovery
 
 import (
 	"context"
@@ -19,27 +20,36 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// staleAfter is the maximum age of an answer of discovery that a kind does not exist. An answer
+// MaxAge is the maximum age of an answer of discovery that a kind does not exist. An answer
 // that a kind exists is valid until a request for it fails.
-const staleAfter = time.Second
+const MaxAge = time.Second
 
-// mapping has the resource of a kind, and its properties.
-type mapping struct {
-	resource   schema.GroupVersionResource
-	kind       string
-	namespaced bool
-	verbs      metav1.Verbs
+// Mapping has the resource of a kind, and its properties.
+type Mapping struct {
+	Resource   schema.GroupVersionResource
+	Kind       string
+	Namespaced bool
+	Verbs      metav1.Verbs
 }
 
-func (m mapping) groupKind() schema.GroupKind {
-	return schema.GroupKind{Group: m.resource.Group, Kind: m.kind}
+// GroupKind returns the kind without a version.
+func (m Mapping) GroupKind() schema.GroupKind {
+	return schema.GroupKind{Group: m.Resource.Group, Kind: m.Kind}
 }
 
-// kinds finds the resources of kinds by discovery. Its mutex is not held during a request. A slow
-// server of a group delays only the callers that need that group.
-type kinds struct {
-	discovery Discovery
+// Client is the part of client-go's discovery.DiscoveryInterfaceWithContext that a [Cache] needs. A
+// client for aggregated discovery makes fewer requests.
+type Client interface {
+	ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error)
+	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// Cache stores the answers of discovery. All methods may be called concurrently. The mutex is not
+// held during a request. A slow server of a group delays only the callers that need that group.
+type Cache struct {
+	client    Client
 	clock     clock.PassiveClock
+	notServed func(schema.GroupKind) error
 
 	mu       sync.Mutex
 	versions map[schema.GroupVersion]versionAnswer
@@ -66,22 +76,23 @@ type call struct {
 	done      chan struct{}
 	err       error // valid when done is closed
 	cancelled bool  // the context of the caller that made the request has ended; valid when done is closed
-	forgotten bool  // the answer may be from before the last forget; guarded by kinds.mu
+	forgotten bool  // the answer may be from before the last Forget; guarded by Cache.mu
 }
 
 // allGroups is the key of the request for all groups among the calls.
 var allGroups schema.GroupVersion
 
-func newKinds(discovery Discovery, c clock.PassiveClock) *kinds {
-	return &kinds{
-		discovery: discovery, clock: c,
+// New returns an empty Cache. The function notServed returns the error for a kind that is not served.
+func New(client Client, c clock.PassiveClock, notServed func(schema.GroupKind) error) *Cache {
+	return &Cache{
+		client: client, clock: c, notServed: notServed,
 		versions: map[schema.GroupVersion]versionAnswer{}, calls: map[schema.GroupVersion]*call{},
 	}
 }
 
 // ask makes a request, or waits for the same request of another caller. The function request
 // returns a function that stores the answer. ask calls it with mu locked.
-func (k *kinds) ask(ctx context.Context, what schema.GroupVersion, request func() (store func(), err error)) error {
+func (k *Cache) ask(ctx context.Context, what schema.GroupVersion, request func() (store func(), err error)) error {
 	for {
 		k.mu.Lock()
 		c, underWay := k.calls[what]
@@ -104,7 +115,7 @@ func (k *kinds) ask(ctx context.Context, what schema.GroupVersion, request func(
 	}
 }
 
-func (k *kinds) lead(ctx context.Context, what schema.GroupVersion, c *call, request func() (func(), error)) error {
+func (k *Cache) lead(ctx context.Context, what schema.GroupVersion, c *call, request func() (func(), error)) error {
 	store, err := request()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,32 +130,23 @@ func (k *kinds) lead(ctx context.Context, what schema.GroupVersion, c *call, req
 	return err
 }
 
-// resolve returns the mapping of a kind. It prefers the given version, then the preferred version
-// of the server, and then any other. The error is a *TypeNotServedError if a fresh answer has the
-// kind in no version. Otherwise, it is an error of discovery.
-func (k *kinds) resolve(ctx context.Context, gk schema.GroupKind, version string) (mapping, error) {
+// Resolve returns the mapping of a kind. It prefers the given version, then the preferred version
+// of the server, and then any other. The error is that of notServed if a fresh answer has the kind
+// in no version. Otherwise, it is an error of discovery.
+func (k *Cache) Resolve(ctx context.Context, gk schema.GroupKind, version string) (Mapping, error) {
 	return k.find(ctx, gk, version, func(r metav1.APIResource) bool { return r.Kind == gk.Kind })
 }
 
-// resolveExactly is resolve for objects to send: the given version must be served.
-func (k *kinds) resolveExactly(ctx context.Context, gvk schema.GroupVersionKind) (mapping, error) {
-	m, err := k.resolve(ctx, gvk.GroupKind(), gvk.Version)
-	if err == nil && m.resource.Version != gvk.Version {
-		err = &TypeNotServedError{Kind: gvk.GroupKind(), Version: gvk.Version, Served: m.resource.Version}
-	}
-	return m, err
-}
-
-// resolveResource is resolve for a resource without a known kind.
-func (k *kinds) resolveResource(ctx context.Context, gr schema.GroupResource, version string) (mapping, error) {
+// ResolveResource is Resolve for a resource without a known kind.
+func (k *Cache) ResolveResource(ctx context.Context, gr schema.GroupResource, version string) (Mapping, error) {
 	return k.find(ctx, schema.GroupKind{Group: gr.Group, Kind: gr.Resource}, version, func(r metav1.APIResource) bool { return r.Name == gr.Resource })
 }
 
-func (k *kinds) find(ctx context.Context, gk schema.GroupKind, version string, is func(metav1.APIResource) bool) (mapping, error) {
+func (k *Cache) find(ctx context.Context, gk schema.GroupKind, version string, is func(metav1.APIResource) bool) (Mapping, error) {
 	tried := map[string]bool{}
-	try := func(version string) (mapping, bool, error) {
+	try := func(version string) (Mapping, bool, error) {
 		if version == "" || tried[version] {
-			return mapping{}, false, nil
+			return Mapping{}, false, nil
 		}
 		tried[version] = true
 		return k.inVersion(ctx, schema.GroupVersion{Group: gk.Group, Version: version}, is)
@@ -154,7 +156,7 @@ func (k *kinds) find(ctx context.Context, gk schema.GroupKind, version string, i
 	}
 	answer, err := k.groupsNow(ctx)
 	if err != nil {
-		return mapping{}, err
+		return Mapping{}, err
 	}
 	group := answer.groups[gk.Group]
 	if m, ok, err := try(group.PreferredVersion.Version); ok || err != nil {
@@ -166,12 +168,12 @@ func (k *kinds) find(ctx context.Context, gk schema.GroupKind, version string, i
 		}
 	}
 	if slices.ContainsFunc(answer.away, func(gv schema.GroupVersion) bool { return gv.Group == gk.Group }) {
-		return mapping{}, fmt.Errorf("discover %s: %w", gk, errAway)
+		return Mapping{}, fmt.Errorf("discover %s: %w", gk, errAway)
 	}
-	return mapping{}, &TypeNotServedError{Kind: gk}
+	return Mapping{}, k.notServed(gk)
 }
 
-func (k *kinds) inVersion(ctx context.Context, gv schema.GroupVersion, is func(metav1.APIResource) bool) (mapping, bool, error) {
+func (k *Cache) inVersion(ctx context.Context, gv schema.GroupVersion, is func(metav1.APIResource) bool) (Mapping, bool, error) {
 	began := k.clock.Now()
 	for {
 		k.mu.Lock()
@@ -179,23 +181,23 @@ func (k *kinds) inVersion(ctx context.Context, gv schema.GroupVersion, is func(m
 		k.mu.Unlock()
 		for _, r := range answer.resources {
 			if is(r) && !strings.Contains(r.Name, "/") {
-				return mapping{resource: gv.WithResource(r.Name), kind: r.Kind, namespaced: r.Namespaced, verbs: r.Verbs}, true, nil
+				return Mapping{Resource: gv.WithResource(r.Name), Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs}, true, nil
 			}
 		}
-		if known && (!answer.at.Before(began) || k.clock.Since(answer.at) < staleAfter) {
-			return mapping{}, false, nil
+		if known && (!answer.at.Before(began) || k.clock.Since(answer.at) < MaxAge) {
+			return Mapping{}, false, nil
 		}
 		if err := k.askVersion(ctx, gv); err != nil {
-			return mapping{}, false, err
+			return Mapping{}, false, err
 		}
 	}
 }
 
 // askVersion requests the resources of a version.
-func (k *kinds) askVersion(ctx context.Context, gv schema.GroupVersion) error {
+func (k *Cache) askVersion(ctx context.Context, gv schema.GroupVersion) error {
 	return k.ask(ctx, gv, func() (func(), error) {
 		answer := versionAnswer{at: k.clock.Now()}
-		list, err := k.discovery.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
+		list, err := k.client.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
 		switch {
 		case err == nil:
 			answer.resources = list.APIResources
@@ -204,7 +206,7 @@ func (k *kinds) askVersion(ctx context.Context, gv schema.GroupVersion) error {
 		}
 		return func() {
 			maps.DeleteFunc(k.versions, func(_ schema.GroupVersion, a versionAnswer) bool {
-				return len(a.resources) == 0 && answer.at.Sub(a.at) >= staleAfter // unlimited: from manifests
+				return len(a.resources) == 0 && answer.at.Sub(a.at) >= MaxAge // unlimited: from manifests
 			})
 			k.versions[gv] = answer
 		}, nil
@@ -212,7 +214,7 @@ func (k *kinds) askVersion(ctx context.Context, gv schema.GroupVersion) error {
 }
 
 // resourcesOf returns the last answer about a version, of any age.
-func (k *kinds) resourcesOf(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error) {
+func (k *Cache) resourcesOf(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error) {
 	for {
 		k.mu.Lock()
 		answer, known := k.versions[gv]
@@ -227,13 +229,13 @@ func (k *kinds) resourcesOf(ctx context.Context, gv schema.GroupVersion) ([]meta
 }
 
 // groupsNow returns all groups that are served.
-func (k *kinds) groupsNow(ctx context.Context) (groupsAnswer, error) {
+func (k *Cache) groupsNow(ctx context.Context) (groupsAnswer, error) {
 	began := k.clock.Now()
 	for {
 		k.mu.Lock()
 		answer := k.groups
 		k.mu.Unlock()
-		if answer.groups != nil && (!answer.at.Before(began) || k.clock.Since(answer.at) < staleAfter) {
+		if answer.groups != nil && (!answer.at.Before(began) || k.clock.Since(answer.at) < MaxAge) {
 			return answer, nil
 		}
 		if _, err := k.askGroups(ctx, false); err != nil {
@@ -255,17 +257,17 @@ type aggregated interface {
 
 // askGroups requests all groups. If keep is set, it stores and returns the resources in the same
 // answer, which may lack some or all versions. A resource that is missing there may be served.
-func (k *kinds) askGroups(ctx context.Context, keep bool) (resources resourceLists, err error) {
+func (k *Cache) askGroups(ctx context.Context, keep bool) (resources resourceLists, err error) {
 	err = k.ask(ctx, allGroups, func() (func(), error) {
 		answer := groupsAnswer{groups: map[string]metav1.APIGroup{}, at: k.clock.Now()}
 		var list *metav1.APIGroupList
 		var came resourceLists
 		var failed map[schema.GroupVersion]error
 		var err error
-		if whole, ok := k.discovery.(aggregated); ok {
+		if whole, ok := k.client.(aggregated); ok {
 			list, came, failed, err = whole.GroupsAndMaybeResourcesWithContext(ctx)
 		} else {
-			list, err = k.discovery.ServerGroupsWithContext(ctx)
+			list, err = k.client.ServerGroupsWithContext(ctx)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("discover the groups of the API: %w", err)
@@ -291,10 +293,10 @@ func (k *kinds) askGroups(ctx context.Context, keep bool) (resources resourceLis
 	return resources, err
 }
 
-// forget makes the next resolve of a kind of the group ask the server. Call it after a request
+// Forget makes the next Resolve of a kind of the group ask the server. Call it after a request
 // showed that a type is not served. The answer to a request in progress may be older than that, so
 // it is not stored.
-func (k *kinds) forget(group string) {
+func (k *Cache) Forget(group string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for gv, c := range k.calls {
@@ -311,10 +313,10 @@ func (k *kinds) forget(group string) {
 	k.groups = groupsAnswer{}
 }
 
-// all returns every resource once, in the preferred version of its group. It also returns the
+// All returns every resource once, in the preferred version of its group. It also returns the
 // reasons why some versions are unknown, for example an aggregated API with an unreachable server.
 // The error is set if all versions are unknown.
-func (k *kinds) all(ctx context.Context) (found []mapping, unread map[string]error, err error) {
+func (k *Cache) All(ctx context.Context) (found []Mapping, unread map[string]error, err error) {
 	known, err := k.askGroups(ctx, true)
 	if err != nil {
 		return nil, nil, err
@@ -352,7 +354,7 @@ func (k *kinds) all(ctx context.Context) (found []mapping, unread map[string]err
 					continue
 				}
 				seen[r.Name] = true
-				found = append(found, mapping{resource: gv.WithResource(r.Name), kind: r.Kind, namespaced: r.Namespaced, verbs: r.Verbs})
+				found = append(found, Mapping{Resource: gv.WithResource(r.Name), Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs})
 			}
 		}
 	}
