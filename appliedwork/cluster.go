@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/access"
 	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/internal/wait"
 )
@@ -42,7 +43,7 @@ type cluster struct {
 	opts    Options
 	kinds   *discovery.Cache
 	intents *intents
-	access  *access
+	access  *access.Reviews
 }
 
 // resource returns the client for the objects of a kind in a namespace. For cluster-scoped kinds,

@@ -8,16 +8,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-)
 
-// maxGrants is the maximum number of rights of a role that are reviewed one by one.
-const maxGrants = 100
+	"github.com/spokewire/sdk-go/appliedwork/internal/access"
+)
 
 // mayGrant returns an error if an object is a role or a binding that grants rights which the
 // executor may not grant. The API server checks only the user of the request, which is the agent.
@@ -49,24 +46,24 @@ func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 		}
 		roles = func() ([]*unstructured.Unstructured, error) { return r.rolesOf(ctx, role) }
 	}
-	a, err := r.access.ask(ctx, r.opts.Executor, about)
-	if err != nil || a.allowed {
+	a, err := r.ask(ctx, about)
+	if err != nil || a.Allowed {
 		return r.unasked(item, about, err)
 	}
 	granting, err := roles()
 	if err != nil {
 		return fmt.Errorf("read the role of %s: %w", item.change.Key, notForbidden(err))
 	}
-	grants, countable := grantsOf(granting, item.id.Namespace)
+	grants, countable := access.Grants(granting, item.id.Namespace)
 	if !countable {
-		return r.forbidden(item, about, about.Name, a.reason)
+		return r.forbidden(item, about, about.Name, a.Reason)
 	}
 	for _, grant := range grants {
-		a, err := r.access.ask(ctx, r.opts.Executor, grant)
+		a, err := r.ask(ctx, grant)
 		if err != nil {
 			return r.unasked(item, grant, err)
 		}
-		if !a.allowed {
+		if !a.Allowed {
 			return r.forbidden(item, about, about.Name,
 				fmt.Sprintf("the user cannot %s resource %q in API group %q either", grant.Verb, grant.Resource, grant.Group))
 		}
@@ -89,59 +86,6 @@ func (r *applyRun) rolesOf(ctx context.Context, key Key) (roles []*unstructured.
 		roles = append(roles, f.obj)
 	}
 	return roles, f.err
-}
-
-// grantsOf returns the rights that roles grant, one by one. They are not countable if there are too
-// many, if there is no role, or if a role has nonResourceURLs or an aggregationRule.
-func grantsOf(
-	roles []*unstructured.Unstructured, namespace string,
-) (grants []authorizationv1.ResourceAttributes, countable bool) {
-	for _, obj := range roles {
-		var role struct {
-			Rules []struct {
-				Verbs           []string `json:"verbs"`
-				APIGroups       []string `json:"apiGroups"`
-				Resources       []string `json:"resources"`
-				ResourceNames   []string `json:"resourceNames"`
-				NonResourceURLs []string `json:"nonResourceURLs"`
-			} `json:"rules"`
-		}
-		content := map[string]any{"rules": obj.Object["rules"]}
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &role)
-		if err != nil || obj.Object["aggregationRule"] != nil {
-			return nil, false
-		}
-		for _, rule := range role.Rules {
-			names := rule.ResourceNames
-			if len(names) == 0 {
-				names = []string{""}
-			}
-			n := len(rule.Verbs) * len(rule.APIGroups) * len(rule.Resources) * len(names)
-			if len(rule.NonResourceURLs) > 0 || len(grants)+n > maxGrants {
-				return nil, false
-			}
-			for _, verb := range rule.Verbs {
-				for _, group := range rule.APIGroups {
-					for _, resource := range rule.Resources {
-						for _, name := range names {
-							grants = append(grants, grantOf(verb, group, resource, namespace, name))
-						}
-					}
-				}
-			}
-		}
-	}
-	return grants, len(roles) > 0
-}
-
-// grantOf returns a right in the form of an access review: for all versions, and with the
-// subresource of "pods/exec" in its own field.
-func grantOf(verb, group, resource, namespace, name string) authorizationv1.ResourceAttributes {
-	resource, subresource, _ := strings.Cut(resource, "/")
-	return authorizationv1.ResourceAttributes{
-		Verb: verb, Group: group, Version: "*", Resource: resource, Subresource: subresource,
-		Namespace: namespace, Name: name,
-	}
 }
 
 const rbacGroup = "rbac.authorization.k8s.io"

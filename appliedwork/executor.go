@@ -9,21 +9,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/clock"
-)
 
-const (
-	// answerLife is the time for which the answer of an access review is valid.
-	answerLife = 10 * time.Second
-	// mostAnswers limits the number of stored answers.
-	mostAnswers = 4096
+	"github.com/spokewire/sdk-go/appliedwork/internal/access"
 )
 
 // Executor is a user with rights that limit the writes of [Applier.Apply]. Before Apply writes an
@@ -94,19 +86,24 @@ func (r *applyRun) authorize(ctx context.Context, item *applyItem, verbs ...stri
 	return nil
 }
 
+// ask returns whether the executor has a right.
+func (r *applyRun) ask(ctx context.Context, about authorizationv1.ResourceAttributes) (*access.Answer, error) {
+	return r.access.Ask(ctx, r.opts.Executor.User, r.opts.Executor.Groups, about)
+}
+
 // may returns an error if the executor lacks a right on the object of a name. The error names the
 // object of the item, which needs the right.
 func (r *applyRun) may(ctx context.Context, item *applyItem, about authorizationv1.ResourceAttributes, name string) error {
-	a, err := r.access.ask(ctx, r.opts.Executor, about)
-	if err == nil && !a.allowed && about.Verb != "create" {
+	a, err := r.ask(ctx, about)
+	if err == nil && !a.Allowed && about.Verb != "create" {
 		about.Name = name
-		a, err = r.access.ask(ctx, r.opts.Executor, about)
+		a, err = r.ask(ctx, about)
 	}
 	if err != nil {
 		return r.unasked(item, about, err)
 	}
-	if !a.allowed {
-		return r.forbidden(item, about, name, a.reason)
+	if !a.Allowed {
+		return r.forbidden(item, about, name, a.Reason)
 	}
 	return nil
 }
@@ -221,99 +218,4 @@ func (r *applyRun) verbs(item *applyItem) []string {
 		return []string{verb}
 	}
 	return []string{verb, "delete"}
-}
-
-// access makes access reviews and stores the answers for a short time. Its mutex is not held during
-// a request.
-type access struct {
-	reviews SubjectAccessReviews
-	clock   clock.PassiveClock
-
-	mu      sync.Mutex
-	answers map[question]*answer
-}
-
-type question struct {
-	user, groups string
-	about        authorizationv1.ResourceAttributes
-}
-
-type answer struct {
-	done    chan struct{}
-	until   time.Time // of the answer; guarded by access.mu
-	allowed bool      // valid when done is closed, like the following fields
-	reason  string
-	err     error
-	ended   bool // the context of the caller that made the request has ended
-}
-
-func newAccess(reviews SubjectAccessReviews, c clock.PassiveClock) *access {
-	return &access{reviews: reviews, clock: c, answers: map[question]*answer{}}
-}
-
-// ask returns an answer that is at most 10 seconds old, or waits for the same request of another
-// caller.
-func (c *access) ask(ctx context.Context, e *Executor, about authorizationv1.ResourceAttributes) (*answer, error) {
-	q := question{e.User, fmt.Sprintf("%q", e.Groups), about}
-	for {
-		now := c.clock.Now()
-		c.mu.Lock()
-		a := c.answers[q]
-		ours := a == nil || now.After(a.until)
-		if ours {
-			c.makeRoomLocked(now)
-			a = &answer{done: make(chan struct{}), until: now.Add(answerLife)}
-			c.answers[q] = a
-		}
-		c.mu.Unlock()
-		if ours {
-			c.request(ctx, e, q, a)
-			return a, a.err
-		}
-		select {
-		case <-a.done:
-			if !a.ended {
-				return a, a.err
-			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// request makes an access review and sets the answer. A failed answer is not stored.
-func (c *access) request(ctx context.Context, e *Executor, q question, a *answer) {
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: e.User, Groups: e.Groups, ResourceAttributes: &q.about,
-	}}
-	review, a.err = c.reviews.Create(ctx, review, metav1.CreateOptions{})
-	if a.err == nil {
-		a.allowed, a.reason = review.Status.Allowed && !review.Status.Denied, review.Status.Reason
-		if problem := review.Status.EvaluationError; problem != "" && !a.allowed {
-			a.reason = strings.TrimPrefix(a.reason+": "+problem, ": ")
-		}
-	}
-	a.ended = a.err != nil && ctx.Err() != nil
-	c.mu.Lock()
-	if a.err != nil && c.answers[q] == a {
-		delete(c.answers, q)
-	}
-	c.mu.Unlock()
-	close(a.done)
-}
-
-// makeRoomLocked removes expired answers if the limit is reached, and all answers if that is not
-// enough.
-func (c *access) makeRoomLocked(now time.Time) {
-	if len(c.answers) < mostAnswers {
-		return
-	}
-	for q, a := range c.answers {
-		if now.After(a.until) {
-			delete(c.answers, q)
-		}
-	}
-	if len(c.answers) >= mostAnswers {
-		clear(c.answers)
-	}
 }

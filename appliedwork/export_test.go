@@ -13,6 +13,3 @@ func Indexed(t *Tracker) (works, hashes int) {
 
 // LimitIndex limits the index to some AppliedWorks without entries, for tests.
 func LimitIndex(t *Tracker, works int) { t.opts.Index.limit = works * indexedWork }
-
-// Answers returns the number of cached answers of access reviews, for tests.
-func Answers(t *Tracker) int { return len(t.access.answers) }

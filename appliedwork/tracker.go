@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/access"
 	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
@@ -41,7 +42,7 @@ func NewTracker(opts Options) (*Tracker, error) {
 	notServed := func(gk schema.GroupKind) error { return &TypeNotServedError{Kind: gk} }
 	return &Tracker{cluster: &cluster{
 		opts: opts, kinds: discovery.New(opts.Discovery, opts.Clock, notServed), intents: newIntents(opts.Clock, opts.IntentGrace),
-		access: newAccess(opts.Reviews, opts.Clock),
+		access: access.New(opts.Reviews, opts.Clock),
 	}}, nil
 }
 

@@ -74,10 +74,11 @@ var rules = []rule{
 	{packages: "dynamicwatcher/source", leaf: true, may: []string{"dynamicwatcher", apimachinery, clientGo + "...", "sigs.k8s.io/controller-runtime/..."}},
 
 	{packages: "appliedwork", may: []string{
-		"appliedwork/internal/discovery", "appliedwork/internal/fieldset", "appliedwork/internal/observe",
-		"appliedwork/v1alpha1", apimachinery,
+		"appliedwork/internal/access", "appliedwork/internal/discovery", "appliedwork/internal/fieldset",
+		"appliedwork/internal/observe", "appliedwork/v1alpha1", apimachinery,
 		clientGo + "dynamic", clientGo + "metadata", "k8s.io/api/authorization/v1",
 	}},
+	{packages: "appliedwork/internal/access", may: []string{apimachinery, "k8s.io/api/authorization/v1"}},
 	{packages: "appliedwork/internal/discovery", may: []string{apimachinery}},
 	{packages: "appliedwork/internal/fieldset", may: []string{apimachinery}},
 	{packages: "appliedwork/internal/observe", may: []string{apimachinery, clientGo + "dynamic"}},
