@@ -261,38 +261,54 @@ type applyRun struct {
 
 // applyItem is one object of a call.
 type applyItem struct {
-	source   *unstructured.Unstructured
-	id       v1alpha1.ResourceIdentifier
-	mapping  discovery.Mapping
-	mapped   bool // whether mapping can be used
-	unmapped error
-	live     *unstructured.Unstructured
-	gone     []types.UID // deleted AppliedWorks; their traces were removed from live
-	manager  string
-	options  ObjectOptions
-	ignored  *fieldset.Ignored // nil if no field is ignored
-	change   Change
-	done     bool
+	source  *unstructured.Unstructured
+	id      v1alpha1.ResourceIdentifier
+	mapping discovery.Mapping
+	mapped  bool // whether mapping can be used
+	live    *unstructured.Unstructured
+	gone    []types.UID // deleted AppliedWorks; their traces were removed from live
+	manager string
+	options ObjectOptions
+	ignored *fieldset.Ignored // nil if no field is ignored
+	change  Change
+	written writeResult
 
 	isNew   bool // its entry is from this call
 	ours    bool // the object as it was read is ours
 	adopted bool // it is, or would be, adopted
 	moved   bool // it moves from another AppliedWork
-	refused bool // this call certainly wrote nothing
-	applied bool // the object was written, or was up to date
 }
 
+// writeResult is the effect of a call on an object.
+type writeResult int
+
+const (
+	writeUnknown writeResult = iota // the object may have been written
+	writeDone                       // the object was written, or was up to date
+	writeRefused                    // certainly nothing was written
+)
+
 func (i *applyItem) finish(action Action, err error) {
-	i.change.Action, i.change.Err, i.done = action, err, true
+	i.change.Action, i.change.Err = action, err
 	switch action {
 	case ActionCreated, ActionConfigured, ActionUnchanged, ActionAdopted:
-		i.applied = true
+		i.written = writeDone
 	}
 }
 
+func (i *applyItem) isFinished() bool { return i.change.Action != "" }
+
 // fail finishes an item with the error of its last request, or without a request.
 func (i *applyItem) fail(err error) {
-	i.refused = isRefusal(err)
+	if isRefusal(err) {
+		i.written = writeRefused
+	}
+	i.finish(ActionFailed, err)
+}
+
+// refuse finishes an item for which nothing was written.
+func (i *applyItem) refuse(err error) {
+	i.written = writeRefused
 	i.finish(ActionFailed, err)
 }
 
@@ -314,12 +330,12 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 			continue
 		}
 		gvk := obj.GroupVersionKind()
-		item.mapping, item.unmapped = r.resolveExactly(ctx, gvk)
-		item.mapped = item.unmapped == nil
+		item.mapping, err = r.resolveExactly(ctx, gvk)
+		item.mapped = err == nil
 		if a, ok := r.announced[gvk]; ok && !item.mapped {
 			item.mapping = a.mapping // served after its CRD is applied
 		} else if !item.mapped {
-			item.finish(ActionFailed, fmt.Errorf("manifest %d, %s: %w", ordinal, key, item.unmapped))
+			item.finish(ActionFailed, fmt.Errorf("manifest %d, %s: %w", ordinal, key, err))
 			continue
 		}
 		if err := item.place(ordinal, gvk); err != nil {
@@ -384,7 +400,7 @@ func announcedKinds(objects []*unstructured.Unstructured) map[schema.GroupVersio
 func (r *applyRun) changes(ctx context.Context) []Change {
 	changes := make([]Change, len(r.items))
 	for i, item := range r.items {
-		if !item.done {
+		if !item.isFinished() {
 			item.finish(ActionPending, ctx.Err())
 		}
 		changes[i] = item.change

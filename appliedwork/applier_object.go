@@ -26,7 +26,7 @@ const causeNamespaceTerminating metav1.CauseType = "NamespaceTerminating"
 func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 	for attempt := 0; ; attempt++ {
 		err := r.step(ctx, item)
-		if item.done {
+		if item.isFinished() {
 			if r.dry {
 				r.compare(item)
 			}
@@ -107,7 +107,7 @@ func (r *applyRun) inspect(item *applyItem, entry v1alpha1.AppliedResourceMeta) 
 // has changed since.
 func (r *applyRun) step(ctx context.Context, item *applyItem) error {
 	live := item.live
-	if r.inspect(item, r.inventory.entry(item.change.Key)); item.done {
+	if r.inspect(item, r.inventory.entry(item.change.Key)); item.isFinished() {
 		return nil
 	}
 	manifest, err := r.manifest(item)
@@ -317,8 +317,7 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 		options := metav1.ApplyOptions{FieldManager: item.manager, DryRun: []string{metav1.DryRunAll}}
 		if _, err := client.Apply(ctx, item.id.Name, manifest, options); apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsInternalError(err) {
 			if !isDryRunRefused(err) {
-				item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, err))
-				item.refused = true
+				item.refuse(fmt.Errorf("apply %s: %w", item.change.Key, err))
 				return nil
 			}
 		}
@@ -357,7 +356,7 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 		// Fields that we have created, or applied under another name, now count as applied by this
 		// manager.
 		if action == ActionAdopted {
-			if err := r.mayTake(ctx, item, manifest); err != nil || item.done {
+			if err := r.mayTake(ctx, item, manifest); err != nil || item.isFinished() {
 				return err
 			}
 		}
@@ -415,7 +414,7 @@ func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstruc
 	item.change.UID, item.change.Live = applied.GetUID(), applied
 	if conflict != nil {
 		item.finish(ActionFailed, conflict)
-		item.applied = true
+		item.written = writeDone
 		return nil
 	}
 	item.finish(action, nil)
@@ -461,7 +460,7 @@ func (r *applyRun) mayTake(ctx context.Context, item *applyItem, manifest *unstr
 	}
 	tried := *item
 	err := trial.patch(ctx, &tried, manifest, ActionAdopted)
-	if tried.done && tried.change.Action == ActionFailed {
+	if tried.isFinished() && tried.change.Action == ActionFailed {
 		item.fail(tried.change.Err)
 	}
 	return err

@@ -28,7 +28,7 @@ func (r *applyRun) record(ctx context.Context) error {
 	}
 	for _, item := range r.items {
 		switch {
-		case item.done:
+		case item.isFinished():
 		case item.options.Strategy == StrategyReadOnly:
 			item.change.Live = item.live
 			item.finish(ActionRetained, nil)
@@ -51,7 +51,7 @@ func (r *applyRun) record(ctx context.Context) error {
 			return fmt.Errorf("%w: %s", ErrTerminating, r.work.Name)
 		}
 		for _, item := range r.items {
-			if !item.done {
+			if !item.isFinished() {
 				_, known := inv.find(item.change.Key)
 				item.isNew = !known || item.live == nil && inv.entry(item.change.Key).UID != ""
 				inv.put(item.intent(inv))
@@ -70,7 +70,7 @@ func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 	var containers []*applyItem
 	for _, item := range r.items {
 		desired[item.change.Key] = true
-		if !item.done && isContainer(item.change.Key) {
+		if !item.isFinished() && isContainer(item.change.Key) {
 			containers = append(containers, item)
 		}
 	}
@@ -129,7 +129,7 @@ func (r *applyRun) read(ctx context.Context, all []*applyItem) {
 	var targets []target
 	var items []*applyItem
 	for _, item := range all {
-		if !item.done && item.mapped {
+		if !item.isFinished() && item.mapped {
 			targets = append(targets, target{item.mapping, item.id.Namespace, item.id.Name})
 			items = append(items, item)
 		}
@@ -153,10 +153,10 @@ func (r *applyRun) confirm(ctx context.Context, changes *ChangeSet) error {
 	for _, item := range r.items {
 		key := item.change.Key
 		switch {
-		case item.applied:
+		case item.written == writeDone:
 			applied = append(applied, v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.id, UID: item.change.UID, Adopted: item.adopted})
 			r.intents.forget(r.work.UID, key)
-		case item.refused && !item.ours:
+		case item.written == writeRefused && !item.ours:
 			e, known := v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.id}, false
 			if p, ok := r.inventory.find(key); ok && !item.isNew {
 				known, e = true, *r.inventory.at(p)

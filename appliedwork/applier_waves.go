@@ -25,7 +25,7 @@ func (r *applyRun) apply(ctx context.Context) {
 	for _, wave := range waves {
 		r.resolveLate(ctx, wave)
 		parallel(ctx, len(wave), r.opts.Concurrency, func(n int) {
-			if item := r.items[wave[n]]; !item.done {
+			if item := r.items[wave[n]]; !item.isFinished() {
 				r.applyOne(ctx, item)
 			}
 		})
@@ -40,7 +40,7 @@ func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
 	limit := time.Now().Add(establishLimit) // for all kinds together
 	for _, i := range wave {
 		item := r.items[i]
-		if item.done || item.mapped {
+		if item.isFinished() || item.mapped {
 			continue
 		}
 		gvk := item.change.Key.GroupKind().WithVersion(item.id.Version)

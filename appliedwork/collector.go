@@ -99,7 +99,10 @@ func (c *Collector) end(ctx context.Context, work *v1alpha1.AppliedWork, how str
 		if err != nil {
 			return &ChangeSet{}, err
 		}
-		run := &pruneRun{Pruner: c.pruner, work: work, opts: opts, ending: true, releasing: how == byRelease, inventory: inv}
+		run := &pruneRun{Pruner: c.pruner, work: work, opts: opts, mode: modeTeardown, inventory: inv}
+		if how == byRelease {
+			run.mode = modeRelease
+		}
 		if err := run.run(ctx, inv.entries()); err != nil {
 			return &ChangeSet{}, err
 		}

@@ -155,7 +155,7 @@ func (r *applyRun) authorizeNew(ctx context.Context) {
 		return
 	}
 	parallel(ctx, len(r.items), r.opts.Concurrency, func(i int) {
-		if item := r.items[i]; item.mapped && !item.done && !item.ours && (item.live == nil || item.live.GetDeletionTimestamp() == nil) {
+		if item := r.items[i]; item.mapped && !item.isFinished() && !item.ours && (item.live == nil || item.live.GetDeletionTimestamp() == nil) {
 			r.mayWrite(ctx, item)
 		}
 	})
@@ -169,8 +169,7 @@ func (r *applyRun) mayWrite(ctx context.Context, item *applyItem, more ...string
 	}
 	err := r.authorize(ctx, item, append(r.verbs(item), more...)...)
 	if err != nil {
-		item.finish(ActionFailed, fmt.Errorf("apply %s: %w", item.change.Key, err))
-		item.refused = true
+		item.refuse(fmt.Errorf("apply %s: %w", item.change.Key, err))
 	}
 	return err == nil
 }

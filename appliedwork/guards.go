@@ -185,11 +185,11 @@ func servedVersions(crd *unstructured.Unstructured) (names []string) {
 // gone. A custom resource with a finalizer of its controller needs its CRD. An object that may not
 // be deleted must not lose its Namespace. All other objects were pruned in earlier waves.
 func (r *pruneRun) waitForContent(key Key, contains func(Key) bool) (Action, error) {
-	if r.dry {
+	if r.mode == modePlan {
 		return "", nil
 	}
 	for _, other := range r.items {
-		if contains(other.change.Key) && other.change.Key.GroupKind() != crdKind && !other.forget {
+		if contains(other.change.Key) && other.change.Key.GroupKind() != crdKind && !other.isSettled() {
 			return ActionPending, fmt.Errorf("%s waits for %s to go", key, other.change.Key)
 		}
 	}

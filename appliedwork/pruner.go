@@ -123,7 +123,10 @@ func (p *Pruner) prune(ctx context.Context, work *v1alpha1.AppliedWork, desired 
 		}
 		return changes, p.tracker.refuse(ctx, work, v1alpha1.ConditionPruned, err)
 	}
-	run := &pruneRun{Pruner: p, work: work, opts: opts, dry: dry, inventory: inv}
+	run := &pruneRun{Pruner: p, work: work, opts: opts, inventory: inv}
+	if dry {
+		run.mode = modePlan
+	}
 	ids := run.desire(ctx, desired)
 	plan := Diff(inv.entries(), ids)
 	for _, kept := range plan.Keep {
@@ -142,14 +145,25 @@ func (p *Pruner) prune(ctx context.Context, work *v1alpha1.AppliedWork, desired 
 	return changes, errors.Join(changes.Err(), err)
 }
 
-// pruneRun is one call of Prune, or one pass of Teardown.
+// pruneMode is the purpose of a pruneRun.
+type pruneMode int
+
+const (
+	modePrune    pruneMode = iota // delete the objects that the work has dropped
+	modePlan                      // find out what modePrune would do, and change nothing
+	modeTeardown                  // delete all objects, because the AppliedWork is deleted next
+	modeRelease                   // keep all objects, and delete the AppliedWork next
+)
+
+// isLast reports whether the AppliedWork is deleted after the run, and late objects with it.
+func (m pruneMode) isLast() bool { return m == modeTeardown || m == modeRelease }
+
+// pruneRun is one call of Prune, or one pass of Teardown or Release.
 type pruneRun struct {
 	*Pruner
 	work      *v1alpha1.AppliedWork
 	opts      PruneOptions
-	dry       bool
-	ending    bool // the AppliedWork is deleted too, and late objects with it
-	releasing bool // the AppliedWork is deleted, and its objects stay
+	mode      pruneMode
 	inventory *inventory
 	claims    *claims
 	unknown   int            // number of manifests that cannot be identified
@@ -168,15 +182,17 @@ type pruneItem struct {
 	mapping discovery.Mapping
 	live    *unstructured.Unstructured
 	change  Change
-	done    bool
-	forget  bool
-	pinned  bool // the policy keeps it, and another AppliedWork has it
 	left    bool // it stays: by a policy, or because our reference was removed
 }
 
-func (i *pruneItem) finish(action Action, err error) {
-	i.change.Action, i.change.Err, i.done = action, err, true
-	i.forget = action == ActionDeleted || action == ActionReleased || action == ActionRetained
+func (i *pruneItem) finish(action Action, err error) { i.change.Action, i.change.Err = action, err }
+
+func (i *pruneItem) isFinished() bool { return i.change.Action != "" }
+
+// isSettled reports whether the entry of the object is not needed any more.
+func (i *pruneItem) isSettled() bool {
+	action := i.change.Action
+	return action == ActionDeleted || action == ActionReleased || action == ActionRetained
 }
 
 // desire returns the identities of the desired objects. A kind that is not served may be namespaced
@@ -239,7 +255,7 @@ func (r *pruneRun) keep(e v1alpha1.AppliedResourceMeta) {
 func (r *pruneRun) changes(ctx context.Context) []Change {
 	changes := make([]Change, len(r.items))
 	for i, item := range r.items {
-		if !item.done {
+		if !item.isFinished() {
 			item.finish(ActionPending, ctx.Err())
 		}
 		changes[i] = item.change
@@ -260,9 +276,9 @@ func (r *pruneRun) forget(ctx context.Context, condition string, changes *Change
 		var entries, left []v1alpha1.AppliedResourceMeta
 		for _, item := range r.items {
 			switch {
-			case item.left && item.forget:
+			case item.left && item.isSettled():
 				left = append(left, item.entry)
-			case item.forget:
+			case item.isSettled():
 				entries = append(entries, item.entry)
 				delete(containers, KeyOf(item.entry.ResourceIdentifier))
 			}

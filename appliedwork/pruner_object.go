@@ -23,7 +23,7 @@ import (
 
 // run handles entries that are not desired, in the reverse order of apply.
 func (r *pruneRun) run(ctx context.Context, stale []v1alpha1.AppliedResourceMeta) error {
-	if !r.dry {
+	if r.mode != modePlan {
 		r.intents.keepOnly(r.work.UID, r.inventory.entries())
 	}
 	if len(stale) == 0 {
@@ -114,7 +114,7 @@ func servedKey(m discovery.Mapping, id v1alpha1.ResourceIdentifier) Key {
 func (r *pruneRun) one(ctx context.Context, item *pruneItem) {
 	for attempt := 0; ; attempt++ {
 		err := r.step(ctx, item)
-		if item.done {
+		if item.isFinished() {
 			return
 		}
 		if IsTypeNotServed(err) {
@@ -160,7 +160,7 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 		id.Kind, id.Resource = item.mapping.Kind, item.mapping.Resource.Resource
 	}
 	policy := r.opts.Policies.of(id, item.entry.Adopted || live != nil && isAdopted(live, r.work.UID))
-	if r.ending && r.isProtected(item.change.Key) || live != nil && isKeptFrom(live, r.work.UID) ||
+	if r.mode.isLast() && r.isProtected(item.change.Key) || live != nil && isKeptFrom(live, r.work.UID) ||
 		isInventoryOf(r.work, item.change.Key, nil) {
 		policy = PolicyOrphan // with a reference, Kubernetes' garbage collector would try to delete it
 	}
@@ -173,13 +173,13 @@ func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 		item.finish(ActionPending, fmt.Errorf("%s is being deleted%s", item.change.Key, heldBy(live)))
 	case Release:
 		item.left = policy == PolicyOrphan || !IsOwnedBy(live, r.work.UID)
-		isKept := isMarkedKept(live, r.work.UID) || r.ending && !r.releasing && r.opts.Policies.For(id) == PolicyOrphan
-		item.pinned = owners.shared(live) && isKept
+		isKept := isMarkedKept(live, r.work.UID) || r.mode == modeTeardown && r.opts.Policies.For(id) == PolicyOrphan
+		pinned := owners.shared(live) && isKept // the policy keeps it, and another AppliedWork has it
 		var heir *Owner
 		if !item.left {
 			heir = owners.heir(live)
 		}
-		return r.release(ctx, item, heir)
+		return r.release(ctx, item, heir, pinned)
 	case Delete:
 		return r.delete(ctx, item)
 	}
@@ -196,7 +196,7 @@ func heldBy(live *unstructured.Unstructured) string {
 // gone finishes an item without an object. If the object was never confirmed, a request to create
 // it may still be in progress.
 func (r *pruneRun) gone(item *pruneItem) {
-	if item.entry.UID == "" && !r.ending && !r.intents.settled(r.work.UID, item.change.Key, r.dry) {
+	if item.entry.UID == "" && !r.mode.isLast() && !r.intents.settled(r.work.UID, item.change.Key, r.mode == modePlan) {
 		item.finish(ActionPending, fmt.Errorf("%s was about to be applied, and a request may be under way", item.change.Key))
 		return
 	}
@@ -205,35 +205,35 @@ func (r *pruneRun) gone(item *pruneItem) {
 
 // release removes our owner reference and our traces from the object that was read. If there is an
 // heir, it becomes the owner.
-func (r *pruneRun) release(ctx context.Context, item *pruneItem, heir *Owner) error {
+func (r *pruneRun) release(ctx context.Context, item *pruneItem, heir *Owner, pinned bool) error {
 	live := item.live
 	if !IsOwnedBy(live, r.work.UID) && !hasTraces(live, r.work.UID) {
 		item.finish(ActionRetained, nil) // an earlier pass has released it
 		return nil
 	}
-	if r.dry {
+	if r.mode == modePlan {
 		item.finish(ActionReleased, nil)
 		return nil
 	}
 	if heir == nil {
-		err := r.detach(ctx, item.mapping, live, r.work, nil, item.pinned)
+		err := r.detach(ctx, item.mapping, live, r.work, nil, pinned)
 		if err == nil {
 			item.finish(ActionReleased, nil)
 		}
 		return err
 	}
-	return r.bequeath(ctx, item, heir)
+	return r.bequeath(ctx, item, heir, pinned)
 }
 
 // bequeath makes an AppliedWork that is about to apply an object its owner. It records the object
 // in the inventory of the heir before and after that. The heir may have dropped its intent
 // meanwhile, and would not find the object.
-func (r *pruneRun) bequeath(ctx context.Context, item *pruneItem, heir *Owner) error {
+func (r *pruneRun) bequeath(ctx context.Context, item *pruneItem, heir *Owner, pinned bool) error {
 	work := &v1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: heir.Name, UID: heir.UID}}
 	entry := v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.entry.ResourceIdentifier, UID: item.live.GetUID()}
 	err := r.tracker.RecordApplied(ctx, work, entry)
 	if err == nil {
-		err = r.detach(ctx, item.mapping, item.live, r.work, work, item.pinned)
+		err = r.detach(ctx, item.mapping, item.live, r.work, work, pinned)
 	}
 	if err == nil {
 		err = r.tracker.RecordApplied(ctx, work, entry)
@@ -300,7 +300,7 @@ func (r *pruneRun) delete(ctx context.Context, item *pruneItem) error {
 		item.finish(action, err)
 		return nil
 	}
-	if r.dry {
+	if r.mode == modePlan {
 		item.finish(ActionDeleted, nil)
 		return nil
 	}

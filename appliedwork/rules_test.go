@@ -83,7 +83,7 @@ var rules = []ruletest.Rule{
 	{Name: "an entry stays while its object is being deleted", Test: "TestSafePrune/an_entry", Edits: []ruletest.Edit{
 		{"pruner.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionPending || "}}},
 	{Name: "an intent stays for the grace period", Test: "TestSafePrune/an_intent", Edits: []ruletest.Edit{
-		{"pruner_object.go", "!r.intents.settled(r.work.UID, item.change.Key, r.dry) {", "false {"}}},
+		{"pruner_object.go", "!r.intents.settled(r.work.UID, item.change.Key, r.mode == modePlan) {", "false {"}}},
 	{Name: "not served is not absent", Test: "TestSafePrune/a_path", Edits: []ruletest.Edit{
 		{"cluster.go", "\tcase IsTypeNotServed(err):\n", "\tcase false:\n"}}},
 	{Name: "not served for long", Test: "TestSafePrune/a_kind_that_is_away", Edits: []ruletest.Edit{
@@ -103,7 +103,7 @@ var rules = []ruletest.Rule{
 		Test: "TestSafeEnd/(an_object_that_its_policy_keeps_stays$|the_namespace)", Edits: []ruletest.Edit{
 			{"inventory.go", "(how == \"\" || how == byTeardown) &&", "how != byRelease &&"}}},
 	{Name: "an object that Teardown keeps is kept from others", Test: "TestSafeEnd/.*_when_it_is_gone", Edits: []ruletest.Edit{
-		{"pruner_object.go", "|| r.ending && !r.releasing &&", "|| false &&"}}},
+		{"pruner_object.go", "|| r.mode == modeTeardown &&", "|| false &&"}}},
 	{Name: "an AppliedWork that is gone keeps nothing from its successor", Test: "TestSafeEnd/the_marks_of_one_that_is_deleted",
 		Edits: []ruletest.Edit{{"applier_record.go", "\tr.findGone(ctx)\n", ""}}},
 	{Name: "an AppliedWork that exists keeps its marks", Test: "TestSafeEnd/the_marks_of_one_that_exists",
@@ -139,7 +139,7 @@ var rules = []ruletest.Rule{
 	{Name: "a namespace with a kind that cannot be listed stays", Test: "TestSafeGuards/a_namespace_with_a_kind", Edits: []ruletest.Edit{
 		{"content.go", "\tif !slices.Contains(m.Verbs, \"list\") {", "\tif false {"}}},
 	{Name: "a container waits for its content", Test: "TestSafeGuards/a_namespace_with_what_does_not_go", Edits: []ruletest.Edit{
-		{"guards.go", "\tif r.dry {\n", "\tif true {\n"}}},
+		{"guards.go", "\tif r.mode == modePlan {\n", "\tif true {\n"}}},
 	{Name: "the cluster's namespaces stay", Test: "TestSafeGuards/a_namespace_of_the_cluster", Edits: []ruletest.Edit{
 		{"guards.go", "\tcase r.isProtected(key):\n", "\tcase false:\n"}}},
 	{Name: "a CRD with what is not ours stays", Test: "TestSafeGuards/a_CRD", Edits: []ruletest.Edit{

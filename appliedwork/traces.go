@@ -41,7 +41,7 @@ func (r *applyRun) findGone(ctx context.Context) {
 	seen := map[types.UID]bool{}
 	var items []*applyItem
 	for _, item := range r.items {
-		if item.done || item.live == nil || item.ours {
+		if item.isFinished() || item.live == nil || item.ours {
 			continue
 		}
 		if uids := writers(item.live, r.work.UID); len(uids) > 0 {

@@ -20,10 +20,18 @@ import (
 // earlier has the untracked objects of earlier processes.
 type earlier struct {
 	mu        sync.Mutex // guards the fields; not held during requests
-	surveying bool       // a caller lists the cluster now
-	surveyed  bool
+	survey    surveyPhase
 	untracked map[types.UID][]v1alpha1.AppliedResourceMeta // by AppliedWork
 }
+
+// surveyPhase is the progress of the survey. After an error, it is surveyWanted again.
+type surveyPhase int
+
+const (
+	surveyWanted  surveyPhase = iota // no caller has listed the cluster
+	surveyRunning                    // a caller lists the cluster now
+	surveyDone
+)
 
 // audit records the untracked objects of a work that an earlier process has created. The first call
 // surveys the cluster for all works. While it does, other calls return false: their works are
@@ -34,25 +42,26 @@ func (r *Reconciler) audit(ctx context.Context, work *v1alpha1.AppliedWork) (don
 	}
 	e := &r.earlier
 	e.mu.Lock()
-	if e.surveying {
-		e.mu.Unlock()
-		return false, nil
+	phase, objects := e.survey, e.untracked[work.UID]
+	if phase == surveyWanted {
+		e.survey = surveyRunning
 	}
-	e.surveying = !e.surveyed
-	survey, objects := e.surveying, e.untracked[work.UID]
 	delete(e.untracked, work.UID)
 	e.mu.Unlock()
-	if survey {
+	switch phase {
+	case surveyRunning:
+		return false, nil
+	case surveyWanted:
 		found, err := r.survey(ctx)
 		e.mu.Lock()
-		e.surveying = false
 		if err != nil {
+			e.survey = surveyWanted
 			e.mu.Unlock()
 			return false, err
 		}
 		objects = found[work.UID]
 		delete(found, work.UID)
-		e.surveyed, e.untracked = true, found
+		e.survey, e.untracked = surveyDone, found
 		e.mu.Unlock()
 	}
 	if len(objects) == 0 {

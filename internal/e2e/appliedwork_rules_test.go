@@ -44,7 +44,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "what a policy names keeps its CRD", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
 		{"applier_object.go", "r.keepers[item.change.Key] ||", ""}}},
 	{Name: "what is left is recorded", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
-		{"pruner.go", "case item.left && item.forget:", "case false:"}}},
+		{"pruner.go", "case item.left && item.isSettled():", "case false:"}}},
 	{Name: "what was dropped and stays keeps its Namespace and its CRD", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
 		{"applier_record.go", "\tr.findKeepers(ctx, inv)\n", ""}}},
 	{Name: "the list for claims is consistent", Test: "^TestAppliedWorkIndex$/^Fresh$", Edits: []ruletest.Edit{
@@ -103,7 +103,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "Orphan takes the references of others out", Test: "^TestAppliedWork$/^OrphanOfShared$", Edits: []ruletest.Edit{
 		{"applier_object.go", "owner.UID == r.work.UID || r.isLeft(item) && isAppliedWork(owner)", "owner.UID == r.work.UID"}}},
 	{Name: "Orphan of one work holds after its end", Test: "^TestAppliedWork$/^OrphanOfShared$", Edits: []ruletest.Edit{
-		{"pruner_object.go", "item.pinned = owners.shared(live) && isKept", "item.pinned = false && owners.shared(live) && isKept"}}},
+		{"pruner_object.go", "pinned := owners.shared(live) && isKept", "pinned := false && owners.shared(live) && isKept"}}},
 	{Name: "a refusal may be of a repeat", Test: "^TestAppliedWork$/^RepeatedCreate$", Edits: []ruletest.Edit{
 		{"applier_object.go", "!moved && !r.mayBeRepeat(item, err) {", "!moved {"}}},
 	{Name: "references to AppliedWorks are not part of a manifest", Test: "^TestAppliedWork$/^ForeignReferences$",
