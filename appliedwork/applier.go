@@ -4,16 +4,16 @@
 package appliedwork
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
@@ -30,157 +30,6 @@ type Applier struct {
 // NewApplier returns an Applier for the inventories of tracker.
 func NewApplier(tracker *Tracker) *Applier {
 	return &Applier{cluster: tracker.cluster, tracker: tracker}
-}
-
-// ApplyOptions are the options of [Applier.Apply]. The zero value is useful.
-type ApplyOptions struct {
-	// Adoption decides whether an existing object that the AppliedWork does not own is adopted. An
-	// adoption removes the annotations and the field managers of AppliedWorks that were deleted.
-	// Defaults to AdoptionNever.
-	Adoption Adoption
-	// FieldManager is the prefix of the field manager's name. The UID of the AppliedWork follows,
-	// because two works with the same field manager remove each other's owner references. The
-	// prefix may change: the next apply moves the fields of the earlier field manager to the new
-	// one. At most 90 characters. Defaults to "appliedwork".
-	FieldManager string
-	// Policies decide which objects stay when the work drops them. Use the same in Prune and
-	// Teardown. An object that stays gets no owner reference.
-	Policies Policies
-	// Force overwrites conflicting fields of other field managers, and becomes their manager.
-	// Without Force, such fields are an [*OwnershipConflictError]. The other fields of the object
-	// are then applied, unless the conflict is about a field of another version of the kind. An
-	// object that is not adopted yet is not written at all. Fields without a manager, for example
-	// after a release, need no Force.
-	Force bool
-	// MigrateManagers are field managers of earlier tools, such as "kubectl-client-side-apply".
-	// Their fields move to FieldManager, as with csaupgrade of client-go. Fields of theirs that
-	// are not in the manifest are removed.
-	MigrateManagers []string
-	// Recreate deletes an object and creates it again if the API server refuses a change only
-	// because of immutable fields. A dry run of the create must succeed first. The work must have
-	// created the object and own it alone, and Policies must not keep it. Namespaces and CRDs are
-	// never recreated.
-	Recreate bool
-	// ByKey replaces FieldManager, Force and Recreate for single objects, and sets the options that
-	// exist only for single objects. A namespace in the key of a cluster-scoped object is ignored,
-	// as is a key without an object.
-	ByKey map[Key]ObjectOptions
-	// Executor is a user that limits the writes of Apply. The error of an object that the user may
-	// not write is Forbidden, and the other objects are applied. Requires [Options].Reviews. Nil
-	// means no check.
-	Executor *Executor
-	// Concurrency is the number of objects that are applied at a time, from 1 to 256. Defaults to
-	// 16.
-	Concurrency int
-}
-
-// ObjectOptions are the options of [Applier.Apply] for one object.
-type ObjectOptions struct {
-	// FieldManager is the same as in [ApplyOptions]. Defaults to [ApplyOptions].FieldManager.
-	FieldManager string
-	// Force and Recreate are the same as in [ApplyOptions]. Both default to false, also if they are
-	// set in [ApplyOptions].
-	Force, Recreate bool
-	// Strategy decides how the object is written. Defaults to StrategyServerSideApply.
-	Strategy Strategy
-	// Partial marks a manifest with only some of the work's fields of the object. Fields that the
-	// AppliedWork has applied with another FieldManager stay.
-	Partial bool
-	// ResourceVersion is the version of the live object on which the manifest is based. If the
-	// object has changed since, it is not written, and the error is [ErrChanged].
-	ResourceVersion string
-	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas. Apply
-	// sends these fields when it creates the object, and keeps their live values later. It does not
-	// send a field of another field manager. It sends a field of ours with the live value, also
-	// after the manifest dropped the field. List items are matched by their keys. A change of an
-	// ignored field alone causes no write. StrategyUpdate and Force respect IgnoreFields;
-	// StrategyCreateOnly and StrategyReadOnly ignore all fields. An invalid pointer is an
-	// [ErrInvalidInput]; see [CheckIgnoreFields].
-	IgnoreFields []string
-	// IgnoreChangedFields are like IgnoreFields, but only for fields that others have changed.
-	// Other fields are applied as usual.
-	IgnoreChangedFields []string
-}
-
-// Adoption decides whether Apply adopts an existing object that the AppliedWork does not own.
-type Adoption string
-
-const (
-	// AdoptionNever refuses the object with an [*AdoptionError]. It is the default.
-	AdoptionNever Adoption = "Never"
-	// AdoptionIfUnowned adopts an object without owner references, and refuses all others.
-	AdoptionIfUnowned Adoption = "IfUnowned"
-	// AdoptionAlways adopts the object. Other owners keep their owner references.
-	AdoptionAlways Adoption = "Always"
-)
-
-// Strategy decides how Apply writes an object. The values are those of ManifestWork's update
-// strategy.
-type Strategy string
-
-const (
-	// StrategyServerSideApply writes the object with server-side apply.
-	StrategyServerSideApply Strategy = "ServerSideApply"
-	// StrategyUpdate is StrategyServerSideApply with Force.
-	StrategyUpdate Strategy = "Update"
-	// StrategyCreateOnly creates the object. An existing object that is ours or may be adopted gets
-	// the owner reference, and is not changed otherwise.
-	StrategyCreateOnly Strategy = "CreateOnly"
-	// StrategyReadOnly reads the object, and writes and records nothing. The action is
-	// ActionRetained, and Live is nil if the object does not exist. Prune needs the option too, in
-	// [PruneOptions].ByKey: it then releases an object that the work applied before.
-	StrategyReadOnly Strategy = "ReadOnly"
-)
-
-const (
-	defaultFieldManager = "appliedwork"
-	// maxFieldManager leaves room for the UID within the 128 characters that the API server
-	// accepts.
-	maxFieldManager = 90
-)
-
-func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
-	var err error
-	if o.Concurrency, err = concurrencyOf(o.Concurrency); err != nil {
-		return o, err
-	}
-	switch o.Adoption {
-	case "":
-		o.Adoption = AdoptionNever
-	case AdoptionNever, AdoptionIfUnowned, AdoptionAlways:
-	default:
-		return o, fmt.Errorf("%w: ApplyOptions.Adoption: %q: must be Never, IfUnowned or Always", ErrInvalidInput, o.Adoption)
-	}
-	if len(o.FieldManager) > maxFieldManager {
-		return o, fmt.Errorf("%w: ApplyOptions.FieldManager has %d characters, and may have %d", ErrInvalidInput, len(o.FieldManager), maxFieldManager)
-	}
-	for key, object := range o.ByKey {
-		if len(object.FieldManager) > maxFieldManager {
-			return o, fmt.Errorf("%w: ApplyOptions.ByKey has a FieldManager of %d characters for %s, which may have %d",
-				ErrInvalidInput, len(object.FieldManager), key, maxFieldManager)
-		}
-		switch object.Strategy {
-		case "", StrategyServerSideApply, StrategyUpdate, StrategyCreateOnly, StrategyReadOnly:
-		default:
-			return o, fmt.Errorf("%w: ApplyOptions.ByKey: Strategy %q of %s: must be ServerSideApply, Update, CreateOnly or ReadOnly",
-				ErrInvalidInput, object.Strategy, key)
-		}
-		if err := CheckIgnoreFields(nil, slices.Concat(object.IgnoreFields, object.IgnoreChangedFields)...); err != nil {
-			return o, fmt.Errorf("invalid IgnoreFields in ApplyOptions.ByKey for %s: %w", key, err)
-		}
-	}
-	return o, o.Policies.validate()
-}
-
-// of returns the options for an object.
-func (o ApplyOptions) of(key Key) ObjectOptions {
-	object, ok := byKey(o.ByKey, key)
-	if !ok {
-		object.Force, object.Recreate = o.Force, o.Recreate
-	}
-	object.Force = object.Force || object.Strategy == StrategyUpdate
-	object.FieldManager = cmp.Or(object.FieldManager, o.FieldManager, defaultFieldManager)
-	return object
 }
 
 // Apply applies the objects of a work. The request that creates an object also sets the owner
@@ -406,4 +255,84 @@ func (r *applyRun) changes(ctx context.Context) []Change {
 		changes[i] = item.change
 	}
 	return changes
+}
+
+const (
+	// establishLimit is the time that Apply waits for the CRDs of a work to be served. After that,
+	// their objects fail.
+	establishLimit  = 15 * time.Second
+	establishPeriod = 50 * time.Millisecond
+)
+
+// apply writes the objects, wave by wave.
+func (r *applyRun) apply(ctx context.Context) {
+	waves := byRank(len(r.items), func(i int) schema.GroupKind { return r.items[i].change.Key.GroupKind() })
+	for _, wave := range waves {
+		r.resolveLate(ctx, wave)
+		parallel(ctx, len(wave), r.opts.Concurrency, func(n int) {
+			if item := r.items[wave[n]]; !item.isFinished() {
+				r.applyOne(ctx, item)
+			}
+		})
+	}
+}
+
+// resolveLate finds the resources of kinds with CRDs that were applied in an earlier wave, and
+// reads their objects.
+func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
+	var late []*applyItem
+	errs := map[schema.GroupVersionKind]error{}
+	limit := time.Now().Add(establishLimit) // for all kinds together
+	for _, i := range wave {
+		item := r.items[i]
+		if item.isFinished() || item.mapped {
+			continue
+		}
+		gvk := item.change.Key.GroupKind().WithVersion(item.id.Version)
+		if r.dry {
+			item.finish(ActionPending, fmt.Errorf("%s cannot be checked before its CRD is applied", item.change.Key))
+			continue
+		}
+		if _, known := errs[gvk]; !known {
+			errs[gvk] = r.awaitKind(ctx, gvk, item, limit)
+		}
+		err := errs[gvk]
+		if err == nil {
+			item.mapping, err = r.resolveExactly(ctx, gvk)
+		}
+		if err != nil {
+			item.fail(fmt.Errorf("apply %s: %w", item.change.Key, err))
+			continue
+		}
+		item.mapped = true
+		late = append(late, item)
+	}
+	r.read(ctx, late)
+}
+
+// awaitKind waits until the kind of an applied CRD is served: discovery reports it, and a request
+// for an object succeeds, which may happen later.
+func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, item *applyItem, limit time.Time) error {
+	if crd := r.items[r.announced[gvk].crd].change; crd.Action == ActionFailed || crd.Action == ActionPending {
+		return fmt.Errorf("%w (%s is in the work and %s)", &TypeNotServedError{Kind: gvk.GroupKind()}, crd.Key, crd.Action)
+	}
+	var notServed error
+	err := wait.PollUntilContextTimeout(ctx, establishPeriod, max(time.Until(limit), establishPeriod), true, func(context.Context) (bool, error) {
+		r.kinds.Forget(gvk.Group)
+		m, err := r.resolveExactly(ctx, gvk)
+		if err == nil {
+			if f := r.get(ctx, target{m, item.id.Namespace, item.id.Name}); IsTypeNotServed(f.err) {
+				err = f.err
+			}
+		}
+		if IsTypeNotServed(err) {
+			notServed = err
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if wait.Interrupted(err) && notServed != nil {
+		return notServed
+	}
+	return err
 }

@@ -63,7 +63,7 @@ var rules = []ruletest.Rule{
 	{Name: "an intent is a claim", Test: "TestSafePrune/what_another", Edits: []ruletest.Edit{
 		{"decide.go", "return listed.UID != o.Self && !listed.Terminating", "return listed.UID != o.Self && !listed.Terminating && listed.Applied"}}},
 	{Name: "versions are no identity", Test: "TestDiff", Edits: []ruletest.Edit{
-		{"table.go", "a.Kind == b.Kind && a.Group == b.Group\n}\n\nfunc sameR", "a.Kind == b.Kind && a.Group == b.Group && a.Version == b.Version\n}\n\nfunc sameR"}}},
+		{"diff.go", "a.Kind == b.Kind && a.Group == b.Group\n}\n\nfunc sameR", "a.Kind == b.Kind && a.Group == b.Group && a.Version == b.Version\n}\n\nfunc sameR"}}},
 
 	// Prune.
 	{Name: "what cannot be decoded is desired", Test: "TestSafePrune/a_manifest_that_cannot_be_decoded", Edits: []ruletest.Edit{

@@ -91,7 +91,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "no lock is held in a request", Test: "^TestAppliedWork$/^SlowDiscovery$", Edits: []ruletest.Edit{
 		{"internal/discovery/discovery.go", "\tstore, err := request()\n\tk.mu.Lock()\n\tdefer k.mu.Unlock()\n", "\tk.mu.Lock()\n\tdefer k.mu.Unlock()\n\tstore, err := request()\n"}}},
 	{Name: "what was made again is looked at again", Test: "^TestAppliedWork$/^Recreated$", Edits: []ruletest.Edit{
-		{"applier_explain.go", "case isInvalid(err, \"metadata.uid\"):", "case false:"}}},
+		{"conflicts.go", "case isInvalid(err, \"metadata.uid\"):", "case false:"}}},
 	{Name: "the hash goes where there is room", Test: "^TestAppliedWork$/^LargeAnnotations$", Edits: []ruletest.Edit{
 		{"applier_object.go", "\tf.unhashed = !hasRoom(item.source, item.live, r.work.UID)\n", ""}}},
 	{Name: "an executor grants what it may", Test: "^TestAppliedWork$/^Escalation$", Edits: []ruletest.Edit{
