@@ -15,9 +15,9 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// TestListsHaveFewOthers: each page that is read has few objects of others, which may be large. The
-// objects of the work are not read one by one, unless others have too many objects.
-func TestListsHaveFewOthers(t *testing.T) {
+// TestListReadsFewUnrelatedObjects checks that each page has few objects of others, which
+// may be large, and that the objects of a work are not read one by one unless others have too many.
+func TestListReadsFewUnrelatedObjects(t *testing.T) {
 	const ours = 120
 	for _, c := range []struct {
 		name            string
@@ -88,9 +88,9 @@ func TestListsHaveFewOthers(t *testing.T) {
 	}
 }
 
-// TestManyRules: the memory that an unchanged apply allocates for an object does not grow with the
-// number of rules.
-func TestManyRules(t *testing.T) {
+// TestManyPolicyRulesCostNoMemory checks that the memory that an unchanged apply allocates
+// for an object does not grow with the number of rules.
+func TestManyPolicyRulesCostNoMemory(t *testing.T) {
 	const n = 300
 	tracker, work := newTracker(t, newFakeAPI(), nil)
 	applier := appliedwork.NewApplier(tracker)

@@ -72,7 +72,7 @@ func TestDecideDeletion(t *testing.T) {
 		{name: "listed by ourselves", reason: "that is the entry at hand", live: live("1", false, ours), entry: "1", listed: listed("us", true, false), want: appliedwork.Delete},
 		{name: "orphan", reason: "the policy says so", live: live("1", false, ours), entry: "1", policy: appliedwork.PolicyOrphan, want: appliedwork.Release},
 		{name: "orphan, deleting", reason: "our reference goes anyhow", live: live("1", true, ours), entry: "1", policy: appliedwork.PolicyOrphan, want: appliedwork.Release},
-		{name: "deleting", reason: "an entry outlives its object", live: live("1", true, ours), entry: "1", want: appliedwork.Wait},
+		{name: "deleting", reason: "an entry stays until its object is gone", live: live("1", true, ours), entry: "1", want: appliedwork.Wait},
 		{name: "deleting, not confirmed", reason: "the same", live: live("1", true, ours), want: appliedwork.Wait},
 	}
 	for _, test := range tests {
@@ -85,9 +85,9 @@ func TestDecideDeletion(t *testing.T) {
 	}
 }
 
-// TestDecideDeletionIsComplete tests every combination of inputs against the documented rules. It
-// states the rules in another order: by the requirements of each decision.
-func TestDecideDeletionIsComplete(t *testing.T) {
+// TestDecideDeletionForEveryInput tests every combination of inputs against the documented rules.
+// It states the rules in another order: by the requirements of each decision.
+func TestDecideDeletionForEveryInput(t *testing.T) {
 	n := 0
 	booleans := []bool{false, true}
 	for _, exists := range booleans {

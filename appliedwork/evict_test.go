@@ -66,9 +66,9 @@ func (e *evicted) main() *v1alpha1.AppliedWork {
 	return work
 }
 
-// TestEvictionOutlivesProcesses: each call is from another process, and only the first call starts
-// the eviction.
-func TestEvictionOutlivesProcesses(t *testing.T) {
+// TestEvictionSurvivesRestart calls Evict from another process each time. Only the
+// first call starts the eviction.
+func TestEvictionSurvivesRestart(t *testing.T) {
 	e := newEvicted(t)
 	began := e.clock.Now()
 	for _, after := range []time.Duration{0, 20 * time.Minute, 59 * time.Minute} {
@@ -96,9 +96,9 @@ func TestEvictionOutlivesProcesses(t *testing.T) {
 	}
 }
 
-// TestEvictionFromTheFuture: an eviction that started with a clock in the future does not keep the
-// work forever.
-func TestEvictionFromTheFuture(t *testing.T) {
+// TestEvictionWithFutureStartTimeEnds checks that an eviction that started with a
+// clock in the future does not keep the work for ever.
+func TestEvictionWithFutureStartTimeEnds(t *testing.T) {
 	e := newEvicted(t)
 	right := e.clock.Now()
 	e.clock.SetTime(right.AddDate(10, 0, 0))
@@ -113,9 +113,9 @@ func TestEvictionFromTheFuture(t *testing.T) {
 	}
 }
 
-// TestEvictionIsSaid: the condition is set even after a crash between the two writes of the first
-// call.
-func TestEvictionIsSaid(t *testing.T) {
+// TestEvictionConditionIsSetAfterCrash checks the condition after a crash between the two
+// writes of the first call.
+func TestEvictionConditionIsSetAfterCrash(t *testing.T) {
 	e := newEvicted(t)
 	e.api.fail = func(method, _ string) error {
 		if method == "PUT" {
@@ -133,9 +133,9 @@ func TestEvictionIsSaid(t *testing.T) {
 	}
 }
 
-// TestEvictionRefused: invalid options are refused immediately, not after an hour. An eviction of a
-// work that is being released is refused, and deletes nothing.
-func TestEvictionRefused(t *testing.T) {
+// TestEvictRefusesInvalidOptionsAndReleasedWork checks that Evict refuses invalid options at
+// once, not after an hour. For a work that is being released it deletes nothing.
+func TestEvictRefusesInvalidOptionsAndReleasedWork(t *testing.T) {
 	e := newEvicted(t)
 	_, err := e.collector().Evict(t.Context(), e.work, appliedwork.EvictOptions{Teardown: appliedwork.TeardownOptions{Propagation: "Sideways"}})
 	if !errors.Is(err, appliedwork.ErrInvalidInput) || e.main().Annotations[v1alpha1.AnnotationEvictionStart] != "" {

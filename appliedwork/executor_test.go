@@ -73,9 +73,9 @@ func (s *scene) wantAsked(r *reviews, want ...string) {
 	}
 }
 
-// TestExecutorDenied: an object that the executor may not write is a Forbidden error. It is not
-// written or recorded, and does not stop other objects.
-func TestExecutorDenied(t *testing.T) {
+// TestForbiddenObjectIsNotWritten checks the error of an object that the executor may not
+// write. The object is not written or recorded, and does not stop other objects.
+func TestForbiddenObjectIsNotWritten(t *testing.T) {
 	s, r, opts := executed(t, "create", "patch")
 	role := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": "a"}}}
 	r.may = func(verb, name string) bool { return verb != "delete" || name == "a" }
@@ -116,8 +116,8 @@ func TestExecutorDenied(t *testing.T) {
 	}
 }
 
-// TestExecutorVerbs: each kind of write needs its verbs.
-func TestExecutorVerbs(t *testing.T) {
+// TestExecutorNeedsVerbs checks the verbs that each kind of write needs.
+func TestExecutorNeedsVerbs(t *testing.T) {
 	key, err := appliedwork.Identify(manifest("a", "1"))
 	if err != nil {
 		t.Fatal(err)
@@ -144,9 +144,9 @@ func TestExecutorVerbs(t *testing.T) {
 	}
 }
 
-// TestExecutorAnswers: an answer is valid for 10 seconds, and only for its executor. A failed
-// request is not an answer.
-func TestExecutorAnswers(t *testing.T) {
+// TestReviewIsValidForTenSeconds checks that an answer is valid for 10 seconds, and only for
+// its executor. A failed request is not an answer.
+func TestReviewIsValidForTenSeconds(t *testing.T) {
 	s, r, opts := executed(t, "create", "delete")
 	var all []*unstructured.Unstructured
 	for i := range 40 {
@@ -188,8 +188,9 @@ func TestExecutorAnswers(t *testing.T) {
 	}
 }
 
-// TestExecutorSlowReview: a request that hangs delays only the callers that wait for its answer.
-func TestExecutorSlowReview(t *testing.T) {
+// TestSlowReviewDelaysOnlyItsCallers checks that a request that hangs delays only the
+// callers that wait for its answer.
+func TestSlowReviewDelaysOnlyItsCallers(t *testing.T) {
 	s, r, opts := executed(t, "create", "delete")
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := &slowReviews{reviews: r, began: make(chan struct{})}
@@ -227,8 +228,8 @@ func (r *slowReviews) Create(ctx context.Context, review *authorizationv1.Subjec
 	return r.reviews.Create(ctx, review, o)
 }
 
-// TestExecutorInvalid: an executor needs a user, and Options.Reviews.
-func TestExecutorInvalid(t *testing.T) {
+// TestInvalidExecutorIsRefused checks that an executor needs a user, and Options.Reviews.
+func TestInvalidExecutorIsRefused(t *testing.T) {
 	s, _, opts := executed(t)
 	opts.Executor = &appliedwork.Executor{}
 	if _, err := s.apply(opts, manifest("a", "1")); !errors.Is(err, appliedwork.ErrInvalidInput) || !strings.Contains(err.Error(), "User") {

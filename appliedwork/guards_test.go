@@ -8,7 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,9 +39,9 @@ func withParts(api *fakeAPI) (crd, part *unstructured.Unstructured) {
 	return crd, object(`{"apiVersion":"example.com/v1","kind":"Part","metadata":{"namespace":"shop","name":"p"}}`)
 }
 
-// TestCRDOfDesiredObjects: deleting a CRD deletes its objects, so the CRD stays while one of these
-// objects must stay.
-func TestCRDOfDesiredObjects(t *testing.T) {
+// TestCRDOfDesiredObjectsStays checks that a CRD stays while one of its objects must
+// stay, because deleting the CRD deletes its objects.
+func TestCRDOfDesiredObjectsStays(t *testing.T) {
 	path := "/apis/example.com/v1/namespaces/shop/parts/p"
 	tests := []struct {
 		name     string
@@ -85,9 +88,9 @@ func TestCRDOfDesiredObjects(t *testing.T) {
 	}
 }
 
-// TestManifestWithoutItsNamespace: Apply refuses a manifest without its namespace. Prune must not
-// treat the object of that manifest as undesired.
-func TestManifestWithoutItsNamespace(t *testing.T) {
+// TestManifestWithoutNamespaceBlocksPrune checks that Prune does not treat the
+// object of a manifest as undesired if Apply refuses the manifest because it lacks its namespace.
+func TestManifestWithoutNamespaceBlocksPrune(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)
 	a, b := manifest("a", "1"), manifest("b", "1")
@@ -103,9 +106,9 @@ func TestManifestWithoutItsNamespace(t *testing.T) {
 	}
 }
 
-// TestNamespaceOfWhatIsLeft: the namespace of an object that the policy keeps also stays, in each
-// pass.
-func TestNamespaceOfWhatIsLeft(t *testing.T) {
+// TestNamespaceOfKeptObjectStays checks that the namespace of an object that the
+// policy keeps also stays, in each pass.
+func TestNamespaceOfKeptObjectStays(t *testing.T) {
 	a := appliedwork.Key{Kind: "ConfigMap", Namespace: "shop", Name: "a"}
 	rules := []appliedwork.OrphanRule{{Resource: "configmaps", Namespace: "shop", Name: "a"}, {Resource: "unknowns", Namespace: "shop", Name: "a"}}
 	for name, policies := range map[string]appliedwork.Policies{
@@ -137,5 +140,125 @@ func TestNamespaceOfWhatIsLeft(t *testing.T) {
 				t.Errorf("%d objects are left", len(api.objects))
 			}
 		})
+	}
+}
+
+// TestGuardsBlockDeletion tests the objects that Prune refuses to delete.
+func TestGuardsBlockDeletion(t *testing.T) {
+	a, ns := manifest("a", "1"), of("v1", "Namespace", "", "shop")
+	blocked := func(s *scene, path string, reason appliedwork.BlockReason, desired ...*unstructured.Unstructured) {
+		s.t.Helper()
+		var refused *appliedwork.PruneBlockedError
+		_, err := s.prune(desired...)
+		if !errors.As(err, &refused) || refused.Reason != reason || !s.exists(path) {
+			s.t.Errorf("%v, want %s; there: %v", err, reason, s.exists(path))
+		}
+	}
+	for name, test := range map[string]func(*scene){
+		"a namespace with desired objects": func(s *scene) {
+			s.mustApply(a, ns)
+			blocked(s, spaces+"shop", appliedwork.BlockReasonNamespaceInUse, a)
+		},
+		"a namespace with objects of another AppliedWork": func(s *scene) {
+			s.mustApply(ns)
+			other, err := s.tracker.Ensure(s.t.Context(), "other", v1alpha1.AppliedWorkSpec{WorkName: "other"})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			if err := s.tracker.RecordIntent(s.t.Context(), other, identifier("", "v1", "ConfigMap", "configmaps", "shop", "z")); err != nil {
+				s.t.Fatal(err)
+			}
+			blocked(s, spaces+"shop", appliedwork.BlockReasonNamespaceInUse)
+		},
+		"a namespace with an object of a user": func(s *scene) {
+			s.mustApply(a, ns)
+			s.put(shop+"kube-root-ca.crt", manifest("kube-root-ca.crt", "1"), "root")
+			s.put(shop+"users", manifest("users", "1"), "users")
+			blocked(s, spaces+"shop", appliedwork.BlockReasonNamespaceNotEmpty)
+			delete(s.objects, shop+"users")
+			if _, err := s.prune(); err != nil || s.exists(spaces+"shop") {
+				s.t.Error(err)
+			}
+		},
+		"a namespace with a kind that cannot be listed": func(s *scene) {
+			s.mustApply(ns)
+			s.kinds["v1"].APIResources = append(s.kinds["v1"].APIResources, metav1.APIResource{
+				Name: "mysteries", Kind: "Mystery", Namespaced: true, Verbs: metav1.Verbs{"delete"}})
+			s.clock.SetTime(s.clock.Now().Add(time.Minute))
+			process := appliedwork.NewPruner(newProcess(s))
+			var refused *appliedwork.PruneBlockedError
+			_, err := process.Prune(s.t.Context(), s.work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+			if !errors.As(err, &refused) || refused.Reason != appliedwork.BlockReasonNamespaceUnreadable || !s.exists(spaces+"shop") {
+				s.t.Error(err)
+			}
+		},
+		"a namespace with a kind that is no longer served": func(s *scene) {
+			s.mustApply(ns)
+			s.kinds["v1"].APIResources = append(s.kinds["v1"].APIResources, metav1.APIResource{
+				Name: "mysteries", Kind: "Mystery", Namespaced: true, Verbs: metav1.Verbs{"delete", "list"}})
+			s.away = func(path string) bool { return strings.HasSuffix(path, "/mysteries") }
+			s.clock.SetTime(s.clock.Now().Add(time.Minute))
+			process := appliedwork.NewPruner(newProcess(s))
+			changes, err := process.Prune(s.t.Context(), s.work, nil, appliedwork.PruneOptions{AllowEmpty: true})
+			if err != nil || changes.Count(appliedwork.ActionPending) != 1 || !s.exists(spaces+"shop") {
+				s.t.Errorf("%v, %v", changes, err)
+			}
+		},
+		"a namespace with pending objects": func(s *scene) {
+			held := a.DeepCopy()
+			held.SetFinalizers([]string{"example.com/hold"})
+			s.mustApply(held, ns)
+			if changes, err := s.prune(); err != nil || changes.Count(appliedwork.ActionPending) != 2 || !s.exists(spaces+"shop") {
+				s.t.Errorf("%v, %v", changes, err)
+			}
+		},
+		"a namespace of the cluster": func(s *scene) {
+			system := of("v1", "Namespace", "", "kube-system")
+			appliedwork.SetOwnerReference(system, s.work)
+			s.put(spaces+"kube-system", system, "system")
+			id := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "Namespace", Resource: "namespaces", Name: "kube-system"}
+			if err := s.tracker.RecordApplied(s.t.Context(), s.work, entry(id, "system")); err != nil {
+				s.t.Fatal(err)
+			}
+			blocked(s, spaces+"kube-system", appliedwork.BlockReasonProtected)
+		},
+		"a CRD with objects of others": func(s *scene) {
+			s.serveThings("v1")
+			s.mustApply(crdOfThings())
+			s.put(things+"theirs", of("example.com/v1", "Thing", "shop", "theirs"), "theirs")
+			blocked(s, crds+"things.example.com", appliedwork.BlockReasonCRDInUse)
+		},
+		"a CRD of a kind that is no longer served": func(s *scene) {
+			s.serveThings("v1")
+			s.mustApply(crdOfThings())
+			s.away = func(path string) bool { return strings.HasSuffix(path, "/things") }
+			if changes, err := s.prune(); err != nil || changes.Count(appliedwork.ActionPending) != 1 || !s.exists(crds+"things.example.com") {
+				s.t.Errorf("%v, %v", changes, err)
+			}
+		},
+		"an empty desired set": func(s *scene) {
+			s.mustApply(a)
+			if _, err := s.pruner.Prune(s.t.Context(), s.work, nil, appliedwork.PruneOptions{}); !errors.Is(err, appliedwork.ErrEmptyDesired) || !s.exists(shop+"a") {
+				s.t.Error(err)
+			}
+		},
+		"an AppliedWork with entries that were recorded meanwhile": func(s *scene) {
+			s.mustApply(a)
+			s.at(http.MethodDelete, inventory+"w", func(*http.Request, []byte) {
+				late := a.DeepCopy()
+				late.SetName("late")
+				appliedwork.SetOwnerReference(late, s.work)
+				s.put(shop+"late", late, "late")
+				s.write(inventory+"w", func(w *unstructured.Unstructured) {
+					e := map[string]any{"ordinal": int64(0), "version": "v1", "kind": "ConfigMap", "resource": "configmaps", "namespace": "shop", "name": "late", "uid": "late"}
+					_ = unstructured.SetNestedSlice(w.Object, []any{e}, "status", "appliedResources")
+				})
+			})
+			if changes, err := s.collector.Teardown(s.t.Context(), s.work, appliedwork.TeardownOptions{}); err != nil || !changes.Done() || s.exists(shop+"late") {
+				s.t.Errorf("%v, %v", changes, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { test(newScene(t)) })
 	}
 }

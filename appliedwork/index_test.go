@@ -104,7 +104,7 @@ func TestIndex(t *testing.T) {
 		c.intend(1, settings("b"))
 		c.wantClaimed(settings("b"), "w1", 1)
 	})
-	t.Run("what is new in an AppliedWork is found", func(t *testing.T) {
+	t.Run("a new entry is found", func(t *testing.T) {
 		c := newCrowd(t, 3)
 		c.claimed(settings("a"))
 		c.intend(2, settings("a"))
@@ -128,7 +128,7 @@ func TestIndex(t *testing.T) {
 		c.clock.SetTime(c.clock.Now().Add(time.Hour))
 		c.wantClaimed(settings("a"), "w1", 1)
 	})
-	t.Run("an AppliedWork that is gone leaves nothing", func(t *testing.T) {
+	t.Run("a deleted AppliedWork leaves the index", func(t *testing.T) {
 		c := newCrowd(t, 3)
 		c.intend(0, settings("a"))
 		c.claimed(settings("a"))
@@ -143,7 +143,7 @@ func TestIndex(t *testing.T) {
 			t.Errorf("the index has %d AppliedWorks, %d hashes", works, hashes)
 		}
 	})
-	t.Run("it does not grow beyond its limit", func(t *testing.T) {
+	t.Run("the index does not grow beyond its limit", func(t *testing.T) {
 		c := newCrowd(t, 3)
 		appliedwork.LimitIndex(c.tracker, 2)
 		c.wantClaimed(settings("a"), "", 4)
@@ -158,7 +158,7 @@ func TestIndex(t *testing.T) {
 			t.Errorf("the index has %d AppliedWorks", works)
 		}
 	})
-	t.Run("a namespace of another is in use", func(t *testing.T) {
+	t.Run("a namespace with objects of another AppliedWork is in use", func(t *testing.T) {
 		c := newCrowd(t, 3)
 		home := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "shop"}}}
 		applier, pruner := appliedwork.NewApplier(c.tracker), appliedwork.NewPruner(c.tracker)
@@ -174,7 +174,7 @@ func TestIndex(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a version that is not the listed one is an error", func(t *testing.T) {
+	t.Run("a version other than the listed one is an error", func(t *testing.T) {
 		c := newCrowd(t, 3)
 		c.claimed(settings("a"))
 		c.intend(0, settings("a"))
@@ -191,8 +191,9 @@ func TestIndex(t *testing.T) {
 	})
 }
 
-// TestIndexOfMany: one list reads many AppliedWorks, and single requests read few.
-func TestIndexOfMany(t *testing.T) {
+// TestIndexReadsManyWithOneList checks that one list reads many AppliedWorks, and single
+// requests read few.
+func TestIndexReadsManyWithOneList(t *testing.T) {
 	const n = 120
 	c := newCrowd(t, n)
 	c.intend(7, settings("a"))

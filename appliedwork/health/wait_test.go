@@ -407,7 +407,7 @@ func TestUnreadableObjectIsUnknown(t *testing.T) {
 	})
 }
 
-func TestWatchErrorKeepsWhatIsKnown(t *testing.T) {
+func TestWatchErrorKeepsLastResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, unready("a"))
 		c.failWatch(func() error { return apierrors.NewTooManyRequests("slow down", 1) })

@@ -34,9 +34,9 @@ func servedWhenWritten(api *fakeAPI, versions ...string) *int {
 	return &reads
 }
 
-// TestManyObjectsOfANewKind: a kind is unknown until its CRD is applied. Its objects are then
-// listed, not read one by one.
-func TestManyObjectsOfANewKind(t *testing.T) {
+// TestObjectsOfNewKindAreListed checks that the objects of a kind that is unknown
+// until its CRD is applied are then listed, not read one by one.
+func TestObjectsOfNewKindAreListed(t *testing.T) {
 	api := newFakeAPI()
 	crd, part := withParts(api)
 	delete(api.kinds, "example.com/v1")
@@ -54,8 +54,9 @@ func TestManyObjectsOfANewKind(t *testing.T) {
 	}
 }
 
-// TestCRDThatFails: the objects of a CRD that fails also fail immediately, with the reason.
-func TestCRDThatFails(t *testing.T) {
+// TestObjectsOfFailedCRDFail checks that the objects of a CRD that fails also fail at once,
+// with the reason.
+func TestObjectsOfFailedCRDFail(t *testing.T) {
 	api := newFakeAPI()
 	crd, part := withParts(api)
 	delete(api.kinds, "example.com/v1")
@@ -77,9 +78,9 @@ func TestCRDThatFails(t *testing.T) {
 	}
 }
 
-// TestNewVersionOfAKind: a work can add a version to its CRD and objects of that version in one
-// apply. A version that is not served is an error.
-func TestNewVersionOfAKind(t *testing.T) {
+// TestCRDAndObjectsOfNewVersion checks that a work can add a version to its CRD and
+// objects of that version in one apply. A version that is not served is an error.
+func TestCRDAndObjectsOfNewVersion(t *testing.T) {
 	api := newFakeAPI()
 	crd, part := withParts(api)
 	tracker, work := newTracker(t, api, nil)
@@ -105,9 +106,9 @@ func TestNewVersionOfAKind(t *testing.T) {
 	}
 }
 
-// TestDiscoveryIsAhead: discovery may list a version some time before the server answers requests
-// for its objects.
-func TestDiscoveryIsAhead(t *testing.T) {
+// TestKindIsDiscoveredBeforeItIsServed checks an apply while discovery lists a version and
+// the API server does not answer requests for its objects yet.
+func TestKindIsDiscoveredBeforeItIsServed(t *testing.T) {
 	api := newFakeAPI()
 	crd, part := withParts(api)
 	tracker, work := newTracker(t, api, nil)

@@ -49,9 +49,10 @@ func (f *fakeAPI) count(part string) int {
 	return n
 }
 
-// TestDeathAtEachRequest: a process dies at each of its requests, executed or not. The inventory
-// has all remaining objects, so the next process can prune and tear down everything.
-func TestDeathAtEachRequest(t *testing.T) {
+// TestCrashAtEachRequestLeavesNothing ends a process at each of its requests, executed or
+// not. The inventory has all remaining objects, so the next process can prune and tear down
+// everything.
+func TestCrashAtEachRequestLeavesNothing(t *testing.T) {
 	whole := newFakeAPI()
 	requests := 0
 	whole.fail = func(string, string) error { requests++; return nil }

@@ -57,8 +57,8 @@ func (s *scene) end(work *v1alpha1.AppliedWork, policies appliedwork.Policies) {
 	s.fail = nil
 }
 
-// TestSafeEnd tests two AppliedWorks with the same objects while one of them ends.
-func TestSafeEnd(t *testing.T) {
+// TestTeardownOfSharedObjects tests two AppliedWorks with the same objects while one of them ends.
+func TestTeardownOfSharedObjects(t *testing.T) {
 	a := manifest("a", "1")
 	ns := object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`)
 	orphan := appliedwork.Policies{Default: appliedwork.PolicyOrphan}
@@ -85,7 +85,7 @@ func TestSafeEnd(t *testing.T) {
 				s.t.Error("the object was deleted")
 			}
 		},
-		"an object that its policy keeps stays when it is gone": func(s *scene) {
+		"an object that its policy keeps stays when the AppliedWork is gone": func(s *scene) {
 			other := s.other(a)
 			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}, a); err != nil {
 				s.t.Fatal(err)
@@ -108,7 +108,7 @@ func TestSafeEnd(t *testing.T) {
 				s.t.Errorf("%v, want a PruneBlockedError", err)
 			}
 		},
-		"a policy that changes counts": func(s *scene) {
+		"a changed policy takes effect": func(s *scene) {
 			s.mustApply(ns)
 			other := s.other(a)
 			s.end(other, orphan)
@@ -117,14 +117,14 @@ func TestSafeEnd(t *testing.T) {
 				s.t.Error(err)
 			}
 		},
-		"an object that it deletes keeps no namespace": func(s *scene) {
+		"a deleted object keeps no namespace": func(s *scene) {
 			s.mustApply(ns)
 			s.end(s.other(a), appliedwork.Policies{})
 			if _, err := s.prune(); err != nil || s.exists(spaces+"shop") {
 				s.t.Error(err)
 			}
 		},
-		"the marks of one that is deleted do not count for its successor": func(s *scene) {
+		"annotations of a deleted AppliedWork do not bind its successor": func(s *scene) {
 			s.kept(orphan, a)
 			delete(s.objects, inventory+"other")
 			changes, err := s.apply(adopts, a)
@@ -138,7 +138,7 @@ func TestSafeEnd(t *testing.T) {
 				s.t.Error(err)
 			}
 		},
-		"the marks of one that exists count": func(s *scene) {
+		"annotations of an existing AppliedWork count": func(s *scene) {
 			other := s.kept(orphan, a)
 			changes, err := s.apply(adopts, a)
 			live := &unstructured.Unstructured{Object: s.objects[shop+"a"]}
@@ -147,7 +147,7 @@ func TestSafeEnd(t *testing.T) {
 				s.t.Errorf("%v, %v: %v", changes, err, live)
 			}
 		},
-		"the marks of one are not known if the AppliedWorks cannot be listed": func(s *scene) {
+		"an adoption fails if the AppliedWorks cannot be listed": func(s *scene) {
 			s.kept(orphan, a)
 			delete(s.objects, inventory+"other")
 			s.fail = func(method, path string) error {
@@ -160,7 +160,7 @@ func TestSafeEnd(t *testing.T) {
 				s.t.Errorf("%v, %v", changes, err)
 			}
 		},
-		"an object that it releases belongs to the other": func(s *scene) {
+		"a released object belongs to the other AppliedWork": func(s *scene) {
 			other := s.other(a)
 			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}, a); err != nil {
 				s.t.Fatal(err)

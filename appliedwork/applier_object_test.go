@@ -11,110 +11,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// scene is a work on an in-memory cluster, with others that act between its requests. Each test
-// that uses it is for one rule. TestRemovedRules shows that the test fails without the rule.
-type scene struct {
-	*fakeAPI
-	t         *testing.T
-	clock     *testingclock.FakePassiveClock
-	tracker   *appliedwork.Tracker
-	applier   *appliedwork.Applier
-	pruner    *appliedwork.Pruner
-	collector *appliedwork.Collector
-	work      *v1alpha1.AppliedWork
-}
-
-const (
-	shop      = "/api/v1/namespaces/shop/configmaps/"
-	spaces    = "/api/v1/namespaces/"
-	inventory = "/apis/multicluster.x-k8s.io/v1alpha1/appliedworks/"
-)
-
-func newScene(t *testing.T) *scene {
-	t.Helper()
-	s := &scene{fakeAPI: newFakeAPI(), t: t, clock: testingclock.NewFakePassiveClock(time.Unix(1e9, 0))}
-	s.tracker, s.work = newTracker(t, s.fakeAPI, func(o *appliedwork.Options) { o.Clock = s.clock })
-	s.applier, s.pruner, s.collector = appliedwork.NewApplier(s.tracker), appliedwork.NewPruner(s.tracker), appliedwork.NewCollector(s.tracker)
-	return s
-}
-
-// at calls do just before the first request of a method for a path is executed.
-func (s *scene) at(method, path string, do func(*http.Request, []byte)) {
-	done := false
-	s.see = func(request *http.Request, body []byte) {
-		if !done && request.Method == method && strings.HasPrefix(request.URL.Path, path) {
-			done = true
-			do(request, body)
-		}
-	}
-	s.t.Cleanup(func() {
-		if !done {
-			s.t.Errorf("there was no %s of %s", method, path)
-		}
-	})
-}
-
-// write changes an object like another client.
-func (s *scene) write(path string, change func(*unstructured.Unstructured)) {
-	obj := (&unstructured.Unstructured{Object: s.objects[path]}).DeepCopy()
-	change(obj)
-	s.store(path, obj.Object)
-}
-
-// put creates an object like another client.
-func (s *scene) put(path string, obj *unstructured.Unstructured, uid types.UID) {
-	obj = obj.DeepCopy()
-	obj.SetUID(uid)
-	s.store(path, obj.Object)
-}
-
-func (s *scene) apply(opts appliedwork.ApplyOptions, objects ...*unstructured.Unstructured) (*appliedwork.ChangeSet, error) {
-	return s.applier.Apply(s.t.Context(), s.work, objects, opts)
-}
-
-func (s *scene) mustApply(objects ...*unstructured.Unstructured) {
-	s.t.Helper()
-	if _, err := s.apply(appliedwork.ApplyOptions{}, objects...); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *scene) prune(desired ...*unstructured.Unstructured) (*appliedwork.ChangeSet, error) {
-	return s.pruner.Prune(s.t.Context(), s.work, desired, appliedwork.PruneOptions{AllowEmpty: true})
-}
-
-// recorded reports whether the inventory has an object of this name.
-func (s *scene) recorded(name string) bool {
-	s.t.Helper()
-	entries, err := s.tracker.Entries(s.t.Context(), s.work)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, e := range entries {
-		if e.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *scene) exists(path string) bool { return s.objects[path] != nil }
-
-var co = metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "rival"}
-
-// TestSafeApply tests the safety rules of Apply.
-func TestSafeApply(t *testing.T) {
+// TestApplyIsSafe tests the safety rules of Apply.
+func TestApplyIsSafe(t *testing.T) {
 	a := manifest("a", "1")
 	for name, test := range map[string]func(*scene){
 		"the intent is recorded before the first write": func(s *scene) {
@@ -157,7 +64,7 @@ func TestSafeApply(t *testing.T) {
 				}
 			}
 		},
-		"each AppliedWork has a field manager of its own": func(s *scene) {
+		"each AppliedWork has its own field manager": func(s *scene) {
 			s.mustApply(a)
 			s.at(http.MethodPatch, shop+"a", func(request *http.Request, _ []byte) {
 				if manager := request.URL.Query().Get("fieldManager"); !strings.HasSuffix(manager, string(s.work.UID)) {
@@ -166,7 +73,7 @@ func TestSafeApply(t *testing.T) {
 			})
 			s.mustApply(manifest("a", "2"))
 		},
-		"nothing is applied while it is terminating": func(s *scene) {
+		"no object is applied while the AppliedWork is terminating": func(s *scene) {
 			s.write(inventory+"w", func(w *unstructured.Unstructured) {
 				w.SetAnnotations(map[string]string{v1alpha1.AnnotationTerminating: "Teardown"})
 			})
@@ -174,7 +81,7 @@ func TestSafeApply(t *testing.T) {
 				s.t.Error(err)
 			}
 		},
-		"nothing is applied when it begins to terminate": func(s *scene) {
+		"no object is applied when the AppliedWork begins to terminate": func(s *scene) {
 			s.at(http.MethodPut, inventory+"w", func(*http.Request, []byte) { // the intent is about to be recorded
 				s.write(inventory+"w", func(w *unstructured.Unstructured) {
 					w.SetAnnotations(map[string]string{v1alpha1.AnnotationTerminating: "Teardown"})
@@ -184,7 +91,7 @@ func TestSafeApply(t *testing.T) {
 				s.t.Error(err)
 			}
 		},
-		"what somebody else makes at the same time is not taken over": func(s *scene) {
+		"an object that others create at the same time is not adopted": func(s *scene) {
 			s.see = func(request *http.Request, _ []byte) {
 				if request.Method != http.MethodGet && strings.HasPrefix(request.URL.Path, strings.TrimSuffix(shop, "/")) && !s.exists(shop+"a") {
 					s.put(shop+"a", manifest("a", "theirs"), "rival")
@@ -196,7 +103,7 @@ func TestSafeApply(t *testing.T) {
 				s.t.Errorf("%v, value %q", err, value)
 			}
 		},
-		"nothing is adopted unasked": func(s *scene) {
+		"no object is adopted by default": func(s *scene) {
 			s.put(shop+"a", manifest("a", "theirs"), "rival")
 			var refused *appliedwork.AdoptionError
 			_, err := s.apply(appliedwork.ApplyOptions{Force: true}, a)
@@ -204,7 +111,7 @@ func TestSafeApply(t *testing.T) {
 				s.t.Errorf("%v, value %q", err, value)
 			}
 		},
-		"what is adopted is what was looked at": func(s *scene) {
+		"an adopted object has not changed since it was read": func(s *scene) {
 			s.put(shop+"a", a, "rival")
 			s.at(http.MethodPatch, shop+"a", func(*http.Request, []byte) {
 				s.write(shop+"a", func(obj *unstructured.Unstructured) { obj.SetOwnerReferences([]metav1.OwnerReference{co}) })
@@ -214,7 +121,7 @@ func TestSafeApply(t *testing.T) {
 				s.t.Error(err)
 			}
 		},
-		"what is changed is what was read": func(s *scene) {
+		"a changed object has the UID that was read": func(s *scene) {
 			s.mustApply(a, manifest("b", "1"))
 			s.objects[shop+"a"]["metadata"].(map[string]any)["managedFields"] = nil // so one request changes it
 			s.at(http.MethodPatch, shop+"a", func(*http.Request, []byte) { s.put(shop+"a", manifest("a", "theirs"), "rival") })
@@ -223,7 +130,7 @@ func TestSafeApply(t *testing.T) {
 				s.t.Error(err)
 			}
 		},
-		"what has values of an object is for that version of it": func(s *scene) {
+		"a manifest with a resourceVersion is for that version only": func(s *scene) {
 			s.mustApply(a)
 			metadata := s.objects[shop+"a"]["metadata"].(map[string]any)
 			metadata["managedFields"] = nil // so one request changes it
@@ -240,7 +147,7 @@ func TestSafeApply(t *testing.T) {
 			}
 		},
 		"an ignored field that others change meanwhile stays": ignoredRace,
-		"an outcome that is not known keeps the entry": func(s *scene) {
+		"an unknown outcome keeps the entry": func(s *scene) {
 			lost := errors.New("lost")
 			s.see = func(request *http.Request, _ []byte) {
 				s.lose = nil
@@ -268,7 +175,7 @@ func TestSafeApply(t *testing.T) {
 				s.t.Errorf("%v, %v, recorded %v", changes, err, s.recorded("a"))
 			}
 		},
-		"an update that failed keeps the entry": func(s *scene) {
+		"a failed update keeps the entry": func(s *scene) {
 			s.mustApply(a)
 			failed := errors.New("unavailable")
 			s.fail = func(method, path string) error {
@@ -320,5 +227,39 @@ func TestSafeApply(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) { test(newScene(t)) })
+	}
+}
+
+// ignoredRace: another manager changes an ignored field just before the write.
+func ignoredRace(s *scene) {
+	a := manifest("a", "1")
+	a.SetLabels(map[string]string{"version": "1"})
+	key, err := appliedwork.Identify(a)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	options := appliedwork.ApplyOptions{ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: {Force: true, IgnoreFields: []string{"/data/value"}}}}
+	if _, err := s.apply(options, a); err != nil {
+		s.t.Fatal(err)
+	}
+	s.at(http.MethodPatch, shop+"a", func(*http.Request, []byte) {
+		s.write(shop+"a", func(obj *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(obj.Object, "theirs", "data", "value")
+		})
+	})
+	s.write(shop+"a", func(obj *unstructured.Unstructured) { // as after an apply, so one request changes it
+		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{
+			Manager: "appliedwork-" + string(s.work.UID), Operation: metav1.ManagedFieldsOperationApply,
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:value":{}}}`),
+		}})
+	})
+	a.SetLabels(map[string]string{"version": "2"})
+	changes, err := s.apply(options, a)
+	if err != nil || changes.String() != "1 configured" {
+		s.t.Errorf("%v, %v", changes, err)
+	}
+	stored := &unstructured.Unstructured{Object: s.objects[shop+"a"]}
+	if value, _, _ := unstructured.NestedString(stored.Object, "data", "value"); value != "theirs" || stored.GetLabels()["version"] != "2" {
+		s.t.Errorf("%v", stored.Object)
 	}
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 )
 
-// TestIgnoreFieldsRefused: a bad pointer is an error before anything is written.
-func TestIgnoreFieldsRefused(t *testing.T) {
+// TestInvalidIgnoreFieldsAreRefused checks that a bad pointer is an error before any
+// write.
+func TestInvalidIgnoreFieldsAreRefused(t *testing.T) {
 	for pointer, want := range map[string]string{
 		"": "CreateOnly", "data": "begins with /", "/a~2": "~0", "/a~": "~0", "/nothing/a~2": "~0", "/kind": "kind cannot be left out",
 		"/apiVersion": "apiVersion cannot be left out", "/metadata": "name and namespace", "/metadata/name": "name and namespace",
@@ -43,9 +44,9 @@ func TestIgnoreFieldsRefused(t *testing.T) {
 	}
 }
 
-// TestIgnoreFieldsWrites: a second apply causes no write, and a change of an ignored field by
-// others causes no write. New options do.
-func TestIgnoreFieldsWrites(t *testing.T) {
+// TestIgnoredFieldsCauseNoWrite checks that a second apply causes no write, and a change
+// of an ignored field by others causes none either. New options do.
+func TestIgnoredFieldsCauseNoWrite(t *testing.T) {
 	s := newScene(t)
 	s.kinds["v1"].APIResources = append(s.kinds["v1"].APIResources, metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
 	a := object(`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"a"},"data":{"kept":"MQ=="},"stringData":{"value":"1","more":"1"}}`)
@@ -98,36 +99,48 @@ func TestIgnoreFieldsWrites(t *testing.T) {
 	}
 }
 
-// ignoredRace: another manager changes an ignored field just before the write.
-func ignoredRace(s *scene) {
-	a := manifest("a", "1")
-	a.SetLabels(map[string]string{"version": "1"})
-	key, err := appliedwork.Identify(a)
+// TestObjectOptionsApplyToOneObject checks that the manager and the force of one object apply
+// only to that object, within one call.
+func TestObjectOptionsApplyToOneObject(t *testing.T) {
+	api := newFakeAPI()
+	tracker, work := newTracker(t, api, nil)
+	objects := []*unstructured.Unstructured{manifest("a", "1"), manifest("b", "1")}
+	key, err := appliedwork.Identify(objects[1])
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	options := appliedwork.ApplyOptions{ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: {Force: true, IgnoreFields: []string{"/data/value"}}}}
-	if _, err := s.apply(options, a); err != nil {
-		s.t.Fatal(err)
+	var managers []string
+	api.see = func(r *http.Request, _ []byte) {
+		if manager := r.URL.Query().Get("fieldManager"); strings.Contains(r.URL.Path, "/configmaps") {
+			managers = append(managers, strings.TrimSuffix(manager, string(work.UID))+r.URL.Query().Get("force"))
+		}
 	}
-	s.at(http.MethodPatch, shop+"a", func(*http.Request, []byte) {
-		s.write(shop+"a", func(obj *unstructured.Unstructured) {
-			_ = unstructured.SetNestedField(obj.Object, "theirs", "data", "value")
-		})
-	})
-	s.write(shop+"a", func(obj *unstructured.Unstructured) { // as after an apply, so one request changes it
-		obj.SetManagedFields([]metav1.ManagedFieldsEntry{{
-			Manager: "appliedwork-" + string(s.work.UID), Operation: metav1.ManagedFieldsOperationApply,
-			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:value":{}}}`),
-		}})
-	})
-	a.SetLabels(map[string]string{"version": "2"})
-	changes, err := s.apply(options, a)
-	if err != nil || changes.String() != "1 configured" {
-		s.t.Errorf("%v, %v", changes, err)
+	options := appliedwork.ApplyOptions{Concurrency: 1, FieldManager: "all", ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: {FieldManager: "one", Force: true}}}
+	apply := func() {
+		t.Helper()
+		if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, options); err != nil {
+			t.Fatal(err)
+		}
 	}
-	stored := &unstructured.Unstructured{Object: s.objects[shop+"a"]}
-	if value, _, _ := unstructured.NestedString(stored.Object, "data", "value"); value != "theirs" || stored.GetLabels()["version"] != "2" {
-		s.t.Errorf("%v", stored.Object)
+	apply()
+	objects[0], objects[1] = manifest("a", "2"), manifest("b", "2")
+	apply()
+	var got []string
+	for _, m := range managers {
+		if m != "" && !slices.Contains(got, m) {
+			got = append(got, m)
+		}
+	}
+	if want := []string{"all-", "one-", "all-false", "one-true"}; !slices.Equal(got, want) {
+		t.Errorf("the managers are %q, want %q", got, want)
+	}
+	managers, options.ByKey[key], objects[1] = nil, appliedwork.ObjectOptions{Force: true}, manifest("b", "3")
+	apply()
+	if !slices.Contains(managers, "all-true") {
+		t.Errorf("without a manager of its own, an object has that of all: %q", managers)
+	}
+	options.ByKey[key] = appliedwork.ObjectOptions{FieldManager: strings.Repeat("x", 91)}
+	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, options); !errors.Is(err, appliedwork.ErrInvalidInput) {
+		t.Errorf("a manager of 91 characters: %v", err)
 	}
 }

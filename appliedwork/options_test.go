@@ -4,6 +4,8 @@
 package appliedwork_test
 
 import (
+	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -29,9 +31,9 @@ func (c *counting) Resource(r schema.GroupVersionResource) dynamic.Namespaceable
 	return c.Interface.Resource(r)
 }
 
-// TestInventoryClient: inventories have a separate client. An AppliedWork among the objects is
-// treated like any other object.
-func TestInventoryClient(t *testing.T) {
+// TestInventoryHasItsOwnClient checks that inventories have a separate client. An
+// AppliedWork among the objects is treated like any other object.
+func TestInventoryHasItsOwnClient(t *testing.T) {
 	api := newFakeAPI()
 	objects, inventories := &counting{Interface: api.client(), asked: map[string]int{}}, &counting{Interface: api.client(), asked: map[string]int{}}
 	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.Client, o.Inventory = objects, inventories })
@@ -60,5 +62,43 @@ func TestInventoryClient(t *testing.T) {
 	}
 	if _, err := appliedwork.NewCollector(tracker).Teardown(t.Context(), work, appliedwork.TeardownOptions{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestInvalidOptionsAreRefused checks that invalid options are refused with the reason.
+func TestInvalidOptionsAreRefused(t *testing.T) {
+	api := newFakeAPI()
+	tracker, work := newTracker(t, api, nil)
+	options := func(change func(*appliedwork.Options)) error {
+		o := appliedwork.Options{Client: api.client(), Discovery: api}
+		change(&o)
+		_, err := appliedwork.NewTracker(o)
+		return err
+	}
+	apply := func(o appliedwork.ApplyOptions) error {
+		_, err := appliedwork.NewApplier(tracker).Apply(neverEnds, work, nil, o)
+		return err
+	}
+	prune := func(o appliedwork.PruneOptions) error {
+		_, err := appliedwork.NewPruner(tracker).Prune(neverEnds, work, nil, o)
+		return err
+	}
+	for name, err := range map[string]error{
+		"Client":        options(func(o *appliedwork.Options) { o.Client = nil }),
+		"Discovery":     options(func(o *appliedwork.Options) { o.Discovery = nil }),
+		"MaxShardBytes": options(func(o *appliedwork.Options) { o.MaxShardBytes = 1 }),
+		"MaxShards":     options(func(o *appliedwork.Options) { o.MaxShards = -1 }),
+		"UnservedGrace": options(func(o *appliedwork.Options) { o.UnservedGrace = -1 }),
+		"Adoption":      apply(appliedwork.ApplyOptions{Adoption: "Sometimes"}),
+		"Concurrency":   apply(appliedwork.ApplyOptions{Concurrency: 1000}),
+		"FieldManager":  apply(appliedwork.ApplyOptions{FieldManager: strings.Repeat("x", 91)}),
+		"Propagation":   prune(appliedwork.PruneOptions{Propagation: "Sideways"}),
+		"Default":       prune(appliedwork.PruneOptions{Policies: appliedwork.Policies{Default: "Maybe"}}),
+		"Orphans":       prune(appliedwork.PruneOptions{Policies: appliedwork.Policies{Orphans: []appliedwork.OrphanRule{{}}}}),
+		"ByKey":         prune(appliedwork.PruneOptions{Policies: appliedwork.Policies{ByKey: map[appliedwork.Key]appliedwork.Policy{{}: "x"}}}),
+	} {
+		if !errors.Is(err, appliedwork.ErrInvalidInput) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
