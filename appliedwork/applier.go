@@ -51,7 +51,9 @@ func NewApplier(tracker *Tracker) *Applier {
 // nothing is applied. Otherwise the error joins those of the change set: [ErrGenerateName],
 // [ErrInvalidObject], [ErrChanged], [*AdoptionError], [*OwnershipConflictError],
 // [*TypeNotServedError] and those of the API server. The change set is never nil.
-func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions) (*ChangeSet, error) {
+func (a *Applier) Apply(
+	ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions,
+) (*ChangeSet, error) {
 	return a.apply(ctx, work, objects, opts, false)
 }
 
@@ -64,11 +66,15 @@ func (a *Applier) Apply(ctx context.Context, work *v1alpha1.AppliedWork, objects
 // server cannot check the object before. An object that Recreate would delete and create again is
 // reported as created, with the UID of the existing object. The errors are those of Apply. The
 // AppliedWork must exist: use the result of [Tracker.Ensure], which has its UID.
-func (a *Applier) Plan(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions) (*ChangeSet, error) {
+func (a *Applier) Plan(
+	ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions,
+) (*ChangeSet, error) {
 	return a.apply(ctx, work, objects, opts, true)
 }
 
-func (a *Applier) apply(ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions, dry bool) (*ChangeSet, error) {
+func (a *Applier) apply(
+	ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions, dry bool,
+) (*ChangeSet, error) {
 	changes := &ChangeSet{}
 	opts, err := opts.withDefaults()
 	if err := errors.Join(err, opts.Executor.validate(a.opts.Reviews), checkWork(work)); err != nil {

@@ -345,7 +345,9 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 
 // patch applies the manifest to the object that was read. The manifest has its UID, so it is not
 // applied to another object of the same name.
-func (r *applyRun) patch(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action) error {
+func (r *applyRun) patch(
+	ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action,
+) error {
 	client, live := r.resource(item.mapping, item.id.Namespace), item.live
 	rv := live.GetResourceVersion()
 	managed := fieldset.AsApplied(live.GetManagedFields(), item.manager, r.isOurs(item))

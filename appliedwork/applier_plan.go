@@ -59,7 +59,9 @@ func (r *applyRun) awaits(item *applyItem, err error) bool {
 // would first move all our fields to the entry of the manager's last apply, which removes fields
 // that the manifest lacks. A dry run of a patch lets the API server set the defaults of these
 // fields.
-func (r *applyRun) reduced(ctx context.Context, item *applyItem, applied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (r *applyRun) reduced(
+	ctx context.Context, item *applyItem, applied *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	ours, reduced := r.isOurs(item), applied.DeepCopy()
 	// Kept are the fields of the manager's last apply, and those of all managers that are not ours.
 	kept := fieldset.Merged(applied.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {

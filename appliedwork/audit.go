@@ -136,7 +136,9 @@ func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, er
 // ownedBy lists all objects of the cluster that have an owner for which asked returns true. The
 // result is by the UID of the owner, and then by the UID of the object, because some objects are
 // served as two kinds.
-func (c *Collector) ownedBy(ctx context.Context, concurrency int, asked func(metav1.OwnerReference) bool) (map[types.UID]map[types.UID]v1alpha1.AppliedResourceMeta, map[string]error, error) {
+func (c *Collector) ownedBy(
+	ctx context.Context, concurrency int, asked func(metav1.OwnerReference) bool,
+) (map[types.UID]map[types.UID]v1alpha1.AppliedResourceMeta, map[string]error, error) {
 	kinds, unread, err := c.kinds.All(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -207,7 +209,10 @@ func entryOf(m discovery.Mapping, obj metav1.Object) v1alpha1.AppliedResourceMet
 }
 
 // auditEntries reads the objects of entries, and reports those that are missing, foreign or unread.
-func (c *Collector) auditEntries(ctx context.Context, work *v1alpha1.AppliedWork, entries []v1alpha1.AppliedResourceMeta, policies Policies, concurrency int, report *AuditReport) {
+func (c *Collector) auditEntries(
+	ctx context.Context, work *v1alpha1.AppliedWork, entries []v1alpha1.AppliedResourceMeta,
+	policies Policies, concurrency int, report *AuditReport,
+) {
 	var targets []target
 	var of []v1alpha1.AppliedResourceMeta
 	for _, e := range entries {

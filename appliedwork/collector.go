@@ -68,7 +68,9 @@ type ReleaseOptions struct {
 // The guards are those of Prune, but a protected object loses our owner reference and stays. The
 // error joins those of the change set, or is an [ErrInvalidInput] or an error of the API server.
 // The change set is never nil.
-func (c *Collector) Teardown(ctx context.Context, work *v1alpha1.AppliedWork, opts TeardownOptions) (*ChangeSet, error) {
+func (c *Collector) Teardown(
+	ctx context.Context, work *v1alpha1.AppliedWork, opts TeardownOptions,
+) (*ChangeSet, error) {
 	prune, err := opts.prune()
 	if err != nil {
 		return &ChangeSet{}, err
@@ -90,7 +92,10 @@ func (c *Collector) Release(ctx context.Context, work *v1alpha1.AppliedWork, opt
 
 // end marks the AppliedWork, deletes or releases its objects, and deletes it. If entries are
 // recorded meanwhile, it starts again.
-func (c *Collector) end(ctx context.Context, work *v1alpha1.AppliedWork, how string, opts PruneOptions, propagation metav1.DeletionPropagation) (*ChangeSet, error) {
+func (c *Collector) end(
+	ctx context.Context, work *v1alpha1.AppliedWork, how string, opts PruneOptions,
+	propagation metav1.DeletionPropagation,
+) (*ChangeSet, error) {
 	for attempt := 0; ; attempt++ {
 		inv, err := c.mark(ctx, work, how, opts.Policies)
 		if errors.Is(err, ErrTerminating) {

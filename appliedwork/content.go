@@ -178,7 +178,9 @@ func selectorOf(m discovery.Mapping) string {
 }
 
 // metadataPage returns one page of the metadata of objects.
-func (c *cluster) metadataPage(ctx context.Context, m discovery.Mapping, namespace string, options metav1.ListOptions) (page []metav1.Object, next string, err error) {
+func (c *cluster) metadataPage(
+	ctx context.Context, m discovery.Mapping, namespace string, options metav1.ListOptions,
+) (page []metav1.Object, next string, err error) {
 	if c.opts.Metadata != nil {
 		list, err := c.opts.Metadata.Resource(m.Resource).Namespace(namespace).List(ctx, options)
 		if err != nil {

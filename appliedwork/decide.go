@@ -77,7 +77,9 @@ type Owners struct {
 //
 // Only our owner reference permits a deletion. An owner of another kind counts as alive. If it is
 // not, Kubernetes' garbage collector deletes the object after our reference is removed.
-func DecideDeletion(live *unstructured.Unstructured, entry v1alpha1.AppliedResourceMeta, owners Owners, policy Policy) Decision {
+func DecideDeletion(
+	live *unstructured.Unstructured, entry v1alpha1.AppliedResourceMeta, owners Owners, policy Policy,
+) Decision {
 	switch {
 	case live == nil:
 		return Gone

@@ -93,7 +93,9 @@ func (r *applyRun) ask(ctx context.Context, about authorizationv1.ResourceAttrib
 
 // may returns an error if the executor lacks a right on the object of a name. The error names the
 // object of the item, which needs the right.
-func (r *applyRun) may(ctx context.Context, item *applyItem, about authorizationv1.ResourceAttributes, name string) error {
+func (r *applyRun) may(
+	ctx context.Context, item *applyItem, about authorizationv1.ResourceAttributes, name string,
+) error {
 	a, err := r.ask(ctx, about)
 	if err == nil && !a.Allowed && about.Verb != "create" {
 		about.Name = name

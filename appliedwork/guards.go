@@ -155,7 +155,9 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 }
 
 // outlives reports whether an object would stay if a prune decided about it alone.
-func (r *pruneRun) outlives(ctx context.Context, key Key, m discovery.Mapping, live *unstructured.Unstructured) (bool, error) {
+func (r *pruneRun) outlives(
+	ctx context.Context, key Key, m discovery.Mapping, live *unstructured.Unstructured,
+) (bool, error) {
 	owners, err := r.claims.owners(ctx, r.work.UID, key, live)
 	if err != nil {
 		return false, err

@@ -40,7 +40,9 @@ type form struct {
 
 // manifestOf returns the manifest to send for an object: without the fields of the server, with the
 // given namespace, the owner reference and our annotations.
-func manifestOf(obj *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork, f form) (*unstructured.Unstructured, error) {
+func manifestOf(
+	obj *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork, f form,
+) (*unstructured.Unstructured, error) {
 	m, err := copyOf(obj)
 	if err != nil {
 		return nil, err

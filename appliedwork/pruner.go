@@ -70,7 +70,9 @@ func (o PruneOptions) withDefaults() (PruneOptions, error) {
 
 // Plan returns the changes that Prune would make, and changes nothing. The AppliedWork must exist:
 // use the result of [Tracker.Ensure], which has its UID.
-func (p *Pruner) Plan(ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions) (*ChangeSet, error) {
+func (p *Pruner) Plan(
+	ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions,
+) (*ChangeSet, error) {
 	return p.prune(ctx, work, desired, opts, true)
 }
 
@@ -99,11 +101,15 @@ func (p *Pruner) Plan(ctx context.Context, work *v1alpha1.AppliedWork, desired [
 // After [ErrEmptyDesired], [ErrTerminating] or [ErrInvalidInput], nothing is deleted. Otherwise the
 // error joins those of the change set: a [*PruneBlockedError] for each object that a guard keeps,
 // and those of the API server. The change set is never nil, and has no entries for desired objects.
-func (p *Pruner) Prune(ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions) (*ChangeSet, error) {
+func (p *Pruner) Prune(
+	ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions,
+) (*ChangeSet, error) {
 	return p.prune(ctx, work, desired, opts, false)
 }
 
-func (p *Pruner) prune(ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions, dry bool) (*ChangeSet, error) {
+func (p *Pruner) prune(
+	ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions, dry bool,
+) (*ChangeSet, error) {
 	changes := &ChangeSet{}
 	opts, err := opts.withDefaults()
 	if err != nil {

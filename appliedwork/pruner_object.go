@@ -251,7 +251,10 @@ func (r *pruneRun) bequeath(ctx context.Context, item *pruneItem, heir *Owner, p
 // detach removes the owner reference to an AppliedWork and its traces from an object. It returns
 // errMoved if the object has changed since it was read. A pinned object gets an annotation that
 // keeps it regardless of other AppliedWorks.
-func (c *cluster) detach(ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, work, heir *v1alpha1.AppliedWork, pinned bool) error {
+func (c *cluster) detach(
+	ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, work,
+	heir *v1alpha1.AppliedWork, pinned bool,
+) error {
 	uid := work.UID
 	rest := live.DeepCopy()
 	RemoveOwnerReference(rest, uid)
@@ -282,7 +285,10 @@ func (c *cluster) detach(ctx context.Context, m discovery.Mapping, live *unstruc
 // patchMetadata changes the metadata of the object that was read. It uses a merge patch, which
 // replaces whole lists, so it does not fail if others have removed an item. It returns errMoved if
 // the object has changed since it was read.
-func (c *cluster) patchMetadata(ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, metadata map[string]any, manager string, dryRun ...string) (*unstructured.Unstructured, error) {
+func (c *cluster) patchMetadata(
+	ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, metadata map[string]any,
+	manager string, dryRun ...string,
+) (*unstructured.Unstructured, error) {
 	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, err

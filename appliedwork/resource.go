@@ -21,7 +21,9 @@ import (
 //
 // The error is an [ErrInvalidObject] for a missing namespace, a [*TypeNotServedError], or an error
 // of discovery.
-func (t *Tracker) Resource(ctx context.Context, kind schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, error) {
+func (t *Tracker) Resource(
+	ctx context.Context, kind schema.GroupVersionKind, namespace string,
+) (dynamic.ResourceInterface, error) {
 	m, err := t.kinds.Resolve(ctx, kind.GroupKind(), kind.Version)
 	if err != nil {
 		return nil, err
@@ -42,7 +44,9 @@ type resourceClient struct {
 	failed func(error)
 }
 
-func (c resourceClient) Get(ctx context.Context, name string, options metav1.GetOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (c resourceClient) Get(
+	ctx context.Context, name string, options metav1.GetOptions, sub ...string,
+) (*unstructured.Unstructured, error) {
 	obj, err := c.ResourceInterface.Get(ctx, name, options, sub...)
 	c.failed(err)
 	return obj, err

@@ -49,7 +49,9 @@ func NewTracker(opts Options) (*Tracker, error) {
 // Ensure returns the AppliedWork of a name, and creates it if it does not exist. The error is
 // [ErrNameCollision] if the AppliedWork has another spec, [ErrTerminating] if it is terminating, or
 // an error of the API server. Without the CRD, it is a [*TypeNotServedError].
-func (t *Tracker) Ensure(ctx context.Context, name string, spec v1alpha1.AppliedWorkSpec) (*v1alpha1.AppliedWork, error) {
+func (t *Tracker) Ensure(
+	ctx context.Context, name string, spec v1alpha1.AppliedWorkSpec,
+) (*v1alpha1.AppliedWork, error) {
 	work := &v1alpha1.AppliedWork{Spec: spec}
 	work.SetGroupVersionKind(v1alpha1.GroupVersionKind)
 	work.Name = name
@@ -78,7 +80,9 @@ func (t *Tracker) Ensure(ctx context.Context, name string, spec v1alpha1.Applied
 // RecordIntent records objects that are about to be applied. Applier calls it. An object that was
 // recorded before keeps its UID. The error is [ErrTerminating], an [*InventoryTooLargeError], or an
 // error of the API server. After an error, do not apply the objects; some of them may be recorded.
-func (t *Tracker) RecordIntent(ctx context.Context, work *v1alpha1.AppliedWork, objects ...v1alpha1.ResourceIdentifier) error {
+func (t *Tracker) RecordIntent(
+	ctx context.Context, work *v1alpha1.AppliedWork, objects ...v1alpha1.ResourceIdentifier,
+) error {
 	_, err := t.update(ctx, work, nil, func(inv *inventory) error {
 		if inv.terminating() {
 			return fmt.Errorf("%w: %s", ErrTerminating, work.Name)
@@ -109,7 +113,9 @@ func (t *Tracker) intendAnew(ctx context.Context, work *v1alpha1.AppliedWork, id
 // RecordApplied records objects that were applied, each with its UID. Applier calls it. Entries
 // that others have recorded meanwhile stay. RecordApplied also accepts an AppliedWork that is
 // terminating, because the objects must be deleted with it.
-func (t *Tracker) RecordApplied(ctx context.Context, work *v1alpha1.AppliedWork, objects ...v1alpha1.AppliedResourceMeta) error {
+func (t *Tracker) RecordApplied(
+	ctx context.Context, work *v1alpha1.AppliedWork, objects ...v1alpha1.AppliedResourceMeta,
+) error {
 	_, err := t.update(ctx, work, nil, func(inv *inventory) error {
 		for _, e := range objects {
 			inv.put(e)
@@ -121,7 +127,9 @@ func (t *Tracker) RecordApplied(ctx context.Context, work *v1alpha1.AppliedWork,
 
 // Forget removes entries from the inventory. Pruner calls it. An entry with another UID stays,
 // because the object was applied again.
-func (t *Tracker) Forget(ctx context.Context, work *v1alpha1.AppliedWork, entries ...v1alpha1.AppliedResourceMeta) error {
+func (t *Tracker) Forget(
+	ctx context.Context, work *v1alpha1.AppliedWork, entries ...v1alpha1.AppliedResourceMeta,
+) error {
 	_, err := t.update(ctx, work, nil, func(inv *inventory) error {
 		inv.remove(entries)
 		return nil

@@ -121,7 +121,9 @@ func (t *Tracker) addKinds(ctx context.Context, entries []v1alpha1.AppliedResour
 // update changes an inventory and writes the changes. from is an inventory that was read before, or
 // nil. After a conflict, the inventory is read again and change is called again, so change must not
 // depend on an earlier call.
-func (t *Tracker) update(ctx context.Context, work *v1alpha1.AppliedWork, from *inventory, change func(*inventory) error) (*inventory, error) {
+func (t *Tracker) update(
+	ctx context.Context, work *v1alpha1.AppliedWork, from *inventory, change func(*inventory) error,
+) (*inventory, error) {
 	for attempt := 0; ; attempt++ {
 		inv := from
 		if inv == nil {

@@ -165,7 +165,10 @@ func (w *goneWait) withoutType(ctx context.Context, gk schema.GroupKind, resourc
 }
 
 // waitGone waits until each object with one of the names is gone or counts returns false for it.
-func waitGone(ctx context.Context, client dynamic.ResourceInterface, names map[string]bool, counts func(*unstructured.Unstructured) bool) error {
+func waitGone(
+	ctx context.Context, client dynamic.ResourceInterface, names map[string]bool,
+	counts func(*unstructured.Unstructured) bool,
+) error {
 	present := maps.Clone(names)
 	see := func(name string, obj *unstructured.Unstructured) {
 		if obj != nil && counts(obj) {

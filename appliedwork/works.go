@@ -53,7 +53,9 @@ func (t *Tracker) listWorks(ctx context.Context) (works []*listedWork, version s
 
 // eachMetadata calls visit with the metadata of each object, and returns the resourceVersion of the
 // list.
-func eachMetadata(ctx context.Context, client metadata.ResourceInterface, visit func(metav1.Object)) (version string, err error) {
+func eachMetadata(
+	ctx context.Context, client metadata.ResourceInterface, visit func(metav1.Object),
+) (version string, err error) {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := client.List(ctx, options)
@@ -72,7 +74,9 @@ func eachMetadata(ctx context.Context, client metadata.ResourceInterface, visit 
 // readAt reads some AppliedWorks of a list at the resourceVersion of the list. all is the number of
 // AppliedWorks in the list. A later version could lack an entry that has moved to another
 // AppliedWork of the list since.
-func (t *Tracker) readAt(ctx context.Context, version string, works []*listedWork, all int, visit func(*v1alpha1.AppliedWork)) error {
+func (t *Tracker) readAt(
+	ctx context.Context, version string, works []*listedWork, all int, visit func(*v1alpha1.AppliedWork),
+) error {
 	asked := make(map[types.UID]*listedWork, len(works))
 	for _, w := range works {
 		asked[w.uid] = w

@@ -138,7 +138,9 @@ type group struct {
 }
 
 // group groups the objects by kind and namespace. Duplicates count once.
-func (r *run) group(tracker *appliedwork.Tracker, objects []*unstructured.Unstructured) (map[appliedwork.Key]*group, error) {
+func (r *run) group(
+	tracker *appliedwork.Tracker, objects []*unstructured.Unstructured,
+) (map[appliedwork.Key]*group, error) {
 	groups := map[appliedwork.Key]*group{}
 	for i, obj := range objects {
 		key, err := appliedwork.Identify(obj)

@@ -276,7 +276,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return r.reconcile(ctx, work, want, opts)
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork, want Want, opts Options) (reconcile.Result, error) {
+func (r *Reconciler) reconcile(
+	ctx context.Context, work *v1alpha1.AppliedWork, want Want, opts Options,
+) (reconcile.Result, error) {
 	if want.Evicted && !want.Removed {
 		eviction, err := r.collector.Evict(ctx, work, opts.Evict)
 		if eviction == nil || eviction.Changes == nil {
@@ -315,14 +317,18 @@ func (r *Reconciler) reconcile(ctx context.Context, work *v1alpha1.AppliedWork, 
 	return r.result(ctx, work, changes, audited, err)
 }
 
-func (r *Reconciler) teardown(ctx context.Context, work *v1alpha1.AppliedWork, opts appliedwork.TeardownOptions) (reconcile.Result, error) {
+func (r *Reconciler) teardown(
+	ctx context.Context, work *v1alpha1.AppliedWork, opts appliedwork.TeardownOptions,
+) (reconcile.Result, error) {
 	changes, err := r.collector.Teardown(ctx, work, opts)
 	return r.end(ctx, work, changes, err)
 }
 
 // end is result for a work that ends. Its objects are not repaired, so only the objects that block
 // a Namespace are watched.
-func (r *Reconciler) end(ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, err error) (reconcile.Result, error) {
+func (r *Reconciler) end(
+	ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, err error,
+) (reconcile.Result, error) {
 	if watchErr := r.watch(work, unmanaged(changes)); watchErr != nil {
 		err = errors.Join(err, watchErr)
 	}

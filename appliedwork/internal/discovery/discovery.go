@@ -142,7 +142,9 @@ func (k *Cache) ResolveResource(ctx context.Context, gr schema.GroupResource, ve
 	return k.find(ctx, schema.GroupKind{Group: gr.Group, Kind: gr.Resource}, version, func(r metav1.APIResource) bool { return r.Name == gr.Resource })
 }
 
-func (k *Cache) find(ctx context.Context, gk schema.GroupKind, version string, is func(metav1.APIResource) bool) (Mapping, error) {
+func (k *Cache) find(
+	ctx context.Context, gk schema.GroupKind, version string, is func(metav1.APIResource) bool,
+) (Mapping, error) {
 	tried := map[string]bool{}
 	try := func(version string) (Mapping, bool, error) {
 		if version == "" || tried[version] {
@@ -173,7 +175,9 @@ func (k *Cache) find(ctx context.Context, gk schema.GroupKind, version string, i
 	return Mapping{}, k.notServed(gk)
 }
 
-func (k *Cache) inVersion(ctx context.Context, gv schema.GroupVersion, is func(metav1.APIResource) bool) (Mapping, bool, error) {
+func (k *Cache) inVersion(
+	ctx context.Context, gv schema.GroupVersion, is func(metav1.APIResource) bool,
+) (Mapping, bool, error) {
 	began := k.clock.Now()
 	for {
 		k.mu.Lock()

@@ -22,7 +22,10 @@ const (
 )
 
 // List calls visit with each object, page by page, and returns the resourceVersion of the list.
-func List(ctx context.Context, client dynamic.ResourceInterface, options metav1.ListOptions, visit func(*unstructured.Unstructured)) (version string, err error) {
+func List(
+	ctx context.Context, client dynamic.ResourceInterface, options metav1.ListOptions,
+	visit func(*unstructured.Unstructured),
+) (version string, err error) {
 	options.Limit = cmp.Or(options.Limit, pageSize)
 	for {
 		page, err := client.List(ctx, options)
@@ -81,7 +84,10 @@ func Objects[V any](
 	return nil
 }
 
-func follow[V any](ctx context.Context, w watch.Interface, names map[string]V, see func(string, *unstructured.Unstructured), done func() bool) {
+func follow[V any](
+	ctx context.Context, w watch.Interface, names map[string]V,
+	see func(string, *unstructured.Unstructured), done func() bool,
+) {
 	for !done() {
 		select {
 		case <-ctx.Done():
