@@ -355,25 +355,10 @@ func (r *applyRun) patch(
 		managed = fieldset.OrNone(live.GetManagedFields())
 	}
 	if managed != nil && !r.dry {
-		// Fields that we have created, or applied under another name, now count as applied by this
-		// manager.
-		if action == ActionAdopted {
-			if err := r.mayTake(ctx, item, manifest); err != nil || item.isFinished() {
-				return err
-			}
+		var err error
+		if rv, err = r.takeFields(ctx, item, manifest, action, managed); err != nil || item.isFinished() {
+			return err
 		}
-		annotations := removedTraces(item.gone)
-		if item.adopted { // in the same request, because the field manager makes the object ours
-			annotations[adoptedAnnotation(r.work.UID)] = "true"
-		}
-		metadata := map[string]any{
-			"uid": live.GetUID(), "resourceVersion": rv, "managedFields": managed, "annotations": annotations,
-		}
-		upgraded, err := r.patchMetadata(ctx, item.mapping, live, metadata, item.manager)
-		if err != nil {
-			return r.explain(ctx, item, err)
-		}
-		rv = upgraded.GetResourceVersion()
 	}
 	body := manifest.DeepCopy()
 	body.SetUID(live.GetUID())
@@ -421,6 +406,33 @@ func (r *applyRun) patch(
 	}
 	item.finish(action, nil)
 	return nil
+}
+
+// takeFields makes managed the managed fields of the object that was read: fields that we have
+// created, or applied under another name, then count as applied by this manager. It returns the new
+// resourceVersion.
+func (r *applyRun) takeFields(
+	ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action,
+	managed []metav1.ManagedFieldsEntry,
+) (rv string, err error) {
+	if action == ActionAdopted {
+		if err := r.mayTake(ctx, item, manifest); err != nil || item.isFinished() {
+			return "", err
+		}
+	}
+	annotations := removedTraces(item.gone)
+	if item.adopted { // in the same request, because the field manager makes the object ours
+		annotations[adoptedAnnotation(r.work.UID)] = "true"
+	}
+	metadata := map[string]any{
+		"uid": item.live.GetUID(), "resourceVersion": item.live.GetResourceVersion(),
+		"managedFields": managed, "annotations": annotations,
+	}
+	upgraded, err := r.patchMetadata(ctx, item.mapping, item.live, metadata, item.manager)
+	if err != nil {
+		return "", r.explain(ctx, item, err)
+	}
+	return upgraded.GetResourceVersion(), nil
 }
 
 // disown removes the owner references that an unowned object must not have: ours, and those of all

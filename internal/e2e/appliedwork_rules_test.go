@@ -34,7 +34,7 @@ var appliedWorkRules = []ruletest.Rule{
 		{"applier_object.go", "|| r.opts.Policies.of(item.id, item.adopted) == PolicyOrphan", "|| item.adopted && r.opts.Policies.of(item.id, true) == PolicyOrphan"},
 		{"applier_object.go", "{ return r.opts.Policies.For(item.id) == PolicyOrphan }", "{ return false }"}}},
 	{Name: "a refused adoption changes nothing", Test: "^TestAppliedWork$/^RefusedMigration$", Edits: []ruletest.Edit{
-		{"applier_object.go", "\t\tif action == ActionAdopted {\n\t\t\tif err := r.mayTake", "\t\tif false {\n\t\t\tif err := r.mayTake"}}},
+		{"applier_object.go", "\tif action == ActionAdopted {\n\t\tif err := r.mayTake", "\t\tif false {\n\t\t\tif err := r.mayTake"}}},
 	{Name: "what is kept is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
 		{"applier_object.go", "if r.stays(item) || hasTracesOfOthers", "if hasTracesOfOthers"}}},
 	{Name: "what has lost our reference is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
