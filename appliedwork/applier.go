@@ -215,7 +215,7 @@ func (r *applyRun) identify(ctx context.Context, objects []*unstructured.Unstruc
 func (i *applyItem) place(ordinal int, gvk schema.GroupVersionKind) error {
 	key := &i.change.Key
 	if i.mapping.Namespaced && key.Namespace == "" {
-		return fmt.Errorf("%w: manifest %d, %s, is of a namespaced kind: set metadata.namespace", ErrInvalidObject, ordinal, key)
+		return fmt.Errorf("%w: manifest %d, %s: a namespaced kind needs a metadata.namespace", ErrInvalidObject, ordinal, key)
 	}
 	if !i.mapping.Namespaced {
 		key.Namespace = ""
@@ -243,9 +243,10 @@ func announcedKinds(objects []*unstructured.Unstructured) map[schema.GroupVersio
 		text := func(path ...string) string { s, _, _ := unstructured.NestedString(obj.Object, path...); return s }
 		group, kind := text("spec", "group"), text("spec", "names", "kind")
 		for _, version := range servedVersions(obj) {
-			kinds[schema.GroupVersionKind{Group: group, Version: version, Kind: kind}] = announced{crd: i, mapping: discovery.Mapping{
-				Resource: schema.GroupVersionResource{Group: group, Version: version, Resource: text("spec", "names", "plural")},
-				Kind:     kind, Namespaced: strings.EqualFold(text("spec", "scope"), "Namespaced"),
+			gv := schema.GroupVersion{Group: group, Version: version}
+			kinds[gv.WithKind(kind)] = announced{crd: i, mapping: discovery.Mapping{
+				Resource: gv.WithResource(text("spec", "names", "plural")), Kind: kind,
+				Namespaced: strings.EqualFold(text("spec", "scope"), "Namespaced"),
 			}}
 		}
 	}
@@ -323,7 +324,8 @@ func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, i
 		return fmt.Errorf("%w (%s is in the work and %s)", &TypeNotServedError{Kind: gvk.GroupKind()}, crd.Key, crd.Action)
 	}
 	var notServed error
-	err := wait.PollUntilContextTimeout(ctx, establishPeriod, max(time.Until(limit), establishPeriod), true, func(context.Context) (bool, error) {
+	timeout := max(time.Until(limit), establishPeriod)
+	err := wait.PollUntilContextTimeout(ctx, establishPeriod, timeout, true, func(context.Context) (bool, error) {
 		r.kinds.Forget(gvk.Group)
 		m, err := r.resolveExactly(ctx, gvk)
 		if err == nil {

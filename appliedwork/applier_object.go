@@ -122,7 +122,7 @@ func (r *applyRun) step(ctx context.Context, item *applyItem) error {
 	}
 	item.change.UID = live.GetUID()
 	if live.GetDeletionTimestamp() != nil {
-		item.finish(ActionPending, fmt.Errorf("%s is being deleted, and is applied when it is gone", item.change.Key))
+		item.finish(ActionPending, fmt.Errorf("%s is being deleted: it is applied after that", item.change.Key))
 		return nil
 	}
 	action := ActionConfigured
@@ -132,7 +132,8 @@ func (r *applyRun) step(ctx context.Context, item *applyItem) error {
 	if item.options.Strategy == StrategyCreateOnly {
 		return r.own(ctx, item, action)
 	}
-	if item.ours && !r.hasSurplus(item, live) && isUnchanged(live, manifest, r.work.UID, item.manager) && !r.migrates(live) {
+	if item.ours && !r.hasSurplus(item, live) && isUnchanged(live, manifest, r.work.UID, item.manager) &&
+		!r.migrates(live) {
 		item.change.Live = live
 		item.finish(ActionUnchanged, nil)
 		return nil
@@ -202,22 +203,27 @@ func (r *applyRun) mayRecreate(item *applyItem) bool {
 	if r.stays(item) || hasTracesOfOthers(item.live, r.work.UID) {
 		return false
 	}
-	return !slices.ContainsFunc(item.live.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID != r.work.UID })
+	return !slices.ContainsFunc(item.live.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+		return o.UID != r.work.UID
+	})
 }
 
 // remove deletes the object that was read, to create it again. After the deletion it returns
 // errMoved, so the object is read again. An object that the API server would not create is not
 // deleted.
 func (r *applyRun) remove(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
-	trial := metav1.CreateOptions{FieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll}}
-	if _, err := r.resource(item.mapping, item.id.Namespace).Create(ctx, manifest, trial); !apierrors.IsAlreadyExists(err) {
+	client := r.resource(item.mapping, item.id.Namespace)
+	trial := metav1.CreateOptions{
+		FieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll},
+	}
+	if _, err := client.Create(ctx, manifest, trial); !apierrors.IsAlreadyExists(err) {
 		if err == nil {
 			return errMoved // it is gone
 		}
-		return fmt.Errorf("not deleted because it could not be created again: %w", err)
+		return fmt.Errorf("check that it can be created again after its deletion: %w", err)
 	}
 	uid, rv := item.live.GetUID(), item.live.GetResourceVersion()
-	err := r.resource(item.mapping, item.id.Namespace).Delete(ctx, item.id.Name, metav1.DeleteOptions{
+	err := client.Delete(ctx, item.id.Name, metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &rv},
 		PropagationPolicy: new(metav1.DeletePropagationBackground),
 		DryRun:            r.dryRun(),
@@ -315,11 +321,11 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 	client := r.resource(item.mapping, item.id.Namespace)
 	if fieldset.MayRepeatKeys(manifest.Object) {
 		options := metav1.ApplyOptions{FieldManager: item.manager, DryRun: []string{metav1.DryRunAll}}
-		if _, err := client.Apply(ctx, item.id.Name, manifest, options); apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsInternalError(err) {
-			if !isDryRunRefused(err) {
-				item.refuse(fmt.Errorf("apply %s: %w", item.change.Key, err))
-				return nil
-			}
+		_, err := client.Apply(ctx, item.id.Name, manifest, options)
+		refused := apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsInternalError(err)
+		if refused && !isDryRunRefused(err) {
+			item.refuse(fmt.Errorf("apply %s: %w", item.change.Key, err))
+			return nil
 		}
 	}
 	created, err := client.Create(ctx, manifest, metav1.CreateOptions{
@@ -462,7 +468,8 @@ func (r *applyRun) removeSurplus(
 		return rest, nil
 	}
 	return r.patchMetadata(ctx, item.mapping, applied, map[string]any{
-		"uid": applied.GetUID(), "resourceVersion": applied.GetResourceVersion(), "ownerReferences": rest.GetOwnerReferences(),
+		"uid": applied.GetUID(), "resourceVersion": applied.GetResourceVersion(),
+		"ownerReferences": rest.GetOwnerReferences(),
 	}, item.manager)
 }
 

@@ -133,21 +133,22 @@ func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
 		return o, fmt.Errorf("%w: ApplyOptions.Adoption: %q: must be Never, IfUnowned or Always", ErrInvalidInput, o.Adoption)
 	}
 	if len(o.FieldManager) > maxFieldManager {
-		return o, fmt.Errorf("%w: ApplyOptions.FieldManager has %d characters, and may have %d", ErrInvalidInput, len(o.FieldManager), maxFieldManager)
+		return o, fmt.Errorf("%w: ApplyOptions.FieldManager: %d characters: must have at most %d",
+			ErrInvalidInput, len(o.FieldManager), maxFieldManager)
 	}
 	for key, object := range o.ByKey {
 		if len(object.FieldManager) > maxFieldManager {
-			return o, fmt.Errorf("%w: ApplyOptions.ByKey has a FieldManager of %d characters for %s, which may have %d",
-				ErrInvalidInput, len(object.FieldManager), key, maxFieldManager)
+			return o, fmt.Errorf("%w: FieldManager in ApplyOptions.ByKey of %s: %d characters: must have at most %d",
+				ErrInvalidInput, key, len(object.FieldManager), maxFieldManager)
 		}
 		switch object.Strategy {
 		case "", StrategyServerSideApply, StrategyUpdate, StrategyCreateOnly, StrategyReadOnly:
 		default:
-			return o, fmt.Errorf("%w: ApplyOptions.ByKey: Strategy %q of %s: must be ServerSideApply, Update, CreateOnly or ReadOnly",
-				ErrInvalidInput, object.Strategy, key)
+			return o, fmt.Errorf("%w: Strategy in ApplyOptions.ByKey of %s: %q: "+
+				"must be ServerSideApply, Update, CreateOnly or ReadOnly", ErrInvalidInput, key, object.Strategy)
 		}
 		if err := CheckIgnoreFields(nil, slices.Concat(object.IgnoreFields, object.IgnoreChangedFields)...); err != nil {
-			return o, fmt.Errorf("invalid IgnoreFields in ApplyOptions.ByKey for %s: %w", key, err)
+			return o, fmt.Errorf("check IgnoreFields in ApplyOptions.ByKey of %s: %w", key, err)
 		}
 	}
 	return o, o.Policies.validate()

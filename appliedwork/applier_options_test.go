@@ -20,9 +20,9 @@ import (
 // write.
 func TestInvalidIgnoreFieldsAreRefused(t *testing.T) {
 	for pointer, want := range map[string]string{
-		"": "CreateOnly", "data": "begins with /", "/a~2": "~0", "/a~": "~0", "/nothing/a~2": "~0", "/kind": "kind cannot be left out",
-		"/apiVersion": "apiVersion cannot be left out", "/metadata": "name and namespace", "/metadata/name": "name and namespace",
-		"/metadata/namespace": "name and namespace", "/data/list/-": "numbered from 0", "/data/list/01": "numbered from 0",
+		"": "CreateOnly", "data": "begin with /", "/a~2": "~0", "/a~": "~0", "/nothing/a~2": "~0", "/kind": "apiVersion or kind",
+		"/apiVersion": "apiVersion or kind", "/metadata": "the name or the namespace", "/metadata/name": "the name or the namespace",
+		"/metadata/namespace": "the name or the namespace", "/data/list/-": "index of a list item", "/data/list/01": "index of a list item",
 	} {
 		s := newScene(t)
 		obj := manifest("a", "1")

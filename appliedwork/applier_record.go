@@ -154,7 +154,9 @@ func (r *applyRun) confirm(ctx context.Context, changes *ChangeSet) error {
 		key := item.change.Key
 		switch {
 		case item.written == writeDone:
-			applied = append(applied, v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.id, UID: item.change.UID, Adopted: item.adopted})
+			applied = append(applied, v1alpha1.AppliedResourceMeta{
+				ResourceIdentifier: item.id, UID: item.change.UID, Adopted: item.adopted,
+			})
 			r.intents.forget(r.work.UID, key)
 		case item.written == writeRefused && !item.ours:
 			e, known := v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.id}, false
@@ -182,7 +184,7 @@ func (r *applyRun) confirm(ctx context.Context, changes *ChangeSet) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("the objects were applied, and are recorded as intended: %w", err)
+		return fmt.Errorf("record the UIDs of the applied objects: %w", err)
 	}
 	return nil
 }

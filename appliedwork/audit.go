@@ -72,7 +72,7 @@ func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 	c.auditEntries(ctx, work, inv.entries(), opts.Policies, concurrency, report)
 	if opts.Record && len(report.Untracked) > 0 {
 		if err := c.tracker.RecordApplied(ctx, work, report.Untracked...); err != nil {
-			return report, fmt.Errorf("record what is untracked: %w", err)
+			return report, fmt.Errorf("record the untracked objects: %w", err)
 		}
 	}
 	return report, nil
@@ -107,7 +107,8 @@ func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, er
 		return nil, err
 	}
 	recorded := map[types.UID]map[Key]bool{}
-	err = c.tracker.eachWork(ctx, metav1.ListOptions{}, func(work *v1alpha1.AppliedWork) { // after the objects, as for Audit
+	// The inventories are read after the objects, as in Audit.
+	err = c.tracker.eachWork(ctx, metav1.ListOptions{}, func(work *v1alpha1.AppliedWork) {
 		uid := work.UID
 		if of := work.Labels[v1alpha1.LabelShardOf]; of != "" {
 			uid = types.UID(of)
@@ -144,7 +145,8 @@ func (c *Collector) ownedBy(
 		return nil, nil, err
 	}
 	kinds = slices.DeleteFunc(kinds, func(m discovery.Mapping) bool {
-		return !slices.Contains(m.Verbs, "list") || m.Resource.GroupResource() == v1alpha1.GroupVersionResource.GroupResource()
+		return !slices.Contains(m.Verbs, "list") ||
+			m.Resource.GroupResource() == v1alpha1.GroupVersionResource.GroupResource()
 	})
 	owned := map[types.UID]map[types.UID]v1alpha1.AppliedResourceMeta{}
 	var mu sync.Mutex
@@ -191,7 +193,8 @@ func (c *Collector) eachOf(ctx context.Context, m discovery.Mapping, visit func(
 // each calls visit with the metadata of each object of a resource.
 func (c *Collector) each(ctx context.Context, resource schema.GroupVersionResource, visit func(metav1.Object)) error {
 	if c.opts.Metadata == nil {
-		_, err := observe.List(ctx, c.opts.Client.Resource(resource), metav1.ListOptions{}, func(obj *unstructured.Unstructured) { visit(obj) })
+		see := func(obj *unstructured.Unstructured) { visit(obj) }
+		_, err := observe.List(ctx, c.opts.Client.Resource(resource), metav1.ListOptions{}, see)
 		return err
 	}
 	_, err := eachMetadata(ctx, c.opts.Metadata.Resource(resource), visit)
@@ -224,12 +227,16 @@ func (c *Collector) auditEntries(
 		targets, of = append(targets, target{m, e.Namespace, e.Name}), append(of, e)
 	}
 	for i, f := range c.read(ctx, targets, concurrency) {
+		stays := func() bool {
+			adopted := of[i].Adopted || isAdopted(f.obj, work.UID)
+			return isKeptFrom(f.obj, work.UID) || policies.of(of[i].ResourceIdentifier, adopted) == PolicyOrphan
+		}
 		switch {
 		case f.err != nil:
 			report.Unread[KeyOf(of[i].ResourceIdentifier).String()] = f.err
 		case f.obj == nil:
 			report.Missing = append(report.Missing, of[i])
-		case !IsOwnedBy(f.obj, work.UID) && !isKeptFrom(f.obj, work.UID) && policies.of(of[i].ResourceIdentifier, of[i].Adopted || isAdopted(f.obj, work.UID)) != PolicyOrphan:
+		case !IsOwnedBy(f.obj, work.UID) && !stays():
 			report.Foreign = append(report.Foreign, of[i])
 		}
 	}

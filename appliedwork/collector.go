@@ -149,7 +149,8 @@ func (c *Collector) mark(
 		}
 		if err == nil {
 			c.tracker.setCondition(inv, metav1.Condition{
-				Type: v1alpha1.ConditionTerminating, Status: metav1.ConditionTrue, Reason: how, ObservedGeneration: inv.main().Generation,
+				Type: v1alpha1.ConditionTerminating, Status: metav1.ConditionTrue, Reason: how,
+				ObservedGeneration: inv.main().Generation,
 			})
 			err = c.tracker.save(ctx, inv)
 		}

@@ -58,7 +58,8 @@ func isDryRunRefused(err error) bool {
 // conflictOf returns the error for fields that others manage, or nil for any other error.
 func conflictOf(key Key, err error) *OwnershipConflictError {
 	var status apierrors.APIStatus
-	if !apierrors.IsConflict(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) || !errors.As(err, &status) {
+	if !apierrors.IsConflict(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) ||
+		!errors.As(err, &status) {
 		return nil
 	}
 	conflict := &OwnershipConflictError{Key: key, Err: err}

@@ -6,6 +6,7 @@ package appliedwork
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,7 +40,7 @@ func (r *pruneRun) unmanagedError(ctx context.Context, namespace Key) (*PruneBlo
 	}
 	if len(kinds.unread) > 0 {
 		return &PruneBlockedError{Key: namespace, Reason: BlockReasonNamespaceUnreadable, Detail: fmt.Sprintf(
-			"discovery of %s failed, so its objects in the namespace are not known", strings.Join(kinds.unread, ", "))}, nil
+			"discovery of %s failed, so the namespace may contain objects of it", strings.Join(kinds.unread, ", "))}, nil
 	}
 	var mu sync.Mutex
 	first := len(kinds.kinds) // the first kind that blocks: every pass reports the same one
@@ -87,7 +88,8 @@ func (r *pruneRun) contentKinds(ctx context.Context) (contentKinds, error) {
 		found.unread = append(found.unread, cmp.Or(gv, "the core group"))
 	}
 	for _, m := range all {
-		if m.Namespaced && (slices.Contains(m.Verbs, "delete") || slices.Contains(m.Verbs, "deletecollection")) && !isDisposable(m.GroupKind()) {
+		deletable := slices.Contains(m.Verbs, "delete") || slices.Contains(m.Verbs, "deletecollection")
+		if m.Namespaced && deletable && !isDisposable(m.GroupKind()) {
 			found.kinds = append(found.kinds, m)
 		}
 	}
@@ -115,11 +117,12 @@ func isDisposable(gk schema.GroupKind) bool {
 // only metadata, up to the first page that has an unmanaged object.
 func (r *pruneRun) unmanagedOf(ctx context.Context, m discovery.Mapping, namespace Key) (*PruneBlockedError, error) {
 	unreadable := func(err error) (*PruneBlockedError, error) {
-		return &PruneBlockedError{Key: namespace, Reason: BlockReasonNamespaceUnreadable, Detail: fmt.Sprintf("list %s in the namespace: %v: "+
-			"allow list on them, or set Policies.Unmanaged to Delete", m.Resource.GroupResource(), err)}, nil
+		return &PruneBlockedError{Key: namespace, Reason: BlockReasonNamespaceUnreadable, Detail: fmt.Sprintf(
+			"list %s in the namespace: %v: allow list on them, or set Policies.Unmanaged to Delete",
+			m.Resource.GroupResource(), err)}, nil
 	}
 	if !slices.Contains(m.Verbs, "list") {
-		return unreadable(fmt.Errorf("the API server does not support it"))
+		return unreadable(errors.New("the API server does not support list"))
 	}
 	var found []v1alpha1.AppliedResourceMeta
 	options := metav1.ListOptions{Limit: firstPage, FieldSelector: selectorOf(m)}
@@ -165,7 +168,8 @@ func (r *pruneRun) unmanagedOf(ctx context.Context, m discovery.Mapping, namespa
 		names[i] = KeyOf(e.ResourceIdentifier).String()
 	}
 	return &PruneBlockedError{Key: namespace, Reason: BlockReasonNamespaceNotEmpty, Objects: found, Detail: fmt.Sprintf(
-		"no AppliedWork applied %s, and the namespace may contain more: remove the objects, or set Policies.Unmanaged to Delete",
+		"no AppliedWork applied %s, and the namespace may contain more: "+
+			"remove the objects, or set Policies.Unmanaged to Delete",
 		strings.Join(names, ", "))}, nil
 }
 
@@ -233,7 +237,8 @@ func (r *pruneRun) isUnmanaged(ctx context.Context, m discovery.Mapping, obj met
 // isOtherOwner reports whether an owner keeps an object when the objects of the AppliedWork are
 // gone. It returns false for an owner in the Namespace of the object that counts as content itself.
 func (r *pruneRun) isOtherOwner(ctx context.Context, key Key, owner metav1.OwnerReference) (bool, error) {
-	if owner.UID == r.work.UID || slices.ContainsFunc(r.items, func(i *pruneItem) bool { return i.entry.UID == owner.UID && !i.left }) {
+	goes := func(i *pruneItem) bool { return i.entry.UID == owner.UID && !i.left }
+	if owner.UID == r.work.UID || slices.ContainsFunc(r.items, goes) {
 		return false, nil
 	}
 	gv, err := schema.ParseGroupVersion(owner.APIVersion)

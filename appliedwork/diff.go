@@ -26,7 +26,9 @@ type Plan struct {
 // a kind, from an older implementation, is matched by its resource. Duplicates count once. Of
 // recorded duplicates, the one with a UID counts. Diff takes linear time.
 func Diff(recorded []v1alpha1.AppliedResourceMeta, desired []v1alpha1.ResourceIdentifier) Plan {
-	d := differ{recorded: recorded, desired: desired, seed: newSeed(), taken: make([]bool, len(recorded)), left: len(recorded)}
+	d := differ{
+		recorded: recorded, desired: desired, seed: newSeed(), taken: make([]bool, len(recorded)), left: len(recorded),
+	}
 	d.index()
 	plan := Plan{Keep: make([]v1alpha1.AppliedResourceMeta, 0, min(len(recorded), len(desired)))}
 	var added []int32 // of desired
@@ -109,7 +111,9 @@ func (d *differ) take(id *v1alpha1.ResourceIdentifier, hash uint32) (entry int32
 	if d.byResource.slots == nil {
 		return entry, entry >= 0 && d.drop(entry)
 	}
-	at, ok := d.byResource.find(d.seed.resource(id), func(i int32) bool { return sameResource(&d.recorded[i].ResourceIdentifier, id) })
+	at, ok := d.byResource.find(d.seed.resource(id), func(i int32) bool {
+		return sameResource(&d.recorded[i].ResourceIdentifier, id)
+	})
 	if !ok {
 		return entry, entry >= 0 && d.drop(entry)
 	}

@@ -22,7 +22,7 @@ import (
 var (
 	// ErrTerminating: the AppliedWork is being deleted or does not exist any more, or its objects
 	// are being deleted or released.
-	ErrTerminating = errors.New("the AppliedWork is terminating: nothing is applied for it any more")
+	ErrTerminating = errors.New("the AppliedWork is terminating: no object is applied for it any more")
 	// ErrNameCollision: an AppliedWork of this name exists for another work.
 	ErrNameCollision = errors.New("an AppliedWork of this name exists for another work: use the names of NameFor")
 	// ErrDuplicate: two manifests describe the same object.
@@ -30,7 +30,8 @@ var (
 	// ErrGenerateName: a manifest has generateName in place of a name.
 	ErrGenerateName = errors.New("an object with generateName cannot be applied: give it a metadata.name")
 	// ErrEmptyDesired: no object is desired, so a prune would delete all objects.
-	ErrEmptyDesired = errors.New("no object is desired, so a prune would delete all objects: set PruneOptions.AllowEmpty to allow that")
+	ErrEmptyDesired = errors.New("no object is desired, so a prune would delete all objects: " +
+		"set PruneOptions.AllowEmpty to allow that")
 	// ErrInvalidObject: a manifest cannot be decoded, is a list, or lacks its apiVersion, kind,
 	// name or namespace.
 	ErrInvalidObject = errors.New("invalid object")
@@ -55,7 +56,8 @@ func (e *AdoptionError) Error() string {
 		for i, o := range e.Owners {
 			names[i] = o.Kind + " " + o.Name
 		}
-		return fmt.Sprintf("%s exists and is owned by %s: delete it, or apply with Adoption Always", e.Key, strings.Join(names, ", "))
+		return fmt.Sprintf("%s exists and is owned by %s: delete it, or apply with Adoption Always",
+			e.Key, strings.Join(names, ", "))
 	}
 	return fmt.Sprintf("%s exists and is not ours: delete it, or apply with Adoption IfUnowned or Always", e.Key)
 }
@@ -72,7 +74,8 @@ type OwnershipConflictError struct {
 
 // Error returns the object, the fields and the remedy.
 func (e *OwnershipConflictError) Error() string {
-	return fmt.Sprintf("%s: others manage fields of the manifest (%s): remove the fields from the manifest, or apply with Force", e.Key, strings.Join(e.Fields, "; "))
+	return fmt.Sprintf("%s: others manage fields of the manifest (%s): "+
+		"remove the fields from the manifest, or apply with Force", e.Key, strings.Join(e.Fields, "; "))
 }
 
 // Unwrap returns the API server's error.
@@ -94,7 +97,8 @@ type TypeNotServedError struct {
 // Error returns the kind and the remedy.
 func (e *TypeNotServedError) Error() string {
 	if e.Version != "" {
-		return fmt.Sprintf("the API server does not serve version %s of %s, but serves %s: change the apiVersion of the manifest", e.Version, e.Kind, e.Served)
+		return fmt.Sprintf("the API server does not serve version %s of %s, but serves %s: "+
+			"change the apiVersion of the manifest", e.Version, e.Kind, e.Served)
 	}
 	s := fmt.Sprintf("the API server does not serve %s", e.Kind)
 	if !e.Since.IsZero() {

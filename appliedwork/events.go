@@ -86,7 +86,8 @@ func (t *Tracker) refuse(ctx context.Context, work *v1alpha1.AppliedWork, kind s
 	}
 	_, unsaid := t.update(ctx, work, nil, func(inv *inventory) error {
 		t.setCondition(inv, metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: messageOf(err), ObservedGeneration: inv.main().Generation,
+			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: messageOf(err),
+			ObservedGeneration: inv.main().Generation,
 		})
 		return nil
 	})
@@ -106,7 +107,9 @@ func (c *cluster) announceChanges(work *v1alpha1.AppliedWork, changes *ChangeSet
 
 // outcome returns the condition that reports a change set.
 func outcome(kind string, generation int64, changes *ChangeSet) metav1.Condition {
-	condition := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reasonDone, ObservedGeneration: generation}
+	condition := metav1.Condition{
+		Type: kind, Status: metav1.ConditionTrue, Reason: reasonDone, ObservedGeneration: generation,
+	}
 	if changes.Done() {
 		return condition
 	}

@@ -39,7 +39,7 @@ type Eviction struct {
 func (o EvictOptions) withDefaults() (EvictOptions, error) {
 	switch {
 	case o.GracePeriod < 0:
-		return o, fmt.Errorf("%w: EvictOptions.GracePeriod is negative", ErrInvalidInput)
+		return o, fmt.Errorf("%w: EvictOptions.GracePeriod: %v: must not be negative", ErrInvalidInput, o.GracePeriod)
 	case o.GracePeriod == 0:
 		o.GracePeriod = defaultEvictionGrace
 	}
@@ -74,7 +74,8 @@ func (c *Collector) Evict(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 		}
 		if !ok || began.After(now) {
 			since = now
-			if err := c.tracker.annotate(ctx, inv.shards[0], v1alpha1.AnnotationEvictionStart, now.UTC().Format(time.RFC3339)); err != nil {
+			start := now.UTC().Format(time.RFC3339)
+			if err := c.tracker.annotate(ctx, inv.shards[0], v1alpha1.AnnotationEvictionStart, start); err != nil {
 				return err
 			}
 		}
@@ -103,7 +104,8 @@ func (t *Tracker) setEvicting(inv *inventory, since time.Time) {
 		inv.shards[0].changed = inv.shards[0].changed || !t.bare.pruned.Load()
 	}
 	t.setCondition(inv, metav1.Condition{
-		Type: v1alpha1.ConditionEvicting, Status: metav1.ConditionTrue, Reason: reasonGracePeriod, ObservedGeneration: inv.main().Generation,
+		Type: v1alpha1.ConditionEvicting, Status: metav1.ConditionTrue, Reason: reasonGracePeriod,
+		ObservedGeneration: inv.main().Generation,
 	})
 }
 

@@ -24,8 +24,9 @@ func ExampleIdentify() {
 	}}
 	_, err = appliedwork.Identify(generated)
 	fmt.Println(errors.Is(err, appliedwork.ErrGenerateName), err)
-	// Output: ConfigMap shop/settings <nil> true an object with generateName cannot be applied:
-	// give it a metadata.name: Job.batch shop/ "import-"
+	// Output:
+	// ConfigMap shop/settings <nil>
+	// true an object with generateName cannot be applied: give it a metadata.name: Job.batch shop/ "import-"
 }
 
 // An identity has no version, and does not depend on the order of manifests.
@@ -40,8 +41,7 @@ func ExampleOwnerReference() {
 	work := &v1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: "work-01", UID: "9664526d"}}
 	r := appliedwork.OwnerReference(work)
 	fmt.Println(r.APIVersion, r.Kind, r.Name, r.UID, "blocks:", *r.BlockOwnerDeletion, "controller:", r.Controller != nil)
-	// Output: multicluster.x-k8s.io/v1alpha1 AppliedWork work-01 9664526d blocks: true controller:
-	// false
+	// Output: multicluster.x-k8s.io/v1alpha1 AppliedWork work-01 9664526d blocks: true controller: false
 }
 
 // An object may have several AppliedWorks: each sets and removes its own reference only.
@@ -114,6 +114,5 @@ func ExampleDefaultProtected() {
 // kubectl lists the objects of an AppliedWork by this label, if Options.ApplySet is set.
 func ExampleApplySetID() {
 	fmt.Println("applyset.kubernetes.io/part-of=" + appliedwork.ApplySetID("hub1-cluster1-shop"))
-	// Output:
-	// applyset.kubernetes.io/part-of=applyset-ix1cocdtG8pXkcvtpV94At_Nr48aVEV4tpRXaqYO0F0-v1
+	// Output: applyset.kubernetes.io/part-of=applyset-ix1cocdtG8pXkcvtpV94At_Nr48aVEV4tpRXaqYO0F0-v1
 }

@@ -47,7 +47,9 @@ type Executor struct {
 // kubernetes.Interface implements it.
 type SubjectAccessReviews interface {
 	// Create returns a review with its status.
-	Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
+	Create(
+		ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions,
+	) (*authorizationv1.SubjectAccessReview, error)
 }
 
 func (e *Executor) validate(reviews SubjectAccessReviews) error {
@@ -55,7 +57,7 @@ func (e *Executor) validate(reviews SubjectAccessReviews) error {
 	case e == nil:
 		return nil
 	case e.User == "":
-		return fmt.Errorf("%w: ApplyOptions.Executor has no User", ErrInvalidInput)
+		return fmt.Errorf("%w: ApplyOptions.Executor.User is required", ErrInvalidInput)
 	case reviews == nil:
 		return fmt.Errorf("%w: ApplyOptions.Executor requires Options.Reviews", ErrInvalidInput)
 	}
@@ -115,7 +117,8 @@ func (r *applyRun) unasked(item *applyItem, about authorizationv1.ResourceAttrib
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("ask whether user %q may %s %s for %s: %w", r.opts.Executor.User, about.Verb, about.Resource, item.change.Key, notForbidden(err))
+	return fmt.Errorf("ask whether user %q may %s %s for %s: %w",
+		r.opts.Executor.User, about.Verb, about.Resource, item.change.Key, notForbidden(err))
 }
 
 // foreignOwners returns the owner references in a manifest that Apply writes, except the
@@ -124,7 +127,9 @@ func (r *applyRun) foreignOwners(item *applyItem) []metav1.OwnerReference {
 	if item.live != nil && item.options.Strategy == StrategyCreateOnly {
 		return nil
 	}
-	return slices.DeleteFunc(item.source.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.UID == r.work.UID })
+	return slices.DeleteFunc(item.source.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
+		return owner.UID == r.work.UID
+	})
 }
 
 // mayBlock returns an error if a new reference blocks the deletion of an owner and the executor
@@ -139,10 +144,11 @@ func (r *applyRun) mayBlock(ctx context.Context, item *applyItem, owner metav1.O
 	}
 	m, err := r.resolveExactly(ctx, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 	if err != nil {
-		return fmt.Errorf("owner %s %s of %s: %w", owner.Kind, owner.Name, item.change.Key, err)
+		return fmt.Errorf("look up the owner %s %s of %s: %w", owner.Kind, owner.Name, item.change.Key, err)
 	}
 	about := authorizationv1.ResourceAttributes{
-		Verb: "update", Group: m.Resource.Group, Version: m.Resource.Version, Resource: m.Resource.Resource, Subresource: "finalizers",
+		Verb: "update", Group: m.Resource.Group, Version: m.Resource.Version,
+		Resource: m.Resource.Resource, Subresource: "finalizers",
 	}
 	if m.Namespaced {
 		about.Namespace = item.id.Namespace
@@ -157,7 +163,11 @@ func (r *applyRun) authorizeNew(ctx context.Context) {
 		return
 	}
 	parallel(ctx, len(r.items), r.opts.Concurrency, func(i int) {
-		if item := r.items[i]; item.mapped && !item.isFinished() && !item.ours && (item.live == nil || item.live.GetDeletionTimestamp() == nil) {
+		item := r.items[i]
+		if !item.mapped || item.isFinished() || item.ours {
+			return
+		}
+		if item.live == nil || item.live.GetDeletionTimestamp() == nil {
 			r.mayWrite(ctx, item)
 		}
 	})
@@ -179,7 +189,8 @@ func (r *applyRun) mayWrite(ctx context.Context, item *applyItem, more ...string
 func (r *applyRun) forbidden(item *applyItem, about authorizationv1.ResourceAttributes, name, reason string) error {
 	resource := schema.GroupResource{Group: about.Group, Resource: about.Resource}
 	full := strings.TrimSuffix(about.Resource+"/"+about.Subresource, "/")
-	text := fmt.Sprintf("user %q cannot %s resource %q in API group %q", r.opts.Executor.User, about.Verb, full, about.Group)
+	text := fmt.Sprintf("user %q cannot %s resource %q in API group %q",
+		r.opts.Executor.User, about.Verb, full, about.Group)
 	if about.Namespace != "" {
 		text += fmt.Sprintf(" in the namespace %q", about.Namespace)
 	}

@@ -23,12 +23,13 @@ func (r *pruneRun) guard(ctx context.Context, item *pruneItem) (Action, error) {
 	key := item.change.Key
 	if r.unknown > 0 {
 		return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonManifestUnknown,
-			Detail: fmt.Sprintf("%d manifests cannot be decoded or identified, and may be its own: repair or remove them", r.unknown)}
+			Detail: fmt.Sprintf("%d manifests cannot be decoded or identified, and may describe it: repair or remove them",
+				r.unknown)}
 	}
 	switch {
 	case r.isProtected(key):
 		return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonProtected,
-			Detail: "Options.Protected has it: set PolicyOrphan for it, which removes our owner reference"}
+			Detail: "it is in Options.Protected: set PolicyOrphan for it, which removes our owner reference"}
 	case key.Group == "" && key.Kind == "Namespace":
 		return r.guardNamespace(ctx, key)
 	case key.GroupKind() == crdKind:
@@ -39,19 +40,21 @@ func (r *pruneRun) guard(ctx context.Context, item *pruneItem) (Action, error) {
 
 func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) {
 	inUse := func(format string, args ...any) (Action, error) {
-		return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonNamespaceInUse, Detail: fmt.Sprintf(format, args...)}
+		return ActionBlocked, &PruneBlockedError{
+			Key: key, Reason: BlockReasonNamespaceInUse, Detail: fmt.Sprintf(format, args...),
+		}
 	}
 	if used, ok := r.used[key.Name]; ok {
-		return inUse("%s is desired and in it: keep the namespace in the work", used)
+		return inUse("it contains %s, which is desired: keep the namespace in the work", used)
 	}
 	for _, owner := range r.claims.namespaces[key.Name] {
 		if owner.UID != r.work.UID && !owner.Terminating {
-			return inUse("AppliedWork %s has objects in it", owner.Name)
+			return inUse("it contains objects of AppliedWork %s", owner.Name)
 		}
 	}
 	for _, other := range r.items {
 		if other.left && other.change.Key.Namespace == key.Name {
-			return inUse("%s stays, and is in it: set PolicyOrphan for the namespace too", other.change.Key)
+			return inUse("it contains %s, which stays: set PolicyOrphan for the namespace too", other.change.Key)
 		}
 	}
 	left, err := r.leftIn(ctx, key.Name)
@@ -59,7 +62,7 @@ func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) 
 		return ActionFailed, err
 	}
 	if left != nil {
-		return inUse("the policy keeps %s, which is in it: set PolicyOrphan for the namespace too", left)
+		return inUse("it contains %s, which the policy keeps: set PolicyOrphan for the namespace too", left)
 	}
 	if action, err := r.waitForContent(key, func(other Key) bool { return other.Namespace == key.Name }); err != nil {
 		return action, err
@@ -67,8 +70,8 @@ func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) 
 	blocked, err := r.unmanagedError(ctx, key)
 	switch {
 	case IsTypeNotServed(err):
-		return ActionPending, fmt.Errorf("discovery lists a kind that the API server does not serve: whether namespace %s has objects of it is not known: %w",
-			key.Name, err)
+		return ActionPending, fmt.Errorf("look for unmanaged objects in namespace %s: "+
+			"discovery lists a kind that the API server does not serve: %w", key.Name, err)
 	case err != nil:
 		return ActionFailed, fmt.Errorf("look for unmanaged objects in namespace %s: %w", key.Name, err)
 	case blocked != nil:
@@ -93,7 +96,7 @@ func (r *pruneRun) leftIn(ctx context.Context, namespace string) (*Key, error) {
 		}
 		f := r.get(ctx, target{m, namespace, rule.Name})
 		if f.err != nil && !IsTypeNotServed(f.err) {
-			return nil, fmt.Errorf("look for what the policy leaves in namespace %s: %w", namespace, f.err)
+			return nil, fmt.Errorf("look for objects that the policy keeps in namespace %s: %w", namespace, f.err)
 		}
 		if f.obj == nil {
 			continue
@@ -112,16 +115,18 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind")
 	if used, ok := r.usedKinds[schema.GroupKind{Group: group, Kind: kind}]; ok {
-		return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonCRDInUse, Detail: fmt.Sprintf("%s is desired and of it: keep the CRD in the work", used)}
+		return ActionBlocked, &PruneBlockedError{
+			Key: key, Reason: BlockReasonCRDInUse, Detail: fmt.Sprintf("%s is desired: keep the CRD in the work", used),
+		}
 	}
 	m, err := r.kinds.Resolve(ctx, schema.GroupKind{Group: group, Kind: kind}, "")
 	if IsTypeNotServed(err) {
 		if len(servedVersions(live)) > 0 {
 			r.kinds.Forget(group)
 			return ActionPending, fmt.Errorf(
-				"%s has served versions that discovery does not list: whether it has objects of others is unknown", key)
+				"look for objects of others of %s: discovery does not list its served versions", key)
 		}
-		return ActionPending, fmt.Errorf("%s serves no version: whether it has objects of others is not known", key)
+		return ActionPending, fmt.Errorf("look for objects of others of %s: it serves no version", key)
 	}
 	if err != nil {
 		return ActionFailed, err
@@ -131,10 +136,11 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 		page, err := r.cluster.opts.Client.Resource(m.Resource).List(ctx, options)
 		if IsTypeNotServed(err) {
 			r.kinds.Forget(group)
-			return ActionPending, fmt.Errorf("discovery lists what the API server does not serve: whether %s has objects of others is not known: %w", key, err)
+			return ActionPending, fmt.Errorf("look for objects of others of %s: "+
+				"discovery lists a kind that the API server does not serve: %w", key, err)
 		}
 		if err != nil {
-			return ActionFailed, fmt.Errorf("look for objects of %s that are not ours: %w", key, err)
+			return ActionFailed, fmt.Errorf("look for objects of others of %s: %w", key, err)
 		}
 		for i := range page.Items {
 			of := Key{Group: group, Kind: kind, Namespace: page.Items[i].GetNamespace(), Name: page.Items[i].GetName()}
@@ -144,7 +150,7 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 			}
 			if stays {
 				return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonCRDInUse,
-					Detail: fmt.Sprintf("%s is not ours, or not ours alone, and would be deleted with it", of)}
+					Detail: fmt.Sprintf("%s has other owners or no owner, and would be deleted with the CRD", of)}
 			}
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
@@ -192,7 +198,7 @@ func (r *pruneRun) waitForContent(key Key, contains func(Key) bool) (Action, err
 	}
 	for _, other := range r.items {
 		if contains(other.change.Key) && other.change.Key.GroupKind() != crdKind && !other.isSettled() {
-			return ActionPending, fmt.Errorf("%s waits for %s to go", key, other.change.Key)
+			return ActionPending, fmt.Errorf("%s is deleted after %s", key, other.change.Key)
 		}
 	}
 	return "", nil

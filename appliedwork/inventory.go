@@ -204,10 +204,12 @@ func shardsOf(work *v1alpha1.AppliedWork) int {
 
 // entryFrame is the size of the names, quotes and commas of an entry in JSON, and of a UID even if
 // it is not known yet.
-const entryFrame = len(`{"ordinal":,"group":"","version":"","kind":"","resource":"","namespace":"","name":"","uid":""},`) + 36
+const entryFrame = 36 +
+	len(`{"ordinal":,"group":"","version":"","kind":"","resource":"","namespace":"","name":"","uid":""},`)
 
 func entrySize(e *v1alpha1.AppliedResourceMeta) int {
-	size := entryFrame + len(strconv.Itoa(e.Ordinal)) + len(e.Group) + len(e.Version) + len(e.Kind) + len(e.Resource) + len(e.Namespace) + len(e.Name)
+	size := entryFrame + len(strconv.Itoa(e.Ordinal)) + len(e.Group) + len(e.Version) + len(e.Kind) +
+		len(e.Resource) + len(e.Namespace) + len(e.Name)
 	if e.Adopted {
 		size += len(`,"adopted":true`)
 	}

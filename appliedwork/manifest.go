@@ -22,7 +22,8 @@ import (
 
 // serverFields are the metadata fields that only the API server sets.
 var serverFields = []string{
-	"managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
+	"managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+	"deletionGracePeriodSeconds", "selfLink",
 }
 
 // form has the properties of the manifest to send that depend on the live object.

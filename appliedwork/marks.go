@@ -53,7 +53,8 @@ func wasOfWork(obj metav1.Object) bool {
 // annotation of kpt, Config Sync or cli-utils.
 func isKept(obj metav1.Object) bool {
 	annotations := obj.GetAnnotations()
-	return annotations[v1alpha1.AnnotationPrune] == "disabled" || annotations["client.lifecycle.config.k8s.io/deletion"] == "detach" ||
+	return annotations[v1alpha1.AnnotationPrune] == "disabled" ||
+		annotations["client.lifecycle.config.k8s.io/deletion"] == "detach" ||
 		annotations["cli-utils.sigs.k8s.io/on-remove"] == "keep"
 }
 
@@ -95,7 +96,9 @@ func hasTracesOfOthers(obj metav1.Object, uid types.UID) bool {
 // isWrittenFor reports whether the API server has recorded a field manager of an AppliedWork for an
 // object.
 func isWrittenFor(obj metav1.Object, uid types.UID) bool {
-	return slices.ContainsFunc(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return isManagerOf(e.Manager, uid) })
+	return slices.ContainsFunc(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return isManagerOf(e.Manager, uid)
+	})
 }
 
 // withoutUs returns managedFields without the managers of an AppliedWork. Others may then change

@@ -145,12 +145,15 @@ func (o Options) validate() error {
 		return fmt.Errorf("%w: Options.Client is required", ErrInvalidInput)
 	case o.Discovery == nil:
 		return fmt.Errorf("%w: Options.Discovery is required", ErrInvalidInput)
-	case o.UnservedGrace < 0 || o.IntentGrace < 0:
-		return fmt.Errorf("%w: Options.UnservedGrace and Options.IntentGrace must not be negative", ErrInvalidInput)
+	case o.UnservedGrace < 0:
+		return fmt.Errorf("%w: Options.UnservedGrace: %v: must not be negative", ErrInvalidInput, o.UnservedGrace)
+	case o.IntentGrace < 0:
+		return fmt.Errorf("%w: Options.IntentGrace: %v: must not be negative", ErrInvalidInput, o.IntentGrace)
 	case o.MaxShardBytes != 0 && o.MaxShardBytes < minShardBytes || o.MaxShardBytes > 1<<20:
-		return fmt.Errorf("%w: Options.MaxShardBytes is %d, and must be from %d to %d", ErrInvalidInput, o.MaxShardBytes, minShardBytes, 1<<20)
+		return fmt.Errorf("%w: Options.MaxShardBytes: %d: must be from %d to %d",
+			ErrInvalidInput, o.MaxShardBytes, minShardBytes, 1<<20)
 	case o.MaxShards < 0:
-		return fmt.Errorf("%w: Options.MaxShards must not be negative", ErrInvalidInput)
+		return fmt.Errorf("%w: Options.MaxShards: %d: must not be negative", ErrInvalidInput, o.MaxShards)
 	}
 	return nil
 }
@@ -161,7 +164,8 @@ func concurrencyOf(n int) (int, error) {
 	case n == 0:
 		return defaultConcurrency, nil
 	case n < 0 || n > maxConcurrency:
-		return 0, fmt.Errorf("%w: Concurrency is %d, and must be from 1 to %d, or 0 for %d", ErrInvalidInput, n, maxConcurrency, defaultConcurrency)
+		return 0, fmt.Errorf("%w: Concurrency: %d: must be from 1 to %d, or 0 for %d",
+			ErrInvalidInput, n, maxConcurrency, defaultConcurrency)
 	}
 	return n, nil
 }

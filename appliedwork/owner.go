@@ -28,7 +28,9 @@ func OwnerReference(work *v1alpha1.AppliedWork) metav1.OwnerReference {
 // IsOwnedBy reports whether an object has an owner reference with the UID. Only such a reference
 // proves ownership.
 func IsOwnedBy(obj metav1.Object, uid types.UID) bool {
-	return uid != "" && slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == uid })
+	return uid != "" && slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return r.UID == uid
+	})
 }
 
 // SetOwnerReference adds the reference to work to an object, or replaces the one with the same UID.

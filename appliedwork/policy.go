@@ -126,11 +126,12 @@ func (p Policies) validate() error {
 		return fmt.Errorf("%w: Policies.Unmanaged: %q: must be Delete or Orphan", ErrInvalidInput, p.Unmanaged)
 	}
 	if len(p.Orphans) > 0 && p.Default != PolicySelectivelyOrphan {
-		return fmt.Errorf("%w: Policies.Orphans needs Policies.Default SelectivelyOrphan, which is %q", ErrInvalidInput, p.Default)
+		return fmt.Errorf("%w: Policies.Default: %q: must be SelectivelyOrphan with Policies.Orphans",
+			ErrInvalidInput, p.Default)
 	}
 	for key, policy := range p.ByKey {
 		if policy != PolicyDelete && policy != PolicyOrphan {
-			return fmt.Errorf("%w: Policies.ByKey: %q of %s: must be Delete or Orphan", ErrInvalidInput, policy, key)
+			return fmt.Errorf("%w: Policies.ByKey of %s: %q: must be Delete or Orphan", ErrInvalidInput, key, policy)
 		}
 	}
 	return nil

@@ -60,7 +60,7 @@ func (r *pruneRun) read(ctx context.Context, wave []int) []*pruneItem {
 			continue
 		}
 		if key := servedKey(item.mapping, item.entry.ResourceIdentifier); key != item.change.Key {
-			item.finish(ActionPending, fmt.Errorf("%s was not served a moment ago: its other owners are not known", key))
+			item.finish(ActionPending, fmt.Errorf("look up the other owners of %s: its kind was not served before", key))
 			continue
 		}
 		r.present(item.change.Key.GroupKind())
@@ -197,7 +197,7 @@ func heldBy(live *unstructured.Unstructured) string {
 // it may still be in progress.
 func (r *pruneRun) gone(item *pruneItem) {
 	if item.entry.UID == "" && !r.mode.isLast() && !r.intents.settled(r.work.UID, item.change.Key, r.mode == modePlan) {
-		item.finish(ActionPending, fmt.Errorf("%s was about to be applied, and a request may be under way", item.change.Key))
+		item.finish(ActionPending, fmt.Errorf("%s may still be created by an earlier request", item.change.Key))
 		return
 	}
 	item.finish(ActionDeleted, nil)
@@ -240,7 +240,8 @@ func (r *pruneRun) bequeath(ctx context.Context, item *pruneItem, heir *Owner, p
 	}
 	switch {
 	case errors.Is(err, ErrTerminating):
-		item.finish(ActionPending, fmt.Errorf("AppliedWork %s, which was about to apply %s, is gone", heir.Name, item.change.Key))
+		item.finish(ActionPending, fmt.Errorf("release %s: AppliedWork %s, which was about to apply it, is gone",
+			item.change.Key, heir.Name))
 		return nil
 	case err == nil:
 		item.finish(ActionReleased, nil)
@@ -293,7 +294,8 @@ func (c *cluster) patchMetadata(
 	if err != nil {
 		return nil, err
 	}
-	patched, err := c.resource(m, live.GetNamespace()).Patch(ctx, live.GetName(), types.MergePatchType, body, metav1.PatchOptions{FieldManager: manager, DryRun: dryRun})
+	options := metav1.PatchOptions{FieldManager: manager, DryRun: dryRun}
+	patched, err := c.resource(m, live.GetNamespace()).Patch(ctx, live.GetName(), types.MergePatchType, body, options)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
 		return nil, errMoved
 	}

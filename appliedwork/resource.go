@@ -29,7 +29,7 @@ func (t *Tracker) Resource(
 		return nil, err
 	}
 	if m.Namespaced && namespace == "" {
-		return nil, fmt.Errorf("%w: %s is a namespaced kind: set metadata.namespace", ErrInvalidObject, kind.GroupKind())
+		return nil, fmt.Errorf("%w: %s: a namespaced kind needs a metadata.namespace", ErrInvalidObject, kind.GroupKind())
 	}
 	return resourceClient{t.resource(m, namespace), func(err error) {
 		if IsTypeNotServed(err) {

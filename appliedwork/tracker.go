@@ -41,8 +41,8 @@ func NewTracker(opts Options) (*Tracker, error) {
 	opts = opts.withDefaults()
 	notServed := func(gk schema.GroupKind) error { return &TypeNotServedError{Kind: gk} }
 	return &Tracker{cluster: &cluster{
-		opts: opts, kinds: discovery.New(opts.Discovery, opts.Clock, notServed), intents: newIntents(opts.Clock, opts.IntentGrace),
-		access: access.New(opts.Reviews, opts.Clock),
+		opts: opts, kinds: discovery.New(opts.Discovery, opts.Clock, notServed),
+		intents: newIntents(opts.Clock, opts.IntentGrace), access: access.New(opts.Reviews, opts.Clock),
 	}}, nil
 }
 

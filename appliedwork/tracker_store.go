@@ -28,7 +28,7 @@ const inventoryManager = "appliedwork-inventory"
 
 // errMoved: an AppliedWork has changed since it was read. The change is made again with the latest
 // inventory, for a limited number of times.
-var errMoved = errors.New("other writers were faster in each attempt: try again")
+var errMoved = errors.New("others changed the AppliedWork during each attempt: try again")
 
 // extrasKnown records that the CRD prunes the fields that we add to the status. Then a difference
 // in these fields is no reason to write.
@@ -57,7 +57,8 @@ func checkWork(work *v1alpha1.AppliedWork) error {
 	case work == nil:
 		return fmt.Errorf("%w: the AppliedWork is nil", ErrInvalidInput)
 	case work.Name == "" || work.UID == "":
-		return fmt.Errorf("%w: AppliedWork %q with UID %q needs both, as Ensure returns them", ErrInvalidInput, work.Name, work.UID)
+		return fmt.Errorf("%w: AppliedWork with name %q and UID %q: must have both: use the result of Ensure",
+			ErrInvalidInput, work.Name, work.UID)
 	}
 	return nil
 }
@@ -78,7 +79,8 @@ func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*invent
 		return nil, fmt.Errorf("%w: %s with UID %s is gone", ErrTerminating, work.Name, work.UID)
 	}
 	if of := main.work.Labels[v1alpha1.LabelShardOf]; of != "" {
-		return nil, fmt.Errorf("%w: AppliedWork %s is a shard of the one with UID %s: give that", ErrInvalidInput, work.Name, of)
+		return nil, fmt.Errorf("%w: AppliedWork %s is a shard: use the AppliedWork with UID %s",
+			ErrInvalidInput, work.Name, of)
 	}
 	shards := []*shard{main}
 	for n, missing := 1, 0; ; n++ {
@@ -111,7 +113,8 @@ func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*invent
 func (t *Tracker) addKinds(ctx context.Context, entries []v1alpha1.AppliedResourceMeta) {
 	for i := range entries {
 		if e := &entries[i]; e.Kind == "" && e.Resource != "" {
-			if m, err := t.kinds.ResolveResource(ctx, schema.GroupResource{Group: e.Group, Resource: e.Resource}, e.Version); err == nil {
+			resource := schema.GroupResource{Group: e.Group, Resource: e.Resource}
+			if m, err := t.kinds.ResolveResource(ctx, resource, e.Version); err == nil {
 				e.Kind = m.Kind
 			}
 		}
@@ -156,7 +159,8 @@ func (t *Tracker) update(
 // some of the entries may be written, but each of them is correct.
 func (t *Tracker) save(ctx context.Context, inv *inventory) error {
 	// An inventory that had more shards before the limit was lowered can still shrink and end.
-	if n := len(inv.shards); n > t.opts.MaxShards && slices.ContainsFunc(inv.shards, func(s *shard) bool { return s.raw == nil && s.changed }) {
+	grows := func(s *shard) bool { return s.raw == nil && s.changed }
+	if n := len(inv.shards); n > t.opts.MaxShards && slices.ContainsFunc(inv.shards, grows) {
 		return &InventoryTooLargeError{Work: inv.main().Name, Entries: inv.count(), Shards: n, Limit: t.opts.MaxShards}
 	}
 	if err := t.announce(ctx, inv); err != nil {
@@ -188,7 +192,8 @@ func (t *Tracker) save(ctx context.Context, inv *inventory) error {
 func (t *Tracker) saveMain(ctx context.Context, inv *inventory) error {
 	main, status := inv.shards[0], &inv.main().Status
 	count, shards := int32(inv.count()), int32(len(inv.shards)-1)
-	if !t.bare.pruned.Load() && (status.ResourceCount != count || status.Shards != shards || status.ObservedGeneration != main.work.Generation) {
+	if !t.bare.pruned.Load() && (status.ResourceCount != count || status.Shards != shards ||
+		status.ObservedGeneration != main.work.Generation) {
 		main.changed = true
 	}
 	status.ResourceCount, status.Shards, status.ObservedGeneration = count, shards, main.work.Generation
@@ -207,7 +212,8 @@ func (t *Tracker) saveMain(ctx context.Context, inv *inventory) error {
 func (t *Tracker) announce(ctx context.Context, inv *inventory) error {
 	main := inv.shards[0]
 	n := len(inv.shards) - 1
-	if announced, err := strconv.Atoi(main.work.Annotations[v1alpha1.AnnotationShards]); n == 0 || err == nil && announced >= n {
+	announced, err := strconv.Atoi(main.work.Annotations[v1alpha1.AnnotationShards])
+	if n == 0 || err == nil && announced >= n {
 		return nil
 	}
 	return t.annotate(ctx, main, v1alpha1.AnnotationShards, strconv.Itoa(n))
@@ -227,7 +233,8 @@ func (t *Tracker) patchMain(ctx context.Context, s *shard, metadata map[string]a
 	if err != nil {
 		return err
 	}
-	raw, err := t.works().Patch(ctx, s.work.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: inventoryManager})
+	options := metav1.PatchOptions{FieldManager: inventoryManager}
+	raw, err := t.works().Patch(ctx, s.work.Name, types.MergePatchType, patch, options)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
 		return errMoved
 	}
@@ -249,7 +256,9 @@ func (t *Tracker) writeStatus(ctx context.Context, s *shard) error {
 	if err != nil {
 		return err
 	}
-	raw := asUnstructured(runtime.DeepCopyJSON(map[string]any{"metadata": s.raw.Object["metadata"], "spec": s.raw.Object["spec"]}))
+	raw := asUnstructured(runtime.DeepCopyJSON(map[string]any{
+		"metadata": s.raw.Object["metadata"], "spec": s.raw.Object["spec"],
+	}))
 	raw.SetGroupVersionKind(v1alpha1.GroupVersionKind)
 	if old, ok := s.raw.Object["status"].(map[string]any); ok {
 		for field, value := range old { // fields of newer versions stay
@@ -272,5 +281,6 @@ func (t *Tracker) writeStatus(ctx context.Context, s *shard) error {
 }
 
 var statusFields = map[string]bool{
-	"appliedResources": true, "conditions": true, "observedGeneration": true, "evictionStartTime": true, "resourceCount": true, "shards": true,
+	"appliedResources": true, "conditions": true, "observedGeneration": true, "evictionStartTime": true,
+	"resourceCount": true, "shards": true,
 }

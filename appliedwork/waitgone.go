@@ -36,7 +36,9 @@ func (c *Collector) WaitGone(ctx context.Context, work *v1alpha1.AppliedWork) er
 	if err := checkWork(work); err != nil {
 		return err
 	}
-	wait := goneWait{Collector: c, work: work, entries: work.Status.AppliedResources, names: map[location]map[string]bool{}}
+	wait := goneWait{
+		Collector: c, work: work, entries: work.Status.AppliedResources, names: map[location]map[string]bool{},
+	}
 	inv, err := c.tracker.load(ctx, work)
 	switch {
 	case err == nil:
@@ -59,14 +61,15 @@ func (c *Collector) WaitGone(ctx context.Context, work *v1alpha1.AppliedWork) er
 			err = wait.withoutType(ctx, schema.GroupKind{Group: p.resource.Group, Kind: p.kind}, p.resource.Resource, err)
 		}
 		if err != nil {
-			return fmt.Errorf("wait for %d %s of AppliedWork %s to go: %w", len(names), p.resource.Resource, work.Name, err)
+			return fmt.Errorf("wait for the deletion of %d %s of AppliedWork %s: %w",
+				len(names), p.resource.Resource, work.Name, err)
 		}
 	}
 	main := func(obj *unstructured.Unstructured) bool {
 		return obj.GetUID() == work.UID && obj.GetDeletionTimestamp() != nil
 	}
 	if err := waitGone(ctx, c.tracker.works(), map[string]bool{work.Name: true}, main); err != nil {
-		return fmt.Errorf("wait for AppliedWork %s to go: %w", work.Name, err)
+		return fmt.Errorf("wait for the deletion of AppliedWork %s: %w", work.Name, err)
 	}
 	return nil
 }
@@ -90,7 +93,8 @@ type location struct {
 // kind stops being served meanwhile.
 func (w *goneWait) survey(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
-		owned, unread, err := w.ownedBy(ctx, defaultConcurrency, func(r metav1.OwnerReference) bool { return r.UID == w.work.UID })
+		ours := func(r metav1.OwnerReference) bool { return r.UID == w.work.UID }
+		owned, unread, err := w.ownedBy(ctx, defaultConcurrency, ours)
 		if err != nil {
 			return err
 		}
@@ -100,7 +104,8 @@ func (w *goneWait) survey(ctx context.Context) error {
 		}
 		kind := slices.Min(slices.Collect(maps.Keys(unread)))
 		if !IsTypeNotServed(unread[kind]) || attempt == attempts {
-			return fmt.Errorf("wait for the objects of AppliedWork %s to go: list %s: %w", w.work.Name, kind, unread[kind])
+			return fmt.Errorf("wait for the deletion of the objects of AppliedWork %s: list %s: %w",
+				w.work.Name, kind, unread[kind])
 		}
 		if err := pause(ctx, attempt); err != nil {
 			return err
@@ -128,7 +133,7 @@ func (w *goneWait) group(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("wait for %s to go: %w", KeyOf(e.ResourceIdentifier), err)
+			return fmt.Errorf("wait for the deletion of %s: %w", KeyOf(e.ResourceIdentifier), err)
 		}
 		p := location{m.Resource, m.Kind, ""}
 		if m.Namespaced {

@@ -35,7 +35,10 @@ type listedWork struct {
 }
 
 func listed(work metav1.Object) *listedWork {
-	w := &listedWork{name: work.GetName(), uid: work.GetUID(), version: work.GetResourceVersion(), of: work.GetUID(), ending: isEnding(work)}
+	w := &listedWork{
+		name: work.GetName(), uid: work.GetUID(), version: work.GetResourceVersion(), of: work.GetUID(),
+		ending: isEnding(work),
+	}
 	if of := work.GetLabels()[v1alpha1.LabelShardOf]; of != "" {
 		w.of = types.UID(of)
 	}
@@ -45,7 +48,8 @@ func listed(work metav1.Object) *listedWork {
 // listWorks returns all AppliedWorks, including shards, and the resourceVersion of the list. The
 // list is consistent: it has each write that was acknowledged before, through any API server.
 func (t *Tracker) listWorks(ctx context.Context) (works []*listedWork, version string, err error) {
-	version, err = eachMetadata(ctx, t.opts.InventoryMetadata.Resource(v1alpha1.GroupVersionResource), func(work metav1.Object) {
+	client := t.opts.InventoryMetadata.Resource(v1alpha1.GroupVersionResource)
+	version, err = eachMetadata(ctx, client, func(work metav1.Object) {
 		works = append(works, listed(work))
 	})
 	return works, version, err

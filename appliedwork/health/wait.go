@@ -86,7 +86,7 @@ func (e *NotReadyError) Unwrap() error { return e.Err }
 // [appliedwork.ErrInvalidInput] for a negative timeout.
 func (w *Waiter) Wait(ctx context.Context, objects []*unstructured.Unstructured, opts Options) error {
 	if opts.Timeout < 0 {
-		return fmt.Errorf("%w: invalid Options.Timeout: %v: must not be negative", appliedwork.ErrInvalidInput, opts.Timeout)
+		return fmt.Errorf("%w: Options.Timeout: %v: must not be negative", appliedwork.ErrInvalidInput, opts.Timeout)
 	}
 	run := &run{opts: opts}
 	groups, err := run.group(w.tracker, objects)
@@ -151,7 +151,9 @@ func (r *run) group(
 		place.Name = ""
 		g := groups[place]
 		if g == nil {
-			g = &group{run: r, tracker: tracker, kind: obj.GroupVersionKind(), namespace: key.Namespace, byName: map[string]*object{}}
+			g = &group{
+				run: r, tracker: tracker, kind: obj.GroupVersionKind(), namespace: key.Namespace, byName: map[string]*object{},
+			}
 			groups[place] = g
 		}
 		if g.byName[key.Name] == nil {
@@ -201,7 +203,8 @@ func (r *run) err(ctx context.Context) error {
 	if !r.failed {
 		errs = append(errs, ctx.Err())
 	}
-	for _, o := range append(r.with(StatusFailed), r.with("", StatusInProgress, StatusTerminating, StatusNotFound, StatusUnknown)...) {
+	others := r.with("", StatusInProgress, StatusTerminating, StatusNotFound, StatusUnknown)
+	for _, o := range append(r.with(StatusFailed), others...) {
 		if o.result.Status == "" {
 			o.result = Result{StatusUnknown, "it has not been read yet"}
 		}
@@ -212,7 +215,9 @@ func (r *run) err(ctx context.Context) error {
 
 // with returns the objects that have one of the statuses.
 func (r *run) with(statuses ...Status) []*object {
-	return slices.DeleteFunc(slices.Clone(r.objects), func(o *object) bool { return !slices.Contains(statuses, o.result.Status) })
+	return slices.DeleteFunc(slices.Clone(r.objects), func(o *object) bool {
+		return !slices.Contains(statuses, o.result.Status)
+	})
 }
 
 // watch observes the objects of a group until ctx ends.

@@ -261,7 +261,7 @@ func TestWaitRefusesInvalidInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		c.wait(health.Options{Timeout: -time.Second}, ready("a"))
-		if err := c.result(); !errors.Is(err, appliedwork.ErrInvalidInput) || !strings.Contains(err.Error(), "invalid Options.Timeout: -1s") {
+		if err := c.result(); !errors.Is(err, appliedwork.ErrInvalidInput) || !strings.Contains(err.Error(), "Options.Timeout: -1s") {
 			t.Error(err)
 		}
 		c.wait(health.Options{}, ready("a"), nil)

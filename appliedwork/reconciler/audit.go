@@ -84,7 +84,7 @@ func (r *Reconciler) survey(ctx context.Context) (map[types.UID][]v1alpha1.Appli
 		return nil, fmt.Errorf("look for objects that an earlier process left untracked: %w", err)
 	}
 	if n := len(survey.Unread); n > 0 {
-		klog.FromContext(ctx).Info("Failed to look for untracked objects of an earlier process everywhere",
+		klog.FromContext(ctx).Info("Failed to read some kinds while looking for untracked objects",
 			"unread", n, "err", first(survey.Unread))
 	}
 	return survey.Untracked, nil

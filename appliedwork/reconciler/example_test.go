@@ -96,5 +96,5 @@ func ExampleNew_invalid() {
 	fmt.Println(err)
 	// Output:
 	// true invalid input: Options.Client is required
-	// invalid input: Options.Hub is required: the Reconciler serves the AppliedWorks of that hub; set Options.Owns for other names
+	// invalid input: Options.Hub is required: set it to the name of the hub, or set Options.Owns
 }

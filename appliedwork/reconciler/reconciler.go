@@ -150,19 +150,20 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Desired == nil:
 		return invalid("Options.Desired is required")
 	case o.Hub == "" && o.Owns == nil:
-		return invalid("Options.Hub is required: the Reconciler serves the AppliedWorks of that hub; set Options.Owns for other names")
+		return invalid("Options.Hub is required: set it to the name of the hub, or set Options.Owns")
 	case o.Hub != "" && o.Owns != nil:
-		return invalid("Options.Hub is %q and Options.Owns is set: set one of them", o.Hub)
+		return invalid("Options.Hub: %q: must be empty if Options.Owns is set", o.Hub)
 	case strings.ContainsFunc(o.ControllerName, notInNames):
-		return invalid("Options.ControllerName is %q: it has ASCII letters, digits and underscores only", o.ControllerName)
+		return invalid("Options.ControllerName: %q: must have only ASCII letters, digits and underscores", o.ControllerName)
 	case o.RetryAfter < 0:
-		return invalid("Options.RetryAfter is negative")
+		return invalid("Options.RetryAfter: %v: must not be negative", o.RetryAfter)
 	}
 	for name, p := range map[string]appliedwork.Policies{
-		"Apply": o.Apply.Policies, "Prune": o.Prune.Policies, "Evict.Teardown": o.Evict.Teardown.Policies, "Teardown": o.Teardown.Policies,
+		"Apply": o.Apply.Policies, "Prune": o.Prune.Policies,
+		"Evict.Teardown": o.Evict.Teardown.Policies, "Teardown": o.Teardown.Policies,
 	} {
 		if !reflect.ValueOf(p).IsZero() {
-			return invalid("Options.%s.Policies is set: set Options.Policies", name)
+			return invalid("Options.%s.Policies must be empty: set Options.Policies", name)
 		}
 	}
 	if o.Owns == nil {
@@ -262,15 +263,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	want, err := r.opts.Desired.Desired(ctx, work)
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("get the desired objects of work %s/%s: %w", work.Spec.WorkNamespace, work.Spec.WorkName, err)
+		return reconcile.Result{}, fmt.Errorf("get the desired objects of work %s/%s: %w",
+			work.Spec.WorkNamespace, work.Spec.WorkName, err)
 	}
 	if want.Policies != nil {
 		opts.use(*want.Policies)
 	}
-	switch { // a teardown that has begun is finished, with the policies of the work
-	case work.Annotations[v1alpha1.AnnotationTerminating] != "" && work.Annotations[v1alpha1.AnnotationEvictionStart] != "":
-		return r.teardown(ctx, work, opts.Evict.Teardown)
-	case work.Annotations[v1alpha1.AnnotationTerminating] != "":
+	if work.Annotations[v1alpha1.AnnotationTerminating] != "" { // finish the teardown, with the policies of the work
+		if work.Annotations[v1alpha1.AnnotationEvictionStart] != "" {
+			return r.teardown(ctx, work, opts.Evict.Teardown)
+		}
 		return r.teardown(ctx, work, opts.Teardown)
 	}
 	return r.reconcile(ctx, work, want, opts)
@@ -367,7 +369,8 @@ func onlyContent(err error) bool {
 		return !slices.ContainsFunc(many.Unwrap(), func(err error) bool { return !onlyContent(err) })
 	}
 	var blocked *appliedwork.PruneBlockedError
-	return errors.As(err, &blocked) && (blocked.Reason == appliedwork.BlockReasonNamespaceNotEmpty || blocked.Reason == appliedwork.BlockReasonNamespaceUnreadable)
+	return errors.As(err, &blocked) && (blocked.Reason == appliedwork.BlockReasonNamespaceNotEmpty ||
+		blocked.Reason == appliedwork.BlockReasonNamespaceUnreadable)
 }
 
 // result retries errors with the controller's backoff, and pending objects after RetryAfter.

@@ -32,7 +32,9 @@ const (
 )
 
 // CRDResource is the resource of CustomResourceDefinitions.
-var CRDResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var CRDResource = schema.GroupVersionResource{
+	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+}
 
 // CRDClient is the part of a dynamic client that [EnsureCRD] needs:
 // client.Resource(v1alpha1.CRDResource) implements it.
@@ -40,9 +42,15 @@ var CRDResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 // +kubebuilder:object:generate=false
 type CRDClient interface {
 	// Get, Create and Update are those of client-go's dynamic.ResourceInterface.
-	Get(ctx context.Context, name string, options metav1.GetOptions, subresources ...string) (*unstructured.Unstructured, error)
-	Create(ctx context.Context, obj *unstructured.Unstructured, options metav1.CreateOptions, subresources ...string) (*unstructured.Unstructured, error)
-	Update(ctx context.Context, obj *unstructured.Unstructured, options metav1.UpdateOptions, subresources ...string) (*unstructured.Unstructured, error)
+	Get(
+		ctx context.Context, name string, options metav1.GetOptions, subresources ...string,
+	) (*unstructured.Unstructured, error)
+	Create(
+		ctx context.Context, obj *unstructured.Unstructured, options metav1.CreateOptions, subresources ...string,
+	) (*unstructured.Unstructured, error)
+	Update(
+		ctx context.Context, obj *unstructured.Unstructured, options metav1.UpdateOptions, subresources ...string,
+	) (*unstructured.Unstructured, error)
 }
 
 // CRD returns the CustomResourceDefinition of AppliedWork. The caller may change it.
@@ -99,14 +107,14 @@ func EnsureCRD(ctx context.Context, client CRDClient) error {
 }
 
 // ErrOtherCRD reports that the cluster has another CRD with the name of our CRD.
-var ErrOtherCRD = errors.New("the CRD that is there is of another kind or scope, or does not serve v1alpha1")
+var ErrOtherCRD = errors.New("the existing CRD has another kind or scope, or does not serve v1alpha1")
 
 // checkCRD returns an error for a CRD that an update cannot correct.
 func checkCRD(live *unstructured.Unstructured) error {
 	kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind")
 	scope, _, _ := unstructured.NestedString(live.Object, "spec", "scope")
 	if kind != Kind || scope != "Cluster" {
-		return fmt.Errorf("%w: it has kind %s and scope %s", ErrOtherCRD, kind, scope)
+		return fmt.Errorf("%w: kind %s, scope %s", ErrOtherCRD, kind, scope)
 	}
 	if revisionOf(live) < schemaRevision {
 		return nil // mergeCRD adds our version
@@ -116,7 +124,7 @@ func checkCRD(live *unstructured.Unstructured) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: it has schema revision %d", ErrOtherCRD, revisionOf(live))
+	return fmt.Errorf("%w: schema revision %d", ErrOtherCRD, revisionOf(live))
 }
 
 // unestablished returns the reason why the API server does not serve a CRD, or an empty string if

@@ -37,6 +37,10 @@ func (m Mapping) GroupKind() schema.GroupKind {
 	return schema.GroupKind{Group: m.Resource.Group, Kind: m.Kind}
 }
 
+func mappingOf(gv schema.GroupVersion, r metav1.APIResource) Mapping {
+	return Mapping{Resource: gv.WithResource(r.Name), Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs}
+}
+
 // Client is the part of client-go's discovery.DiscoveryInterfaceWithContext that a [Cache] needs. A
 // client for aggregated discovery makes fewer requests.
 type Client interface {
@@ -69,7 +73,7 @@ type groupsAnswer struct {
 }
 
 // errAway: the server of a group version does not answer, so it is unknown what the version has.
-var errAway = errors.New("no server answers for a version of this group of the API")
+var errAway = errors.New("the API server of a version does not answer")
 
 // call is a request that several callers wait for.
 type call struct {
@@ -139,7 +143,8 @@ func (k *Cache) Resolve(ctx context.Context, gk schema.GroupKind, version string
 
 // ResolveResource is Resolve for a resource without a known kind.
 func (k *Cache) ResolveResource(ctx context.Context, gr schema.GroupResource, version string) (Mapping, error) {
-	return k.find(ctx, schema.GroupKind{Group: gr.Group, Kind: gr.Resource}, version, func(r metav1.APIResource) bool { return r.Name == gr.Resource })
+	gk := schema.GroupKind{Group: gr.Group, Kind: gr.Resource}
+	return k.find(ctx, gk, version, func(r metav1.APIResource) bool { return r.Name == gr.Resource })
 }
 
 func (k *Cache) find(
@@ -185,7 +190,7 @@ func (k *Cache) inVersion(
 		k.mu.Unlock()
 		for _, r := range answer.resources {
 			if is(r) && !strings.Contains(r.Name, "/") {
-				return Mapping{Resource: gv.WithResource(r.Name), Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs}, true, nil
+				return mappingOf(gv, r), true, nil
 			}
 		}
 		if known && (!answer.at.Before(began) || k.clock.Since(answer.at) < MaxAge) {
@@ -358,7 +363,7 @@ func (k *Cache) All(ctx context.Context) (found []Mapping, unread map[string]err
 					continue
 				}
 				seen[r.Name] = true
-				found = append(found, Mapping{Resource: gv.WithResource(r.Name), Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs})
+				found = append(found, mappingOf(gv, r))
 			}
 		}
 	}

@@ -25,14 +25,14 @@ func CheckPointer(manifest *unstructured.Unstructured, pointer string) error {
 // parsePointer returns the tokens of a JSON pointer (RFC 6901) to a field that may be ignored.
 func parsePointer(text string) ([]string, error) {
 	if text == "" {
-		return nil, errors.New("it is the whole object: use the strategy CreateOnly or ReadOnly for that")
+		return nil, errors.New("must not be the whole object: use the strategy CreateOnly or ReadOnly")
 	}
 	if !strings.HasPrefix(text, "/") {
-		return nil, errors.New("a JSON pointer begins with /")
+		return nil, errors.New("must begin with /")
 	}
 	for i := range len(text) {
 		if text[i] == '~' && (i+1 == len(text) || text[i+1] != '0' && text[i+1] != '1') {
-			return nil, errors.New("~ is written as ~0")
+			return nil, errors.New("must have ~0 for ~")
 		}
 	}
 	tokens := strings.Split(text[1:], "/")
@@ -41,9 +41,9 @@ func parsePointer(text string) ([]string, error) {
 	}
 	switch {
 	case tokens[0] == "apiVersion", tokens[0] == "kind":
-		return nil, fmt.Errorf("%s cannot be left out", tokens[0])
+		return nil, errors.New("must not be apiVersion or kind")
 	case tokens[0] == "metadata" && (len(tokens) == 1 || tokens[1] == "name" || tokens[1] == "namespace"):
-		return nil, errors.New("name and namespace cannot be left out")
+		return nil, errors.New("must not include the name or the namespace")
 	}
 	return tokens, nil
 }
@@ -57,7 +57,7 @@ func fits(at any, tokens []string) error {
 		case []any:
 			index, err := strconv.Atoi(token)
 			if err != nil || index < 0 || strconv.Itoa(index) != token {
-				return fmt.Errorf("the items of a list are numbered from 0: %q is not such a number", token)
+				return fmt.Errorf("must have the index of a list item in place of %q", token)
 			}
 			if index >= len(value) {
 				return nil

@@ -48,7 +48,8 @@ func List(
 // returns nil when done returns true, when the watch ends, or when ctx ends during the watch.
 // Otherwise the error is that of a request.
 func Objects[V any](
-	ctx context.Context, client dynamic.ResourceInterface, names map[string]V, see func(name string, obj *unstructured.Unstructured), done func() bool,
+	ctx context.Context, client dynamic.ResourceInterface, names map[string]V,
+	see func(name string, obj *unstructured.Unstructured), done func() bool,
 ) error {
 	options := metav1.ListOptions{Limit: blindPage}
 	if len(names) == 1 {
