@@ -34,7 +34,7 @@ var appliedWorkRules = []ruletest.Rule{
 		{"applier_object.go", "|| r.opts.Policies.of(item.id, item.adopted) == PolicyOrphan", "|| item.adopted && r.opts.Policies.of(item.id, true) == PolicyOrphan"},
 		{"applier_object.go", "{ return r.opts.Policies.For(item.id) == PolicyOrphan }", "{ return false }"}}},
 	{Name: "a refused adoption changes nothing", Test: "^TestAppliedWork$/^RefusedMigration$", Edits: []ruletest.Edit{
-		{"applier_object.go", "\tif action == ActionAdopted {\n\t\tif err := r.mayTake", "\t\tif false {\n\t\t\tif err := r.mayTake"}}},
+		{"applier_object.go", "\tif action == ActionAdopted {\n\t\tif err := r.mayTake", "\tif false {\n\t\tif err := r.mayTake"}}},
 	{Name: "what is kept is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
 		{"applier_object.go", "if r.stays(item) || hasTracesOfOthers", "if hasTracesOfOthers"}}},
 	{Name: "what has lost our reference is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
@@ -84,7 +84,7 @@ var appliedWorkRules = []ruletest.Rule{
 		{"policy.go", "adopted && !ok && p.Adopted != PolicyDelete {", "adopted && !ok && p.Adopted == PolicyOrphan {"}}},
 	{Name: "adoption is recorded", Test: "^TestAppliedWork$/^Adopted$", Edits: []ruletest.Edit{
 		{"manifest.go", "\tif f.adopted {\n\t\tannotate(m, adoptedAnnotation(work.UID), \"true\")\n\t}\n", ""},
-		{"applier_record.go", "UID: item.change.UID, Adopted: item.adopted}", "UID: item.change.UID}"},
+		{"applier_record.go", "UID: item.change.UID, Adopted: item.adopted,\n", "UID: item.change.UID,\n"},
 		{"applier_record.go", "inv.entry(i.change.Key).UID, i.adopted", "inv.entry(i.change.Key).UID, false"}}},
 	{Name: "a release leaves no trace", Test: "^TestAppliedWork$/^Detached$", Edits: []ruletest.Edit{
 		{"pruner_object.go", "if !IsOwnedBy(live, r.work.UID) && !hasTraces(live, r.work.UID) {", "if !IsOwnedBy(live, r.work.UID) {"}}},
