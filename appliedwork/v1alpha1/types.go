@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AppliedWork records on a managed cluster what a work of a hub has put there. The objects have an owner reference to it,
-// so that when it is deleted they go too, even when no agent is left. It is cluster scoped, and its name is unique for
-// the work.
+// AppliedWork records the objects that a work of a hub has on a managed cluster. The objects have an
+// owner reference to it, so Kubernetes deletes them with it, also when no agent runs any more. An
+// AppliedWork is cluster scoped, and its name is unique for the work.
 //
 // +genclient
 // +genclient:nonNamespaced
@@ -27,15 +27,15 @@ type AppliedWork struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec says which work of the hub this is for. It never changes.
+	// Spec identifies the work of the hub. It is immutable.
 	// +required
 	Spec AppliedWorkSpec `json:"spec"`
-	// Status is what is on the cluster because of the work.
+	// Status is the inventory of the work on the cluster.
 	// +optional
 	Status AppliedWorkStatus `json:"status,omitempty"`
 }
 
-// AppliedWorkSpec names the work on the hub.
+// AppliedWorkSpec identifies the work on the hub.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: another work needs an AppliedWork of its own"
 type AppliedWorkSpec struct {
@@ -47,10 +47,11 @@ type AppliedWorkSpec struct {
 	WorkNamespace string `json:"workNamespace"`
 }
 
-// AppliedWorkStatus is what is on the cluster because of the work. All but AppliedResources is for people to look at:
-// nothing depends on it, because a CRD that does not know it prunes it.
+// AppliedWorkStatus is the inventory of a work on the cluster. All fields except AppliedResources are
+// only for display, because an older CRD prunes them.
 type AppliedWorkStatus struct {
-	// AppliedResources is the inventory: the objects that were, or are about to be, applied for the work.
+	// AppliedResources is the inventory: the objects that were applied for the work, or are about to be
+	// applied.
 	// +optional
 	AppliedResources []AppliedResourceMeta `json:"appliedResources,omitempty"`
 	// Conditions are Applied, Pruned, Terminating and Evicting.
@@ -58,16 +59,16 @@ type AppliedWorkStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// ObservedGeneration is the generation that the status was written for.
+	// ObservedGeneration is the generation of the AppliedWork at the last write of the status.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// EvictionStartTime is when the eviction of the work began, if it has.
+	// EvictionStartTime is the start of the grace period of an eviction.
 	// +optional
 	EvictionStartTime *metav1.Time `json:"evictionStartTime,omitempty"`
-	// ResourceCount is the number of entries of the inventory, with those of its shards.
+	// ResourceCount is the number of entries of the inventory, including those of its shards.
 	// +optional
 	ResourceCount int32 `json:"resourceCount,omitempty"`
-	// Shards is how many further AppliedWorks hold entries that have no room in this one.
+	// Shards is the number of further AppliedWorks with entries that have no room in this one.
 	// +optional
 	Shards int32 `json:"shards,omitempty"`
 }
@@ -79,29 +80,29 @@ type AppliedtWorkStatus = AppliedWorkStatus
 
 // AppliedResourceMeta is an entry of the inventory.
 type AppliedResourceMeta struct {
-	// ResourceIdentifier says which object it is.
+	// ResourceIdentifier identifies the object.
 	ResourceIdentifier `json:",inline"`
 
-	// UID is the UID of the object when it was last applied. Empty means that it was about to be applied and nothing is
-	// known of the outcome.
+	// UID is the UID of the object when it was last applied. Empty means that the object was about to
+	// be applied, and that the outcome is unknown.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 
-	// Adopted reports that the object existed before it was applied for the work, and that no other AppliedWork owned it.
-	// By default such an object is not deleted with the work.
+	// Adopted reports that the object existed before it was applied for the work, and that no other
+	// AppliedWork owned it. By default such an object is not deleted with the work.
 	// +optional
 	Adopted bool `json:"adopted,omitempty"`
 }
 
-// ResourceIdentifier is what it takes to reach an object.
+// ResourceIdentifier identifies an object and its resource.
 type ResourceIdentifier struct {
-	// Ordinal is the place of the manifest in the work. It is no part of the object's identity.
+	// Ordinal is the position of the manifest in the work. It is not part of the object's identity.
 	// +required
 	Ordinal int `json:"ordinal"`
 	// Group is empty for the core group.
 	// +optional
 	Group string `json:"group,omitempty"`
-	// Version is the one that was applied. It is no part of the object's identity.
+	// Version is the applied version. It is not part of the object's identity.
 	// +optional
 	Version string `json:"version,omitempty"`
 	// Kind is the object's kind.

@@ -14,13 +14,13 @@ import (
 //
 // AppliedResourceMeta is an entry of the inventory.
 type AppliedResourceMetaApplyConfiguration struct {
-	// ResourceIdentifier says which object it is.
+	// ResourceIdentifier identifies the object.
 	ResourceIdentifierApplyConfiguration `json:""`
-	// UID is the UID of the object when it was last applied. Empty means that it was about to be applied and nothing is
-	// known of the outcome.
+	// UID is the UID of the object when it was last applied. Empty means that the object was about to
+	// be applied, and that the outcome is unknown.
 	UID *types.UID `json:"uid,omitempty"`
-	// Adopted reports that the object existed before it was applied for the work, and that no other AppliedWork owned it.
-	// By default such an object is not deleted with the work.
+	// Adopted reports that the object existed before it was applied for the work, and that no other
+	// AppliedWork owned it. By default such an object is not deleted with the work.
 	Adopted *bool `json:"adopted,omitempty"`
 }
 

@@ -17,15 +17,15 @@ import (
 // AppliedWorkApplyConfiguration represents a declarative configuration of the AppliedWork type for use
 // with apply.
 //
-// AppliedWork records on a managed cluster what a work of a hub has put there. The objects have an owner reference to it,
-// so that when it is deleted they go too, even when no agent is left. It is cluster scoped, and its name is unique for
-// the work.
+// AppliedWork records the objects that a work of a hub has on a managed cluster. The objects have an
+// owner reference to it, so Kubernetes deletes them with it, also when no agent runs any more. An
+// AppliedWork is cluster scoped, and its name is unique for the work.
 type AppliedWorkApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// Spec says which work of the hub this is for. It never changes.
+	// Spec identifies the work of the hub. It is immutable.
 	Spec *AppliedWorkSpecApplyConfiguration `json:"spec,omitempty"`
-	// Status is what is on the cluster because of the work.
+	// Status is the inventory of the work on the cluster.
 	Status *AppliedWorkStatusApplyConfiguration `json:"status,omitempty"`
 }
 

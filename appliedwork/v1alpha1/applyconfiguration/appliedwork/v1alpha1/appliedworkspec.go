@@ -8,7 +8,7 @@ package v1alpha1
 // AppliedWorkSpecApplyConfiguration represents a declarative configuration of the AppliedWorkSpec type for use
 // with apply.
 //
-// AppliedWorkSpec names the work on the hub.
+// AppliedWorkSpec identifies the work on the hub.
 type AppliedWorkSpecApplyConfiguration struct {
 	// WorkName is the name of the work on the hub.
 	WorkName *string `json:"workName,omitempty"`

@@ -13,20 +13,21 @@ import (
 // AppliedWorkStatusApplyConfiguration represents a declarative configuration of the AppliedWorkStatus type for use
 // with apply.
 //
-// AppliedWorkStatus is what is on the cluster because of the work. All but AppliedResources is for people to look at:
-// nothing depends on it, because a CRD that does not know it prunes it.
+// AppliedWorkStatus is the inventory of a work on the cluster. All fields except AppliedResources are
+// only for display, because an older CRD prunes them.
 type AppliedWorkStatusApplyConfiguration struct {
-	// AppliedResources is the inventory: the objects that were, or are about to be, applied for the work.
+	// AppliedResources is the inventory: the objects that were applied for the work, or are about to be
+	// applied.
 	AppliedResources []AppliedResourceMetaApplyConfiguration `json:"appliedResources,omitempty"`
 	// Conditions are Applied, Pruned, Terminating and Evicting.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// ObservedGeneration is the generation that the status was written for.
+	// ObservedGeneration is the generation of the AppliedWork at the last write of the status.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// EvictionStartTime is when the eviction of the work began, if it has.
+	// EvictionStartTime is the start of the grace period of an eviction.
 	EvictionStartTime *metav1.Time `json:"evictionStartTime,omitempty"`
-	// ResourceCount is the number of entries of the inventory, with those of its shards.
+	// ResourceCount is the number of entries of the inventory, including those of its shards.
 	ResourceCount *int32 `json:"resourceCount,omitempty"`
-	// Shards is how many further AppliedWorks hold entries that have no room in this one.
+	// Shards is the number of further AppliedWorks with entries that have no room in this one.
 	Shards *int32 `json:"shards,omitempty"`
 }
 

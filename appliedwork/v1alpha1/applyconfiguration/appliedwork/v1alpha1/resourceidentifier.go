@@ -8,13 +8,13 @@ package v1alpha1
 // ResourceIdentifierApplyConfiguration represents a declarative configuration of the ResourceIdentifier type for use
 // with apply.
 //
-// ResourceIdentifier is what it takes to reach an object.
+// ResourceIdentifier identifies an object and its resource.
 type ResourceIdentifierApplyConfiguration struct {
-	// Ordinal is the place of the manifest in the work. It is no part of the object's identity.
+	// Ordinal is the position of the manifest in the work. It is not part of the object's identity.
 	Ordinal *int `json:"ordinal,omitempty"`
 	// Group is empty for the core group.
 	Group *string `json:"group,omitempty"`
-	// Version is the one that was applied. It is no part of the object's identity.
+	// Version is the applied version. It is not part of the object's identity.
 	Version *string `json:"version,omitempty"`
 	// Kind is the object's kind.
 	Kind *string `json:"kind,omitempty"`
