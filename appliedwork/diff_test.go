@@ -75,8 +75,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffProperties: every recorded object is either kept or stale, and a desired object is never
-// stale. The order and the version do not change the result.
+// TestDiffProperties checks that every recorded object is either kept or stale, and that a desired
+// object is never stale. The order and the version do not change the result.
 func TestDiffProperties(t *testing.T) {
 	id := rapid.Custom(func(t *rapid.T) v1alpha1.ResourceIdentifier {
 		return v1alpha1.ResourceIdentifier{

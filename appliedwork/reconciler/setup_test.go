@@ -34,7 +34,7 @@ func options(name string) reconciler.Options {
 
 var runs atomic.Int32
 
-// TestTwoHubs: an agent with two hubs has a Reconciler for each hub in one manager.
+// TestTwoHubs runs a Reconciler for each of two hubs in one manager.
 func TestTwoHubs(t *testing.T) {
 	m, err := manager.New(&rest.Config{Host: "http://127.0.0.1:1"}, manager.Options{Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	_ "embed" // the CRD
 	"errors"
 	"fmt"
+	"io"
+	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +31,8 @@ const (
 	schemaRevision         = 2
 	annotationSchema       = GroupName + "/schema-revision"
 	establishedCheckPeriod = 50 * time.Millisecond
+	// temporaryLimit is the time for which temporary errors are retried.
+	temporaryLimit = 10 * time.Second
 )
 
 // CRDResource is the resource of CustomResourceDefinitions.
@@ -68,42 +72,68 @@ func CRD() *unstructured.Unstructured {
 // with more fields than ours. It also keeps all other versions of the CRD, served or stored. A CRD
 // that is being deleted is installed again after it is gone.
 //
-// The error is that of the API server, that of ctx with the reason for the delay, or [ErrOtherCRD].
+// Conflicts with other writers are retried until ctx ends. Temporary errors, such as those of an API
+// server that starts, are retried for 10 seconds: a timeout, 404, 429, 500 or 503, and a lost
+// connection. The error is that of the API server, that of ctx with the reason for the delay, or
+// [ErrOtherCRD].
 func EnsureCRD(ctx context.Context, client CRDClient) error {
-	holdsUp := "it was not read yet"
+	delay := "it was not read yet"
+	var failing time.Time // of the first of successive temporary errors
 	err := wait.PollUntilContextCancel(ctx, establishedCheckPeriod, true, func(ctx context.Context) (bool, error) {
-		live, err := client.Get(ctx, CRDName, metav1.GetOptions{})
+		live, err := writeCRD(ctx, client)
 		switch {
-		case apierrors.IsNotFound(err):
-			live, err = client.Create(ctx, CRD(), metav1.CreateOptions{FieldManager: GroupName})
-		case err == nil && live.GetDeletionTimestamp() != nil:
-			holdsUp = "it is being deleted"
-			return false, nil
-		case err == nil:
-			if err = checkCRD(live); err != nil {
+		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+			failing, delay = time.Time{}, "others change it all the time"
+			return false, nil // read it again
+		case isTemporary(err):
+			if failing.IsZero() {
+				failing = time.Now()
+			}
+			if time.Since(failing) > temporaryLimit {
 				return false, err
 			}
-			if merged, changed := mergeCRD(live); changed {
-				live, err = client.Update(ctx, merged, metav1.UpdateOptions{FieldManager: GroupName})
-			}
-		}
-		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
-			holdsUp = "others change it all the time"
-			return false, nil // read it again
-		}
-		if err != nil {
+			delay = err.Error()
+			return false, nil
+		case err != nil:
 			return false, err
 		}
-		holdsUp = unestablished(live)
-		return holdsUp == "", nil
+		failing, delay = time.Time{}, delayOf(live)
+		return delay == "", nil
 	})
 	if wait.Interrupted(err) {
-		return fmt.Errorf("install the CRD %s: %s: %w", CRDName, holdsUp, err)
+		return fmt.Errorf("install the CRD %s: %s: %w", CRDName, delay, err)
 	}
 	if err != nil {
 		return fmt.Errorf("install the CRD %s: %w", CRDName, err)
 	}
 	return nil
+}
+
+// writeCRD creates the CRD, or updates it if that is necessary, and returns it.
+func writeCRD(ctx context.Context, client CRDClient) (*unstructured.Unstructured, error) {
+	live, err := client.Get(ctx, CRDName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return client.Create(ctx, CRD(), metav1.CreateOptions{FieldManager: GroupName})
+	case err != nil || live.GetDeletionTimestamp() != nil:
+		return live, err
+	}
+	if err := checkCRD(live); err != nil {
+		return nil, err
+	}
+	if merged, changed := mergeCRD(live); changed {
+		return client.Update(ctx, merged, metav1.UpdateOptions{FieldManager: GroupName})
+	}
+	return live, nil
+}
+
+// isTemporary reports whether the same request may succeed later. A 404 means that the CRD was
+// deleted during its update, or that the API server does not serve CRDs yet.
+func isTemporary(err error) bool {
+	_, delayed := apierrors.SuggestsClientDelay(err)
+	return delayed || apierrors.IsNotFound(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // ErrOtherCRD reports that the cluster has another CRD with the name of our CRD.
@@ -127,10 +157,12 @@ func checkCRD(live *unstructured.Unstructured) error {
 	return fmt.Errorf("%w: schema revision %d", ErrOtherCRD, revisionOf(live))
 }
 
-// unestablished returns the reason why the API server does not serve a CRD, or an empty string if
-// it does.
-func unestablished(crd *unstructured.Unstructured) string {
-	what := "the API server has not established it"
+// delayOf returns the reason why the API server does not serve a CRD, or an empty string if it does.
+func delayOf(crd *unstructured.Unstructured) string {
+	if crd.GetDeletionTimestamp() != nil {
+		return "it is being deleted"
+	}
+	reason := "the API server has not established it"
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	for _, c := range conditions {
 		c, _ := c.(map[string]any)
@@ -138,8 +170,8 @@ func unestablished(crd *unstructured.Unstructured) string {
 		case c["type"] == "Established" && c["status"] == "True":
 			return ""
 		case c["type"] == "NamesAccepted" && c["status"] == "False":
-			what = fmt.Sprintf("its names are not accepted: %v", c["message"])
+			reason = fmt.Sprintf("its names are not accepted: %v", c["message"])
 		}
 	}
-	return what
+	return reason
 }

@@ -6,6 +6,8 @@ package v1alpha1_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -28,9 +30,14 @@ type server struct {
 	writes int
 	rival  *unstructured.Unstructured // created just before our create
 	gone   time.Time                  // end of a CRD that is being deleted
+	err    error                      // of all requests until healthy
+	since  time.Time                  // since when the server is healthy
 }
 
 func (s *server) Get(context.Context, string, metav1.GetOptions, ...string) (*unstructured.Unstructured, error) {
+	if s.err != nil && time.Now().Before(s.since) {
+		return nil, s.err
+	}
 	if s.crd != nil && s.crd.GetDeletionTimestamp() != nil && time.Now().After(s.gone) {
 		s.crd = nil
 	}
@@ -41,6 +48,9 @@ func (s *server) Get(context.Context, string, metav1.GetOptions, ...string) (*un
 }
 
 func (s *server) Create(_ context.Context, obj *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string) (*unstructured.Unstructured, error) {
+	if s.err != nil && time.Now().Before(s.since) {
+		return nil, s.err
+	}
 	if s.rival != nil {
 		s.crd, s.rival = s.rival, nil
 	}
@@ -140,8 +150,9 @@ func TestEnsureCRD(t *testing.T) {
 	}
 }
 
-// TestEnsureCRDRefuses: a CRD that cannot be used is an error with the reason, and is not changed.
-func TestEnsureCRDRefuses(t *testing.T) {
+// TestEnsureCRDRefusesOtherCRD checks that a CRD that cannot be used is an error with the reason, and
+// is not changed.
+func TestEnsureCRDRefusesOtherCRD(t *testing.T) {
 	set := func(change func(crd *unstructured.Unstructured)) *unstructured.Unstructured {
 		crd := established(v1alpha1.CRD())
 		change(crd)
@@ -173,8 +184,8 @@ func TestEnsureCRDRefuses(t *testing.T) {
 	}
 }
 
-// TestEnsureCRDWaits: EnsureCRD waits for the end of a CRD that is being deleted. If ctx ends
-// first, the error has the cause of the delay.
+// TestEnsureCRDWaits checks that EnsureCRD waits for the end of a CRD that is being deleted. If ctx
+// ends first, the error has the cause of the delay.
 func TestEnsureCRDWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := metav1.Now()
@@ -182,7 +193,7 @@ func TestEnsureCRDWaits(t *testing.T) {
 		deleting.SetDeletionTimestamp(&now)
 		s := &server{crd: deleting, gone: time.Now().Add(time.Minute)}
 		if err := v1alpha1.EnsureCRD(t.Context(), s); err != nil || s.writes != 1 {
-			t.Errorf("%v, %d writes, want that it is made anew", err, s.writes)
+			t.Errorf("%v, %d writes, want that it is created again", err, s.writes)
 		}
 		refused := v1alpha1.CRD()
 		refused.Object["status"] = map[string]any{"conditions": []any{
@@ -191,6 +202,57 @@ func TestEnsureCRDWaits(t *testing.T) {
 		defer cancel()
 		err := v1alpha1.EnsureCRD(ctx, &server{crd: refused})
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "AppliedWork is in use") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestEnsureCRDRetriesTemporaryErrors checks that an error that may go away is retried for 10 seconds,
+// and that any other error is returned at once.
+func TestEnsureCRDRetriesTemporaryErrors(t *testing.T) {
+	crds := v1alpha1.CRDResource.GroupResource()
+	internal := apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+	for _, test := range []struct {
+		name    string
+		err     error
+		healthy time.Duration // after the first request
+		want    time.Duration // that EnsureCRD takes
+		failed  bool
+	}{
+		{"overloaded", apierrors.NewTooManyRequests("slow down", 1), 5 * time.Second, 5 * time.Second, false},
+		{"starting", apierrors.NewServiceUnavailable("not ready"), 5 * time.Second, 5 * time.Second, false},
+		{"without CRDs yet", apierrors.NewGenericServerResponse(404, "get", crds, "", "404 page not found", 0, true), 5 * time.Second, 5 * time.Second, false},
+		{"leader election of etcd", internal, 5 * time.Second, 5 * time.Second, false},
+		{"timeout", apierrors.NewServerTimeout(crds, "get", 1), 5 * time.Second, 5 * time.Second, false},
+		{"lost connection", &url.Error{Op: "Get", URL: "https://api", Err: io.EOF}, 5 * time.Second, 5 * time.Second, false},
+		{"broken for long", internal, time.Hour, 10 * time.Second, true},
+		{"forbidden", apierrors.NewForbidden(crds, v1alpha1.CRDName, errors.New("no role")), time.Hour, 0, true},
+		{"invalid", apierrors.NewBadRequest("no"), time.Hour, 0, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				s := &server{err: test.err, since: began.Add(test.healthy)}
+				err := v1alpha1.EnsureCRD(t.Context(), s)
+				if (err != nil) != test.failed || test.failed && !errors.Is(err, test.err) || !test.failed && s.writes != 1 {
+					t.Errorf("%v, %d writes", err, s.writes)
+				}
+				if took := time.Since(began); took < test.want || took > test.want+time.Second {
+					t.Errorf("it took %s, want %s", took, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestEnsureCRDReportsTemporaryError checks that the error of a ctx that ends has the last error.
+func TestEnsureCRDReportsTemporaryError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s := &server{err: apierrors.NewServiceUnavailable("not ready"), since: time.Now().Add(time.Hour)}
+		err := v1alpha1.EnsureCRD(ctx, s)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not ready") {
 			t.Error(err)
 		}
 	})
