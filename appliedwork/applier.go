@@ -12,11 +12,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
-	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
@@ -80,7 +78,7 @@ func (a *Applier) apply(
 	if err := errors.Join(err, opts.Executor.validate(a.opts.Reviews), checkWork(work)); err != nil {
 		return changes, err
 	}
-	run := &applyRun{Applier: a, work: work, opts: opts, dry: dry}
+	run := &applyRun{cluster: a.cluster, tracker: a.tracker, work: work, opts: opts, dry: dry}
 	err = run.identify(ctx, objects)
 	if err == nil {
 		err = run.record(ctx)
@@ -99,72 +97,6 @@ func (a *Applier) apply(
 	}
 	err = errors.Join(changes.Err(), err)
 	return changes, err
-}
-
-// applyRun is one call of Apply.
-type applyRun struct {
-	*Applier
-	work      *v1alpha1.AppliedWork
-	opts      ApplyOptions
-	dry       bool
-	items     []*applyItem
-	announced map[schema.GroupVersionKind]announced
-	inventory *inventory
-	keepers   map[Key]bool       // Namespaces and CRDs with an object that stays: by a policy, or not part of the call
-	gone      map[types.UID]bool // deleted AppliedWorks with traces on objects to adopt
-}
-
-// applyItem is one object of a call.
-type applyItem struct {
-	source  *unstructured.Unstructured
-	id      v1alpha1.ResourceIdentifier
-	mapping discovery.Mapping
-	mapped  bool // whether mapping can be used
-	live    *unstructured.Unstructured
-	gone    []types.UID // deleted AppliedWorks; their traces were removed from live
-	manager string
-	options ObjectOptions
-	ignored *fieldset.Ignored // nil if no field is ignored
-	change  Change
-	written writeResult
-
-	isNew   bool // its entry is from this call
-	ours    bool // the object as it was read is ours
-	adopted bool // it is, or would be, adopted
-	moved   bool // it moves from another AppliedWork
-}
-
-// writeResult is the effect of a call on an object.
-type writeResult int
-
-const (
-	writeUnknown writeResult = iota // the object may have been written
-	writeDone                       // the object was written, or was up to date
-	writeRefused                    // certainly nothing was written
-)
-
-func (i *applyItem) finish(action Action, err error) {
-	i.change.Action, i.change.Err = action, err
-	switch action {
-	case ActionCreated, ActionConfigured, ActionUnchanged, ActionAdopted:
-		i.written = writeDone
-	}
-}
-
-func (i *applyItem) isFinished() bool { return i.change.Action != "" }
-
-// fail finishes an item with the error of its last request, or without a request.
-func (i *applyItem) fail(err error) {
-	if isRefusal(err) {
-		i.written = writeRefused
-	}
-	i.finish(ActionFailed, err)
-}
-
-// refuse finishes an item for which nothing was written.
-func (i *applyItem) refuse(err error) {
-	i.written = writeRefused
-	i.finish(ActionFailed, err)
 }
 
 // identify determines the identity of each object, and how to reach it.
@@ -225,12 +157,6 @@ func (i *applyItem) place(ordinal int, gvk schema.GroupVersionKind) error {
 		Resource: i.mapping.Resource.Resource, Namespace: key.Namespace, Name: key.Name,
 	}
 	return nil
-}
-
-// announced is a kind that is served after a CRD of the work is applied.
-type announced struct {
-	mapping discovery.Mapping
-	crd     int // index of the CRD among the objects
 }
 
 // announcedKinds returns the kinds that CRDs among the objects define.

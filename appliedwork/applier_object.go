@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -71,11 +70,6 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 func (r *applyRun) mayBeRepeat(item *applyItem, err error) bool {
 	var status apierrors.APIStatus
 	return !r.dry && !item.ours && isRefusal(err) && errors.As(err, &status) && !IsTypeNotServed(err)
-}
-
-// isWritten reports whether an object was written for an AppliedWork.
-func isWritten(obj *unstructured.Unstructured, uid types.UID) bool {
-	return obj != nil && (IsOwnedBy(obj, uid) || isWrittenFor(obj, uid))
 }
 
 // inspect determines whether an object is ours, adopted or moved. It fails an item that may not be
@@ -244,46 +238,6 @@ func (r *applyRun) migrates(live *unstructured.Unstructured) bool {
 		return e.Subresource == "" && slices.Contains(r.opts.MigrateManagers, e.Manager)
 	})
 }
-
-// isUnowned reports whether an object gets no owner reference: the object stays, or it is the
-// Namespace or the CRD of an object that stays.
-func (r *applyRun) isUnowned(item *applyItem) bool {
-	if stays := r.stays(item); stays || !isContainer(item.change.Key) {
-		return stays
-	}
-	return r.keepers[item.change.Key] ||
-		slices.ContainsFunc(r.items, func(other *applyItem) bool { return item.contains(other.id) && r.stays(other) })
-}
-
-// isContainer reports whether Kubernetes deletes other objects together with an object.
-func isContainer(key Key) bool {
-	kind := key.GroupKind()
-	return kind == namespaceKind || kind == crdKind
-}
-
-// contains reports whether an object is deleted together with the object of the item, its Namespace
-// or its CRD. The identifier may lack the kind or the resource.
-func (i *applyItem) contains(id v1alpha1.ResourceIdentifier) bool {
-	switch i.change.Key.GroupKind() {
-	case namespaceKind:
-		return id.Namespace == i.id.Name
-	case crdKind:
-		text := func(path ...string) string { s, _, _ := unstructured.NestedString(i.source.Object, path...); return s }
-		kind, resource := text("spec", "names", "kind"), text("spec", "names", "plural")
-		same := kind != "" && id.Kind == kind || resource != "" && id.Resource == resource
-		return same && id.Group == text("spec", "group")
-	}
-	return false
-}
-
-// stays reports whether an object stays when the AppliedWork is deleted.
-func (r *applyRun) stays(item *applyItem) bool {
-	kept := isKept(item.source) || item.live != nil && isKeptFrom(item.live, r.work.UID)
-	return kept || r.isProtected(item.change.Key) || r.opts.Policies.of(item.id, item.adopted) == PolicyOrphan
-}
-
-// isLeft reports whether the policy keeps an object, regardless of its adoption.
-func (r *applyRun) isLeft(item *applyItem) bool { return r.opts.Policies.For(item.id) == PolicyOrphan }
 
 // manifest returns the manifest to send for an item.
 func (r *applyRun) manifest(item *applyItem) (*unstructured.Unstructured, error) {
@@ -477,7 +431,8 @@ func (r *applyRun) removeSurplus(
 // fields of the object do not change.
 func (r *applyRun) mayTake(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
 	trial := &applyRun{
-		Applier: r.Applier, work: r.work, opts: r.opts, inventory: r.inventory, items: r.items, keepers: r.keepers, dry: true,
+		cluster: r.cluster, tracker: r.tracker, work: r.work, opts: r.opts, inventory: r.inventory,
+		items: r.items, keepers: r.keepers, dry: true,
 	}
 	tried := *item
 	err := trial.patch(ctx, &tried, manifest, ActionAdopted)
@@ -485,14 +440,4 @@ func (r *applyRun) mayTake(ctx context.Context, item *applyItem, manifest *unstr
 		item.fail(tried.change.Err)
 	}
 	return err
-}
-
-// isOurs returns a function that reports whether the fields of a manager are those of an item.
-// These are all managers of the AppliedWork, or only the manager of the item if it is Partial, and
-// MigrateManagers.
-func (r *applyRun) isOurs(item *applyItem) func(manager string) bool {
-	return func(manager string) bool {
-		return manager == item.manager || !item.options.Partial && isManagerOf(manager, r.work.UID) ||
-			slices.Contains(r.opts.MigrateManagers, manager)
-	}
 }

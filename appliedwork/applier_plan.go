@@ -6,34 +6,17 @@ package appliedwork
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
 	"github.com/spokewire/sdk-go/internal/fielddiff"
 )
-
-var secretKind = schema.GroupKind{Kind: "Secret"}
-
-// FieldChange is a field of an object that Apply would change.
-type FieldChange struct {
-	// Path has the syntax of the API server's conflicts:
-	// .spec.template.spec.containers[name="web"].image. List items without names have their index.
-	Path string
-	// Before and After are the values. Nil means that the field does not exist. A value of a
-	// Secret's data is "(redacted)".
-	Before, After any
-}
-
-// String returns the change on one line.
-func (c FieldChange) String() string { return fmt.Sprintf("%s: %v -> %v", c.Path, c.Before, c.After) }
 
 // dryRun returns the DryRun option of a request.
 func (r *applyRun) dryRun() []string {

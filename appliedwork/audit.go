@@ -201,16 +201,6 @@ func (c *Collector) each(ctx context.Context, resource schema.GroupVersionResour
 	return err
 }
 
-func entryOf(m discovery.Mapping, obj metav1.Object) v1alpha1.AppliedResourceMeta {
-	return v1alpha1.AppliedResourceMeta{
-		ResourceIdentifier: v1alpha1.ResourceIdentifier{
-			Group: m.Resource.Group, Version: m.Resource.Version, Kind: m.Kind, Resource: m.Resource.Resource,
-			Namespace: obj.GetNamespace(), Name: obj.GetName(),
-		},
-		UID: obj.GetUID(),
-	}
-}
-
 // auditEntries reads the objects of entries, and reports those that are missing, foreign or unread.
 func (c *Collector) auditEntries(
 	ctx context.Context, work *v1alpha1.AppliedWork, entries []v1alpha1.AppliedResourceMeta,

@@ -62,6 +62,19 @@ type Change struct {
 	Err error
 }
 
+// FieldChange is a field of an object that Apply would change.
+type FieldChange struct {
+	// Path has the syntax of the API server's conflicts:
+	// .spec.template.spec.containers[name="web"].image. List items without names have their index.
+	Path string
+	// Before and After are the values. Nil means that the field does not exist. A value of a
+	// Secret's data is "(redacted)".
+	Before, After any
+}
+
+// String returns the change on one line.
+func (c FieldChange) String() string { return fmt.Sprintf("%s: %v -> %v", c.Path, c.Before, c.After) }
+
 // ChangeSet is the result of a call, with a Change for each object.
 type ChangeSet struct {
 	Entries []Change

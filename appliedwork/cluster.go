@@ -4,7 +4,10 @@
 package appliedwork
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -16,11 +19,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/appliedwork/internal/access"
 	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
+	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
@@ -62,6 +67,67 @@ func (c *cluster) resolveExactly(ctx context.Context, gvk schema.GroupVersionKin
 		err = &TypeNotServedError{Kind: gvk.GroupKind(), Version: gvk.Version, Served: m.Resource.Version}
 	}
 	return m, err
+}
+
+// isProtected reports whether Options.Protected has an object. The key of a cluster-scoped object
+// has no namespace. A key in the options may have one, from a manifest.
+func (c *cluster) isProtected(key Key) bool {
+	return slices.ContainsFunc(c.opts.Protected, func(p Key) bool {
+		if key.Namespace == "" {
+			p.Namespace = ""
+		}
+		return p == key
+	})
+}
+
+func (c *cluster) resolve(ctx context.Context, id v1alpha1.ResourceIdentifier) (discovery.Mapping, error) {
+	if id.Kind == "" {
+		return c.kinds.ResolveResource(ctx, schema.GroupResource{Group: id.Group, Resource: id.Resource}, id.Version)
+	}
+	return c.kinds.Resolve(ctx, schema.GroupKind{Group: id.Group, Kind: id.Kind}, id.Version)
+}
+
+// keyOf returns the key of an object as the API server has it. An entry of another implementation
+// may lack the kind, or have a namespace for a cluster-scoped object. Then the guards would not
+// recognize the object.
+func (c *cluster) keyOf(ctx context.Context, id v1alpha1.ResourceIdentifier) Key {
+	key := KeyOf(id)
+	if key.Kind != "" && key.Namespace == "" {
+		return key
+	}
+	if m, err := c.resolve(ctx, id); err == nil {
+		return servedKey(m, id)
+	}
+	return key
+}
+
+// servedKey returns the key of an object of a kind, as the API server has it.
+func servedKey(m discovery.Mapping, id v1alpha1.ResourceIdentifier) Key {
+	key := KeyOf(id)
+	key.Kind = cmp.Or(key.Kind, m.Kind)
+	if !m.Namespaced {
+		key.Namespace = ""
+	}
+	return key
+}
+
+// patchMetadata changes the metadata of the object that was read. It uses a merge patch, which
+// replaces whole lists, so it does not fail if others have removed an item. It returns errMoved if
+// the object has changed since it was read.
+func (c *cluster) patchMetadata(
+	ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, metadata map[string]any,
+	manager string, dryRun ...string,
+) (*unstructured.Unstructured, error) {
+	body, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return nil, err
+	}
+	options := metav1.PatchOptions{FieldManager: manager, DryRun: dryRun}
+	patched, err := c.resource(m, live.GetNamespace()).Patch(ctx, live.GetName(), types.MergePatchType, body, options)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
+		return nil, errMoved
+	}
+	return patched, err
 }
 
 // target is an object to read.
@@ -212,6 +278,40 @@ func (c *cluster) pages(ctx context.Context, t target, asked map[string]bool) []
 	}
 }
 
+// metadataPage returns one page of the metadata of objects.
+func (c *cluster) metadataPage(
+	ctx context.Context, m discovery.Mapping, namespace string, options metav1.ListOptions,
+) (page []metav1.Object, next string, err error) {
+	if c.opts.Metadata != nil {
+		list, err := c.opts.Metadata.Resource(m.Resource).Namespace(namespace).List(ctx, options)
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range list.Items {
+			page = append(page, &list.Items[i])
+		}
+		return page, list.Continue, nil
+	}
+	list, err := c.resource(m, namespace).List(ctx, options)
+	if err != nil {
+		return nil, "", err
+	}
+	for i := range list.Items {
+		page = append(page, &list.Items[i])
+	}
+	return page, list.GetContinue(), nil
+}
+
+func entryOf(m discovery.Mapping, obj metav1.Object) v1alpha1.AppliedResourceMeta {
+	return v1alpha1.AppliedResourceMeta{
+		ResourceIdentifier: v1alpha1.ResourceIdentifier{
+			Group: m.Resource.Group, Version: m.Resource.Version, Kind: m.Kind, Resource: m.Resource.Resource,
+			Namespace: obj.GetNamespace(), Name: obj.GetName(),
+		},
+		UID: obj.GetUID(),
+	}
+}
+
 // parallel calls f with 0 to n-1, at most limit calls at a time, until ctx ends. It returns after
 // all calls have returned.
 func parallel(ctx context.Context, n, limit int, f func(int)) {
@@ -230,6 +330,10 @@ func parallel(ctx context.Context, n, limit int, f func(int)) {
 	}
 	workers.Wait()
 }
+
+// errMoved: an AppliedWork has changed since it was read. The change is made again with the latest
+// inventory, for a limited number of times.
+var errMoved = errors.New("others changed the AppliedWork during each attempt: try again")
 
 // attempts is the number of retries of a request that failed because of a concurrent change.
 const attempts = 12

@@ -181,30 +181,6 @@ func selectorOf(m discovery.Mapping) string {
 	return ""
 }
 
-// metadataPage returns one page of the metadata of objects.
-func (c *cluster) metadataPage(
-	ctx context.Context, m discovery.Mapping, namespace string, options metav1.ListOptions,
-) (page []metav1.Object, next string, err error) {
-	if c.opts.Metadata != nil {
-		list, err := c.opts.Metadata.Resource(m.Resource).Namespace(namespace).List(ctx, options)
-		if err != nil {
-			return nil, "", err
-		}
-		for i := range list.Items {
-			page = append(page, &list.Items[i])
-		}
-		return page, list.Continue, nil
-	}
-	list, err := c.resource(m, namespace).List(ctx, options)
-	if err != nil {
-		return nil, "", err
-	}
-	for i := range list.Items {
-		page = append(page, &list.Items[i])
-	}
-	return page, list.GetContinue(), nil
-}
-
 // isUnmanaged reports whether an object would be lost with its Namespace although no AppliedWork
 // and no controller of the cluster manages it. An object with an owner in its Namespace does not
 // count, if the owner counts: the garbage collector deletes the object after the owner.

@@ -43,15 +43,6 @@ type Executor struct {
 	Groups []string
 }
 
-// SubjectAccessReviews creates access reviews. AuthorizationV1().SubjectAccessReviews() of a
-// kubernetes.Interface implements it.
-type SubjectAccessReviews interface {
-	// Create returns a review with its status.
-	Create(
-		ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions,
-	) (*authorizationv1.SubjectAccessReview, error)
-}
-
 func (e *Executor) validate(reviews SubjectAccessReviews) error {
 	switch {
 	case e == nil:

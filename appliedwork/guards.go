@@ -177,18 +177,6 @@ func (r *pruneRun) outlives(
 	return decision != Delete && decision != Wait, nil
 }
 
-func servedVersions(crd *unstructured.Unstructured) (names []string) {
-	versions, _, _ := unstructured.NestedFieldNoCopy(crd.Object, "spec", "versions")
-	list, _ := versions.([]any)
-	for _, v := range list {
-		if v, ok := v.(map[string]any); ok && v["served"] == true {
-			name, _ := v["name"].(string)
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // waitForContent delays the deletion of a Namespace or CRD until its objects in this prune are
 // gone. A custom resource with a finalizer of its controller needs its CRD. An object that may not
 // be deleted must not lose its Namespace. All other objects were pruned in earlier waves.
@@ -202,13 +190,6 @@ func (r *pruneRun) waitForContent(key Key, contains func(Key) bool) (Action, err
 		}
 	}
 	return "", nil
-}
-
-// absence records since when, and how often, discovery reported a type as not served.
-type absence struct {
-	since time.Time
-	last  time.Time
-	times int
 }
 
 // enoughTimes is the number of answers of discovery that prove that a type is not served.

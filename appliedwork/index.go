@@ -37,6 +37,15 @@ type indexed struct {
 	hashes  []uint64
 }
 
+// listedWork is the metadata of an AppliedWork or of a shard.
+type listedWork struct {
+	name    string
+	uid     types.UID
+	version string
+	of      types.UID // UID of the AppliedWork; differs from uid for a shard
+	ending  bool
+}
+
 // NewIndex returns an empty Index, for [Options].Index.
 func NewIndex() *Index {
 	return &Index{seed: maphash.MakeSeed(), works: map[types.UID]indexed{}, limit: maxIndexed}

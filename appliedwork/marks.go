@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
@@ -99,6 +100,11 @@ func isWrittenFor(obj metav1.Object, uid types.UID) bool {
 	return slices.ContainsFunc(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return isManagerOf(e.Manager, uid)
 	})
+}
+
+// isWritten reports whether an object was written for an AppliedWork.
+func isWritten(obj *unstructured.Unstructured, uid types.UID) bool {
+	return obj != nil && (IsOwnedBy(obj, uid) || isWrittenFor(obj, uid))
 }
 
 // withoutUs returns managedFields without the managers of an AppliedWork. Others may then change

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
@@ -106,6 +107,15 @@ type Discovery interface {
 type EventRecorder interface {
 	// Eventf records an event about an object.
 	Eventf(object runtime.Object, eventtype, reason, messageFmt string, args ...any)
+}
+
+// SubjectAccessReviews creates access reviews. AuthorizationV1().SubjectAccessReviews() of a
+// kubernetes.Interface implements it.
+type SubjectAccessReviews interface {
+	// Create returns a review with its status.
+	Create(
+		ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions,
+	) (*authorizationv1.SubjectAccessReview, error)
 }
 
 func (o Options) withDefaults() Options {

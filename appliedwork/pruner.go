@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,6 +29,13 @@ type Pruner struct {
 
 	mu       sync.Mutex
 	unserved map[schema.GroupKind]*absence
+}
+
+// absence records since when, and how often, discovery reported a type as not served.
+type absence struct {
+	since time.Time
+	last  time.Time
+	times int
 }
 
 // NewPruner returns a Pruner for the inventories of tracker.
@@ -149,56 +157,6 @@ func (p *Pruner) prune(
 	err = run.forget(ctx, v1alpha1.ConditionPruned, changes)
 	p.announceChanges(work, changes)
 	return changes, errors.Join(changes.Err(), err)
-}
-
-// pruneMode is the purpose of a pruneRun.
-type pruneMode int
-
-const (
-	modePrune    pruneMode = iota // delete the objects that the work has dropped
-	modePlan                      // find out what modePrune would do, and change nothing
-	modeTeardown                  // delete all objects, because the AppliedWork is deleted next
-	modeRelease                   // keep all objects, and delete the AppliedWork next
-)
-
-// isLast reports whether the AppliedWork is deleted after the run, and late objects with it.
-func (m pruneMode) isLast() bool { return m == modeTeardown || m == modeRelease }
-
-// pruneRun is one call of Prune, or one pass of Teardown or Release.
-type pruneRun struct {
-	*Pruner
-	work      *v1alpha1.AppliedWork
-	opts      PruneOptions
-	mode      pruneMode
-	inventory *inventory
-	claims    *claims
-	unknown   int            // number of manifests that cannot be identified
-	used      map[string]Key // namespaces of desired objects, each with one object
-	usedKinds map[schema.GroupKind]Key
-	keptUIDs  map[types.UID]bool // of desired objects, which may be served as another kind too
-	items     []*pruneItem
-
-	contentMu sync.Mutex // locked during discovery: all Namespaces of a wave need the same answer
-	content   *contentKinds
-}
-
-// pruneItem is one entry that is not desired.
-type pruneItem struct {
-	entry   v1alpha1.AppliedResourceMeta
-	mapping discovery.Mapping
-	live    *unstructured.Unstructured
-	change  Change
-	left    bool // it stays: by a policy, or because our reference was removed
-}
-
-func (i *pruneItem) finish(action Action, err error) { i.change.Action, i.change.Err = action, err }
-
-func (i *pruneItem) isFinished() bool { return i.change.Action != "" }
-
-// isSettled reports whether the entry of the object is not needed any more.
-func (i *pruneItem) isSettled() bool {
-	action := i.change.Action
-	return action == ActionDeleted || action == ActionReleased || action == ActionRetained
 }
 
 // desire returns the identities of the desired objects. A kind that is not served may be namespaced

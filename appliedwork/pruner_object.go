@@ -4,9 +4,7 @@
 package appliedwork
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -77,37 +74,6 @@ func (r *pruneRun) read(ctx context.Context, wave []int) []*pruneItem {
 		readable = append(readable, items[i])
 	}
 	return readable
-}
-
-func (c *cluster) resolve(ctx context.Context, id v1alpha1.ResourceIdentifier) (discovery.Mapping, error) {
-	if id.Kind == "" {
-		return c.kinds.ResolveResource(ctx, schema.GroupResource{Group: id.Group, Resource: id.Resource}, id.Version)
-	}
-	return c.kinds.Resolve(ctx, schema.GroupKind{Group: id.Group, Kind: id.Kind}, id.Version)
-}
-
-// keyOf returns the key of an object as the API server has it. An entry of another implementation
-// may lack the kind, or have a namespace for a cluster-scoped object. Then the guards would not
-// recognize the object.
-func (c *cluster) keyOf(ctx context.Context, id v1alpha1.ResourceIdentifier) Key {
-	key := KeyOf(id)
-	if key.Kind != "" && key.Namespace == "" {
-		return key
-	}
-	if m, err := c.resolve(ctx, id); err == nil {
-		return servedKey(m, id)
-	}
-	return key
-}
-
-// servedKey returns the key of an object of a kind, as the API server has it.
-func servedKey(m discovery.Mapping, id v1alpha1.ResourceIdentifier) Key {
-	key := KeyOf(id)
-	key.Kind = cmp.Or(key.Kind, m.Kind)
-	if !m.Namespaced {
-		key.Namespace = ""
-	}
-	return key
 }
 
 // one handles one object. It starts again if the object has changed since it was read.
@@ -281,25 +247,6 @@ func (c *cluster) detach(
 	}
 	_, err := c.patchMetadata(ctx, m, live, metadata, inventoryManager)
 	return err
-}
-
-// patchMetadata changes the metadata of the object that was read. It uses a merge patch, which
-// replaces whole lists, so it does not fail if others have removed an item. It returns errMoved if
-// the object has changed since it was read.
-func (c *cluster) patchMetadata(
-	ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, metadata map[string]any,
-	manager string, dryRun ...string,
-) (*unstructured.Unstructured, error) {
-	body, err := json.Marshal(map[string]any{"metadata": metadata})
-	if err != nil {
-		return nil, err
-	}
-	options := metav1.PatchOptions{FieldManager: manager, DryRun: dryRun}
-	patched, err := c.resource(m, live.GetNamespace()).Patch(ctx, live.GetName(), types.MergePatchType, body, options)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
-		return nil, errMoved
-	}
-	return patched, err
 }
 
 // delete deletes the object that was read, and no other, unless a guard prevents it.

@@ -47,7 +47,7 @@ var rules = []ruletest.Rule{
 		{"applier_record.go", "\tif i.live != nil {\n", "\tif true {\n"},
 		{"applier_object.go", "uid != \"\" && !r.dry {", "uid == \"none\" {"}}},
 	{Name: "protected namespaces get no owner", Test: "TestApplyIsSafe/a_protected", Edits: []ruletest.Edit{
-		{"applier_object.go", "r.isProtected(item.change.Key) || r.opts", "r.opts"}}},
+		{"applier_run.go", "r.isProtected(item.change.Key) || r.opts", "r.opts"}}},
 
 	// Decisions.
 	{Name: "an owner reference is the evidence", Test: "TestDecideDeletion", Edits: []ruletest.Edit{
@@ -77,11 +77,11 @@ var rules = []ruletest.Rule{
 		{"pruner_object.go", "\tcase apierrors.IsConflict(err), apierrors.IsNotFound(err) && !IsTypeNotServed(err):\n\t\treturn errMoved\n",
 			"\tcase apierrors.IsConflict(err), apierrors.IsNotFound(err) && !IsTypeNotServed(err):\n\t\titem.finish(ActionDeleted, nil)\n\t\treturn nil\n"}}},
 	{Name: "a denied deletion keeps its entry", Test: "TestPruneIsSafe/a_denied", Edits: []ruletest.Edit{
-		{"pruner.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionFailed || "}}},
+		{"pruner_run.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionFailed || "}}},
 	{Name: "an entry outlives its object", Test: "TestPruneIsSafe/an_entry", Edits: []ruletest.Edit{
 		{"pruner_object.go", "return len(live.GetFinalizers()) == 0 && !core", "return !core"}}},
 	{Name: "an entry stays while its object is being deleted", Test: "TestPruneIsSafe/an_entry", Edits: []ruletest.Edit{
-		{"pruner.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionPending || "}}},
+		{"pruner_run.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionPending || "}}},
 	{Name: "an intent stays for the grace period", Test: "TestPruneIsSafe/an_intent", Edits: []ruletest.Edit{
 		{"pruner_object.go", "!r.intents.settled(r.work.UID, item.change.Key, r.mode == modePlan) {", "false {"}}},
 	{Name: "not served is not absent", Test: "TestPruneIsSafe/a_404", Edits: []ruletest.Edit{

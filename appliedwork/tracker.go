@@ -8,8 +8,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/spokewire/sdk-go/appliedwork/internal/access"
@@ -154,35 +152,4 @@ func (t *Tracker) Owners(ctx context.Context, key Key) ([]Owner, error) {
 		return nil, err
 	}
 	return c.listed[key], nil
-}
-
-// fetch reads one AppliedWork. It returns nil if the AppliedWork does not exist.
-func (t *Tracker) fetch(ctx context.Context, name string) (*shard, error) {
-	raw, err := t.works().Get(ctx, name, metav1.GetOptions{})
-	if IsTypeNotServed(err) {
-		return nil, &TypeNotServedError{Kind: v1alpha1.GroupVersionKind.GroupKind(), Err: err}
-	}
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return decodeShard(raw)
-}
-
-func (t *Tracker) create(ctx context.Context, work *v1alpha1.AppliedWork) (*shard, error) {
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(work)
-	if err != nil {
-		return nil, err
-	}
-	delete(object, "status")
-	raw, err := t.works().Create(ctx, asUnstructured(object), metav1.CreateOptions{FieldManager: inventoryManager})
-	if IsTypeNotServed(err) {
-		return nil, &TypeNotServedError{Kind: v1alpha1.GroupVersionKind.GroupKind(), Err: err}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return decodeShard(raw)
 }

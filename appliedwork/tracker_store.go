@@ -26,10 +26,6 @@ import (
 // inventoryManager is the field manager of writes to AppliedWorks.
 const inventoryManager = "appliedwork-inventory"
 
-// errMoved: an AppliedWork has changed since it was read. The change is made again with the latest
-// inventory, for a limited number of times.
-var errMoved = errors.New("others changed the AppliedWork during each attempt: try again")
-
 // extrasKnown records that the CRD prunes the fields that we add to the status. Then a difference
 // in these fields is no reason to write.
 type extrasKnown struct{ pruned atomic.Bool }
@@ -283,4 +279,35 @@ func (t *Tracker) writeStatus(ctx context.Context, s *shard) error {
 var statusFields = map[string]bool{
 	"appliedResources": true, "conditions": true, "observedGeneration": true, "evictionStartTime": true,
 	"resourceCount": true, "shards": true,
+}
+
+// fetch reads one AppliedWork. It returns nil if the AppliedWork does not exist.
+func (t *Tracker) fetch(ctx context.Context, name string) (*shard, error) {
+	raw, err := t.works().Get(ctx, name, metav1.GetOptions{})
+	if IsTypeNotServed(err) {
+		return nil, &TypeNotServedError{Kind: v1alpha1.GroupVersionKind.GroupKind(), Err: err}
+	}
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeShard(raw)
+}
+
+func (t *Tracker) create(ctx context.Context, work *v1alpha1.AppliedWork) (*shard, error) {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(work)
+	if err != nil {
+		return nil, err
+	}
+	delete(object, "status")
+	raw, err := t.works().Create(ctx, asUnstructured(object), metav1.CreateOptions{FieldManager: inventoryManager})
+	if IsTypeNotServed(err) {
+		return nil, &TypeNotServedError{Kind: v1alpha1.GroupVersionKind.GroupKind(), Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeShard(raw)
 }

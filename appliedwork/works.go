@@ -25,15 +25,6 @@ const (
 	worksFactor = 10
 )
 
-// listedWork is the metadata of an AppliedWork or of a shard.
-type listedWork struct {
-	name    string
-	uid     types.UID
-	version string
-	of      types.UID // UID of the AppliedWork; differs from uid for a shard
-	ending  bool
-}
-
 func listed(work metav1.Object) *listedWork {
 	w := &listedWork{
 		name: work.GetName(), uid: work.GetUID(), version: work.GetResourceVersion(), of: work.GetUID(),

@@ -31,8 +31,8 @@ var appliedWorkRules = []ruletest.Rule{
 		{"decide.go", "return !isAppliedWork(r) || o.Dead == nil || !o.Dead(r.UID)", "return false"},
 		{"decide.go", "return listed.UID != o.Self && !listed.Terminating", "return listed.UID == \"none\""}}},
 	{Name: "what a policy leaves stays, of two agents", Test: ownersOnly, Edits: []ruletest.Edit{
-		{"applier_object.go", "|| r.opts.Policies.of(item.id, item.adopted) == PolicyOrphan", "|| item.adopted && r.opts.Policies.of(item.id, true) == PolicyOrphan"},
-		{"applier_object.go", "{ return r.opts.Policies.For(item.id) == PolicyOrphan }", "{ return false }"}}},
+		{"applier_run.go", "|| r.opts.Policies.of(item.id, item.adopted) == PolicyOrphan", "|| item.adopted && r.opts.Policies.of(item.id, true) == PolicyOrphan"},
+		{"applier_run.go", "{ return r.opts.Policies.For(item.id) == PolicyOrphan }", "{ return false }"}}},
 	{Name: "a refused adoption changes nothing", Test: "^TestAppliedWork$/^RefusedMigration$", Edits: []ruletest.Edit{
 		{"applier_object.go", "\tif action == ActionAdopted {\n\t\tif err := r.mayTake", "\tif false {\n\t\tif err := r.mayTake"}}},
 	{Name: "what is kept is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
@@ -40,9 +40,9 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "what has lost our reference is not created again", Test: "^TestAppliedWork$/^NotRecreated$", Edits: []ruletest.Edit{
 		{"applier_object.go", "!item.options.Recreate || !IsOwnedBy(item.live, r.work.UID)", "!item.options.Recreate || !item.ours"}}},
 	{Name: "what has an object that stays, stays", Test: "^TestAppliedWork$/^ContainersOfLeft$", Edits: []ruletest.Edit{
-		{"applier_object.go", "return item.contains(other.id) && r.stays(other)", "return false"}}},
+		{"applier_run.go", "return item.contains(other.id) && r.stays(other)", "return false"}}},
 	{Name: "what a policy names keeps its CRD", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
-		{"applier_object.go", "r.keepers[item.change.Key] ||", ""}}},
+		{"applier_run.go", "r.keepers[item.change.Key] ||", ""}}},
 	{Name: "what is left is recorded", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
 		{"pruner.go", "case item.left && item.isSettled():", "case false:"}}},
 	{Name: "what was dropped and stays keeps its Namespace and its CRD", Test: "^TestAppliedWork$/^DroppedContents$", Edits: []ruletest.Edit{
@@ -69,7 +69,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "keys that repeat are refused by the first write", Test: "^TestAppliedWork$/^FirstWrite$", Edits: []ruletest.Edit{
 		{"applier_object.go", "if fieldset.MayRepeatKeys(manifest.Object) {", "if false {"}}},
 	{Name: "the CRD of AppliedWork is protected", Test: "^TestAppliedWork$/^Protected$", Edits: []ruletest.Edit{
-		{"order.go", "Name: v1alpha1.GroupVersionResource.GroupResource().String()},", "Name: \"not-\" + v1alpha1.GroupVersionResource.GroupResource().String()},"}}},
+		{"kinds.go", "Name: v1alpha1.GroupVersionResource.GroupResource().String()},", "Name: \"not-\" + v1alpha1.GroupVersionResource.GroupResource().String()},"}}},
 	{Name: "WaitGone finds the objects", Test: "^TestAppliedWork$/^WaitGoneAfterwards$", Edits: []ruletest.Edit{
 		{"waitgone.go", "case len(wait.entries) == 0 || shardsOf(work) > 0:", "case false:"}}},
 	{Name: "a resync repairs", Test: "^TestAppliedWork$/^Drift$/^resync$", Edits: []ruletest.Edit{
@@ -115,8 +115,8 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "an AppliedWork that keeps objects has a claim until it is gone", Test: "^TestAppliedWork$/^KeptAtTheEnd$",
 		Edits: []ruletest.Edit{{"inventory.go", "(how == \"\" || how == byTeardown) &&", "how != byRelease &&"}}},
 	{Name: "protected is by scope", Test: "^TestAppliedWork$/^ProtectedKeys$", Edits: []ruletest.Edit{
-		{"order.go", "\t\t\tp.Namespace = \"\"\n", ""},
-		{"pruner_object.go", "\tif !m.Namespaced {\n\t\tkey.Namespace = \"\"\n\t}\n", ""}}},
+		{"cluster.go", "\t\t\tp.Namespace = \"\"\n", ""},
+		{"cluster.go", "\tif !m.Namespaced {\n\t\tkey.Namespace = \"\"\n\t}\n", ""}}},
 	{Name: "a version is not its kind", Test: "^TestAppliedWorkUpstreamCRD$/^UnservedVersion$", Edits: []ruletest.Edit{
 		{"cluster.go", "if err == nil && m.Resource.Version != gvk.Version {", "if false {"}}},
 }

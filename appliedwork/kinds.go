@@ -4,8 +4,7 @@
 package appliedwork
 
 import (
-	"slices"
-
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -55,6 +54,14 @@ var namespaceKind = schema.GroupKind{Kind: "Namespace"}
 
 var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
+var secretKind = schema.GroupKind{Kind: "Secret"}
+
+// isContainer reports whether Kubernetes deletes other objects together with an object.
+func isContainer(key Key) bool {
+	kind := key.GroupKind()
+	return kind == namespaceKind || kind == crdKind
+}
+
 func rankOf(gk schema.GroupKind) int {
 	if rank, ok := kindRanks[gk]; ok {
 		return rank
@@ -75,17 +82,6 @@ func DefaultProtected() []Key {
 	}
 }
 
-// isProtected reports whether Options.Protected has an object. The key of a cluster-scoped object
-// has no namespace. A key in the options may have one, from a manifest.
-func (c *cluster) isProtected(key Key) bool {
-	return slices.ContainsFunc(c.opts.Protected, func(p Key) bool {
-		if key.Namespace == "" {
-			p.Namespace = ""
-		}
-		return p == key
-	})
-}
-
 // byRank groups the indices of n objects by rank, in the order of application.
 func byRank(n int, kind func(int) schema.GroupKind) [ranks][]int {
 	var waves [ranks][]int
@@ -94,4 +90,16 @@ func byRank(n int, kind func(int) schema.GroupKind) [ranks][]int {
 		waves[rank] = append(waves[rank], i)
 	}
 	return waves
+}
+
+func servedVersions(crd *unstructured.Unstructured) (names []string) {
+	versions, _, _ := unstructured.NestedFieldNoCopy(crd.Object, "spec", "versions")
+	list, _ := versions.([]any)
+	for _, v := range list {
+		if v, ok := v.(map[string]any); ok && v["served"] == true {
+			name, _ := v["name"].(string)
+			names = append(names, name)
+		}
+	}
+	return names
 }
