@@ -267,7 +267,7 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 	if uid := r.inventory.entry(item.change.Key).UID; uid != "" && !r.dry {
 		// The object existed when the intent was recorded, and is gone. The new object has another
 		// UID.
-		if err := r.tracker.intendAnew(ctx, r.work, item.id); err != nil {
+		if err := r.tracker.recordNewIntent(ctx, r.work, item.id); err != nil {
 			return err
 		}
 		item.isNew = true

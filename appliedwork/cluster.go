@@ -44,6 +44,9 @@ const (
 )
 
 // cluster is the access to the API server that Tracker, Applier, Pruner and Collector share.
+//
+// Order of mutexes: pruneRun.contentMu is locked before the mutex of discovery.Cache, and during its
+// requests. No other mutex of this package is locked together with another, or during a request.
 type cluster struct {
 	opts    Options
 	kinds   *discovery.Cache

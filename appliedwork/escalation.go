@@ -48,7 +48,7 @@ func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 	}
 	a, err := r.ask(ctx, about)
 	if err != nil || a.Allowed {
-		return r.unasked(item, about, err)
+		return r.reviewError(item, about, err)
 	}
 	granting, err := roles()
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 	for _, grant := range grants {
 		a, err := r.ask(ctx, grant)
 		if err != nil {
-			return r.unasked(item, grant, err)
+			return r.reviewError(item, grant, err)
 		}
 		if !a.Allowed {
 			return r.forbidden(item, about, about.Name,

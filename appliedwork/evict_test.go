@@ -92,7 +92,7 @@ func TestEvictionSurvivesRestart(t *testing.T) {
 		t.Errorf("%+v, %d objects are left", got, len(e.api.objects))
 	}
 	if got := e.evict(); got.Changes == nil || !got.Changes.Done() {
-		t.Errorf("of what is gone: %+v", got)
+		t.Errorf("eviction of a deleted AppliedWork: %+v", got)
 	}
 }
 

@@ -92,11 +92,11 @@ func ExampleDecideDeletion() {
 	fmt.Println("without our reference:", appliedwork.DecideDeletion(obj, entry, appliedwork.Owners{Self: work.UID}, appliedwork.PolicyDelete))
 	appliedwork.SetOwnerReference(obj, work)
 	fmt.Println("with it:              ", appliedwork.DecideDeletion(obj, entry, appliedwork.Owners{Self: work.UID}, appliedwork.PolicyDelete))
-	fmt.Println("another wants it too: ", appliedwork.DecideDeletion(obj, entry, appliedwork.Owners{Self: work.UID, Listed: []appliedwork.Owner{{UID: "x"}}}, appliedwork.PolicyDelete))
+	fmt.Println("another AppliedWork:  ", appliedwork.DecideDeletion(obj, entry, appliedwork.Owners{Self: work.UID, Listed: []appliedwork.Owner{{UID: "x"}}}, appliedwork.PolicyDelete))
 	// Output:
 	// without our reference: Release
 	// with it:               Delete
-	// another wants it too:  Release
+	// another AppliedWork:   Release
 }
 
 func ExampleNameFor() {

@@ -95,7 +95,7 @@ func (r *applyRun) may(
 		a, err = r.ask(ctx, about)
 	}
 	if err != nil {
-		return r.unasked(item, about, err)
+		return r.reviewError(item, about, err)
 	}
 	if !a.Allowed {
 		return r.forbidden(item, about, name, a.Reason)
@@ -103,8 +103,8 @@ func (r *applyRun) may(
 	return nil
 }
 
-// unasked returns the error of an access review that failed, or nil.
-func (r *applyRun) unasked(item *applyItem, about authorizationv1.ResourceAttributes, err error) error {
+// reviewError returns the error of an access review that failed, or nil.
+func (r *applyRun) reviewError(item *applyItem, about authorizationv1.ResourceAttributes, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -85,7 +85,7 @@ func TestSecretWithStringDataIsUnchanged(t *testing.T) {
 	bad := object(`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"bad"},"stringData":{"b":{"secret-c":"secret-d"}}}`)
 	changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{secret, bad}, appliedwork.ApplyOptions{})
 	if changes.String() != "1 created, 1 failed" || !errors.Is(err, appliedwork.ErrInvalidObject) || strings.Contains(err.Error(), "secret-") {
-		t.Errorf("%v, %v: the error must not have what is in it", changes, err)
+		t.Errorf("%v, %v: the error must not have the content", changes, err)
 	}
 	stored := &unstructured.Unstructured{Object: api.objects["/api/v1/namespaces/shop/secrets/s"]}
 	data, _, _ := unstructured.NestedStringMap(stored.Object, "data")

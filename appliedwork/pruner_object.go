@@ -188,13 +188,13 @@ func (r *pruneRun) release(ctx context.Context, item *pruneItem, heir *Owner, pi
 		}
 		return err
 	}
-	return r.bequeath(ctx, item, heir, pinned)
+	return r.handOver(ctx, item, heir, pinned)
 }
 
-// bequeath makes an AppliedWork that is about to apply an object its owner. It records the object
+// handOver makes an AppliedWork that is about to apply an object its owner. It records the object
 // in the inventory of the heir before and after that. The heir may have dropped its intent
 // meanwhile, and would not find the object.
-func (r *pruneRun) bequeath(ctx context.Context, item *pruneItem, heir *Owner, pinned bool) error {
+func (r *pruneRun) handOver(ctx context.Context, item *pruneItem, heir *Owner, pinned bool) error {
 	work := &v1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: heir.Name, UID: heir.UID}}
 	entry := v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.entry.ResourceIdentifier, UID: item.live.GetUID()}
 	err := r.tracker.RecordApplied(ctx, work, entry)

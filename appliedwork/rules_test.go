@@ -28,7 +28,7 @@ var rules = []ruletest.Rule{
 		{"applier_record.go", "\t\tif inv.terminating() {\n\t\t\treturn fmt.Errorf(\"%w: %s\", ErrTerminating, r.work.Name)\n\t\t}\n\t\tfor", "\t\tfor"}}},
 	{Name: "create, not apply", Test: "TestApplyIsSafe/an_object_that_others_create", Edits: []ruletest.Edit{
 		{"applier_object.go", "client.Create(ctx, manifest, metav1.CreateOptions{\n\t\tFieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, // as an apply has it\n\t\tDryRun: r.dryRun(),\n\t})", "client.Apply(ctx, item.id.Name, manifest, metav1.ApplyOptions{FieldManager: item.manager, Force: true})"}}},
-	{Name: "no adoption unasked", Test: "TestApplyIsSafe/no_object_is_adopted", Edits: []ruletest.Edit{
+	{Name: "no adoption by default", Test: "TestApplyIsSafe/no_object_is_adopted", Edits: []ruletest.Edit{
 		{"applier_object.go", "if adoption == AdoptionAlways ||", "if true ||"}}},
 	{Name: "an adoption has the resourceVersion", Test: "TestApplyIsSafe/an_adopted_object", Edits: []ruletest.Edit{
 		{"applier_object.go", "\tif action == ActionAdopted || item.options.ResourceVersion", "\tif item.options.ResourceVersion"}}},

@@ -122,11 +122,11 @@ func TestEnsureCRD(t *testing.T) {
 	}{
 		{"absent", "it is created", server{}, 1, "v1alpha1*"},
 		{"current", "nothing to do", server{crd: established(v1alpha1.CRD())}, 0, "v1alpha1*"},
-		{"work-api's", "it gets what it lacks", server{crd: upstream(t)}, 1, "v1alpha1*"},
-		{"with another version", "that one stays, and what is stored", server{crd: newer}, 1, "v1alpha1 v1beta1*"},
+		{"work-api's", "it gets the missing fields", server{crd: upstream(t)}, 1, "v1alpha1*"},
+		{"with another version", "the other version and the stored version stay", server{crd: newer}, 1, "v1alpha1 v1beta1*"},
 		{"a later revision", "never downgraded", server{crd: future}, 0, "v1alpha1*"},
-		{"fields unknown to us", "they are not taken away", server{crd: richer}, 0, "v1alpha1*"},
-		{"a race", "somebody else was faster", server{rival: established(v1alpha1.CRD())}, 0, "v1alpha1*"},
+		{"fields unknown to us", "the fields stay", server{crd: richer}, 0, "v1alpha1*"},
+		{"a race", "another client created it first", server{rival: established(v1alpha1.CRD())}, 0, "v1alpha1*"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ func TestManagedFieldsCoverManifest(t *testing.T) {
 		fields, manifest, after string
 		want                    bool
 	}{
-		{"all ours", "nobody has changed it", `{"f:data":{".":{},"f:a":{}}}`, `{"data":{"a":"1"}}`, `{"data":{"a":"1"}}`, true},
+		{"all ours", "no other manager has changed it", `{"f:data":{".":{},"f:a":{}}}`, `{"data":{"a":"1"}}`, `{"data":{"a":"1"}}`, true},
 		{"taken over", "a changed value is the other's", `{"f:data":{}}`, `{"data":{"a":"1"}}`, `{"data":{"a":"2"}}`, false},
 		{"one of two", "the other is ours still", `{"f:data":{".":{},"f:a":{}}}`, `{"data":{"a":"1","b":"1"}}`, `{"data":{"a":"1","b":"2"}}`, false},
 		{"as a whole", "an atomic map is a leaf", `{"f:spec":{"f:selector":{}}}`, `{"spec":{"selector":{"app":"x"}}}`, `{"spec":{"selector":{"app":"x"}}}`, true},
@@ -31,7 +31,7 @@ func TestManagedFieldsCoverManifest(t *testing.T) {
 		{"list by value, taken", "one is missing", `{"f:finalizers":{".":{},"v:\"b\"":{}}}`, `{"finalizers":["a"]}`, `{"finalizers":["b"]}`, false},
 		{"atomic list", "the same", `{"f:args":{}}`, `{"args":["a","b"]}`, `{"args":["a","b"]}`, true},
 		{"atomic list, other", "another writer's list", `{"f:args":{}}`, `{"args":["a","b"]}`, `{"args":["a"]}`, false},
-		{"key twice", "a create may have it twice, and the set does not tell them apart", `{"f:env":{"k:{\"name\":\"A\"}":{}}}`,
+		{"key twice", "a create may have it twice, and the set has it once", `{"f:env":{"k:{\"name\":\"A\"}":{}}}`,
 			`{"env":[{"name":"A","value":"1"},{"name":"A","value":"2"}]}`, `{"env":[{"name":"A","value":"1"},{"name":"A","value":"2"}]}`, true},
 		{"key twice, one taken", "the second has another value", `{"f:env":{"k:{\"name\":\"A\"}":{}}}`,
 			`{"env":[{"name":"A","value":"1"},{"name":"A","value":"2"}]}`, `{"env":[{"name":"A","value":"1"},{"name":"A","value":"3"}]}`, false},
