@@ -218,7 +218,11 @@ func TestApplyIsSafe(t *testing.T) {
 		"a protected namespace gets no owner": func(s *scene) {
 			ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "default"}}}
 			s.put(spaces+"default", ns, "default")
-			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}, ns); err != nil {
+			// The policy would delete the adopted namespace, so only its protection keeps it.
+			opts := appliedwork.ApplyOptions{
+				Adoption: appliedwork.AdoptionAlways, Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete},
+			}
+			if _, err := s.apply(opts, ns); err != nil {
 				s.t.Fatal(err)
 			}
 			if owners := (&unstructured.Unstructured{Object: s.objects[spaces+"default"]}).GetOwnerReferences(); len(owners) > 0 {
