@@ -24,8 +24,9 @@
 //	factory := workinformers.NewSharedInformerFactory(agent.Clientset(), 0)
 //
 // A work controller adds its own finalizer before it applies a work, and removes it after the cleanup. Then the
-// agent reports the work as gone. A controller that prunes must wait for the first complete list: see the example
-// PruneAfterSync.
+// agent reports the work as gone. A controller that prunes must wait for the first complete list.
+//
+// Complete programs: see the examples HubController, MinimalAgent and PruneAfterSync.
 //
 // Both can be used before Start: writes are queued in the outbox. With SharedGroup, or with the outbox
 // [Disabled], writes before Start fail. To stop, cancel ctx, wait until Start returns, then close the Store.
