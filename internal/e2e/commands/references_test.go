@@ -5,6 +5,7 @@ package commands_test
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -30,9 +31,13 @@ func TestReferences(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	for _, file := range files {
+	for _, file := range append(files, filepath.Join(root, "cloudevents", "work", "PROTOCOL.md")) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			text := fenced.ReplaceAllString(read(t, filepath.Base(file)), "")
+			folder, err := filepath.Rel(root, filepath.Dir(file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := fenced.ReplaceAllString(read(t, path.Join(folder, filepath.Base(file))), "")
 			for _, match := range named.FindAllStringSubmatch(text, -1) {
 				if !slices.Contains(found.tests, match[1]) {
 					t.Errorf("there is no %s", match[1])
@@ -44,10 +49,10 @@ func TestReferences(t *testing.T) {
 			for _, match := range link.FindAllStringSubmatch(text, -1) {
 				other := text
 				if match[1] != "" {
-					exists(t, match[1])
+					exists(t, path.Join(folder, match[1]))
 				}
 				if match[1] != "" && match[2] != "" {
-					other = read(t, match[1])
+					other = read(t, path.Join(folder, match[1]))
 				}
 				if match[2] != "" && !slices.Contains(anchors(other), match[2]) {
 					t.Errorf("%s#%s leads nowhere", match[1], match[2])
@@ -66,9 +71,9 @@ func anchors(text string) []string {
 	return all
 }
 
-func exists(t *testing.T, path string) {
+func exists(t *testing.T, file string) {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(path))); err != nil {
+	if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil {
 		t.Error(err)
 	}
 }
