@@ -158,3 +158,43 @@ func TestHostilePatchIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// TestJSONPatchKeepsManifests: a JSON patch encodes the whole object again. This must not count as
+// a change of manifests that are written in another notation than that of Go.
+func TestJSONPatchKeepsManifests(t *testing.T) {
+	tests := []struct{ name, raw, reason string }{
+		{"HTML", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"run":"a && b > c"}}`, "Go escapes it"},
+		{"spaces", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}`, "Go leaves them out"},
+		{"large integer", `{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},"n":9007199254740993, "m":1}`, "no float holds it"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				a := s.agent(work.AgentOptions{})
+				s.settle()
+				w := newWork("app", "1")
+				w.Labels = map[string]string{"a": "b"}
+				w.Spec.Workload.Manifests[0].Raw = []byte(tc.raw)
+				h.create("cluster1", w)
+				s.settle()
+				patch := []byte(`[{"op":"add","path":"/metadata/finalizers","value":["example.com/x"]}]`)
+				if _, err := a.works().Patch(t.Context(), "app", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+					t.Errorf("a finalizer on the agent (%s): %v", tc.reason, err)
+				}
+				patch = []byte(`[{"op":"add","path":"/metadata/labels/x","value":"y"}]`)
+				out, err := h.works("cluster1").Patch(t.Context(), "app", types.JSONPatchType, patch, metav1.PatchOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := string(out.Spec.Workload.Manifests[0].Raw); out.Generation != 1 || got != tc.raw {
+					t.Errorf("a label on the source (%s): generation %d, manifest %s", tc.reason, out.Generation, got)
+				}
+				patch = []byte(`[{"op":"replace","path":"/spec/workload/manifests/0/kind","value":"Other"}]`)
+				if out, err = h.works("cluster1").Patch(t.Context(), "app", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil || out.Generation != 2 {
+					t.Errorf("a change of the manifest: %v, generation %d", err, out.Generation)
+				}
+			})
+		})
+	}
+}

@@ -6,6 +6,7 @@ package work_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -436,6 +437,63 @@ func TestForgetting(t *testing.T) {
 		synctest.Wait()
 		if state := work.StateOfAgent(a.Agent); state.Sources != 1 || state.Works > 4 || state.Expiring > 6 {
 			t.Errorf("the agent has %d sources, %d works, %d expiring tombstones", state.Sources, state.Works, state.Expiring)
+		}
+	})
+}
+
+// TestResyncInterval: messages that the broker lost are repaired without a reconnect, in both
+// directions. A resync of equal states sends no spec and no status.
+func TestResyncInterval(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{ResyncInterval: time.Minute})
+		a := s.agent(work.AgentOptions{})
+		if err := h.InventoryComplete(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		a.report("app", "one")
+		s.settle()
+
+		var mu sync.Mutex
+		specs, statuses := 0, 0
+		lose := true
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case strings.HasSuffix(m.Topic, "/clusters/cluster1/manifests"):
+				specs++
+			case strings.HasSuffix(m.Topic, "/clusters/cluster1/manifestsstatus"):
+				statuses++
+			}
+			if !lose {
+				deliver(m)
+			}
+		})
+		h.setValue("cluster1", "app", "2")
+		h.create("cluster1", newWork("new", "1"))
+		a.report("app", "two")
+		s.settle()
+		mu.Lock()
+		lose = false
+		mu.Unlock()
+		time.Sleep(time.Minute)
+		s.settle()
+		if got := valueOf(t, a.get("app")) + valueOf(t, a.get("new")); got != "21" {
+			t.Errorf("values %q", got)
+		}
+		if got := applied(h.get("cluster1", "app")); got != "two" {
+			t.Errorf("the hub sees status %q, want two", got)
+		}
+		mu.Lock()
+		specs, statuses = 0, 0
+		mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if specs+statuses != 0 {
+			t.Errorf("ten resyncs of equal works sent %d specs and %d statuses", specs, statuses)
 		}
 	})
 }

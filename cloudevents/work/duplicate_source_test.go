@@ -4,7 +4,11 @@
 package work_test
 
 import (
+	"fmt"
+	"math"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,5 +140,146 @@ func TestDeletionBelowTombstone(t *testing.T) {
 			s.t.Errorf("the source has %d works, %v", len(list.Items), err)
 		}
 		holding(s.t, "in the end", a)
+	})
+}
+
+// TestOutrankedSourceDropsLists: a source that has detected a newer process drops incomplete lists
+// and their charges.
+func TestOutrankedSourceDropsLists(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		s.settle()
+		send := func(m codec.Message) {
+			topic, event, err := codec.ManifestWork.Encode(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			publish(s, cloudevents.Message{Topic: topic, Event: event})
+			s.settle()
+		}
+		list := func(resyncID string, entries int) *codec.SpecResync {
+			m := &codec.SpecResync{
+				Header:       codec.Header{ID: "x", Source: "hub", Cluster: "cluster1", Agent: "a", ResyncID: resyncID},
+				AgentSession: "s", TargetSource: "hub", Chunk: codec.Chunk{Index: 0, Count: 2},
+			}
+			for i := range entries {
+				m.Entries = append(m.Entries, codec.SpecEntry{ResourceID: fmt.Sprint("id", i), Version: 1, UID: "u", Source: "hub"})
+			}
+			return m
+		}
+		send(list("first", 0))
+		before := work.StateOf(h.Source).Bytes
+		send(list("second", 100))
+		if work.StateOf(h.Source).Bytes <= before {
+			t.Fatal("the list is not charged")
+		}
+		send(&codec.Presence{Header: codec.Header{ID: "p", Source: "hub"}, Session: "newer", Started: time.Now().Add(time.Hour)})
+		expectProbes(t, "outranked", h, isOlder, "", isOlder)
+		if lists := work.StateOf(h.Source).Lists; lists != 0 {
+			t.Errorf("the source has %d lists", lists)
+		}
+		if used := work.StateOf(h.Source).Bytes; used >= before {
+			t.Errorf("without lists %d bytes are charged, with the first one %d were", used, before)
+		}
+	})
+}
+
+// TestRivalsWithoutPresence: two processes of one source that do not receive each other's presence
+// raise a work's version at most once a minute each. After one process ends, a write of the other
+// process arrives.
+func TestRivalsWithoutPresence(t *testing.T) {
+	inScene(t, func(s *scene) {
+		var specs atomic.Int32
+		s.decoding(codec.ManifestBundle, func(m codec.Message, _ cloudevents.Message) bool {
+			switch m.(type) {
+			case *codec.Spec:
+				specs.Add(1)
+			case *codec.Presence:
+				return false
+			}
+			return true
+		})
+		a, one := s.agent(bundleAgent), s.source(bundleSource)
+		one.create("cluster1", newWork("app", "1"))
+		s.settle()
+		a.report("app", "x")
+		s.settle()
+		two := s.source(bundleSource)
+		two.create("cluster1", newWork("app", "2"))
+		time.Sleep(time.Minute)
+		sent := specs.Load()
+		time.Sleep(time.Hour)
+		if later := specs.Load() - sent; sent > 30 || later > 150 {
+			t.Errorf("%d specs were sent within a minute, and %d after that", sent, later)
+		}
+		for i, h := range []*hub{one, two} {
+			if got := h.get("cluster1", "app").Generation; got > 80_000 {
+				t.Errorf("process %d has the version %d", i, got)
+			}
+		}
+		one.kill()
+		two.setValue("cluster1", "app", "3")
+		time.Sleep(3 * time.Minute)
+		if got := valueOf(t, a.get("app")); got != "3" {
+			t.Errorf("the agent has %s", got)
+		}
+	})
+}
+
+// TestRestartsOfCountingSource: a source without a Store may restart any number of times, and an
+// agent may have shown any version. The works of the source still arrive and their statuses return.
+func TestRestartsOfCountingSource(t *testing.T) {
+	inScene(t, func(s *scene) {
+		a := s.agent(bundleAgent)
+		for i := range 60 {
+			h := s.source(bundleSource)
+			h.create("cluster1", newWork("app", fmt.Sprint(i)))
+			s.settle()
+			a.report("app", fmt.Sprint(i))
+			time.Sleep(10 * time.Second)
+			if got := valueOf(t, a.get("app")); got != fmt.Sprint(i) {
+				t.Errorf("restart %d: the agent has %s", i, got)
+			}
+			obj := h.get("cluster1", "app")
+			if got := applied(obj); got != fmt.Sprint(i) {
+				t.Errorf("restart %d: the source shows %q", i, got)
+			}
+			if obj.Generation > math.MaxInt32/4 {
+				t.Errorf("restart %d: the version is %d", i, obj.Generation)
+			}
+			h.kill()
+		}
+	})
+}
+
+// TestSameSourceID: a source that deletes unknown works logs this, at most one line a minute for
+// each cluster. The works may belong to another source with the same ID.
+func TestSameSourceID(t *testing.T) {
+	inScene(t, func(s *scene) {
+		first := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		for _, name := range []string{"one", "two", "three"} {
+			first.create("cluster1", newWork(name, "1"))
+		}
+		s.settle()
+		for _, name := range a.names() {
+			a.setFinalizers(name, "work.open-cluster-management.io/cleanup")
+		}
+		second, err := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, logs := s.runLogged(second)
+		if err := second.InventoryComplete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		first.kill()
+		s.settleProcesses()
+		const want = "Requested the deletion of an unknown work"
+		if text := logs(); strings.Count(text, want) != 1 || !strings.Contains(text, "another source has the same ID") {
+			t.Errorf("logged:\n%s", text)
+		}
 	})
 }

@@ -4,11 +4,15 @@
 package work_test
 
 import (
+	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -211,4 +215,52 @@ func TestBrokerAway(t *testing.T) {
 			t.Errorf("the hub sees status %q, want offline", got)
 		}
 	})
+}
+
+// TestLastFinalizer: after the write that removes the last finalizer, watches receive a single
+// event: DELETED, with the object without finalizers.
+func TestLastFinalizer(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		w := newWork("app", "1")
+		w.Finalizers = []string{"example.com/mine"}
+		h.create("cluster1", w)
+		s.settle()
+		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
+		h.delete("cluster1", "app")
+		s.settle()
+		expectGone(s, a.works(), func() { a.setFinalizers("app") })
+		s.settle()
+		expectGone(s, h.works("cluster1"), func() {
+			patch := []byte(`{"metadata":{"finalizers":null}}`)
+			if _, err := h.works("cluster1").Patch(t.Context(), "app", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+func expectGone(s *scene, c worktyped.ManifestWorkInterface, remove func()) {
+	s.t.Helper()
+	w, err := c.Watch(s.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	seen := make(chan []string, 1)
+	go func() {
+		var events []string
+		for e := range w.ResultChan() {
+			events = append(events, fmt.Sprint(e.Type, " ", len(e.Object.(*workv1.ManifestWork).Finalizers)))
+		}
+		seen <- events
+	}()
+	synctest.Wait()
+	remove()
+	synctest.Wait()
+	w.Stop()
+	if diff := cmp.Diff([]string{"ADDED 1", "DELETED 0"}, <-seen); diff != "" {
+		s.t.Errorf("events with the number of finalizers (-want +got):\n%s", diff)
+	}
 }

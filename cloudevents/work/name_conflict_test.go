@@ -4,14 +4,18 @@
 package work_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
 )
 
 // conflict is a cluster on which works of several sources have the same name. The first source owns
@@ -220,6 +224,96 @@ func TestConflictOverAgents(t *testing.T) {
 		want := map[string]string{"one": "gone", "two": "gone", "three": "gone"}
 		if diff := cmp.Diff(want, c.state()); diff != "" {
 			t.Errorf("after all deletions (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestConflictEndsByDeletion: a work with a name that another source owns can be deleted. This
+// holds even if the agent restarts and receives the other source's work first.
+func TestConflictEndsByDeletion(t *testing.T) {
+	inScene(t, func(s *scene) {
+		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		one.create("cluster1", newWork("app", "of one"))
+		s.settle()
+		two.create("cluster1", newWork("app", "of two"))
+		s.settle()
+		a.kill()
+		two.delete("cluster1", "app")
+		s.settle()
+		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+			if !strings.HasPrefix(m.Topic, "/sources/two/") || codec.IsPresence(m.Event) {
+				deliver(m)
+				return
+			}
+			go func() {
+				time.Sleep(500 * time.Millisecond)
+				deliver(m)
+			}()
+		})
+		a = s.agent(work.AgentOptions{})
+		s.settle()
+		if _, err := two.works("cluster1").Get(t.Context(), "app", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the deleted work: %v", err)
+		}
+		if got := a.get("app"); valueOf(t, got) != "of one" || got.DeletionTimestamp != nil {
+			t.Errorf("the other source's work: value %q, deleted %v", valueOf(t, got), got.DeletionTimestamp)
+		}
+	})
+}
+
+// TestConflictThenInvalidSpec: a spec that waited for its name is not applied if a later,
+// unreadable spec has replaced it.
+func TestConflictThenInvalidSpec(t *testing.T) {
+	inScene(t, func(s *scene) {
+		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		one.create("cluster1", newWork("app", "of one"))
+		s.settle()
+		two.create("cluster1", newWork("app", "outdated"))
+		s.settle()
+		s.spoilSpecs("two", unreadable)
+		two.setValue("cluster1", "app", "unreadable")
+		s.settle()
+		one.delete("cluster1", "app")
+		s.settle()
+		if got := a.names(); len(got) != 0 {
+			t.Errorf("applied %v with value %q", got, valueOf(t, a.get("app")))
+		}
+		if got := conditionOf(two.get("cluster1", "app"), workv1.WorkDegraded); got != "True InvalidSpec" {
+			t.Errorf("the hub sees %q", got)
+		}
+	})
+}
+
+// TestNameConflict: the first source keeps the name. The other source receives a condition, and its
+// work is applied when the name is free.
+func TestNameConflict(t *testing.T) {
+	inScene(t, func(s *scene) {
+		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		one.create("cluster1", newWork("app", "of one"))
+		s.settle()
+		two.create("cluster1", newWork("app", "of two"))
+		s.settle()
+		if got := valueOf(t, a.get("app")); got != "of one" {
+			t.Errorf("value %q", got)
+		}
+		if got := conditionOf(two.get("cluster1", "app"), workv1.WorkDegraded); got != "True NameConflict" {
+			t.Errorf("the other source sees %q", got)
+		}
+		one.delete("cluster1", "app")
+		s.settle()
+		if got := valueOf(t, a.get("app")); got != "of two" {
+			t.Errorf("after the name was free: value %q", got)
+		}
+		a.report("app", "served")
+		s.settle()
+		if got := two.get("cluster1", "app"); applied(got) != "served" || conditionOf(got, workv1.WorkDegraded) != "" {
+			t.Errorf("status %+v", got.Status)
 		}
 	})
 }

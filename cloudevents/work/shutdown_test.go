@@ -4,6 +4,7 @@
 package work_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
@@ -233,6 +238,164 @@ func TestRepeatedWriteWaitsForTheStore(t *testing.T) {
 			if _, err := works.Patch(s.t.Context(), "app", types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
 				t.Errorf("%s, after the stores answered: %v", name, err)
 			}
+		}
+	})
+}
+
+// TestStoppedSource: calls of a stopped source have no effect and return an error, with and without
+// a Store.
+func TestStoppedSource(t *testing.T) {
+	for name, store := range map[string]work.Store{"in memory": nil, "with a store": work.NewMemoryStore()} {
+		t.Run(name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{Store: store})
+				s.settle()
+				h.create("cluster1", newWork("app", "1"))
+				h.delete("cluster1", "app")
+				h.kill()
+				for name, call := range map[string]func() error{
+					"InventoryComplete": func() error { return h.InventoryComplete(s.t.Context()) },
+					"Forget":            func() error { return h.Forget(s.t.Context(), "cluster1") },
+					"Forget, unknown":   func() error { return h.Forget(s.t.Context(), "cluster2") },
+					"Abandon":           func() error { return h.Abandon(s.t.Context(), "cluster1", "app") },
+					"Create": func() error {
+						_, err := h.works("cluster1").Create(s.t.Context(), newWork("late", "1"), metav1.CreateOptions{})
+						return err
+					},
+				} {
+					if err := call(); !apierrors.IsServiceUnavailable(err) {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+				if h.get("cluster1", "app").DeletionTimestamp == nil {
+					t.Error("the work is not as it was")
+				}
+			})
+		})
+	}
+}
+
+// TestStoreHangsAtTheEnd: when the Store hangs, Start returns in a bounded time, the writes in
+// progress fail, and the log names the changes that are not stored.
+func TestStoreHangsAtTheEnd(t *testing.T) {
+	for _, tc := range []struct {
+		name, reason string
+		drain        time.Duration
+		want         time.Duration
+	}{
+		{"default", "5 s more than the outbox", 0, work.DefaultDrainTimeout + 5*time.Second},
+		{"long", "5 s more than the outbox", 10 * time.Second, 15 * time.Second},
+		{"none", "negative means not at all", -1, 5 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				store := newFaultyStore()
+				source, err := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub", Store: store, DrainTimeout: tc.drain})
+				if err != nil {
+					t.Fatal(err)
+				}
+				var log bytes.Buffer
+				logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
+				ctx, stop := context.WithCancel(klog.NewContext(s.t.Context(), logger))
+				ended := make(chan error, 1)
+				go func() { ended <- source.Start(ctx) }()
+				s.settle()
+				store.stall() // until the end of the test
+				written := make(chan error, 1)
+				go func() {
+					_, err := source.Clientset().WorkV1().ManifestWorks("cluster1").Create(s.t.Context(), newWork("app", "1"), metav1.CreateOptions{})
+					written <- err
+				}()
+				synctest.Wait()
+				began := time.Now()
+				stop()
+				if err := <-ended; err != nil {
+					t.Errorf("Start: %v", err)
+				}
+				if took := time.Since(began); took > tc.want {
+					t.Errorf("Start ended after %v, want %v: %s", took, tc.want, tc.reason)
+				}
+				if err := <-written; err == nil || !strings.Contains(err.Error(), "not stored") {
+					t.Errorf("the write under way: %v", err)
+				}
+				if !strings.Contains(log.String(), "Stopped with changes that are not stored") || !strings.Contains(log.String(), "records=") {
+					t.Errorf("the log: %s", log.String())
+				}
+			})
+		})
+	}
+}
+
+// TestStoppedWrites: a stopped source or agent rejects writes, because it would not deliver them.
+func TestStoppedWrites(t *testing.T) {
+	type client = worktyped.ManifestWorkInterface
+	tests := []struct {
+		name  string
+		agent bool
+		write func(context.Context, client, *workv1.ManifestWork) error
+	}{
+		{"create", false, func(ctx context.Context, c client, _ *workv1.ManifestWork) error {
+			return second(c.Create(ctx, newWork("new", "1"), metav1.CreateOptions{}))
+		}},
+		{"update", false, func(ctx context.Context, c client, w *workv1.ManifestWork) error {
+			w.Spec = newWork("app", "2").Spec
+			return second(c.Update(ctx, w, metav1.UpdateOptions{}))
+		}},
+		{"delete", false, func(ctx context.Context, c client, w *workv1.ManifestWork) error {
+			return c.Delete(ctx, w.Name, metav1.DeleteOptions{})
+		}},
+		{"finalizers", true, func(ctx context.Context, c client, w *workv1.ManifestWork) error {
+			w.Finalizers = []string{"example.com/x"}
+			return second(c.Update(ctx, w, metav1.UpdateOptions{}))
+		}},
+		{"status", true, func(ctx context.Context, c client, w *workv1.ManifestWork) error {
+			w.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: metav1.Now()}}
+			return second(c.UpdateStatus(ctx, w, metav1.UpdateOptions{}))
+		}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				a := s.agent(work.AgentOptions{})
+				h.create("cluster1", newWork("app", "1"))
+				s.settle()
+				h.kill()
+				a.kill()
+				c, w := h.works("cluster1"), h.get("cluster1", "app")
+				if tc.agent {
+					c, w = a.works(), a.get("app")
+				}
+				if err := tc.write(t.Context(), c, w); !apierrors.IsServiceUnavailable(err) {
+					t.Errorf("got %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestListEndsWithAgent: a list that waits for the initial sync returns an error when the agent
+// stops.
+func TestListEndsWithAgent(t *testing.T) {
+	inScene(t, func(s *scene) {
+		s.bus.Disconnect()
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := a.works().List(context.WithoutCancel(s.t.Context()), metav1.ListOptions{})
+			ended <- err
+		}()
+		s.settle()
+		a.kill()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			if !apierrors.IsServiceUnavailable(err) {
+				t.Errorf("got %v", err)
+			}
+		default:
+			t.Error("the list waits for an agent that has stopped")
 		}
 	})
 }

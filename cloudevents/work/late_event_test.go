@@ -252,3 +252,58 @@ func TestLateDelete(t *testing.T) {
 		}
 	})
 }
+
+// TestLateEvent: an agent does not apply a spec from before its start. It asks the source first.
+func TestLateEvent(t *testing.T) {
+	inScene(t, func(s *scene) { lateEvent(s, func(*hub) {}) })
+}
+
+// lateEvent deletes a work, and then sends the event of its creation again to a restarted agent.
+func lateEvent(s *scene, begin func(*hub)) {
+	s.t.Helper()
+	h := s.source(work.SourceOptions{})
+	first := s.agent(work.AgentOptions{})
+	begin(h)
+	s.settle()
+	var late []cloudevents.Message
+	s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+		if strings.HasSuffix(m.Topic, "/clusters/cluster1/manifests") {
+			late = append(late, m)
+		}
+		deliver(m)
+	})
+	h.create("cluster1", newWork("app", "1"))
+	s.settle()
+	h.delete("cluster1", "app")
+	s.settle()
+	first.kill()
+	s.bus.Intercept(nil)
+	second := s.agent(work.AgentOptions{})
+	s.settle()
+	publish(s, late[0])
+	s.settle()
+	if got := second.names(); len(got) != 0 {
+		s.t.Errorf("a late event brought back %v", got)
+	}
+}
+
+// publish sends a message as some client of the broker.
+func publish(s *scene, m cloudevents.Message) {
+	s.t.Helper()
+	conn, err := s.bus.Transport().Connect(s.t.Context(), cloudevents.ConnectOptions{
+		Receive: func(cloudevents.Message) {}, Refuse: func(string, error) {},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	acknowledged := make(chan error, 1)
+	if err := conn.Publish(s.t.Context(), m, func(err error) { acknowledged <- err }); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := <-acknowledged; err != nil {
+		s.t.Error(err)
+	}
+	if err := conn.Close(); err != nil {
+		s.t.Error(err)
+	}
+}

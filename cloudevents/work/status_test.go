@@ -4,6 +4,7 @@
 package work_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -73,4 +74,34 @@ func TestStatusAgain(t *testing.T) {
 		s.reconnect()
 		unchanged("a new connection")
 	})
+}
+
+// TestEmptiedStatus: a status that the agent's user has emptied becomes empty at the source. If
+// that event is lost, it becomes empty after a resync.
+func TestEmptiedStatus(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lost: %t", lost), func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				a := s.agent(work.AgentOptions{})
+				s.settle()
+				h.create("cluster1", newWork("app", "1"))
+				s.settle()
+				a.report("app", "said too early")
+				s.settle()
+				if lost {
+					s.bus.Intercept(func(cloudevents.Message, func(cloudevents.Message)) {})
+				}
+				a.patch("app", []byte(`{"status":{"conditions":[]}}`), "status")
+				s.settle()
+				s.bus.Intercept(nil)
+				if lost {
+					s.reconnect()
+				}
+				if got := h.get("cluster1", "app").Status.Conditions; len(got) != 0 {
+					t.Errorf("the hub sees %v", got)
+				}
+			})
+		})
+	}
 }

@@ -4,11 +4,15 @@
 package work_test
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -122,6 +126,65 @@ func TestAbandonByAnotherReplica(t *testing.T) {
 		s.settle()
 		if err := first.Abandon(s.t.Context(), "cluster1", "app"); !apierrors.IsNotFound(err) {
 			t.Errorf("a work that is gone: %v", err)
+		}
+	})
+}
+
+// TestForgetNoCluster: Forget returns an error for a string that cannot be the name of a cluster.
+func TestForgetNoCluster(t *testing.T) {
+	h, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cluster, want := range map[string]string{
+		"":       "work.Source.Forget: cluster: must not be empty",
+		"a/b":    "work.Source.Forget: cluster: must not contain '/', which has a meaning in topics",
+		"a\nb":   "work.Source.Forget: cluster: must not contain the control character U+000A",
+		"nobody": "",
+	} {
+		got := ""
+		var invalid *codec.Error
+		if err := h.Forget(t.Context(), cluster); err != nil {
+			got = err.Error()
+			if !errors.As(err, &invalid) {
+				t.Errorf("%q: the cause is lost in %v", cluster, err)
+			}
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", cluster, got, want)
+		}
+	}
+}
+
+// TestForget forgets a cluster that does not return.
+func TestForget(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		s.settle()
+		h.create("cluster1", newWork("deleted", "1"))
+		kept := newWork("held", "1")
+		kept.Finalizers = []string{"example.com/mine"}
+		h.create("cluster1", kept)
+		h.create("cluster1", newWork("live", "1"))
+		h.delete("cluster1", "deleted")
+		h.delete("cluster1", "held")
+		if err := h.Forget(t.Context(), "cluster1"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.works("cluster1").Get(t.Context(), "deleted", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the deleted work: %v", err)
+		}
+		if diff := cmp.Diff([]string{"example.com/mine"}, h.get("cluster1", "held").Finalizers); diff != "" {
+			t.Errorf("the user's finalizer holds (-want +got):\n%s", diff)
+		}
+		if h.get("cluster1", "live").DeletionTimestamp != nil {
+			t.Error("a live work was deleted")
+		}
+		if _, err := h.works("cluster1").Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.works("cluster1").Get(t.Context(), "held", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("after the last finalizer: %v", err)
 		}
 	})
 }

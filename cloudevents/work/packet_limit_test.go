@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
+)
+
+// TestUnsendable: a work that no event can carry has the condition Degraded, because no agent can
+// report it. Writes reject such a work, but a store may contain one.
+func TestUnsendable(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		h := s.source(work.SourceOptions{Store: store})
+		h.create("cluster1", newWork("deep", "much"))
+		h.kill()
+		var changes []work.Change
+		if err := store.Load(s.t.Context(), func(key string, value []byte) error {
+			deep := strings.Repeat("[", codec.MaxDepth) + strings.Repeat("]", codec.MaxDepth)
+			changes = append(changes, work.Change{Key: key, Value: bytes.Replace(value, []byte(`"much"`), []byte(deep), 1)})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := store.Apply(s.t.Context(), changes); err != nil {
+			t.Fatal(err)
+		}
+		h = s.source(work.SourceOptions{Store: store})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		h.create("cluster1", newWork("late", "1"))
+		s.settle()
+		late := a.get("late")
+		late.Status.Conditions = []metav1.Condition{{
+			Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "R",
+			LastTransitionTime: metav1.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC),
+		}}
+		if _, err := a.works().UpdateStatus(t.Context(), late, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
+			t.Errorf("a time that JSON cannot express: %v", err)
+		}
+		if got := conditionOf(h.get("cluster1", "deep"), workv1.WorkDegraded); got != "True NotEncodable" {
+			t.Errorf("the hub sees %q", got)
+		}
+		h.setValue("cluster1", "deep", "2")
+		s.settle()
+		a.report("deep", "ok")
+		s.settle()
+		if got := h.get("cluster1", "deep"); applied(got) != "ok" || conditionOf(got, workv1.WorkDegraded) != "" {
+			t.Errorf("after a better one the hub sees %v", got.Status.Conditions)
+		}
+	})
+}
+
+// TestTooLargeStays: a work that was too large to send stays Degraded until a later version is
+// sent, even if the agent reports on an earlier version.
+func TestTooLargeStays(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		s.bus.SetMaxPacketSize(4000) // the connection still has the old limit
+		h.setValue("cluster1", "app", strings.Repeat("x", 5000))
+		s.settle()
+		a.report("app", "1")
+		s.settle()
+		if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "True TooLarge" || applied(got) != "1" {
+			t.Errorf("the hub sees %v", got.Status.Conditions)
+		}
+		h.setValue("cluster1", "app", "2")
+		s.settle()
+		if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "" || applied(got) != "1" {
+			t.Errorf("after a smaller one that nobody has reported on the hub sees %v", got.Status.Conditions)
+		}
+		a.report("app", "2")
+		s.settle()
+		if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "" || applied(got) != "2" {
+			t.Errorf("after a smaller one the hub sees %v", got.Status.Conditions)
+		}
+	})
+}
+
+// TestGoneFitsBesideLargeStatus: the largest status that the broker accepts leaves room for the
+// report that the work was removed. Otherwise the work would stay at the source forever.
+func TestGoneFitsBesideLargeStatus(t *testing.T) {
+	for _, cluster := range []string{"c", "a-rather-long-cluster-name-of-some-company-in-some-region-x"} {
+		t.Run(cluster, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				s.bus.SetMaxPacketSize(4000)
+				h := s.source(work.SourceOptions{})
+				a := s.agent(work.AgentOptions{ClusterName: cluster})
+				s.settle()
+				h.create(cluster, newWork("app", "1"))
+				s.settle()
+				size := 4000
+				for ; size > 0; size -= 7 {
+					patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"R","lastTransitionTime":"2026-01-01T00:00:00Z","message":%q}]}}`, strings.Repeat("x", size))
+					_, err := a.works().Patch(t.Context(), "app", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+					if err == nil {
+						break
+					}
+				}
+				s.settle()
+				if got := len(applied(h.get(cluster, "app"))); got != size || size < 1000 {
+					t.Errorf("the hub sees a message of %d, reported was one of %d", got, size)
+				}
+				h.delete(cluster, "app")
+				s.settle()
+				if _, err := h.works(cluster).Get(t.Context(), "app", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+					t.Errorf("the deleted work: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestGoneInShort: the agent can report a removed work even if the broker has lowered its packet
+// limit since the last status.
+func TestGoneInShort(t *testing.T) {
+	inScene(t, func(s *scene) {
+		h := s.source(work.SourceOptions{})
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		a.report("app", strings.Repeat("x", 5000))
+		s.settle()
+		s.bus.SetMaxPacketSize(4000)
+		h.delete("cluster1", "app")
+		s.settle()
+		if _, err := h.works("cluster1").Get(t.Context(), "app", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the deleted work: %v", err)
+		}
+	})
+}
+
+// TestListsFitBroker: lists are split into parts that a broker with a small packet limit accepts.
+func TestListsFitBroker(t *testing.T) {
+	inScene(t, func(s *scene) {
+		s.bus.SetMaxPacketSize(16 << 10)
+		h := s.source(work.SourceOptions{})
+		l := &link{Transport: s.bus.Transport()}
+		a := s.agentOn(l, work.AgentOptions{ClusterName: "cluster1"})
+		s.settle()
+		for i := range 600 {
+			h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+		}
+		s.settle()
+		l.setCut(true)
+		s.settle()
+		h.setValue("cluster1", "w7", "2")
+		s.settle()
+		l.setCut(false)
+		time.Sleep(time.Minute)
+		if got := valueOf(t, a.get("w7")); got != "2" {
+			t.Errorf("after the agent's reconnect it still has %q", got)
+		}
+	})
+}
+
+// TestTooLarge: a write that exceeds the broker's limit is refused. A work that was queued before
+// the limit was known gets a condition.
+func TestTooLarge(t *testing.T) {
+	inScene(t, func(s *scene) {
+		s.bus.SetMaxPacketSize(4000)
+		s.bus.Disconnect()
+		h := s.source(work.SourceOptions{})
+		large := newWork("large", strings.Repeat("x", 4000))
+		h.create("cluster1", large) // the limit of the broker is not known yet
+		s.bus.Reconnect()
+		s.settle()
+		if got := conditionOf(h.get("cluster1", "large"), workv1.WorkDegraded); got != "True TooLarge" {
+			t.Errorf("the queued work shows %q", got)
+		}
+		if _, err := h.works("cluster1").Create(t.Context(), newWork("more", strings.Repeat("x", 4000)), metav1.CreateOptions{}); !apierrors.IsRequestEntityTooLargeError(err) {
+			t.Errorf("Create: %v", err)
+		}
+		a := s.agent(work.AgentOptions{})
+		h.create("cluster1", newWork("small", "1"))
+		s.settle()
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"a":"b"}},"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, strings.Repeat("x", 4000))
+		_, err := a.works().Patch(t.Context(), "small", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+		if !apierrors.IsRequestEntityTooLargeError(err) {
+			t.Errorf("status patch: %v", err)
+		}
+		if diff := cmp.Diff([]string{"small"}, a.names()); diff != "" {
+			t.Errorf("works (-want +got):\n%s", diff)
+		}
+	})
+}
