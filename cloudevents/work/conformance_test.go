@@ -148,16 +148,3 @@ func compare(t *testing.T, script string, want, got []string, seen map[string]bo
 		t.Errorf("%s: only ours: %s", label, text)
 	}
 }
-
-// TestRivals runs the rivalries that the end-to-end tests run on a real API server. Whichever
-// client is faster, the results of its calls hold.
-func TestRivals(t *testing.T) {
-	for _, r := range conformance.Rivalries {
-		t.Run(r.Name, func(t *testing.T) {
-			works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
-			if err := r.Run(t.Context(), works, r.Rounds); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -385,4 +386,95 @@ func TestGetBeforeInitialSync(t *testing.T) {
 			t.Errorf("it was certain after %s that a work is not there, not after a minute", took)
 		}
 	})
+}
+
+// TestListBeforeStart: a list waits for an agent that is about to start. It fails after the default
+// InitialSyncTimeout if the agent has not started.
+func TestListBeforeStart(t *testing.T) {
+	for _, delay := range []time.Duration{0, time.Second, time.Hour} {
+		t.Run(delay.String(), func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				h := s.source(work.SourceOptions{})
+				h.create("cluster1", newWork("app", "1"))
+				h.complete()
+				s.settle()
+				agent, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					time.Sleep(delay)
+					s.run(agent)
+				}()
+				began := time.Now()
+				list, err := agent.Clientset().WorkV1().ManifestWorks("cluster1").List(s.t.Context(), metav1.ListOptions{})
+				took := time.Since(began)
+				switch {
+				case delay < work.DefaultInitialSyncTimeout:
+					if err != nil || len(list.Items) != 1 {
+						t.Errorf("got %v, want the work", err)
+					}
+				case !apierrors.IsServiceUnavailable(err) || took != work.DefaultInitialSyncTimeout:
+					t.Errorf("got %v after %s", err, took)
+				}
+				time.Sleep(delay)
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// TestInitialSyncUnderTrouble: the initial sync ends even if the answer differs from the announced
+// answer or is slow.
+func TestInitialSyncUnderTrouble(t *testing.T) {
+	tests := []struct {
+		name    string
+		options work.AgentOptions
+		prepare func(*scene)
+		works   int
+		want    time.Duration
+	}{{
+		name:    "a work over the broker's limit",
+		options: work.AgentOptions{},
+		prepare: func(s *scene) {
+			s.bus.SetMaxPacketSize(4000)
+			s.bus.Disconnect() // the limit is not known yet
+			h := s.source(work.SourceOptions{})
+			h.create("cluster1", newWork("large", strings.Repeat("x", 4000)))
+			h.create("cluster1", newWork("small", "1"))
+			h.complete()
+			s.bus.Reconnect()
+			s.settle()
+		},
+		works: 1,
+	}, {
+		name:    "resyncs faster than the answer",
+		options: work.AgentOptions{ResyncInterval: 3 * time.Second},
+		prepare: func(s *scene) {
+			h := s.source(work.SourceOptions{QPS: 20, Burst: 1})
+			for i := range 100 {
+				h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+			}
+			h.complete()
+			time.Sleep(time.Minute)
+		},
+		works: 100,
+		want:  10 * time.Second, // 100 works at 20 a second take 5 s
+	}}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			inScene(t, func(s *scene) {
+				tc.prepare(s)
+				tc.options.Sources, tc.options.InitialSyncTimeout = []string{"hub"}, time.Hour
+				began := time.Now()
+				list, err := s.agent(tc.options).works().List(s.t.Context(), metav1.ListOptions{})
+				if took := time.Since(began); err != nil || took > tc.want {
+					t.Errorf("the first list took %s, want at most %s: %v", took, tc.want, err)
+				}
+				if err == nil && len(list.Items) != tc.works {
+					t.Errorf("the first list has %d works, want %d", len(list.Items), tc.works)
+				}
+			})
+		})
+	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package work_test
+package clientset_test
 
 import (
 	"encoding/json"
@@ -18,6 +18,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
 
@@ -60,12 +61,12 @@ func TestManyErrors(t *testing.T) {
 		}}}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			within(t, test.want, func() error { return work.SpecError(&test.spec) })
+			within(t, test.want, func() error { return clientset.Brief(clientset.SpecErrors(&test.spec)) })
 		})
 	}
 	t.Run("conditions", func(t *testing.T) {
 		within(t, "status: Invalid value: is invalid, and too large for details", func() error {
-			return work.StatusError(&workv1.ManifestWorkStatus{Conditions: make([]metav1.Condition, 6500)})
+			return clientset.Brief(clientset.StatusErrors(&workv1.ManifestWorkStatus{Conditions: make([]metav1.Condition, 6500)}))
 		})
 	})
 }
@@ -82,47 +83,46 @@ func TestManyErrorsOfWrite(t *testing.T) {
 		"owners":         `{"workload":{"manifests":` + list(manifest, 500) + "}}",
 		"conditions":     `{"manifestConfigs":[{"resourceIdentifier":{"resource":"a","name":"b"},"conditionRules":` + list(`{"type":"CEL","condition":"a"}`, 5000) + "}]}",
 	}
-	inScene(t, func(s *scene) {
-		h := s.source(work.SourceOptions{})
-		h.create("cluster1", newWork("app", "1"))
-		works := h.Clientset().WorkV1().ManifestWorks("cluster1")
-		ctx := t.Context()
-		few := workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "few"}}
-		few.Spec.ManifestConfigs = make([]workv1.ManifestConfigOption, 40)
-		for i := range few.Spec.ManifestConfigs {
-			few.Spec.ManifestConfigs[i].FeedbackRules = []workv1.FeedbackRule{{Type: "Odd"}}
+	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
+	ctx := t.Context()
+	if _, err := works.Create(ctx, newWork("app", "1"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	few := workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "few"}}
+	few.Spec.ManifestConfigs = make([]workv1.ManifestConfigOption, 40)
+	for i := range few.Spec.ManifestConfigs {
+		few.Spec.ManifestConfigs[i].FeedbackRules = []workv1.FeedbackRule{{Type: "Odd"}}
+	}
+	_, err := works.Create(ctx, &few, metav1.CreateOptions{})
+	if n := strings.Count(fmt.Sprint(err), "feedbackRules[0].type: Unsupported value"); n != 40 {
+		t.Errorf("40 errors: %d in %v", n, err)
+	}
+	for name, spec := range specs {
+		var obj workv1.ManifestWork
+		if err := json.Unmarshal([]byte(spec), &obj.Spec); err != nil {
+			t.Fatal(err)
 		}
-		_, err := works.Create(ctx, &few, metav1.CreateOptions{})
-		if n := strings.Count(fmt.Sprint(err), "feedbackRules[0].type: Unsupported value"); n != 40 {
-			t.Errorf("40 errors: %d in %v", n, err)
-		}
-		for name, spec := range specs {
-			var obj workv1.ManifestWork
-			if err := json.Unmarshal([]byte(spec), &obj.Spec); err != nil {
-				t.Fatal(err)
+		obj.Name = "evil"
+		write := func(how string, f func() error) {
+			var err error
+			bytes, _ := alloctest.Cost(func() { err = f() })
+			if !apierrors.IsInvalid(err) || len(err.Error()) > 1<<20 {
+				t.Errorf("%s, %s: %.300v", name, how, err)
 			}
-			obj.Name = "evil"
-			write := func(how string, f func() error) {
-				var err error
-				bytes, _ := alloctest.Cost(func() { err = f() })
-				if !apierrors.IsInvalid(err) || len(err.Error()) > 1<<20 {
-					t.Errorf("%s, %s: %.300v", name, how, err)
-				}
-				if t.Logf("%s, %s: %d MiB", name, how, bytes>>20); bytes > 512<<20 {
-					t.Errorf("%s, %s: %d MiB", name, how, bytes>>20)
-				}
+			if t.Logf("%s, %s: %d MiB", name, how, bytes>>20); bytes > 512<<20 {
+				t.Errorf("%s, %s: %d MiB", name, how, bytes>>20)
 			}
-			write("create", func() error { _, err := works.Create(ctx, &obj, metav1.CreateOptions{}); return err })
-			write("merge patch", func() error {
-				_, err := works.Patch(ctx, "app", types.MergePatchType, []byte(`{"spec":`+spec+"}"), metav1.PatchOptions{})
-				return err
-			})
-			write("JSON patch", func() error {
-				_, err := works.Patch(ctx, "app", types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec","value":`+spec+"}]"), metav1.PatchOptions{})
-				return err
-			})
 		}
-	})
+		write("create", func() error { _, err := works.Create(ctx, &obj, metav1.CreateOptions{}); return err })
+		write("merge patch", func() error {
+			_, err := works.Patch(ctx, "app", types.MergePatchType, []byte(`{"spec":`+spec+"}"), metav1.PatchOptions{})
+			return err
+		})
+		write("JSON patch", func() error {
+			_, err := works.Patch(ctx, "app", types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec","value":`+spec+"}]"), metav1.PatchOptions{})
+			return err
+		})
+	}
 }
 
 // TestErrorOfLaterPart: the error of a peer's object has the index of the invalid part.
@@ -135,17 +135,17 @@ func TestErrorOfLaterPart(t *testing.T) {
 			workv1.ManifestCondition{Conditions: []metav1.Condition{good}},
 		)
 	}
-	if err := work.StatusError(status); err != nil {
+	if err := clientset.Brief(clientset.StatusErrors(status)); err != nil {
 		t.Error(err)
 	}
 	status.ResourceStatus.Manifests[500].Conditions[0].Reason = "no reason"
-	if err := work.StatusError(status); err == nil ||
+	if err := clientset.Brief(clientset.StatusErrors(status)); err == nil ||
 		!strings.Contains(err.Error(), "status.resourceStatus.manifests[500].conditions[0].reason") {
 		t.Errorf("got %v", err)
 	}
 	spec := &workv1.ManifestWorkSpec{ManifestConfigs: make([]workv1.ManifestConfigOption, 10)}
 	spec.ManifestConfigs[7].FeedbackRules = []workv1.FeedbackRule{{Type: "Odd"}}
-	if err := work.SpecError(spec); err == nil ||
+	if err := clientset.Brief(clientset.SpecErrors(spec)); err == nil ||
 		!strings.Contains(err.Error(), "spec.manifestConfigs[7].feedbackRules[0].type") {
 		t.Errorf("got %v", err)
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package work_test
+package clientset_test
 
 import (
 	"fmt"
@@ -20,18 +20,8 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/testing/conformance"
 )
-
-// offline returns the clientset of a source that was never started. Its writes stay in the outbox.
-func offline(t *testing.T, options work.SourceOptions) worktyped.WorkV1Interface {
-	t.Helper()
-	options.SourceID = "hub"
-	source, err := work.NewSource(memory.New().Transport(), options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return source.Clientset().WorkV1()
-}
 
 // TestErrors: the source's clientset rejects invalid calls with the same reason as the API server.
 func TestErrors(t *testing.T) {
@@ -329,6 +319,19 @@ func TestListPages(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, paged); diff != "" {
 				t.Errorf("in pages of two (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestRivals runs the rivalries that the end-to-end tests run on a real API server. Whichever
+// client is faster, the results of its calls hold.
+func TestRivals(t *testing.T) {
+	for _, r := range conformance.Rivalries {
+		t.Run(r.Name, func(t *testing.T) {
+			works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
+			if err := r.Run(t.Context(), works, r.Rounds); err != nil {
+				t.Error(err)
 			}
 		})
 	}
