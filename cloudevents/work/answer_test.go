@@ -141,9 +141,9 @@ func TestAnswerWaitsForStore(t *testing.T) {
 	}
 }
 
-// TestAnswerOfReplacedWriter: a replica that another replica has replaced does not mark the end of
+// TestReplacedLeaderMarksNoEnd: a replica that another replica has replaced does not mark the end of
 // an answer that it has sent only in part.
-func TestAnswerOfReplacedWriter(t *testing.T) {
+func TestReplacedLeaderMarksNoEnd(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := newFaultyShared()
 		first, second := s.replicaOf(store), s.replicaOf(store.MemoryStore)

@@ -35,9 +35,9 @@ func managersOf(obj *workv1.ManifestWork) string {
 	return strings.Join(out, ", ")
 }
 
-// TestApplyTravels: a source's apply reaches the agent, and an agent's apply of the status reaches
+// TestApplyReachesOtherSide: a source's apply reaches the agent, and an agent's apply of the status reaches
 // the source. managedFields stay on the side that made them.
-func TestApplyTravels(t *testing.T) {
+func TestApplyReachesOtherSide(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
 		created, err := apply(t, h.works("cluster1"), "one", `, labels: {a: b}}
@@ -84,9 +84,9 @@ status: {conditions: [{type: A, status: 'True', reason: R, message: m, lastTrans
 	})
 }
 
-// TestApplyOnAgent: an apply on an agent cannot change a spec or create a work. A source rejects
+// TestAgentCannotApplySpec: an apply on an agent cannot change a spec or create a work. A source rejects
 // the apply of a status.
-func TestApplyOnAgent(t *testing.T) {
+func TestAgentCannotApplySpec(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
 		h.create("cluster1", newWork("app", "1"))

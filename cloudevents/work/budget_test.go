@@ -17,9 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestSpecsAreChargedWhatTheyTake: small events, and events that share little memory, do not make
+// TestSpecsAreChargedTheirMemory: small events, and events that share little memory, do not make
 // an agent keep much more memory than it counts.
-func TestSpecsAreChargedWhatTheyTake(t *testing.T) {
+func TestSpecsAreChargedTheirMemory(t *testing.T) {
 	const owner = `{"apiVersion":"","kind":"","name":"","uid":""}`
 	large := func(s *scene, a *spoke, edit func(*workv1.ManifestWork)) {
 		for i := range 600 {

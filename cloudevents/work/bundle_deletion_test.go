@@ -80,9 +80,9 @@ func TestBundleDeletedByOlderProcess(t *testing.T) {
 	})
 }
 
-// TestBundleGoneWorkForgotten: the Store drops the record of a removed work when the work is
+// TestBundleRecordOfRemovedWorkExpires: the Store drops the record of a removed work when the work is
 // created again, or after a day.
-func TestBundleGoneWorkForgotten(t *testing.T) {
+func TestBundleRecordOfRemovedWorkExpires(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options, store := bundleSource, work.NewMemoryStore()
 		options.Store = store
@@ -124,9 +124,9 @@ func TestBundleGoneWorkForgotten(t *testing.T) {
 	})
 }
 
-// TestBundleForgotten: a source that gave up a deletion requests the works of its agents again.
+// TestBundleAbandonedWorkIsDeletedLater: a source that gave up a deletion requests the works of its agents again.
 // Only with their answers can it delete the work if the cluster reconnects before the source.
-func TestBundleForgotten(t *testing.T) {
+func TestBundleAbandonedWorkIsDeletedLater(t *testing.T) {
 	inScene(t, func(s *scene) {
 		l := &link{Transport: s.bus.Transport()}
 		options := bundleSource
@@ -154,10 +154,10 @@ func TestBundleForgotten(t *testing.T) {
 	})
 }
 
-// TestBundleForgottenHeld is TestBundleForgotten for a work that a finalizer on the source holds.
+// TestBundleAbandonedWorkHeldByFinalizer is TestBundleAbandonedWorkIsDeletedLater for a work that a finalizer on the source holds.
 // The deletion is lost. A later status shows that the work exists, and the source deletes it. After
 // the finalizer is removed, the source would have no record of the work.
-func TestBundleForgottenHeld(t *testing.T) {
+func TestBundleAbandonedWorkHeldByFinalizer(t *testing.T) {
 	inScene(t, func(s *scene) {
 		l := &link{Transport: s.bus.Transport()}
 		options := bundleSource

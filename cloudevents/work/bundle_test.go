@@ -73,9 +73,9 @@ func take[M codec.Message](w *wiretap) []M {
 	return out
 }
 
-// TestBundleWire: a source and an agent of this SDK send events that OCM peers accept, from the
+// TestBundleEventsFromCreateToRemoval: a source and an agent of this SDK send events that OCM peers accept, from the
 // creation of a work to its removal.
-func TestBundleWire(t *testing.T) {
+func TestBundleEventsFromCreateToRemoval(t *testing.T) {
 	inScene(t, func(s *scene) {
 		wire := s.tap()
 		h, a := s.source(bundleSource), s.agent(bundleAgent)
@@ -121,9 +121,9 @@ func TestBundleWire(t *testing.T) {
 	})
 }
 
-// TestBundleQuietResync: a source and an agent with equal works send neither specs nor statuses
+// TestBundleResyncSendsNoEqualWorks: a source and an agent with equal works send neither specs nor statuses
 // after a reconnect.
-func TestBundleQuietResync(t *testing.T) {
+func TestBundleResyncSendsNoEqualWorks(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(bundleSource), s.agent(bundleAgent)
 		for _, name := range []string{"a", "b"} {
@@ -233,9 +233,9 @@ func TestBundleUnreportedWork(t *testing.T) {
 	}
 }
 
-// TestBundleBehind: a source that restarts its versions raises them above the version of an agent
+// TestBundleVersionsRiseAboveAgent: a source that restarts its versions raises them above the version of an agent
 // that accepts no lower version.
-func TestBundleBehind(t *testing.T) {
+func TestBundleVersionsRiseAboveAgent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		wire := s.tap()
 		h := s.source(bundleSource)
@@ -313,7 +313,7 @@ func TestBundleLateStatus(t *testing.T) {
 				report(tt.late, 1<<40, tt.other, tt.gone)
 				report(tt.current, 2<<40, tt.other, false)
 				if got := h.Clusters()[0].Unconfirmed; got != 1 {
-					t.Errorf("%d works are not confirmed, want 1: the agent has none of this process", got)
+					t.Errorf("%d works are not confirmed, want 1: the agent has no version of this process", got)
 				}
 				if got := h.get("cluster1", "app").Generation; got <= tt.current {
 					t.Errorf("generation %d: an agent with version %d of another work would keep that", got, tt.current)
@@ -402,7 +402,7 @@ func TestBundleUnversioned(t *testing.T) {
 		s.bus.Reconnect()
 		s.settle()
 		if specs := take[*codec.Spec](wire); len(specs) == 0 {
-			t.Error("nothing tells whether it changed, so it must be sent again")
+			t.Error("the source cannot detect a change, so the work must be sent again")
 		}
 		h.delete("cluster1", "app")
 		s.settle()

@@ -12,7 +12,7 @@ const (
 	noCollector = "a source's works have no dependents, so no finalizer for the garbage collector comes and goes"
 	goValues    = "objects are Go values: null, missing and empty are one"
 	managed     = "managedFields begin with the first apply, and those of others stay as they are"
-	sizes       = "how large an object may be, the broker says"
+	sizes       = "the broker limits the size of an object"
 	statuses    = "the status belongs to agents"
 	sources     = "works belong to sources: an agent neither makes nor deletes them"
 	specs       = "spec and owners belong to the source: an agent's change is refused, not lost"

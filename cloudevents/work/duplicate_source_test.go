@@ -19,10 +19,10 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestDeletingProcessMeetsNewer: an older process deletes a work while its agent is offline, and a
+// TestOlderProcessKeepsWorkOfNewerProcess: an older process deletes a work while its agent is offline, and a
 // newer process creates the work again. The agent lists the new work before the older process has
 // detected the newer process. The older process does not delete the new work.
-func TestDeletingProcessMeetsNewer(t *testing.T) {
+func TestOlderProcessKeepsWorkOfNewerProcess(t *testing.T) {
 	clusters := []string{"a", "b", "c", "d", "e"} // in most of them, the agent lists the new work to both in time
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
@@ -69,9 +69,9 @@ func TestDeletingProcessMeetsNewer(t *testing.T) {
 	})
 }
 
-// TestUnknownWorkGoesAfterCheck: an unknown work is deleted when the check for other processes has
+// TestUnknownWorkIsDeletedAfterCheck: an unknown work is deleted when the check for other processes has
 // ended.
-func TestUnknownWorkGoesAfterCheck(t *testing.T) {
+func TestUnknownWorkIsDeletedAfterCheck(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		a := s.agent(work.AgentOptions{Profile: profile})
 		first := s.source(work.SourceOptions{Profile: profile})
@@ -85,9 +85,9 @@ func TestUnknownWorkGoesAfterCheck(t *testing.T) {
 	})
 }
 
-// TestClockIsSetInCheck: the check for other processes ends even if the clock is set during the
+// TestCheckEndsAfterClockIsSet: the check for other processes ends even if the clock is set during the
 // check.
-func TestClockIsSetInCheck(t *testing.T) {
+func TestCheckEndsAfterClockIsSet(t *testing.T) {
 	for name, step := range map[string]struct{ after, by time.Duration }{
 		"back":                   {5 * time.Second, -15 * time.Minute},
 		"ahead, before the echo": {100 * time.Millisecond, time.Hour},
@@ -226,9 +226,9 @@ func TestRivalsWithoutPresence(t *testing.T) {
 	})
 }
 
-// TestRestartsOfCountingSource: a source without a Store may restart any number of times, and an
+// TestRestartedSourceRaisesVersions: a source without a Store may restart any number of times, and an
 // agent may have shown any version. The works of the source still arrive and their statuses return.
-func TestRestartsOfCountingSource(t *testing.T) {
+func TestRestartedSourceRaisesVersions(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(bundleAgent)
 		for i := range 60 {
@@ -252,9 +252,9 @@ func TestRestartsOfCountingSource(t *testing.T) {
 	})
 }
 
-// TestSameSourceID: a source that deletes unknown works logs this, at most one line a minute for
+// TestDeletionOfUnknownWorksIsLogged: a source that deletes unknown works logs this, at most one line a minute for
 // each cluster. The works may belong to another source with the same ID.
-func TestSameSourceID(t *testing.T) {
+func TestDeletionOfUnknownWorksIsLogged(t *testing.T) {
 	inScene(t, func(s *scene) {
 		first := s.source(work.SourceOptions{})
 		a := s.agent(work.AgentOptions{})

@@ -17,9 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestAbandon: Abandon ends the deletion of one work without its agent, and the deletion of other
+// TestAbandonEndsOneDeletion: Abandon ends the deletion of one work without its agent, and the deletion of other
 // works continues. An agent that connects later with the abandoned work must delete it.
-func TestAbandon(t *testing.T) {
+func TestAbandonEndsOneDeletion(t *testing.T) {
 	for _, profile := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
 		for name, store := range map[string]work.Store{"in memory": nil, "with a store": work.NewMemoryStore()} {
 			t.Run(profile.Name()+"/"+name, func(t *testing.T) {
@@ -74,10 +74,10 @@ func TestAbandon(t *testing.T) {
 	}
 }
 
-// TestAbandonBeforeTheAgent: a work for a cluster that never had an agent can be abandoned, but
+// TestAbandonWithoutAgent: a work for a cluster that never had an agent can be abandoned, but
 // finalizers of other controllers still hold it. Without them its name is free again, and an agent
 // that connects later receives only the new work.
-func TestAbandonBeforeTheAgent(t *testing.T) {
+func TestAbandonWithoutAgent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		s.settle()
@@ -107,8 +107,8 @@ func TestAbandonBeforeTheAgent(t *testing.T) {
 	})
 }
 
-// TestAbandonByAnotherReplica: a replica that is not the leader takes over to abandon a work.
-func TestAbandonByAnotherReplica(t *testing.T) {
+// TestAbandonByFollower: a replica that is not the leader takes over to abandon a work.
+func TestAbandonByFollower(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
 		first, second := s.replicaOf(store), s.replicaOf(store)
@@ -130,17 +130,17 @@ func TestAbandonByAnotherReplica(t *testing.T) {
 	})
 }
 
-// TestForgetNoCluster: Forget returns an error for a string that cannot be the name of a cluster.
-func TestForgetNoCluster(t *testing.T) {
+// TestForgetOfInvalidCluster: Forget returns an error for a string that cannot be the name of a cluster.
+func TestForgetOfInvalidCluster(t *testing.T) {
 	h, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for cluster, want := range map[string]string{
-		"":       "work.Source.Forget: cluster: must not be empty",
-		"a/b":    "work.Source.Forget: cluster: must not contain '/', which has a meaning in topics",
-		"a\nb":   "work.Source.Forget: cluster: must not contain the control character U+000A",
-		"nobody": "",
+		"":        "work.Source.Forget: cluster: must not be empty",
+		"a/b":     "work.Source.Forget: cluster: must not contain '/', which has a meaning in topics",
+		"a\nb":    "work.Source.Forget: cluster: must not contain the control character U+000A",
+		"unknown": "",
 	} {
 		got := ""
 		var invalid *codec.Error

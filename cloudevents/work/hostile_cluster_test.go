@@ -155,9 +155,9 @@ func TestDigestFloodIsBounded(t *testing.T) {
 	})
 }
 
-// TestEntriesWithoutSource: lists that name no source make a source send little data to the other
+// TestListsWithoutSourceSendLittle: lists that name no source make a source send little data to the other
 // clusters, even if many arrive.
-func TestEntriesWithoutSource(t *testing.T) {
+func TestListsWithoutSourceSendLittle(t *testing.T) {
 	for _, session := range []string{"", "evil"} {
 		t.Run("session "+session, func(t *testing.T) {
 			inScene(t, func(s *scene) {
@@ -210,9 +210,9 @@ func (s *scene) claims(cluster, id string, edit func(*codec.Status)) {
 	publish(s, cloudevents.Message{Topic: topic, Event: event})
 }
 
-// TestClusterNamesForeignWork: a message of one cluster with the ID of another cluster's work does
+// TestClusterCannotChangeForeignWork: a message of one cluster with the ID of another cluster's work does
 // not change that work. This also holds if the source has forgotten the work.
-func TestClusterNamesForeignWork(t *testing.T) {
+func TestClusterCannotChangeForeignWork(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		t.Run(fmt.Sprintf("known: %t", known), func(t *testing.T) {
 			inScene(t, func(s *scene) {
@@ -232,7 +232,7 @@ func TestClusterNamesForeignWork(t *testing.T) {
 				s.claims("evil", codec.ResourceID("hub", "good", "app"), func(*codec.Status) {})
 				s.settle()
 				if known && applied(h.get("good", "app")) != "" {
-					t.Error("the source shows what a foreign cluster says of its work")
+					t.Error("the source shows a status that a foreign cluster sent")
 				}
 				l.setCut(false)
 				s.settleProcesses()

@@ -120,10 +120,10 @@ func (h *history) saw(event string, obj any, before, after bool) {
 	}
 }
 
-// TestInformerOverTime: the handler of an informer ends with the state of the clientset, and
+// TestInformerStaysConsistent: the handler of an informer ends with the state of the clientset, and
 // receives no inconsistent event. This holds over hours of writes, watch timeouts, cut watches, and
 // gaps too long to resume from.
-func TestInformerOverTime(t *testing.T) {
+func TestInformerStaysConsistent(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			inScene(t, func(s *scene) {
@@ -197,7 +197,7 @@ func compareInformer(t *testing.T, c *flaky, informer cache.SharedIndexInformer,
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, got, told := map[string]string{}, map[string]string{}, map[string]string{}
+	want, got, last := map[string]string{}, map[string]string{}, map[string]string{}
 	for i := range list.Items {
 		want[list.Items[i].Name] = list.Items[i].ResourceVersion
 	}
@@ -206,13 +206,13 @@ func compareInformer(t *testing.T, c *flaky, informer cache.SharedIndexInformer,
 		got[w.Name] = w.ResourceVersion
 	}
 	for name, version := range hist.exists {
-		told[name] = fmt.Sprint(version)
+		last[name] = fmt.Sprint(version)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the informer's store (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want, told); diff != "" {
-		t.Errorf("what the handler was told (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, last); diff != "" {
+		t.Errorf("last versions of the handler (-want +got):\n%s", diff)
 	}
 	if hist.events < 100 {
 		t.Errorf("only %d events", hist.events)

@@ -33,16 +33,16 @@ func TestInitialSync(t *testing.T) {
 		want    time.Duration
 	}{
 		{"all sources answer", work.AgentOptions{Sources: []string{"hub"}}, 50, false, 0},
-		{"one is silent", work.AgentOptions{Sources: []string{"hub", "absent"}, PartialSyncTimeout: 5 * time.Second}, 50, false, 5 * time.Second},
-		{"one may lack works", work.AgentOptions{Sources: []string{"hub"}, PartialSyncTimeout: 5 * time.Second}, 50, true, 5 * time.Second},
-		{"one may lack works, for good", work.AgentOptions{Sources: []string{"hub"}}, 50, true, never},
-		{"one has nothing", work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: 5 * time.Second}, 0, false, 0},
-		{"one has nothing and may lack works", work.AgentOptions{Sources: []string{"hub"}, PartialSyncTimeout: 5 * time.Second}, 0, true, 5 * time.Second},
-		{"one is silent, for good", work.AgentOptions{Sources: []string{"hub", "absent"}}, 50, false, never},
-		{"one has nothing and may lack works, for good", work.AgentOptions{Sources: []string{"hub"}}, 0, true, never},
+		{"one source is silent", work.AgentOptions{Sources: []string{"hub", "absent"}, PartialSyncTimeout: 5 * time.Second}, 50, false, 5 * time.Second},
+		{"one source may lack works", work.AgentOptions{Sources: []string{"hub"}, PartialSyncTimeout: 5 * time.Second}, 50, true, 5 * time.Second},
+		{"one source may lack works, without PartialSyncTimeout", work.AgentOptions{Sources: []string{"hub"}}, 50, true, never},
+		{"one source has no works", work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: 5 * time.Second}, 0, false, 0},
+		{"one source has no works and may lack some", work.AgentOptions{Sources: []string{"hub"}, PartialSyncTimeout: 5 * time.Second}, 0, true, 5 * time.Second},
+		{"one source is silent, without PartialSyncTimeout", work.AgentOptions{Sources: []string{"hub", "absent"}}, 50, false, never},
+		{"one source has no works and may lack some, without PartialSyncTimeout", work.AgentOptions{Sources: []string{"hub"}}, 0, true, never},
 		{"any source", work.AgentOptions{}, 50, false, work.DefaultInitialSyncTimeout},
 		{"any source, which may lack works", work.AgentOptions{}, 50, true, 3 * work.DefaultInitialSyncTimeout}, // requested twice
-		{"no waiting", work.AgentOptions{InitialSyncTimeout: -1}, 50, false, 0},
+		{"InitialSyncTimeout is negative", work.AgentOptions{InitialSyncTimeout: -1}, 50, false, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -75,11 +75,11 @@ func TestInitialSync(t *testing.T) {
 	}
 }
 
-// TestInitialSyncOfBoth: a source and an agent restart together, without stores. The first list of
+// TestInitialSyncAfterBothRestart: a source and an agent restart together, without stores. The first list of
 // the agent waits for the works that its source is about to create, and not longer, so these works
 // do not look deleted. This holds even if the source already has some works.
-func TestInitialSyncOfBoth(t *testing.T) {
-	for name, had := range map[string]int{"source has none": 0, "source has some": 5} {
+func TestInitialSyncAfterBothRestart(t *testing.T) {
+	for name, had := range map[string]int{"source has no works": 0, "source has some works": 5} {
 		t.Run(name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
 				h := s.source(work.SourceOptions{})
@@ -170,7 +170,7 @@ func TestInitialSyncFromStore(t *testing.T) {
 	}{
 		{"the same sources", []string{"hub"}, []string{"hub"}, true},
 		{"fewer sources", []string{"hub", "hub2"}, []string{"hub"}, true},
-		{"no source is named any more", []string{"hub"}, nil, true},
+		{"no source is named after the restart", []string{"hub"}, nil, true},
 		{"no source is named", nil, nil, true},
 		{"the first source is named", nil, []string{"hub"}, false},
 	} {
@@ -229,7 +229,7 @@ func TestInitialSyncWithLateSource(t *testing.T) {
 				}
 				if !complete {
 					if informer.HasSynced() {
-						t.Error("synced before the source knows its works")
+						t.Error("synced before the source has its works")
 					}
 					h.create("cluster1", newWork("app", "1"))
 					h.complete()
@@ -243,9 +243,9 @@ func TestInitialSyncWithLateSource(t *testing.T) {
 	}
 }
 
-// TestEndOfAnswer: an informer syncs when all events that the end marker of its source's answer
+// TestInitialSyncWaitsForCountedEvents: an informer syncs when all events that the end marker of its source's answer
 // counts have arrived, in any order. The agent requests missing events again.
-func TestEndOfAnswer(t *testing.T) {
+func TestInitialSyncWaitsForCountedEvents(t *testing.T) {
 	const late, timeout = time.Second, 5 * time.Second
 	type deliver func(cloudevents.Message)
 	later := func(m cloudevents.Message, deliver deliver) {
@@ -263,15 +263,15 @@ func TestEndOfAnswer(t *testing.T) {
 		want   time.Duration
 		works  int
 	}{{
-		name:  "the marker comes first",
+		name:  "the marker arrives first",
 		event: func(_ int, m cloudevents.Message, deliver deliver) { later(m, deliver) },
 		want:  late, works: 3,
 	}, {
-		name:   "the marker comes late",
+		name:   "the marker arrives late",
 		marker: later,
 		want:   late, works: 3,
 	}, {
-		name: "one event comes twice, another late",
+		name: "one event arrives twice, another late",
 		event: func(i int, m cloudevents.Message, deliver deliver) {
 			switch i {
 			case 0:
@@ -285,7 +285,7 @@ func TestEndOfAnswer(t *testing.T) {
 		},
 		want: late, works: 3,
 	}, {
-		name: "one event does not come",
+		name: "one event is lost",
 		event: func(i int, m cloudevents.Message, deliver deliver) {
 			if i > 0 {
 				deliver(m)
@@ -293,7 +293,7 @@ func TestEndOfAnswer(t *testing.T) {
 		},
 		want: timeout, works: 3,
 	}, {
-		name: "the marker does not come",
+		name: "the marker is lost",
 		marker: func() func(cloudevents.Message, deliver) {
 			lost := false
 			return func(m cloudevents.Message, deliver deliver) {
@@ -362,19 +362,19 @@ func TestGetBeforeInitialSync(t *testing.T) {
 		for verb, call := range waiting {
 			ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
 			if err := call(ctx, "app"); !apierrors.IsTimeout(err) || !strings.Contains(err.Error(), "sources absent, hub") {
-				t.Errorf("%s of a work not heard of: %v", verb, err)
+				t.Errorf("%s of a work that has not arrived: %v", verb, err)
 			}
 			cancel()
 		}
 		s.source(work.SourceOptions{}).create("cluster1", newWork("app", "1"))
 		s.settle()
-		heard := time.Now()
+		arrived := time.Now()
 		for verb, call := range waiting {
 			if err := call(s.t.Context(), "app"); err != nil {
 				t.Errorf("%s of a work that is there: %v", verb, err)
 			}
 		}
-		if took := time.Since(heard); took > 0 {
+		if took := time.Since(arrived); took > 0 {
 			t.Errorf("a work that is there took %s", took)
 		}
 		for verb, call := range waiting {
@@ -424,9 +424,9 @@ func TestListBeforeStart(t *testing.T) {
 	}
 }
 
-// TestInitialSyncUnderTrouble: the initial sync ends even if the answer differs from the announced
+// TestInitialSyncEndsWithIncompleteAnswer: the initial sync ends even if the answer differs from the announced
 // answer or is slow.
-func TestInitialSyncUnderTrouble(t *testing.T) {
+func TestInitialSyncEndsWithIncompleteAnswer(t *testing.T) {
 	tests := []struct {
 		name    string
 		options work.AgentOptions

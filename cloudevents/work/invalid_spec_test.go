@@ -41,9 +41,9 @@ func TestInvalidSpecOutlastsReports(t *testing.T) {
 
 const unreadable = `{"manifests":7}`
 
-// TestConditionsOfRefusalsGo: the agent removes the condition of a work that it could not serve as
+// TestDegradedEndsWhenWorkIsServed: the agent removes the condition of a work that it could not serve as
 // soon as it serves the work. It does so even if its user has reported nothing.
-func TestConditionsOfRefusalsGo(t *testing.T) {
+func TestDegradedEndsWhenWorkIsServed(t *testing.T) {
 	tests := []struct {
 		name, want string
 		refuse     func(s *scene, one, two *hub)

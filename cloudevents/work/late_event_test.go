@@ -45,9 +45,9 @@ func (r *recorder) last() cloudevents.Message {
 	return r.kept[len(r.kept)-1]
 }
 
-// TestLateGone: a late report that a work was removed does not end the deletion of the next work of
+// TestLateGoneDoesNotEndNewDeletion: a late report that a work was removed does not end the deletion of the next work of
 // that name.
-func TestLateGone(t *testing.T) {
+func TestLateGoneDoesNotEndNewDeletion(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
 		s.settle()
@@ -146,9 +146,9 @@ func (s *scene) recreatedDuringCleanUp() *spoke {
 	return a
 }
 
-// TestCreatedDuringCleanUp: an agent may receive a new work while it cleans up the deleted work of
+// TestNewWorkIsCreatedAfterCleanup: an agent may receive a new work while it cleans up the deleted work of
 // the same name. It creates the new work after the clean-up, without the source.
-func TestCreatedDuringCleanUp(t *testing.T) {
+func TestNewWorkIsCreatedAfterCleanup(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.recreatedDuringCleanUp()
 		s.bus.Disconnect()
@@ -160,9 +160,9 @@ func TestCreatedDuringCleanUp(t *testing.T) {
 	})
 }
 
-// TestListDuringCleanUp: an agent cleans up a deleted work while a new work of the same name waits.
+// TestListDuringCleanup: an agent cleans up a deleted work while a new work of the same name waits.
 // Its list shows the version of the new work, so the source does not send the new work again.
-func TestListDuringCleanUp(t *testing.T) {
+func TestListDuringCleanup(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.recreatedDuringCleanUp()
 		specs := 0
@@ -214,9 +214,9 @@ func TestDeletionBeforeLateAnswer(t *testing.T) {
 	})
 }
 
-// TestLateDelete: a deletion from before the start of this agent process arrives before the
+// TestLateDeletionKeepsNewWork: a deletion from before the start of this agent process arrives before the
 // source's answer. It does not delete the present work of that name.
-func TestLateDelete(t *testing.T) {
+func TestLateDeletionKeepsNewWork(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
 		s.settle()
@@ -253,8 +253,8 @@ func TestLateDelete(t *testing.T) {
 	})
 }
 
-// TestLateEvent: an agent does not apply a spec from before its start. It asks the source first.
-func TestLateEvent(t *testing.T) {
+// TestSpecFromBeforeStartIsNotApplied: an agent does not apply a spec from before its start. It asks the source first.
+func TestSpecFromBeforeStartIsNotApplied(t *testing.T) {
 	inScene(t, func(s *scene) { lateEvent(s, func(*hub) {}) })
 }
 

@@ -19,9 +19,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestMainJob follows one work from Create at the source to its removal, as the users of both
+// TestWorkFromCreateToRemoval follows one work from Create at the source to its removal, as the users of both
 // clientsets see it.
-func TestMainJob(t *testing.T) {
+func TestWorkFromCreateToRemoval(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		h.complete()
@@ -151,9 +151,9 @@ func TestSourceRestart(t *testing.T) {
 	})
 }
 
-// TestDeleteWhileAway: a deletion reaches an agent that was offline, even if it was the cluster's
+// TestDeleteReachesAgentThatWasOffline: a deletion reaches an agent that was offline, even if it was the cluster's
 // only work.
-func TestDeleteWhileAway(t *testing.T) {
+func TestDeleteReachesAgentThatWasOffline(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		a := s.agent(work.AgentOptions{})
@@ -182,8 +182,8 @@ func TestDeleteWhileAway(t *testing.T) {
 	})
 }
 
-// TestBrokerAway: writes of both sides during a broker outage arrive after the outage.
-func TestBrokerAway(t *testing.T) {
+// TestWritesDuringOutageArrive: writes of both sides during a broker outage arrive after the outage.
+func TestWritesDuringOutageArrive(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		a := s.agent(work.AgentOptions{})
@@ -217,9 +217,9 @@ func TestBrokerAway(t *testing.T) {
 	})
 }
 
-// TestLastFinalizer: after the write that removes the last finalizer, watches receive a single
+// TestLastFinalizerCausesOneEvent: after the write that removes the last finalizer, watches receive a single
 // event: DELETED, with the object without finalizers.
-func TestLastFinalizer(t *testing.T) {
+func TestLastFinalizerCausesOneEvent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		a := s.agent(work.AgentOptions{})

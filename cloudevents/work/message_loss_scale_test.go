@@ -67,10 +67,10 @@ func (f *flood) lose(on bool) {
 	clear(f.unconfirmed)
 }
 
-// TestManyLostInSilence: the loss of ten thousand works and ten thousand statuses at the same time
+// TestMassLossIsRepaired: the loss of ten thousand works and ten thousand statuses at the same time
 // is repaired within five minutes. Each is sent about once, and only a few are in transit at a
 // time.
-func TestManyLostInSilence(t *testing.T) {
+func TestMassLossIsRepaired(t *testing.T) {
 	const lost, within = 10_000, 5 * time.Minute
 	inScene(t, func(s *scene) {
 		f := &flood{unconfirmed: map[string]struct{}{}}
@@ -141,9 +141,9 @@ func TestSilentLossWhileBusy(t *testing.T) {
 	})
 }
 
-// TestStatusLostAndTakenBack: after a lost status, the next status equals the status before it. The
+// TestLostStatusBeforeEqualStatus: after a lost status, the next status equals the status before it. The
 // source must still receive the new sequence. Otherwise the digests would differ for ever.
-func TestStatusLostAndTakenBack(t *testing.T) {
+func TestLostStatusBeforeEqualStatus(t *testing.T) {
 	inScene(t, func(s *scene) {
 		f := &flood{unconfirmed: map[string]struct{}{}}
 		s.decoding(codec.ManifestWork, f.see)
@@ -213,9 +213,9 @@ func TestIdlePairCost(t *testing.T) {
 	})
 }
 
-// TestNotConfirmed: a work that its agent has not confirmed for 30 s shows this, until it is
+// TestUnconfirmedWorkShowsCondition: a work that its agent has not confirmed for 30 s shows this, until it is
 // confirmed.
-func TestNotConfirmed(t *testing.T) {
+func TestUnconfirmedWorkShowsCondition(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		s.agent(work.AgentOptions{})

@@ -141,7 +141,7 @@ func (p *lossyPair) check(within time.Duration) {
 		p.t.Errorf("the source has %d works", len(want))
 	}
 	if n := p.connections.Load(); n != connections {
-		p.t.Errorf("%d connections were made anew", n-connections)
+		p.t.Errorf("%d new connections", n-connections)
 	}
 	deleted := 0
 	if p.options.Profile == codec.ManifestBundle { // lists of this profile do not show whether a deletion has arrived
@@ -306,10 +306,10 @@ func testSilentLoss(s *scene, profile codec.Profile, sources []string, late bool
 	p.check(within)
 }
 
-// TestNewProcessHasConfirmedNothing: the list of a new agent process shows that it lacks works that
+// TestNewAgentProcessConfirmsAgain: the list of a new agent process shows that it lacks works that
 // the previous process confirmed. Lost parts of the answer are sent again, without waiting for a
 // digest.
-func TestNewProcessHasConfirmedNothing(t *testing.T) {
+func TestNewAgentProcessConfirmsAgain(t *testing.T) {
 	inScene(t, func(s *scene) {
 		p := newLossyPair(s, codec.ManifestWork, nil)
 		p.startAgent()

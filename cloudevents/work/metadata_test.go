@@ -21,21 +21,21 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestBadNames: a peer may send a work with a name that is invalid for objects. The agent does not
+// TestInvalidNamesAreReported: a peer may send a work with a name that is invalid for objects. The agent does not
 // show the work to its users, and reports the error to the source. It answers a deletion of the
 // work.
-func TestBadNames(t *testing.T) {
+func TestInvalidNamesAreReported(t *testing.T) {
 	for _, profile := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
 		for _, name := range []string{"A B", "../up", "a/b", strings.Repeat("n", 254)} {
 			t.Run(profile.Name()+"/"+name, func(t *testing.T) {
 				inScene(t, func(s *scene) {
 					a := s.agent(work.AgentOptions{Profile: profile, Sources: []string{"hub"}})
 					s.settle()
-					var told []*codec.Status
+					var sent []*codec.Status
 					s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
 						if msg, err := profile.Decode(m.Topic, m.Event); err == nil {
 							if status, ok := msg.(*codec.Status); ok {
-								told = append(told, status)
+								sent = append(sent, status)
 							}
 						}
 						deliver(m)
@@ -46,14 +46,14 @@ func TestBadNames(t *testing.T) {
 					if names := a.names(); len(names) > 0 {
 						t.Errorf("the agent shows %q", names)
 					}
-					if len(told) != 1 || told[0].Status == nil || conditionOf(&workv1.ManifestWork{Status: *told[0].Status}, workv1.WorkDegraded) != "True InvalidSpec" {
-						t.Fatalf("the source was told %+v", told)
+					if len(sent) != 1 || sent[0].Status == nil || conditionOf(&workv1.ManifestWork{Status: *sent[0].Status}, workv1.WorkDegraded) != "True InvalidSpec" {
+						t.Fatalf("the agent sent %+v", sent)
 					}
 					spec.DeletionTimestamp, spec.Version = ptr.To(metav1.NewTime(time.Now())), spec.Version+1
 					sendAs(s, profile, spec)
 					s.settle()
-					if len(told) != 2 || conditionOf(&workv1.ManifestWork{Status: *told[1].Status}, codec.ConditionDeleted) == "" {
-						t.Errorf("of the deletion, the source was told %+v", told[1:])
+					if len(sent) != 2 || conditionOf(&workv1.ManifestWork{Status: *sent[1].Status}, codec.ConditionDeleted) == "" {
+						t.Errorf("for the deletion, the agent sent %+v", sent[1:])
 					}
 				})
 			})
@@ -81,9 +81,9 @@ func sendAs(s *scene, profile codec.Profile, m codec.Message) {
 	publish(s, cloudevents.Message{Topic: topic, Event: event})
 }
 
-// TestWhatWasWrongBefore: a source that checks less than an API server may send labels that no API
+// TestInvalidLabelsAllowOtherChanges: a source that checks less than an API server may send labels that no API
 // server accepts. The agent's user must still be able to change other fields.
-func TestWhatWasWrongBefore(t *testing.T) {
+func TestInvalidLabelsAllowOtherChanges(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
 			spoilt := m.Event.Clone()
@@ -116,9 +116,9 @@ func TestWhatWasWrongBefore(t *testing.T) {
 	})
 }
 
-// TestAgentMetadata: changes of the source win, the agent keeps its own keys and finalizers, and
+// TestAgentKeepsItsMetadata: changes of the source win, the agent keeps its own keys and finalizers, and
 // the agent cannot change the spec.
-func TestAgentMetadata(t *testing.T) {
+func TestAgentKeepsItsMetadata(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		a := s.agent(work.AgentOptions{})

@@ -295,9 +295,9 @@ func TestMetricsOfWrites(t *testing.T) {
 	})
 }
 
-// TestLabelsNameNoCluster: only the ID of an agent may contain the name of a cluster in a label. No
+// TestMetricLabelsContainNoClusterName: only the ID of an agent may contain the name of a cluster in a label. No
 // label contains the name of a work.
-func TestLabelsNameNoCluster(t *testing.T) {
+func TestMetricLabelsContainNoClusterName(t *testing.T) {
 	inScene(t, func(s *scene) {
 		registry := prometheus.NewPedanticRegistry()
 		h := s.source(work.SourceOptions{MetricsRegisterer: registry})
@@ -348,7 +348,7 @@ func TestMetricsRegistration(t *testing.T) {
 		func() error { _, err := agent("a"); return err },
 	} {
 		if err := other(); err != nil {
-			t.Errorf("beside another: %v", err)
+			t.Errorf("next to another client: %v", err)
 		}
 	}
 	for want, again := range map[string]func() error{

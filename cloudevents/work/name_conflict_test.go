@@ -106,9 +106,9 @@ func (c *conflict) state() map[string]string {
 	return out
 }
 
-// TestConflictOver: a name passes from one source to the next, in any order of restarts and
+// TestNamePassesToWaitingSource: a name passes from one source to the next, in any order of restarts and
 // deletions. Waiting works have the condition Degraded.
-func TestConflictOver(t *testing.T) {
+func TestNamePassesToWaitingSource(t *testing.T) {
 	const waits = "True NameConflict"
 	tests := []struct {
 		name   string
@@ -119,7 +119,7 @@ func TestConflictOver(t *testing.T) {
 		script: func(*conflict) {},
 		want:   map[string]string{"agent": "of one", "one": "applied of one", "two": waits, "three": waits},
 	}, {
-		name:   "over a reconnect of everybody",
+		name:   "the first keeps the name after all reconnect",
 		script: func(c *conflict) { c.reconnect() },
 		want:   map[string]string{"agent": "of one", "one": "applied of one", "two": waits, "three": waits},
 	}, {
@@ -127,23 +127,23 @@ func TestConflictOver(t *testing.T) {
 		script: func(c *conflict) { c.remove("one") },
 		want:   map[string]string{"agent": "of two", "one": "gone", "two": "applied of two", "three": waits},
 	}, {
-		name:   "one that waits deletes",
+		name:   "a waiting source deletes",
 		script: func(c *conflict) { c.remove("two") },
 		want:   map[string]string{"agent": "of one", "one": "applied of one", "two": "gone", "three": waits},
 	}, {
-		name:   "who waits deletes, then the first",
+		name:   "a waiting source deletes, then the first",
 		script: func(c *conflict) { c.remove("two"); c.remove("one") },
 		want:   map[string]string{"agent": "of three", "one": "gone", "two": "gone", "three": "applied of three"},
 	}, {
-		name:   "the first deletes, then who waited, before the work controller has cleaned up",
+		name:   "the first deletes, then the next, before the work controller has cleaned up",
 		script: func(c *conflict) { c.remove("one"); c.remove("two") },
 		want:   map[string]string{"agent": "of three", "one": "gone", "two": "gone", "three": "applied of three"},
 	}, {
-		name:   "all delete",
+		name:   "all sources delete",
 		script: func(c *conflict) { c.remove("three"); c.remove("one"); c.remove("two") },
 		want:   map[string]string{"one": "gone", "two": "gone", "three": "gone"},
 	}, {
-		name: "who waits has news",
+		name: "a waiting source updates its work",
 		script: func(c *conflict) {
 			c.hubs["two"].setValue("cluster1", "app", "newer of two")
 			c.settle()
@@ -155,23 +155,23 @@ func TestConflictOver(t *testing.T) {
 		script: func(c *conflict) { c.remove("one"); c.serve(); c.create("one") },
 		want:   map[string]string{"agent": "of two", "one": waits, "two": "applied of two", "three": waits},
 	}, {
-		name:   "the first restarts and creates its work anew: it has the name still",
+		name:   "the first restarts and creates its work again: it keeps the name",
 		script: func(c *conflict) { c.restart("one"); c.create("one"); c.complete("one") },
 		want:   map[string]string{"agent": "of one", "one": "applied of one", "two": waits, "three": waits},
 	}, {
-		name:   "the first restarts and has no such work any more",
+		name:   "the first restarts without its work",
 		script: func(c *conflict) { c.restart("one"); c.complete("one") },
 		want:   map[string]string{"agent": "of two", "one": "gone", "two": "applied of two", "three": waits},
 	}, {
-		name:   "who waits restarts and creates its work anew",
+		name:   "a waiting source restarts and creates its work again",
 		script: func(c *conflict) { c.restart("two"); c.create("two"); c.complete("two") },
 		want:   map[string]string{"agent": "of one", "one": "applied of one", "two": waits, "three": waits},
 	}, {
-		name:   "who waits restarts and has no such work any more",
+		name:   "a waiting source restarts without its work",
 		script: func(c *conflict) { c.restart("two"); c.complete("two"); c.remove("one") },
 		want:   map[string]string{"agent": "of three", "one": "gone", "two": "gone", "three": "applied of three"},
 	}, {
-		name: "the first deletes while the agent is away",
+		name: "the first deletes while the agent is offline",
 		script: func(c *conflict) {
 			c.bus.Disconnect()
 			c.remove("one")
@@ -193,9 +193,9 @@ func TestConflictOver(t *testing.T) {
 	}
 }
 
-// TestConflictOverAgents: after an agent restarts without a store, another source may own the name.
+// TestNameConflictAfterAgentRestarts: after an agent restarts without a store, another source may own the name.
 // One source owns it, the others wait, and all are served in the end.
-func TestConflictOverAgents(t *testing.T) {
+func TestNameConflictAfterAgentRestarts(t *testing.T) {
 	inConflict(t, func(c *conflict) {
 		for range 3 {
 			c.agent.kill()
@@ -228,9 +228,9 @@ func TestConflictOverAgents(t *testing.T) {
 	})
 }
 
-// TestConflictEndsByDeletion: a work with a name that another source owns can be deleted. This
+// TestWaitingWorkCanBeDeleted: a work with a name that another source owns can be deleted. This
 // holds even if the agent restarts and receives the other source's work first.
-func TestConflictEndsByDeletion(t *testing.T) {
+func TestWaitingWorkCanBeDeleted(t *testing.T) {
 	inScene(t, func(s *scene) {
 		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
 		a := s.agent(work.AgentOptions{})
@@ -263,9 +263,9 @@ func TestConflictEndsByDeletion(t *testing.T) {
 	})
 }
 
-// TestConflictThenInvalidSpec: a spec that waited for its name is not applied if a later,
+// TestInvalidSpecReplacesWaitingSpec: a spec that waited for its name is not applied if a later,
 // unreadable spec has replaced it.
-func TestConflictThenInvalidSpec(t *testing.T) {
+func TestInvalidSpecReplacesWaitingSpec(t *testing.T) {
 	inScene(t, func(s *scene) {
 		one, two := s.source(work.SourceOptions{SourceID: "one"}), s.source(work.SourceOptions{SourceID: "two"})
 		a := s.agent(work.AgentOptions{})

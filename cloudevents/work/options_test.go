@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestOptionsAreChecked: the error names the invalid option.
-func TestOptionsAreChecked(t *testing.T) {
+// TestInvalidOptions: the error names the invalid option.
+func TestInvalidOptions(t *testing.T) {
 	source := func(o work.SourceOptions) error {
 		_, err := work.NewSource(memory.New().Transport(), o)
 		return err

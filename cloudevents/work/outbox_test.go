@@ -134,9 +134,9 @@ func (s *scene) again(g *guarded) {
 	synctest.Wait()
 }
 
-// TestForbiddenTakesNoRoom: works that the access rules of the broker forbid use no room in the
+// TestForbiddenWorkUsesNoRoom: works that the access rules of the broker forbid use no room in the
 // outbox. They have the condition Degraded until they are published.
-func TestForbiddenTakesNoRoom(t *testing.T) {
+func TestForbiddenWorkUsesNoRoom(t *testing.T) {
 	inScene(t, func(s *scene) {
 		broker := s.guarded("/clusters/forbidden")
 		h := s.sourceOn(broker, work.SourceOptions{SourceID: "hub", Outbox: 20, DrainTimeout: -1})
@@ -168,12 +168,12 @@ func TestForbiddenTakesNoRoom(t *testing.T) {
 	})
 }
 
-// TestForbiddenKeepsTheReport: the latest report of an agent is shown while the work is forbidden,
+// TestForbiddenWorkShowsLatestReport: the latest report of an agent is shown while the work is forbidden,
 // and after the work is published.
-func TestForbiddenKeepsTheReport(t *testing.T) {
+func TestForbiddenWorkShowsLatestReport(t *testing.T) {
 	const degraded = `{"type":"Degraded","status":"True","reason":"Broken","message":"by the agent","lastTransitionTime":"2026-01-01T00:00:00Z"}`
 	for name, tt := range map[string]struct{ before, during string }{
-		"before": {before: degraded}, "meanwhile": {during: degraded}, "never": {},
+		"before the refusal": {before: degraded}, "during the refusal": {during: degraded}, "never": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
@@ -215,9 +215,9 @@ func TestForbiddenKeepsTheReport(t *testing.T) {
 	}
 }
 
-// TestForbiddenOverARestart: the condition of a forbidden work is also removed when another process
+// TestForbiddenConditionEndsAfterRestart: the condition of a forbidden work is also removed when another process
 // of the source publishes the work.
-func TestForbiddenOverARestart(t *testing.T) {
+func TestForbiddenConditionEndsAfterRestart(t *testing.T) {
 	inScene(t, func(s *scene) {
 		file := t.TempDir() + "/works.db"
 		start := func(forbidden string) (*hub, func()) {

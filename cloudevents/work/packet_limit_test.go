@@ -20,9 +20,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestUnsendable: a work that no event can carry has the condition Degraded, because no agent can
+// TestUnencodableWorkIsDegraded: a work that no event can carry has the condition Degraded, because no agent can
 // report it. Writes reject such a work, but a store may contain one.
-func TestUnsendable(t *testing.T) {
+func TestUnencodableWorkIsDegraded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
 		h := s.source(work.SourceOptions{Store: store})
@@ -65,9 +65,9 @@ func TestUnsendable(t *testing.T) {
 	})
 }
 
-// TestTooLargeStays: a work that was too large to send stays Degraded until a later version is
+// TestTooLargeWorkStaysDegraded: a work that was too large to send stays Degraded until a later version is
 // sent, even if the agent reports on an earlier version.
-func TestTooLargeStays(t *testing.T) {
+func TestTooLargeWorkStaysDegraded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		a := s.agent(work.AgentOptions{})
@@ -85,7 +85,7 @@ func TestTooLargeStays(t *testing.T) {
 		h.setValue("cluster1", "app", "2")
 		s.settle()
 		if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "" || applied(got) != "1" {
-			t.Errorf("after a smaller one that nobody has reported on the hub sees %v", got.Status.Conditions)
+			t.Errorf("after a smaller version without a report the hub sees %v", got.Status.Conditions)
 		}
 		a.report("app", "2")
 		s.settle()
@@ -95,9 +95,9 @@ func TestTooLargeStays(t *testing.T) {
 	})
 }
 
-// TestGoneFitsBesideLargeStatus: the largest status that the broker accepts leaves room for the
+// TestGoneFitsAfterLargestStatus: the largest status that the broker accepts leaves room for the
 // report that the work was removed. Otherwise the work would stay at the source forever.
-func TestGoneFitsBesideLargeStatus(t *testing.T) {
+func TestGoneFitsAfterLargestStatus(t *testing.T) {
 	for _, cluster := range []string{"c", "a-rather-long-cluster-name-of-some-company-in-some-region-x"} {
 		t.Run(cluster, func(t *testing.T) {
 			inScene(t, func(s *scene) {
@@ -129,9 +129,9 @@ func TestGoneFitsBesideLargeStatus(t *testing.T) {
 	}
 }
 
-// TestGoneInShort: the agent can report a removed work even if the broker has lowered its packet
+// TestGoneFitsLoweredPacketLimit: the agent can report a removed work even if the broker has lowered its packet
 // limit since the last status.
-func TestGoneInShort(t *testing.T) {
+func TestGoneFitsLoweredPacketLimit(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		a := s.agent(work.AgentOptions{})
@@ -149,8 +149,8 @@ func TestGoneInShort(t *testing.T) {
 	})
 }
 
-// TestListsFitBroker: lists are split into parts that a broker with a small packet limit accepts.
-func TestListsFitBroker(t *testing.T) {
+// TestListsFitPacketLimit: lists are split into parts that a broker with a small packet limit accepts.
+func TestListsFitPacketLimit(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.SetMaxPacketSize(16 << 10)
 		h := s.source(work.SourceOptions{})
@@ -173,9 +173,9 @@ func TestListsFitBroker(t *testing.T) {
 	})
 }
 
-// TestTooLarge: a write that exceeds the broker's limit is refused. A work that was queued before
+// TestTooLargeWriteIsRejected: a write that exceeds the broker's limit is refused. A work that was queued before
 // the limit was known gets a condition.
-func TestTooLarge(t *testing.T) {
+func TestTooLargeWriteIsRejected(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.SetMaxPacketSize(4000)
 		s.bus.Disconnect()

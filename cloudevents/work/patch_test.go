@@ -45,7 +45,7 @@ func TestMergePatchOfStatus(t *testing.T) {
 		{"delete the status", `{"status":null}`, `{"resourceStatus":{}}`, "null deletes"},
 		{"null as text", `{"status":{"conditions":[{"type":"A","status":"True","reason":"R","message":"null","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
 			`{"conditions":[{"type":"A","status":"True","reason":"R","message":"null","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`,
-			"the word in a string is no deletion"},
+			"a string that contains null deletes nothing"},
 		{"unknown member", `{"status":{"nonsense":1}}`,
 			`{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`,
 			"pruned, as a structural schema does"},

@@ -119,14 +119,14 @@ func TestNewerProcessCrashes(t *testing.T) {
 		holding(s.t, "after the crash", a, "a", "b")
 		older.complete()
 		s.settleProcesses()
-		expectProbes(s.t, "told so", older, "", "", "")
+		expectProbes(s.t, "after InventoryComplete", older, "", "", "")
 		holding(s.t, "after InventoryComplete", a, "a")
 	})
 }
 
-// TestOlderProcessSendsItAll: writes of the older process that were not sent before the newer
+// TestOlderProcessSendsQueuedWrites: writes of the older process that were not sent before the newer
 // process started are sent after the newer process ends.
-func TestOlderProcessSendsItAll(t *testing.T) {
+func TestOlderProcessSendsQueuedWrites(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
 		l := &link{Transport: s.bus.Transport()}
@@ -153,9 +153,9 @@ func TestOlderProcessSendsItAll(t *testing.T) {
 	})
 }
 
-// TestProcessesMeetAfterOutage: after a broker outage, processes with the same ID detect each other
+// TestProcessesDetectEachOtherAfterOutage: after a broker outage, processes with the same ID detect each other
 // before either deletes a work, even if presences are late.
-func TestProcessesMeetAfterOutage(t *testing.T) {
+func TestProcessesDetectEachOtherAfterOutage(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
 		l := &link{Transport: s.bus.Transport()}
@@ -271,10 +271,10 @@ func TestLateOrLostPresence(t *testing.T) {
 	}
 }
 
-// TestSettledProcessMeetsNewer: an older process has long been alone with a complete inventory. The
+// TestOldProcessDetectsNewerProcess: an older process has long been alone with a complete inventory. The
 // first presence of a newer process is lost or late. The older process deletes no works that the
 // newer process creates in the meantime.
-func TestSettledProcessMeetsNewer(t *testing.T) {
+func TestOldProcessDetectsNewerProcess(t *testing.T) {
 	for name, filters := range map[string]struct{ older, newer presenceFilter }{
 		"older loses two":            {loseTwo, deliverAll},
 		"both lose two":              {loseTwo, loseTwo},
@@ -425,9 +425,9 @@ func (f withoutPresence) Connect(ctx context.Context, o cloudevents.ConnectOptio
 	return f.Transport.Connect(ctx, o)
 }
 
-// TestManyRivals: a client with the credentials of a source can make it remember only a few
+// TestPresencesAreBounded: a client with the credentials of a source can make it remember only a few
 // processes, and no process from the far future.
-func TestManyRivals(t *testing.T) {
+func TestPresencesAreBounded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		conn := s.publisher()

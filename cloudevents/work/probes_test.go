@@ -116,9 +116,9 @@ func (hanging) Connect(ctx context.Context, _ cloudevents.ConnectOptions) (cloud
 	return nil, ctx.Err()
 }
 
-// TestReadyzWaits: an agent is ready when its initial sync has ended. A client is not ready before
+// TestReadyzWaitsForInitialSync: an agent is ready when its initial sync has ended. A client is not ready before
 // the broker has acknowledged its first requests.
-func TestReadyzWaits(t *testing.T) {
+func TestReadyzWaitsForInitialSync(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: time.Minute})
 		s.settle()

@@ -81,10 +81,10 @@ var beginnings = []struct {
 	{"ManifestBundle", "sources/hub/clusters/cluster1/agentevents", "sources/hub/sourcebroadcast", codec.ManifestBundle, []string{"hub"}},
 }
 
-// TestAgentThatMayNotAsk: an agent that the broker does not permit to request its works does not
+// TestForbiddenAgentDoesNotSync: an agent that the broker does not permit to request its works does not
 // end its initial sync. Otherwise its user would treat all works as deleted and remove what they
 // have applied. When the broker's rules are corrected, the agent continues on the same connection.
-func TestAgentThatMayNotAsk(t *testing.T) {
+func TestForbiddenAgentDoesNotSync(t *testing.T) {
 	for _, tt := range beginnings {
 		t.Run(tt.name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
@@ -126,8 +126,8 @@ func TestAgentThatMayNotAsk(t *testing.T) {
 	}
 }
 
-// TestSourceThatMayNotAsk: the same for a source. A refused message to one cluster does not count.
-func TestSourceThatMayNotAsk(t *testing.T) {
+// TestForbiddenSourceIsNotReady: the same for a source. A refused message to one cluster does not count.
+func TestForbiddenSourceIsNotReady(t *testing.T) {
 	for _, tt := range beginnings {
 		t.Run(tt.name, func(t *testing.T) {
 			inScene(t, func(s *scene) {

@@ -44,10 +44,10 @@ func (h *hub) degraded(name string) string {
 	return conditionOf(h.get("cluster1", name), workv1.WorkDegraded)
 }
 
-// TestRefusedSpecArrivesOnceThereIsRoom: the source shows that a spec exceeds the agent's limit.
+// TestRefusedSpecArrivesWhenThereIsRoom: the source shows that a spec exceeds the agent's limit.
 // The previous spec stays applied. The refused spec arrives when there is room, whatever the
 // reason.
-func TestRefusedSpecArrivesOnceThereIsRoom(t *testing.T) {
+func TestRefusedSpecArrivesWhenThereIsRoom(t *testing.T) {
 	tests := map[string]struct {
 		room func(s *scene, h *hub, a *spoke)
 		wait time.Duration
@@ -84,7 +84,7 @@ func TestRefusedSpecArrivesOnceThereIsRoom(t *testing.T) {
 				for _, name := range []string{"new", "old"} {
 					if got := messageOf(h.get("cluster1", name), workv1.WorkDegraded); name == "new" &&
 						(!strings.Contains(got, "AgentOptions.MaxSourceBytes (1048576 bytes)") || !strings.Contains(got, "work has 51")) {
-						t.Errorf("the condition of the refused work says %q", got)
+						t.Errorf("the condition of the refused work is %q", got)
 					}
 				}
 				h.setValue("cluster1", "old", strings.Repeat("y", 500<<10))
@@ -124,9 +124,9 @@ func TestRefusedSpecArrivesOnceThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestRefusedSpecOverRestart: an agent with a Store remembers the specs that it has refused. After
+// TestRefusedSpecAfterRestart: an agent with a Store remembers the specs that it has refused. After
 // a restart with a larger bound, it requests them. With a smaller bound, it keeps its works.
-func TestRefusedSpecOverRestart(t *testing.T) {
+func TestRefusedSpecAfterRestart(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, store := s.source(work.SourceOptions{}), work.NewMemoryStore()
 		h.complete()
@@ -216,9 +216,9 @@ func TestRefusedSpecsAreNotSentAgain(t *testing.T) {
 	})
 }
 
-// TestFittingSpecsAreRequested: if there is room for one of many refused specs, the agent requests
+// TestOnlyFittingSpecsAreRequested: if there is room for one of many refused specs, the agent requests
 // only one.
-func TestFittingSpecsAreRequested(t *testing.T) {
+func TestOnlyFittingSpecsAreRequested(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{MaxSourceBytes: 1 << 20})
 		h.complete()

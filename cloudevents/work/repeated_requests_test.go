@@ -16,14 +16,14 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// stranger is a client that publishes the messages of a test.
-type stranger struct {
+// otherClient is a client that publishes the messages of a test.
+type otherClient struct {
 	t       *testing.T
 	conn    cloudevents.Conn
 	profile codec.Profile
 }
 
-func (s *scene) stranger() *stranger {
+func (s *scene) otherClient() *otherClient {
 	s.t.Helper()
 	conn, err := s.bus.Transport().Connect(s.t.Context(), cloudevents.ConnectOptions{
 		Filters: []string{"/nothing"}, Receive: func(cloudevents.Message) {}, Refuse: func(string, error) {},
@@ -32,10 +32,10 @@ func (s *scene) stranger() *stranger {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { _ = conn.Close() })
-	return &stranger{s.t, conn, codec.ManifestWork}
+	return &otherClient{s.t, conn, codec.ManifestWork}
 }
 
-func (s *stranger) say(m codec.Message) {
+func (s *otherClient) send(m codec.Message) {
 	s.t.Helper()
 	topic, event, err := s.profile.Encode(m)
 	if err != nil {
@@ -51,13 +51,13 @@ func (s *stranger) say(m codec.Message) {
 }
 
 // list publishes a list of works in the name of a process of the agent of cluster1.
-func (s *stranger) list(session, id string, entries ...codec.SpecEntry) {
+func (s *otherClient) list(session, id string, entries ...codec.SpecEntry) {
 	s.t.Helper()
 	resyncID := id
 	if s.profile.Traits().Strict {
 		session, resyncID = "", ""
 	}
-	s.say(&codec.SpecResync{
+	s.send(&codec.SpecResync{
 		Header: codec.Header{
 			ID: id, Time: time.Now(), Cluster: "cluster1", Agent: "cluster1-work-agent", ResyncID: resyncID,
 		},
@@ -74,9 +74,9 @@ func (h *hub) all() []codec.SpecEntry {
 	return entries
 }
 
-// TestAnswersDoNotPileUp: an agent may request all of its many works again and again without
+// TestRepeatedListsAreAnsweredWithinWindow: an agent may request all of its many works again and again without
 // confirming any. It receives only a window of works, and other clusters do not wait.
-func TestAnswersDoNotPileUp(t *testing.T) {
+func TestRepeatedListsAreAnsweredWithinWindow(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const works = 2000
 		h := s.source(work.SourceOptions{QPS: 200, Burst: 1, DrainTimeout: -1})
@@ -89,7 +89,7 @@ func TestAnswersDoNotPileUp(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		specs := s.wiretap("/clusters/cluster1/manifests", func(cloudevents.Message) bool { return true })
-		for i, caller := 0, s.stranger(); i < 100; i++ {
+		for i, caller := 0, s.otherClient(); i < 100; i++ {
 			caller.list(fmt.Sprint("session", i), fmt.Sprint("list", i))
 		}
 		s.settle()
@@ -106,9 +106,9 @@ func TestAnswersDoNotPileUp(t *testing.T) {
 	})
 }
 
-// TestListsWithoutPause: a source compares few of the lists that an agent sends without pause.
+// TestContinuousListsAreComparedRarely: a source compares few of the lists that an agent sends without pause.
 // After these lists stop, it requests another list.
-func TestListsWithoutPause(t *testing.T) {
+func TestContinuousListsAreComparedRarely(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		const seconds, perSecond = 5, 50
 		h := s.source(work.SourceOptions{Profile: profile})
@@ -130,7 +130,7 @@ func TestListsWithoutPause(t *testing.T) {
 			}
 			return true
 		})
-		caller := s.stranger()
+		caller := s.otherClient()
 		caller.profile = profile
 		for i := range seconds * perSecond {
 			caller.list("session", fmt.Sprint("list", i))
@@ -160,7 +160,7 @@ func TestListAfterClockIsSetBack(t *testing.T) {
 		s.settle()
 		a.report("app", "1")
 		time.Sleep(time.Minute)
-		caller := s.stranger()
+		caller := s.otherClient()
 		caller.profile = profile
 		for i := range 2 * work.ComparesAtOnce {
 			caller.list("session", fmt.Sprint("list", i))
@@ -201,7 +201,7 @@ func TestAnswerIsSuperseded(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				specs := s.wiretap("/clusters/cluster1/manifests", func(cloudevents.Message) bool { return true })
-				caller := s.stranger()
+				caller := s.otherClient()
 				caller.list("one", "list1")
 				time.Sleep(5 * time.Second)
 				caller.list(tt.session, "list2", h.all()...)
@@ -214,9 +214,9 @@ func TestAnswerIsSuperseded(t *testing.T) {
 	}
 }
 
-// TestAnswersAfterTroubledConnections: an unfinished answer from a connection that ended does not
+// TestUnfinishedAnswerDoesNotDelayNext: an unfinished answer from a connection that ended does not
 // delay a later answer.
-func TestAnswersAfterTroubledConnections(t *testing.T) {
+func TestUnfinishedAnswerDoesNotDelayNext(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const works = 50
 		h := s.source(work.SourceOptions{QPS: 10, Burst: 1, DrainTimeout: -1})
@@ -227,7 +227,7 @@ func TestAnswersAfterTroubledConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		s.stranger().list("one", "list1")
+		s.otherClient().list("one", "list1")
 		time.Sleep(time.Second)
 		for range 3 {
 			s.reconnect()
@@ -239,9 +239,9 @@ func TestAnswersAfterTroubledConnections(t *testing.T) {
 	})
 }
 
-// TestHashesDoNotPileUp: an agent that sends no resync ID, and begins again and again, receives
+// TestRepeatedHashListsAreBounded: an agent that sends no resync ID, and begins again and again, receives
 // only a few lists of the hashes of its works.
-func TestHashesDoNotPileUp(t *testing.T) {
+func TestRepeatedHashListsAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		profile codec.Profile
 		topic   string
@@ -252,10 +252,10 @@ func TestHashesDoNotPileUp(t *testing.T) {
 				h.create("cluster1", newWork("app", "1"))
 				time.Sleep(time.Minute)
 				lists := s.wiretap(tt.topic, func(m cloudevents.Message) bool { return codec.IsResync(m.Event) })
-				caller := s.stranger()
+				caller := s.otherClient()
 				caller.profile = tt.profile
 				for range 100 {
-					caller.say(&codec.SpecResync{
+					caller.send(&codec.SpecResync{
 						Header:    codec.Header{ID: "list", Time: time.Now(), Cluster: "cluster1", Agent: "cluster1-work-agent"},
 						Broadcast: true,
 					})
@@ -269,9 +269,9 @@ func TestHashesDoNotPileUp(t *testing.T) {
 	}
 }
 
-// TestStatusesDoNotPileUp: a source that requests all statuses again and again receives each status
+// TestRepeatedStatusRequestsAreAnsweredOnce: a source that requests all statuses again and again receives each status
 // about once.
-func TestStatusesDoNotPileUp(t *testing.T) {
+func TestRepeatedStatusRequestsAreAnsweredOnce(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const works = 200
 		h := s.source(work.SourceOptions{})
@@ -285,8 +285,8 @@ func TestStatusesDoNotPileUp(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		statuses := s.wiretap("/clusters/cluster1/manifestsstatus", func(cloudevents.Message) bool { return true })
-		for i, caller := 0, s.stranger(); i < 100; i++ {
-			caller.say(&codec.StatusResync{
+		for i, caller := 0, s.otherClient(); i < 100; i++ {
+			caller.send(&codec.StatusResync{
 				Header:    codec.Header{ID: fmt.Sprint(i), Time: time.Now(), Source: "hub", ResyncID: fmt.Sprint("resync", i)},
 				Broadcast: true,
 			})

@@ -90,9 +90,9 @@ func TestStopWhileWaitingToLead(t *testing.T) {
 	})
 }
 
-// TestReplicaCannotFollow: a replica that cannot read the writes of other replicas reports an
+// TestReplicaThatCannotReadReportsError: a replica that cannot read the writes of other replicas reports an
 // error, because its works may be stale.
-func TestReplicaCannotFollow(t *testing.T) {
+func TestReplicaThatCannotReadReportsError(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
 		lossy := &lossyStore{MemoryStore: store}
@@ -121,9 +121,9 @@ func TestReplicaCannotFollow(t *testing.T) {
 	})
 }
 
-// TestWriterChangesQuietly: a change of leader is not a failure. The previous leader keeps its
+// TestLeaderChangeIsNoFailure: a change of leader is not a failure. The previous leader keeps its
 // connection. The new leader requests a status that the previous leader could not store.
-func TestWriterChangesQuietly(t *testing.T) {
+func TestLeaderChangeIsNoFailure(t *testing.T) {
 	inScene(t, func(s *scene) {
 		shared := newFaultyShared()
 		source, err := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: shared})

@@ -49,9 +49,9 @@ func patchLabel(ctx context.Context, h *hub, name, value string) error {
 	return err
 }
 
-// TestOvertakenWrites: a write that waits for the store while another replica takes over returns an
+// TestWriteDuringTakeoverFails: a write that waits for the store while another replica takes over returns an
 // error. It does not return nil and get lost.
-func TestOvertakenWrites(t *testing.T) {
+func TestWriteDuringTakeoverFails(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := &distantStore{work.NewMemoryStore(), always(100 * time.Millisecond), always(0), always(0)}
 		first, second := s.replicaOf(store), s.replicaOf(store)
@@ -92,9 +92,9 @@ func TestOvertakenWrites(t *testing.T) {
 	})
 }
 
-// TestWritesOfOneBehind: a lagging replica does not treat works that it has not received yet as
+// TestLaggingReplicaMissesNoWorks: a lagging replica does not treat works that it has not received yet as
 // missing.
-func TestWritesOfOneBehind(t *testing.T) {
+func TestLaggingReplicaMissesNoWorks(t *testing.T) {
 	verbs := map[string]func(s *scene, second *hub) error{
 		"Patch":       func(s *scene, second *hub) error { return patchLabel(s.t.Context(), second, "w", "b") },
 		"Patch again": func(s *scene, second *hub) error { return patchLabel(s.t.Context(), second, "old", "b") },
@@ -158,10 +158,10 @@ type maybe struct {
 	deleting bool
 }
 
-// TestReplicasKeepTheirWord: with users that write to any replica at the same time, over a slow
+// TestConcurrentWritesAtReplicasHold: with users that write to any replica at the same time, over a slow
 // store, the result of each answered write holds. Each work has one user, which tracks its possible
 // states.
-func TestReplicasKeepTheirWord(t *testing.T) {
+func TestConcurrentWritesAtReplicasHold(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

@@ -69,7 +69,7 @@ func TestReplicas(t *testing.T) {
 		}
 
 		first.kill()
-		a.report("w0", "nobody writes") // waits in the store until a replica leads
+		a.report("w0", "no leader") // waits in the store until a replica leads
 		s.settle()
 		if got := applied(second.get("cluster1", "w0")); got != "done" {
 			t.Errorf("a replica that does not write made %q of an event", got)
@@ -77,7 +77,7 @@ func TestReplicas(t *testing.T) {
 		second.setValue("cluster1", "w1", "2")
 		s.settle()
 		s.settle()
-		if got := applied(second.get("cluster1", "w0")); got != "nobody writes" {
+		if got := applied(second.get("cluster1", "w0")); got != "no leader" {
 			t.Errorf("the new writer shows the status %q", got)
 		}
 		if got := valueOf(t, a.get("w1")); got != "2" {
@@ -167,9 +167,9 @@ func (a *spoke) applyAll() {
 	}
 }
 
-// TestReplicaVersionsMeet: replicas count resourceVersions independently. Two replicas may give the
+// TestReplicasWithEqualVersions: replicas count resourceVersions independently. Two replicas may give the
 // same number to different states of a work. A replica still shows the newer state.
-func TestReplicaVersionsMeet(t *testing.T) {
+func TestReplicasWithEqualVersions(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
 		first, second := s.replicaOf(store), s.replicaOf(store)
@@ -221,7 +221,7 @@ func TestLead(t *testing.T) {
 		a.report("app", "done")
 		s.settle()
 		if got := applied(second.get("cluster1", "app")); got != "" {
-			t.Errorf("a replica that was not told to made %q of an event", got)
+			t.Errorf("a replica that does not lead made %q of an event", got)
 		}
 		if err := second.Lead(s.t.Context()); err != nil {
 			t.Fatal(err)
@@ -233,9 +233,9 @@ func TestLead(t *testing.T) {
 	})
 }
 
-// TestManyEventsWait: the events that wait for a leader are bounded. The next leader requests the
+// TestQueuedEventsAreBounded: the events that wait for a leader are bounded. The next leader requests the
 // dropped events.
-func TestManyEventsWait(t *testing.T) {
+func TestQueuedEventsAreBounded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
 		first := s.replicaOf(store)

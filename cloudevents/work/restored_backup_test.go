@@ -50,18 +50,18 @@ func TestRestoredBackup(t *testing.T) {
 
 		h.complete()
 		s.settleProcesses()
-		expectProbes(s.t, "told so", h, "", "", "")
+		expectProbes(s.t, "after InventoryComplete", h, "", "", "")
 		holding(s.t, "after InventoryComplete", a, "before", "new")
 		h.kill()
 		h = s.source(work.SourceOptions{Profile: profile, Store: backup})
 		s.settle()
-		expectProbes(s.t, "restarted, told so", h, "", "", "")
+		expectProbes(s.t, "restarted after InventoryComplete", h, "", "", "")
 	})
 }
 
-// TestRestoredBackupIsFoundAtOnce: a source requests the works of all clusters, unknown clusters
+// TestRestoredBackupIsDetectedOnConnect: a source requests the works of all clusters, unknown clusters
 // included, as soon as it connects.
-func TestRestoredBackupIsFoundAtOnce(t *testing.T) {
+func TestRestoredBackupIsDetectedOnConnect(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
 		h := s.source(work.SourceOptions{Store: store})
@@ -82,10 +82,10 @@ func TestRestoredBackupIsFoundAtOnce(t *testing.T) {
 	})
 }
 
-// TestRestoredBackupDeclaredAtStart: a program that declares its inventory complete at each start
+// TestRestoredBackupWithInventoryCompleteAtStart: a program that declares its inventory complete at each start
 // deletes no works that a restored Store lacks. A call after the source has detected the backup
 // takes effect.
-func TestRestoredBackupDeclaredAtStart(t *testing.T) {
+func TestRestoredBackupWithInventoryCompleteAtStart(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		store := work.NewMemoryStore()
 		h := s.source(work.SourceOptions{Profile: profile, Store: store})
@@ -113,9 +113,9 @@ func TestRestoredBackupDeclaredAtStart(t *testing.T) {
 	})
 }
 
-// TestRestoredBackupOfAwayCluster: the works of a cluster are kept if the cluster was disconnected
+// TestRestoredBackupWithOfflineCluster: the works of a cluster are kept if the cluster was disconnected
 // while the restored source wrote and restarted.
-func TestRestoredBackupOfAwayCluster(t *testing.T) {
+func TestRestoredBackupWithOfflineCluster(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
 		l := &link{Transport: s.bus.Transport()}
@@ -298,9 +298,9 @@ func TestForgetAfterRestoredBackup(t *testing.T) {
 		h.complete()
 		l2.setCut(false)
 		s.settleProcesses()
-		holding(s.t, "told so", a1)
-		holding(s.t, "told so", a2)
-		expectProbes(s.t, "told so", h, "", "", "")
+		holding(s.t, "after InventoryComplete", a1)
+		holding(s.t, "after InventoryComplete", a2)
+		expectProbes(s.t, "after InventoryComplete", h, "", "", "")
 	})
 }
 

@@ -104,7 +104,7 @@ func TestResyncChangesNothing(t *testing.T) {
 			s.settle()
 			h.delete("cluster1", "app")
 		}},
-		{"too large", "it says so already", func(s *scene, h *hub) {
+		{"too large", "the work has the condition already", func(s *scene, h *hub) {
 			h.create("cluster1", newWork("app", "1"))
 			s.settle()
 			s.bus.SetMaxPacketSize(4000)
@@ -141,7 +141,7 @@ func TestRestartedAgentCleansUp(t *testing.T) {
 		name   string
 		delete func(s *scene, h *hub) *spoke
 	}{{
-		name: "while the new process hears of its works first",
+		name: "while the new process receives its works first",
 		delete: func(s *scene, h *hub) *spoke {
 			a := s.agent(work.AgentOptions{})
 			time.Sleep(time.Second) // the spec has arrived, lists and informers still wait
@@ -173,7 +173,7 @@ func TestRestartedAgentCleansUp(t *testing.T) {
 			return a
 		},
 	}, {
-		name: "after news in place of the answer",
+		name: "after a new spec in place of the answer",
 		delete: func(s *scene, h *hub) *spoke {
 			s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
 				if m.Event.Extensions()["resyncid"] == nil || m.Topic != "/sources/hub/clusters/cluster1/manifests" {
@@ -281,10 +281,10 @@ func TestLostSequence(t *testing.T) {
 	})
 }
 
-// TestSequenceGivenTwice: an agent with a clock that was set back increments its sequence by one.
+// TestReusedSequenceKeepsNewerStatus: an agent with a clock that was set back increments its sequence by one.
 // Its next process does the same from the sequence that the source has. A late status of the first
 // process must not replace a status of the second.
-func TestSequenceGivenTwice(t *testing.T) {
+func TestReusedSequenceKeepsNewerStatus(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		wrong := new(steppedClock).set(time.Hour)
@@ -318,9 +318,9 @@ func TestSequenceGivenTwice(t *testing.T) {
 	})
 }
 
-// TestForgetting: an agent's memory of deleted works, and of sources without works, does not grow
+// TestAgentForgetsDeletedWorks: an agent's memory of deleted works, and of sources without works, does not grow
 // without bound.
-func TestForgetting(t *testing.T) {
+func TestAgentForgetsDeletedWorks(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
 		a := s.agent(work.AgentOptions{TombstoneTTL: time.Hour})

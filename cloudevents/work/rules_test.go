@@ -29,7 +29,7 @@ var rules = []ruletest.Rule{
 		{agentTable, "if w.State == Unknown {", "if w.State == Unknown || w.State == Tombstone {"}}},
 	{Name: "a new spec does not cancel the clean-up", Edits: edits{
 		{agentTable, "return KeepNext", "return Take"}}},
-	{Name: "the spec that comes during the clean-up is created after it", Test: "TestCreatedDuringCleanUp", Edits: edits{
+	{Name: "the spec that comes during the clean-up is created after it", Test: "TestNewWorkIsCreatedAfterCleanup", Edits: edits{
 		{agentTable, "return KeepNext", "return Ignore"}}},
 	{Name: "an equal spec is not applied again", Edits: edits{
 		{"internal/agent/work.go", "equal := clientset.SameSpec(&obj.Spec, &spec.Work.Spec)", "equal := false"}}},
@@ -43,7 +43,7 @@ var rules = []ruletest.Rule{
 		{agentTable, "case !e.Strict && !e.SessionMine:", "case false:"}}},
 	{Name: "the session of specs of works that are being deleted", Test: "TestLateSpecOfDeletedWork", Edits: edits{
 		{agentTable, "case !(e.Strict || e.SessionMine):", "case false:"}}},
-	{Name: "the session of deletes", Test: "TestLateDelete", Edits: edits{
+	{Name: "the session of deletes", Test: "TestLateDeletionKeepsNewWork", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && !e.Delete:"}}},
 	{Name: "an unknown work is cleaned up before it is gone", Edits: edits{
 		{"internal/agent/work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp", "\t\tw.removeLocked()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
@@ -72,17 +72,17 @@ var rules = []ruletest.Rule{
 		{"internal/agent/resync.go", "Source: w.source.name, SequenceID: w.seq}", "Source: w.source.name}"}}},
 	{Name: "the echo of sequences", Edits: edits{
 		{"internal/agent/work.go", "if seq > w.seq {", "if false {"}}},
-	{Name: "a refused spec is taken when it comes again", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
+	{Name: "a refused spec is taken when it comes again", Test: "TestRefusedSpecArrivesWhenThereIsRoom", Edits: edits{
 		{agentTable, "case w.State == Held && w.Refused && !e.Delete:", "case false:"}}},
 	{Name: "a refused spec is confirmed", Test: "TestRefusedSpecsAreNotSentAgain", Edits: edits{
 		{"internal/agent/budget.go", "if next || spec.Work == nil ||", "if true || spec.Work == nil ||"}}},
-	{Name: "a refused spec that fits is requested", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
+	{Name: "a refused spec that fits is requested", Test: "TestRefusedSpecArrivesWhenThereIsRoom", Edits: edits{
 		{"internal/agent/resync.go", "if w.source.refused[w] {", "if false {"}}},
-	{Name: "a lost request for a refused spec is repaired", Test: "TestRefusedSpecArrivesOnceThereIsRoom", Edits: edits{
+	{Name: "a lost request for a refused spec is repaired", Test: "TestRefusedSpecArrivesWhenThereIsRoom", Edits: edits{
 		{"internal/agent/resync.go", "if w.source.refused[w] {", "if len(w.source.confirm) > 0 && w.source.refused[w] {"}}},
 	{Name: "a list with a refused spec asks no question", Test: "TestForgottenRefusedSpecIsDeleted", Edits: edits{
 		{"internal/agent/resync.go", "e.Version = max(e.Version-1, 0)", "e.Version = 0"}}},
-	{Name: "only refused specs that fit together are requested", Test: "TestFittingSpecsAreRequested", Edits: edits{
+	{Name: "only refused specs that fit together are requested", Test: "TestOnlyFittingSpecsAreRequested", Edits: edits{
 		{"internal/agent/budget.go", "\t\t\t\tfree -= more\n", ""}}},
 	{Name: "specs leave room for reports", Test: "TestRefusalsAreReported", Edits: edits{
 		{"internal/peer/budget.go", "if reserve > 0 {", "if false {"}}},
@@ -92,7 +92,7 @@ var rules = []ruletest.Rule{
 	// Source.
 	{Name: "works go above a shown version once a minute", Test: "TestRivalsWithoutPresence", Edits: edits{
 		{"internal/source/inventory.go", "case w.raises >= quickRaises && since < raiseInterval:", "case false:"}}},
-	{Name: "gone counts for its incarnation only", Test: "TestLateGone", Edits: edits{
+	{Name: "gone counts for its incarnation only", Test: "TestLateGoneDoesNotEndNewDeletion", Edits: edits{
 		{sourceTable, "case e.Gone && w.Phase.IsDeleting() && e.UID == w.UID:", "case e.Gone && w.Phase.IsDeleting():"}}},
 	{Name: "gone counts for its deletion or a later one only", Test: "TestGoneOlderThanDeletion", Edits: edits{
 		{sourceTable, "SourceActions{Finish: e.V >= w.DeleteV}", "SourceActions{Finish: true}"}}},
@@ -113,11 +113,11 @@ var rules = []ruletest.Rule{
 		{"internal/protocol/inventory.go", "&& !i.Rival }", "}"}}},
 	{Name: "no unknown work is deleted where a newer process with the ID was", Test: "TestNewerProcessCrashes", Edits: edits{
 		{"internal/protocol/inventory.go", "&& !i.Replaced ", ""}}},
-	{Name: "no unknown work is deleted before other processes could answer", Test: "TestProcessesMeetAfterOutage", Edits: edits{
+	{Name: "no unknown work is deleted before other processes could answer", Test: "TestProcessesDetectEachOtherAfterOutage", Edits: edits{
 		{"internal/source/inventory.go", "s.inventoryLocked(c).Whole() && s.clearsLocked(c, id)", "s.inventoryLocked(c).Whole()"}}},
-	{Name: "a check counts for what was seen before it", Test: "TestSettledProcessMeetsNewer", Edits: edits{
+	{Name: "a check counts for what was seen before it", Test: "TestOldProcessDetectsNewerProcess", Edits: edits{
 		{"internal/source/inventory.go", "	c.suspects[id] = suspect{check: s.presence.NextLocked()}\n\treturn false", "	c.suspects[id] = suspect{check: s.presence.NextLocked()}\n\treturn s.presence.EndedLocked() > 0"}}},
-	{Name: "no deletion is raised before other processes could answer", Test: "TestDeletingProcessMeetsNewer", Edits: edits{
+	{Name: "no deletion is raised before other processes could answer", Test: "TestOlderProcessKeepsWorkOfNewerProcess", Edits: edits{
 		{"internal/source/inventory.go", "return s.clearsLocked(w.cluster, w.id)", "return true"}}},
 	{Name: "forgotten clusters keep their versions", Test: "TestRestartIsNoRestoredBackup", Edits: edits{
 		{"internal/source/forget.go", "c.highest, c.outdated, c.gap = f.highest, f.outdated, f.gap", ""}}},
@@ -142,10 +142,10 @@ var rules = []ruletest.Rule{
 		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := false"}}},
 	{Name: "a request for statuses on each connection", Edits: edits{
 		{"internal/source/resync.go", "\tscope := codec.ScopeLists\n", "\tif !s.traits.Strict {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
-	{Name: "a request for lists on each connection", Test: "TestRestoredBackupIsFoundAtOnce", Edits: edits{
+	{Name: "a request for lists on each connection", Test: "TestRestoredBackupIsDetectedOnConnect", Edits: edits{
 		{"internal/source/resync.go", "\tid := uuid.NewString()\n\ts.request(&codec.StatusResync{", "\tid := uuid.NewString()\n\tif scope == codec.ScopeAll {\n\t\ts.request(&codec.StatusResync{"},
 		{"internal/source/resync.go", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})\n\t}"}}},
-	{Name: "only what differs is sent", Test: "TestBundleQuietResync", Edits: edits{
+	{Name: "only what differs is sent", Test: "TestBundleResyncSendsNoEqualWorks", Edits: edits{
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      true,"},
 		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := false"}}},
 
@@ -156,27 +156,27 @@ var rules = []ruletest.Rule{
 		{"internal/source/digest.go", "\td.askAt = s.options.Clock.Now().Add(digestDelay)\n\ts.wakeClusterLocked(c, d.askAt)\n", ""}}},
 	{Name: "unconfirmed works are sent again", Test: "TestBundleSilentLoss", Edits: edits{
 		{"internal/source/delivery.go", "\t\tnext = peer.Earliest(next, s.redeliverLocked(c, now))\n", ""}}},
-	{Name: "only what had the time to be confirmed counts as lost", Test: "TestManyLostInSilence", Edits: edits{
+	{Name: "only what had the time to be confirmed counts as lost", Test: "TestMassLossIsRepaired", Edits: edits{
 		{"internal/source/delivery.go", "w != nil && peer.IsDue(time.Unix(0, w.sent).Add(resendAfter), now, resendAfter); w = w.next", "w != nil; w = w.next"}}},
 	{Name: "the same version again is confirmed", Test: "TestSilentLoss", Edits: edits{
 		{"internal/agent/receive.go", "act != protocol.Answer {", "act != protocol.Answer && act != protocol.Confirm {"}}},
-	{Name: "an equal hash with a higher sequence is answered", Test: "TestStatusLostAndTakenBack", Edits: edits{
+	{Name: "an equal hash with a higher sequence is answered", Test: "TestLostStatusBeforeEqualStatus", Edits: edits{
 		{agentTable, "case e.UID != \"\" && e.StatusSeq < w.Seq:", "case false:"}}},
-	{Name: "an answer of which events are missing is asked for again", Test: "TestEndOfAnswer", Edits: edits{
+	{Name: "an answer of which events are missing is asked for again", Test: "TestInitialSyncWaitsForCountedEvents", Edits: edits{
 		{"internal/agent/sync.go", "due = a.askAgainLocked(name, answer, now)", "due = now.Add(slowestTry)"}}},
 	{Name: "a part's absence counts only in its buckets", Test: "TestSilentLossWhileBusy", Edits: edits{
 		{"internal/source/resync.go", "w.phase != protocol.SourceGone && peer.InPart(w.id, l.part)", "w.phase != protocol.SourceGone"}}},
-	{Name: "a list shows what is not confirmed any more", Test: "TestNewProcessHasConfirmedNothing", Edits: edits{
+	{Name: "a list shows what is not confirmed any more", Test: "TestNewAgentProcessConfirmsAgain", Edits: edits{
 		{"internal/source/answer.go", "if w.confirmed { // the list", "if false { // the list"}}},
 	{Name: "a list answers only the hashes that it was asked with", Test: "TestBundleSilentLoss", Edits: edits{
 		{"internal/source/resync.go", " &&\n\t\t\t(w.named || !answersHashes)", ""}}},
 	{Name: "a named source's end marker is waited for", Test: "TestInitialSync", Edits: edits{
 		{"internal/agent/sync.go", "must := held && named && a.serves(name)", "must := false && held && named && a.serves(name)"}}},
-	{Name: "few lists in a row are compared", Test: "TestListsWithoutPause", Edits: edits{
+	{Name: "few lists in a row are compared", Test: "TestContinuousListsAreComparedRarely", Edits: edits{
 		{"internal/source/digest.go", "return c.compares.Allow()", "return true"}}},
 	{Name: "a clock that is set back does not stop comparisons", Test: "TestListAfterClockIsSetBack", Edits: edits{
 		{"internal/source/digest.go", "return c.compares.Allow()", "return c.compares.AllowN(c.source.options.Clock.Now(), 1)"}}},
-	{Name: "another list is asked for when one was not compared", Test: "TestListsWithoutPause", Edits: edits{
+	{Name: "another list is asked for when one was not compared", Test: "TestContinuousListsAreComparedRarely", Edits: edits{
 		{"internal/source/resync.go", "\t\ts.droppedLocked(c)\n\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists", "\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists"}}},
 
 	// Strict peers.
@@ -192,9 +192,9 @@ var rules = []ruletest.Rule{
 		{"internal/protocol/bundle.go", "SourceActions{Raise: true}", "SourceActions{Raise: e.V >= w.V}"}}},
 	{Name: "a work that another process deletes is created again", Test: "TestBundleDeletedByOlderProcess", Edits: edits{
 		{"internal/protocol/bundle.go", "(w.Reported || e.V >= w.V)", "e.V >= w.V"}}},
-	{Name: "a list shows the version that waits for the clean-up", Test: "TestListDuringCleanUp", Edits: edits{
+	{Name: "a list shows the version that waits for the clean-up", Test: "TestListDuringCleanup", Edits: edits{
 		{"internal/agent/resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
-	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleForgottenHeld", Edits: edits{
+	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleAbandonedWorkHeldByFinalizer", Edits: edits{
 		{"internal/protocol/bundle.go", "Send:      w.Phase == SourceGone,", "Send:      false,"}}},
 	{Name: "events of a strict source are ordered by time", Test: "TestStrictSimulation", Edits: edits{
 		{agentTable, "if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},

@@ -88,7 +88,7 @@ func TestSpecThatSchemaForbidsIsRefused(t *testing.T) {
 			})
 			s.settle()
 		}
-		said := func() string {
+		degraded := func() string {
 			t.Helper()
 			last := statuses.last()
 			m, err := codec.ManifestWork.Decode(last.Topic, last.Event)
@@ -105,8 +105,8 @@ func TestSpecThatSchemaForbidsIsRefused(t *testing.T) {
 			spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: "Sometimes"}
 		}
 		send(1, "1", wrong)
-		if got := said(); !strings.HasPrefix(got, "InvalidSpec") || !strings.Contains(got, "spec.deleteOption.propagationPolicy") {
-			t.Errorf("the agent said %q", got)
+		if got := degraded(); !strings.HasPrefix(got, "InvalidSpec") || !strings.Contains(got, "spec.deleteOption.propagationPolicy") {
+			t.Errorf("the condition is %q", got)
 		}
 		if names := a.names(); len(names) != 0 {
 			t.Errorf("the agent has %v", names)
@@ -122,8 +122,8 @@ func TestSpecThatSchemaForbidsIsRefused(t *testing.T) {
 			t.Errorf("the agent has value %q of a good spec", got)
 		}
 		send(3, "3", wrong)
-		if got := said(); !strings.HasPrefix(got, "InvalidSpec") {
-			t.Errorf("the agent said %q", got)
+		if got := degraded(); !strings.HasPrefix(got, "InvalidSpec") {
+			t.Errorf("the condition is %q", got)
 		}
 		if got := valueOf(t, a.get("app")); got != "2" {
 			t.Errorf("the agent has value %q, want that of the last good spec", got)

@@ -147,10 +147,10 @@ func (s *hangingStore) Apply(ctx context.Context, changes []work.Change) error {
 	return s.MemoryStore.Apply(ctx, changes)
 }
 
-// TestWriteObeysItsContext: a write returns when its context ends, even if it has begun to write to
+// TestWriteReturnsWhenContextEnds: a write returns when its context ends, even if it has begun to write to
 // a Store that hangs. The error reports that the change is not stored yet, and the change is stored
 // once the Store answers.
-func TestWriteObeysItsContext(t *testing.T) {
+func TestWriteReturnsWhenContextEnds(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := &hangingStore{MemoryStore: work.NewMemoryStore(), letGo: make(chan struct{}), entered: make(chan struct{}, 1)}
 		h, a := s.source(work.SourceOptions{Store: store}), s.agent(work.AgentOptions{})
@@ -208,9 +208,9 @@ func TestWriteObeysItsContext(t *testing.T) {
 	})
 }
 
-// TestRepeatedWriteWaitsForTheStore: a controller repeats a write after a Timeout. The repetition
+// TestRepeatedWriteWaitsForStore: a controller repeats a write after a Timeout. The repetition
 // changes nothing, but it must not succeed while the first change is not stored.
-func TestRepeatedWriteWaitsForTheStore(t *testing.T) {
+func TestRepeatedWriteWaitsForStore(t *testing.T) {
 	newStore := func() *hangingStore {
 		return &hangingStore{MemoryStore: work.NewMemoryStore(), letGo: make(chan struct{}), entered: make(chan struct{}, 1)}
 	}
@@ -275,9 +275,9 @@ func TestStoppedSource(t *testing.T) {
 	}
 }
 
-// TestStoreHangsAtTheEnd: when the Store hangs, Start returns in a bounded time, the writes in
+// TestStopWhileStoreHangs: when the Store hangs, Start returns in a bounded time, the writes in
 // progress fail, and the log names the changes that are not stored.
-func TestStoreHangsAtTheEnd(t *testing.T) {
+func TestStopWhileStoreHangs(t *testing.T) {
 	for _, tc := range []struct {
 		name, reason string
 		drain        time.Duration
@@ -285,7 +285,7 @@ func TestStoreHangsAtTheEnd(t *testing.T) {
 	}{
 		{"default", "5 s more than the outbox", 0, work.DefaultDrainTimeout + 5*time.Second},
 		{"long", "5 s more than the outbox", 10 * time.Second, 15 * time.Second},
-		{"none", "negative means not at all", -1, 5 * time.Second},
+		{"negative", "a negative value means no time", -1, 5 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
@@ -326,8 +326,8 @@ func TestStoreHangsAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestStoppedWrites: a stopped source or agent rejects writes, because it would not deliver them.
-func TestStoppedWrites(t *testing.T) {
+// TestStoppedClientRejectsWrites: a stopped source or agent rejects writes, because it would not deliver them.
+func TestStoppedClientRejectsWrites(t *testing.T) {
 	type client = worktyped.ManifestWorkInterface
 	tests := []struct {
 		name  string
@@ -374,9 +374,9 @@ func TestStoppedWrites(t *testing.T) {
 	}
 }
 
-// TestListEndsWithAgent: a list that waits for the initial sync returns an error when the agent
+// TestWaitingListEndsWithAgent: a list that waits for the initial sync returns an error when the agent
 // stops.
-func TestListEndsWithAgent(t *testing.T) {
+func TestWaitingListEndsWithAgent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.Disconnect()
 		a := s.agent(work.AgentOptions{})

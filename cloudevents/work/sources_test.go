@@ -17,9 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestSourceNotServedAnyMore: the works of a source that was removed from Sources stay, and keep
+// TestSourceRemovedFromSources: the works of a source that was removed from Sources stay, and keep
 // their names, until that source deletes them. The agent logs this.
-func TestSourceNotServedAnyMore(t *testing.T) {
+func TestSourceRemovedFromSources(t *testing.T) {
 	tests := []struct {
 		name string
 		end  func(s *scene, old *hub)
@@ -64,7 +64,7 @@ func TestSourceNotServedAnyMore(t *testing.T) {
 				tc.end(s, old)
 				s.settleProcesses()
 				if a.get("app").DeletionTimestamp == nil {
-					t.Fatal("the agent does not hear of the deletion")
+					t.Fatal("the deletion has not reached the agent")
 				}
 				a.setFinalizers("app")
 				s.settle()
@@ -72,7 +72,7 @@ func TestSourceNotServedAnyMore(t *testing.T) {
 					t.Errorf("works of the agent after the deletion (-want +got):\n%s", diff)
 				}
 				if got := conditionOf(next.get("cluster1", "app"), workv1.WorkDegraded); got != "" {
-					t.Errorf("the source that is served sees %q", got)
+					t.Errorf("the served source sees %q", got)
 				}
 			})
 		})

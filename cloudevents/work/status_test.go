@@ -15,9 +15,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestStatusAgain: a status that is repeated by the broker, the agent or its user is only one
+// TestRepeatedStatusIsOneUpdate: a status that is repeated by the broker, the agent or its user is only one
 // update.
-func TestStatusAgain(t *testing.T) {
+func TestRepeatedStatusIsOneUpdate(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
 		h.create("cluster1", newWork("app", "1"))
@@ -61,24 +61,24 @@ func TestStatusAgain(t *testing.T) {
 		unchanged("another status of the same place in the order")
 		again(func(m *codec.Status) { m.SequenceID++ })
 		unchanged("an equal status of a later place in the order")
-		heard := len(statuses)
+		published := len(statuses)
 		if _, err := a.works().UpdateStatus(s.t.Context(), a.get("app"), metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		a.report("app", "done")
 		s.settle()
 		unchanged("an equal status of the agent's user")
-		if len(statuses) != heard {
-			t.Errorf("the agent has published %d equal statuses", len(statuses)-heard)
+		if len(statuses) != published {
+			t.Errorf("the agent has published %d equal statuses", len(statuses)-published)
 		}
 		s.reconnect()
 		unchanged("a new connection")
 	})
 }
 
-// TestEmptiedStatus: a status that the agent's user has emptied becomes empty at the source. If
+// TestEmptyStatusReachesSource: a status that the agent's user has emptied becomes empty at the source. If
 // that event is lost, it becomes empty after a resync.
-func TestEmptiedStatus(t *testing.T) {
+func TestEmptyStatusReachesSource(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lost: %t", lost), func(t *testing.T) {
 			inScene(t, func(s *scene) {
@@ -87,7 +87,7 @@ func TestEmptiedStatus(t *testing.T) {
 				s.settle()
 				h.create("cluster1", newWork("app", "1"))
 				s.settle()
-				a.report("app", "said too early")
+				a.report("app", "too early")
 				s.settle()
 				if lost {
 					s.bus.Intercept(func(cloudevents.Message, func(cloudevents.Message)) {})

@@ -42,9 +42,9 @@ var constructors = map[string]func(cloudevents.Transport, work.Store, prometheus
 	},
 }
 
-// TestConstructorFailsOnItsStore: a constructor that cannot read its Store leaves no state that
+// TestConstructorCanRetryAfterStoreError: a constructor that cannot read its Store leaves no state that
 // blocks the next attempt.
-func TestConstructorFailsOnItsStore(t *testing.T) {
+func TestConstructorCanRetryAfterStoreError(t *testing.T) {
 	for name, construct := range constructors {
 		t.Run(name, func(t *testing.T) {
 			down := errors.New("database is starting up")
@@ -67,9 +67,9 @@ func TestConstructorFailsOnItsStore(t *testing.T) {
 	}
 }
 
-// TestScrapeWhileTheStoreLoads: the registry can be gathered while a Store loads, because it may
+// TestScrapeWhileStoreLoads: the registry can be gathered while a Store loads, because it may
 // have other metrics and the load may take long.
-func TestScrapeWhileTheStoreLoads(t *testing.T) {
+func TestScrapeWhileStoreLoads(t *testing.T) {
 	for name, construct := range constructors {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()

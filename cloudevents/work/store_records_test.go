@@ -81,8 +81,8 @@ func (a *spoke) list() *workv1.ManifestWorkList {
 	return list
 }
 
-// TestDepth: a manifest is refused if it is nested so deep that its record could not be read.
-func TestDepth(t *testing.T) {
+// TestDeepManifestsAreRefused: a manifest is refused if it is nested so deep that its record could not be read.
+func TestDeepManifestsAreRefused(t *testing.T) {
 	inScene(t, func(s *scene) {
 		atSource, atAgent := work.NewMemoryStore(), work.NewMemoryStore()
 		h, a := s.source(work.SourceOptions{Store: atSource}), s.agent(work.AgentOptions{Store: atAgent})
@@ -127,8 +127,8 @@ func TestDepth(t *testing.T) {
 	})
 }
 
-// TestYears: a time that JSON cannot express is refused.
-func TestYears(t *testing.T) {
+// TestTimesOutsideJSONAreRefused: a time that JSON cannot express is refused.
+func TestTimesOutsideJSONAreRefused(t *testing.T) {
 	inScene(t, func(s *scene) {
 		atSource, atAgent := work.NewMemoryStore(), work.NewMemoryStore()
 		h, a := s.source(work.SourceOptions{Store: atSource}), s.agent(work.AgentOptions{Store: atAgent})
@@ -168,9 +168,9 @@ func TestYears(t *testing.T) {
 	})
 }
 
-// TestWhatIsAcceptedLoads: sources and agents can restart with all data that they have accepted,
+// TestAcceptedDataLoads: sources and agents can restart with all data that they have accepted,
 // from their clientsets and from the wire.
-func TestWhatIsAcceptedLoads(t *testing.T) {
+func TestAcceptedDataLoads(t *testing.T) {
 	for seed := range int64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			inScene(t, func(s *scene) {

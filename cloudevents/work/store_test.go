@@ -127,7 +127,7 @@ func TestSourceContinues(t *testing.T) {
 			t.Errorf("app after the restart: %+v", after)
 		}
 		if _, err := h.works("cluster1").Watch(s.t.Context(), metav1.ListOptions{ResourceVersion: before.ResourceVersion}); err != nil {
-			t.Errorf("a watch from before the restart: %v, want an event that says it is too old, or none", err)
+			t.Errorf("a watch from before the restart: %v, want an event that it is too old, or no event", err)
 		}
 		after.Labels["a"] = "2"
 		if _, err := h.works("cluster1").Update(s.t.Context(), after, metav1.UpdateOptions{}); err != nil {
@@ -160,9 +160,9 @@ func (h *hub) list(cluster string) *workv1.ManifestWorkList {
 	return list
 }
 
-// TestInventoryIsKept: a source with a complete inventory deletes unknown works, also after a
+// TestInventoryCompleteSurvivesRestart: a source with a complete inventory deletes unknown works, also after a
 // restart with its store.
-func TestInventoryIsKept(t *testing.T) {
+func TestInventoryCompleteSurvivesRestart(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
 		spokeLink := &link{Transport: s.bus.Transport()}
@@ -245,13 +245,13 @@ func TestAgentContinues(t *testing.T) {
 			t.Errorf("the source sees the status %q", got)
 		}
 		if _, err := h.works("cluster1").Get(s.t.Context(), "doomed", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the source was not told that a work is gone: %v", err)
+			t.Errorf("the source did not receive the removal: %v", err)
 		}
 	})
 }
 
-// TestStoreFirst: a change is stored before it is published, acknowledged or returned.
-func TestStoreFirst(t *testing.T) {
+// TestChangesAreStoredFirst: a change is stored before it is published, acknowledged or returned.
+func TestChangesAreStoredFirst(t *testing.T) {
 	inScene(t, func(s *scene) {
 		hubStore, spokeStore := newFaultyStore(), newFaultyStore()
 		h, a := s.source(work.SourceOptions{Store: hubStore}), s.agent(work.AgentOptions{Store: spokeStore})
@@ -297,9 +297,9 @@ func TestStoreFirst(t *testing.T) {
 	})
 }
 
-// TestStoreFails: a write that cannot be stored returns an error. The change is stored and
+// TestWriteFailsWhenStoreFails: a write that cannot be stored returns an error. The change is stored and
 // published when the store works again.
-func TestStoreFails(t *testing.T) {
+func TestWriteFailsWhenStoreFails(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := newFaultyStore()
 		h, a := s.source(work.SourceOptions{Store: store}), s.agent(work.AgentOptions{})
@@ -325,9 +325,9 @@ func TestStoreFails(t *testing.T) {
 	})
 }
 
-// TestReceivedIsStoredOrComesAgain: an event that cannot be stored is not acknowledged, and the
+// TestUnstoredEventIsSentAgain: an event that cannot be stored is not acknowledged, and the
 // connection ends. The event is then sent again.
-func TestReceivedIsStoredOrComesAgain(t *testing.T) {
+func TestUnstoredEventIsSentAgain(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := newFaultyStore()
 		h, a := s.source(work.SourceOptions{Store: store}), s.agent(work.AgentOptions{})
@@ -337,7 +337,7 @@ func TestReceivedIsStoredOrComesAgain(t *testing.T) {
 		a.report("app", "1")
 		synctest.Wait()
 		if err := h.Healthy(); err == nil {
-			t.Error("Healthy says nothing")
+			t.Error("Healthy returns nil")
 		}
 		store.setFail(nil)
 		s.settle()

@@ -80,9 +80,9 @@ func TestTombstoneExpires(t *testing.T) {
 	})
 }
 
-// TestTombstoneAnew: a source deletes an unknown work again if an agent lists it after the TTL of
+// TestUnknownWorkIsDeletedAgainAfterTTL: a source deletes an unknown work again if an agent lists it after the TTL of
 // its tombstone.
-func TestTombstoneAnew(t *testing.T) {
+func TestUnknownWorkIsDeletedAgainAfterTTL(t *testing.T) {
 	inScene(t, func(s *scene) {
 		first := s.source(work.SourceOptions{})
 		a := s.agent(work.AgentOptions{})

@@ -29,9 +29,9 @@ func spanOf(ctx context.Context) string {
 	return id
 }
 
-// TestTraces: the trace of each write arrives with the written work or status, in both directions
+// TestTraceArrivesWithWrite: the trace of each write arrives with the written work or status, in both directions
 // and both formats.
-func TestTraces(t *testing.T) {
+func TestTraceArrivesWithWrite(t *testing.T) {
 	for _, profile := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
 		for _, own := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, agent has own: %t", profile.Name(), own), func(t *testing.T) {
@@ -92,8 +92,8 @@ func tracesTravel(s *scene, profile codec.Profile, own bool) {
 	expect("gone", "", "")
 }
 
-// TestBadTraces: an invalid traceparent is not sent.
-func TestBadTraces(t *testing.T) {
+// TestInvalidTraceparentIsNotSent: an invalid traceparent is not sent.
+func TestInvalidTraceparentIsNotSent(t *testing.T) {
 	for _, bad := range []string{"x", "00-1-2-01", "00-" + string(make([]byte, 32)) + "-0000000000000001-01", "\xff", "00-00000000000000000000000000000001-0000000000000001-01\n"} {
 		inScene(t, func(s *scene) {
 			h := s.source(work.SourceOptions{TraceParent: func(context.Context) string { return bad }})

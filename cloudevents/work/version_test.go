@@ -131,9 +131,9 @@ func poison(t *testing.T, store work.Store, prefix string, numbers map[string]an
 	}
 }
 
-// TestStoresOutOfRangeHeal: out-of-range numbers that an earlier release stored, for the source or
+// TestStoredNumbersOutOfRangeAreReplaced: out-of-range numbers that an earlier release stored, for the source or
 // the agent, do not block statuses, updates or deletions after an honest peer connects.
-func TestStoresOutOfRangeHeal(t *testing.T) {
+func TestStoredNumbersOutOfRangeAreReplaced(t *testing.T) {
 	stores := map[string]func(*testing.T) work.Store{
 		"memory": func(*testing.T) work.Store { return work.NewMemoryStore() },
 		"bolt": func(t *testing.T) work.Store {
@@ -204,9 +204,9 @@ func TestStoresOutOfRangeHeal(t *testing.T) {
 	}
 }
 
-// TestClockThatRanAhead: numbers that a source or an agent gave while its clock was two days ahead
+// TestNumbersOfClockAheadAreReplaced: numbers that a source or an agent gave while its clock was two days ahead
 // are replaced when the clock is right.
-func TestClockThatRanAhead(t *testing.T) {
+func TestNumbersOfClockAheadAreReplaced(t *testing.T) {
 	for _, at := range []string{"source", "agent"} {
 		t.Run(at, func(t *testing.T) {
 			inScene(t, func(s *scene) {
@@ -277,9 +277,9 @@ func TestBundleNumbersOutOfRange(t *testing.T) {
 	})
 }
 
-// TestBundleStoreOutOfRangeHeals: versions that agents could exhaust in an earlier release are
+// TestBundleStoredVersionsOutOfRangeAreReplaced: versions that agents could exhaust in an earlier release are
 // counted again.
-func TestBundleStoreOutOfRangeHeals(t *testing.T) {
+func TestBundleStoredVersionsOutOfRangeAreReplaced(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options, store := bundleSource, work.NewMemoryStore()
 		options.Store = store

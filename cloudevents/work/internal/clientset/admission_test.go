@@ -22,9 +22,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
 
-// TestManyErrors: the validation of a peer's object with very many errors needs little time and
+// TestManySchemaErrorsAreBounded: the validation of a peer's object with very many errors needs little time and
 // memory. Its error names one of them.
-func TestManyErrors(t *testing.T) {
+func TestManySchemaErrorsAreBounded(t *testing.T) {
 	manifest := func(metadata string) workv1.ManifestWorkSpec {
 		s := workv1.ManifestWorkSpec{}
 		s.Workload.Manifests = make([]workv1.Manifest, 3)
@@ -71,9 +71,9 @@ func TestManyErrors(t *testing.T) {
 	})
 }
 
-// TestManyErrorsOfWrite: a write through a source's own clientset with very many errors needs
+// TestWriteWithManyErrorsIsBounded: a write through a source's own clientset with very many errors needs
 // little memory. A write with few errors returns all of them.
-func TestManyErrorsOfWrite(t *testing.T) {
+func TestWriteWithManyErrorsIsBounded(t *testing.T) {
 	list := func(element string, n int) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
 	manifest := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","ownerReferences":` + list("{}", 50) + "}}"
 	specs := map[string]string{
@@ -125,8 +125,8 @@ func TestManyErrorsOfWrite(t *testing.T) {
 	}
 }
 
-// TestErrorOfLaterPart: the error of a peer's object has the index of the invalid part.
-func TestErrorOfLaterPart(t *testing.T) {
+// TestErrorHasIndexOfInvalidPart: the error of a peer's object has the index of the invalid part.
+func TestErrorHasIndexOfInvalidPart(t *testing.T) {
 	status := &workv1.ManifestWorkStatus{}
 	good := metav1.Condition{Type: "Applied", Status: "True", Reason: "R", LastTransitionTime: metav1.Unix(1, 0)}
 	for range 1000 {

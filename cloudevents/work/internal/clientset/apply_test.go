@@ -39,8 +39,8 @@ func managersOf(obj *workv1.ManifestWork) string {
 	return strings.Join(out, ", ")
 }
 
-// TestNeverApplied: other writes add no managedFields before the first apply.
-func TestNeverApplied(t *testing.T) {
+// TestManagedFieldsStartWithFirstApply: other writes add no managedFields before the first apply.
+func TestManagedFieldsStartWithFirstApply(t *testing.T) {
 	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
 	obj := newWork("app", "1")
 	obj.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1"}}
@@ -76,7 +76,7 @@ func TestApplyKeepsManifests(t *testing.T) {
 	tests := []struct{ name, manifest, config, reason string }{
 		{"labels", `{"kind":"A", "apiVersion":"v1","large":9007199254740993,"whole":1.0,"more":1e3,"text":"<&>","none":null}`,
 			", labels: {a: b}}", "what is merged with it is decoded on the way, and must come back"},
-		{"other words", `{"kind":"A", "apiVersion":"v1","whole":1.0,"more":1e3,"text":"<&>","none":null}`,
+		{"another notation", `{"kind":"A", "apiVersion":"v1","whole":1.0,"more":1e3,"text":"<&>","none":null}`,
 			"}\nspec: {workload: {manifests: [{apiVersion: v1, kind: A, text: '<&>', more: 1000, whole: 1, none: null}]}}",
 			"the order of members and the form of numbers mean nothing"},
 	}
@@ -99,9 +99,9 @@ func TestApplyKeepsManifests(t *testing.T) {
 	}
 }
 
-// TestApplyBesideUnknownMetadata: a manifest keeps unknown metadata fields after an apply of other
+// TestApplyKeepsUnknownMetadata: a manifest keeps unknown metadata fields after an apply of other
 // fields. An API server would have removed them before.
-func TestApplyBesideUnknownMetadata(t *testing.T) {
+func TestApplyKeepsUnknownMetadata(t *testing.T) {
 	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
 	w := newWork("app", "1")
 	const raw = `{"kind":"ConfigMap","metadata":{"unknown":1,"labels":null,"name":"x"},"apiVersion":"v1"}`
@@ -118,9 +118,9 @@ func TestApplyBesideUnknownMetadata(t *testing.T) {
 	}
 }
 
-// TestApplyConcurrently: if many managers apply a new object concurrently, one of them creates it
+// TestConcurrentAppliesLoseNothing: if many managers apply a new object concurrently, one of them creates it
 // and no apply is lost.
-func TestApplyConcurrently(t *testing.T) {
+func TestConcurrentAppliesLoseNothing(t *testing.T) {
 	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
 	names := strings.Split("abcdefgh", "")
 	var group sync.WaitGroup

@@ -23,8 +23,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/conformance"
 )
 
-// TestErrors: the source's clientset rejects invalid calls with the same reason as the API server.
-func TestErrors(t *testing.T) {
+// TestInvalidCallsAreRejected: the source's clientset rejects invalid calls with the same reason as the API server.
+func TestInvalidCallsAreRejected(t *testing.T) {
 	stale := func(w *workv1.ManifestWork) *workv1.ManifestWork {
 		w.ResourceVersion = "1"
 		return w
@@ -146,11 +146,11 @@ func TestErrors(t *testing.T) {
 			_, err := c.List(t.Context(), metav1.ListOptions{Continue: "%%%"})
 			return err
 		}, metav1.StatusReasonBadRequest, "continue key is not valid"},
-		{"watch from a version that is none", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"watch from an invalid version", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Watch(t.Context(), metav1.ListOptions{ResourceVersion: "abc"})
 			return err
 		}, metav1.StatusReasonUnknown, "resourceVersion: Invalid value"},
-		{"dry run that is none", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+		{"invalid dry run", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Create(t.Context(), named("x"), metav1.CreateOptions{DryRun: []string{"Some"}})
 			return err
 		}, metav1.StatusReasonInvalid, "dryRun"},
@@ -263,8 +263,8 @@ func TestWrites(t *testing.T) {
 	if diff := cmp.Diff([]string{workv1.ManifestWorkFinalizer}, deleting.Finalizers); diff != "" {
 		t.Errorf("the clean-up finalizer must stay until the agent is done (-want +got):\n%s", diff)
 	}
-	anew := newWork(one.Name, "3")
-	if _, err := works.Create(t.Context(), anew, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) || !strings.Contains(err.Error(), "being deleted") {
+	recreated := newWork(one.Name, "3")
+	if _, err := works.Create(t.Context(), recreated, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) || !strings.Contains(err.Error(), "being deleted") {
 		t.Errorf("Create while deleting: %v", err)
 	}
 }
@@ -324,9 +324,9 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// TestRivals runs the rivalries that the end-to-end tests run on a real API server. Whichever
+// TestConcurrentWriters runs the rivalries that the end-to-end tests run on a real API server. Whichever
 // client is faster, the results of its calls hold.
-func TestRivals(t *testing.T) {
+func TestConcurrentWriters(t *testing.T) {
 	for _, r := range conformance.Rivalries {
 		t.Run(r.Name, func(t *testing.T) {
 			works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
