@@ -28,7 +28,7 @@ type Agent struct{ agent *agent.Agent }
 // NewAgent returns the same errors as [NewSource].
 func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, error) {
 	if transport == nil {
-		return nil, errors.New("work.NewAgent: a transport is required")
+		return nil, errors.New("work.NewAgent: the transport must not be nil")
 	}
 	if err := options.validate(); err != nil {
 		return nil, fmt.Errorf("work.NewAgent: %w", err)

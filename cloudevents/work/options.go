@@ -234,8 +234,12 @@ func (o SourceOptions) validate() error {
 }
 
 func (o SourceOptions) validateBytes() error {
-	if o.MaxClusterBytes < 0 || o.MaxBytes < 0 || o.MaxStatusBytes < 0 {
-		return errors.New("SourceOptions.MaxClusterBytes, MaxBytes and MaxStatusBytes must not be negative")
+	if err := errors.Join(
+		notNegative("SourceOptions.MaxClusterBytes", o.MaxClusterBytes),
+		notNegative("SourceOptions.MaxBytes", o.MaxBytes),
+		notNegative("SourceOptions.MaxStatusBytes", o.MaxStatusBytes),
+	); err != nil {
+		return err
 	}
 	return validateTotal("SourceOptions.MaxBytes", cmp.Or(o.MaxBytes, DefaultMaxBytes),
 		"MaxClusterBytes", cmp.Or(o.MaxClusterBytes, DefaultMaxClusterBytes))
@@ -256,8 +260,7 @@ func (o SourceOptions) validateGroup() error {
 		return err
 	}
 	if _, ok := o.Store.(SharedStore); !ok {
-		return errors.New("SourceOptions.SharedGroup needs a Store that is a SharedStore: replicas get a part of the " +
-			"events each, and must tell each other")
+		return fmt.Errorf("invalid SourceOptions.SharedGroup: %q: needs a Store that is a SharedStore", o.SharedGroup)
 	}
 	return nil
 }
@@ -292,21 +295,21 @@ func (o AgentOptions) validate() error {
 		validateCommon("AgentOptions", o.QPS, o.Burst, o.Outbox, o.TombstoneTTL),
 		validateWatchCache("AgentOptions", o.WatchCacheBytes, o.WatchCacheTTL),
 	}
-	if o.MaxSourceBytes < 0 || o.MaxBytes < 0 {
-		errs = append(errs, errors.New("AgentOptions.MaxSourceBytes and MaxBytes must not be negative"))
+	if err := errors.Join(
+		notNegative("AgentOptions.MaxSourceBytes", o.MaxSourceBytes),
+		notNegative("AgentOptions.MaxBytes", o.MaxBytes),
+	); err != nil {
+		errs = append(errs, err)
 	} else {
 		errs = append(errs, validateTotal("AgentOptions.MaxBytes", cmp.Or(o.MaxBytes, DefaultMaxAgentBytes),
 			"MaxSourceBytes", cmp.Or(o.MaxSourceBytes, DefaultMaxSourceBytes)))
 	}
-	if o.PartialSyncTimeout < 0 {
-		errs = append(errs, fmt.Errorf("invalid AgentOptions.PartialSyncTimeout: %s: must not be negative",
-			o.PartialSyncTimeout))
-	}
+	errs = append(errs, notNegative("AgentOptions.PartialSyncTimeout", o.PartialSyncTimeout))
 	if o.AgentID != "" {
 		errs = append(errs, codec.ValidateName("AgentOptions.AgentID", o.AgentID))
 	}
 	if o.Sources != nil && len(o.Sources) == 0 {
-		errs = append(errs, errors.New("AgentOptions.Sources must name a source, or be nil for every source"))
+		errs = append(errs, errors.New("invalid AgentOptions.Sources: []: must name a source, or be nil for every source"))
 	}
 	for i, source := range o.Sources {
 		errs = append(errs, codec.ValidateName(fmt.Sprintf("AgentOptions.Sources[%d]", i), source))
@@ -332,28 +335,22 @@ func withDefaults(o peer.Options) peer.Options {
 }
 
 func validateCommon(where string, qps float32, burst int, outbox Outbox, ttl time.Duration) error {
-	var errs []error
-	negative := func(field string, is bool) {
-		if is {
-			errs = append(errs, fmt.Errorf("%s.%s must not be negative", where, field))
-		}
+	errs := []error{
+		notNegative(where+".QPS", qps), notNegative(where+".Burst", burst), notNegative(where+".TombstoneTTL", ttl),
 	}
-	negative("QPS", qps < 0)
-	negative("Burst", burst < 0)
-	negative("TombstoneTTL", ttl < 0)
 	if outbox < Disabled {
-		errs = append(errs, fmt.Errorf("%s.Outbox must be Disabled, 0 or a number of works, not %d", where, outbox))
+		errs = append(errs, fmt.Errorf("invalid %s.Outbox: %d: must be Disabled, 0 or a number of works", where, outbox))
 	}
 	return errors.Join(errs...)
 }
 
+func notNegative[T int | int64 | float32 | time.Duration](option string, value T) error {
+	if value < 0 {
+		return fmt.Errorf("invalid %s: %v: must not be negative", option, value)
+	}
+	return nil
+}
+
 func validateWatchCache(where string, bytes int, ttl time.Duration) error {
-	var errs []error
-	if bytes < 0 {
-		errs = append(errs, fmt.Errorf("invalid %s.WatchCacheBytes: %d: must not be negative", where, bytes))
-	}
-	if ttl < 0 {
-		errs = append(errs, fmt.Errorf("invalid %s.WatchCacheTTL: %v: must not be negative", where, ttl))
-	}
-	return errors.Join(errs...)
+	return errors.Join(notNegative(where+".WatchCacheBytes", bytes), notNegative(where+".WatchCacheTTL", ttl))
 }

@@ -408,7 +408,7 @@ func TestPresenceForbidden(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		holding(t, "without presence", a, "app")
-		if count != 0 || strings.Count(logs(), "Cannot detect other processes with this ID") != 1 {
+		if count != 0 || strings.Count(logs(), "Failed to publish the presence") != 1 {
 			t.Errorf("published %d times, logged:\n%s", count, logs())
 		}
 	})

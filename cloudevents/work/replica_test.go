@@ -287,7 +287,7 @@ func TestReplicaOptions(t *testing.T) {
 		options work.SourceOptions
 		want    string
 	}{
-		"no store":     {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs"}, "SharedGroup needs a Store"},
+		"no store":     {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs"}, "needs a Store"},
 		"own store":    {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: ownStore{work.NewMemoryStore()}}, "SharedStore"},
 		"no one level": {work.SourceOptions{SourceID: "hub", SharedGroup: "a/b", Store: work.NewMemoryStore()}, "SourceOptions.SharedGroup"},
 	} {

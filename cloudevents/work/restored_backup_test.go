@@ -39,7 +39,7 @@ func TestRestoredBackup(t *testing.T) {
 		l.setCut(true)
 		l.setCut(false) // a bundle source with a store learns of unknown works when their agent connects
 		time.Sleep(time.Minute)
-		const old = "the store is older than what 1 clusters hold (cluster1 is the first)"
+		const old = "the Store is older than the works of 1 clusters (first: cluster1)"
 		expectProbes(s.t, "restored", h, old, "", "")
 		holding(s.t, "restored", a, "after", "before", "new")
 		h.kill()
@@ -78,7 +78,7 @@ func TestRestoredBackupIsDetectedOnConnect(t *testing.T) {
 
 		h = s.source(work.SourceOptions{Store: backup})
 		s.settle()
-		expectProbes(s.t, "restored", h, "the store is older than what 1 clusters hold (cluster2 is the first)", "", "")
+		expectProbes(s.t, "restored", h, "the Store is older than the works of 1 clusters (first: cluster2)", "", "")
 	})
 }
 
@@ -104,7 +104,7 @@ func TestRestoredBackupWithInventoryCompleteAtStart(t *testing.T) {
 		h.complete() // before the source has detected the old store
 		l.setCut(false)
 		time.Sleep(15 * time.Minute) // until the source of either profile has compared all works
-		expectProbes(s.t, "declared at the start", h, "the store is older than what 1 clusters hold", "", "")
+		expectProbes(s.t, "declared at the start", h, "the Store is older than the works of 1 clusters", "", "")
 		holding(s.t, "declared at the start", a, "after", "before")
 		h.complete()
 		time.Sleep(time.Minute)
@@ -138,7 +138,7 @@ func TestRestoredBackupWithOfflineCluster(t *testing.T) {
 		h = s.source(work.SourceOptions{Store: backup})
 		l.setCut(false)
 		time.Sleep(20 * time.Second)
-		expectProbes(s.t, "the cluster is back", h, "the store is older", "", "")
+		expectProbes(s.t, "the cluster is back", h, "the Store is older", "", "")
 		holding(s.t, "the cluster is back", a, "after", "before")
 	})
 }
@@ -215,7 +215,7 @@ func TestRestoredBackupOfBusySource(t *testing.T) {
 				s.settle()
 				l.setCut(false)
 				time.Sleep(15 * time.Minute)
-				expectProbes(s.t, "restored", h, "the store is older", "", "")
+				expectProbes(s.t, "restored", h, "the Store is older", "", "")
 				if names := a.names(); !slices.Contains(names, "after") || len(names) != restarts+2 {
 					s.t.Errorf("the agent holds %v", names)
 				}
@@ -245,7 +245,7 @@ func TestRestoredBackupWithClockBehind(t *testing.T) {
 		s.settle()
 		l.setCut(false)
 		time.Sleep(2 * time.Minute)
-		expectProbes(s.t, "restored", h, "the store is older", "", "")
+		expectProbes(s.t, "restored", h, "the Store is older", "", "")
 		holding(s.t, "restored", a, "after", "before")
 	})
 }
@@ -274,8 +274,8 @@ func TestForgetAfterRestoredBackup(t *testing.T) {
 		h = s.source(work.SourceOptions{Store: backup})
 		l1.setCut(false)
 		time.Sleep(time.Minute)
-		const old = "the store is older than what 1 clusters hold"
-		expectProbes(s.t, "restored", h, old+" (cluster1 is the first)", "", "")
+		const old = "the Store is older than the works of 1 clusters"
+		expectProbes(s.t, "restored", h, old+" (first: cluster1)", "", "")
 		h.delete("cluster1", "before")
 		s.settle()
 		l1.setCut(true)
@@ -285,7 +285,7 @@ func TestForgetAfterRestoredBackup(t *testing.T) {
 		for restart := range 2 {
 			l2.setCut(false)
 			s.settleProcesses()
-			expectProbes(s.t, fmt.Sprint("cluster2 is back ", restart), h, old+" (cluster2 is the first)", "", "")
+			expectProbes(s.t, fmt.Sprint("cluster2 is back ", restart), h, old+" (first: cluster2)", "", "")
 			holding(s.t, fmt.Sprint("cluster2 is back ", restart), a2, "late")
 			l2.setCut(true)
 			h.kill()
@@ -293,7 +293,7 @@ func TestForgetAfterRestoredBackup(t *testing.T) {
 		}
 		l1.setCut(false)
 		s.settleProcesses()
-		expectProbes(s.t, "cluster1 is back", h, "the store is older than what 2 clusters hold", "", "")
+		expectProbes(s.t, "cluster1 is back", h, "the Store is older than the works of 2 clusters", "", "")
 		holding(s.t, "cluster1 is back", a1, "after")
 		h.complete()
 		l2.setCut(false)

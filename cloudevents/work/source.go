@@ -39,7 +39,7 @@ const ConditionDelivered = "Delivered"
 // transport.
 func NewSource(transport cloudevents.Transport, options SourceOptions) (*Source, error) {
 	if transport == nil {
-		return nil, errors.New("work.NewSource: a transport is required")
+		return nil, errors.New("work.NewSource: the transport must not be nil")
 	}
 	if err := options.validate(); err != nil {
 		return nil, fmt.Errorf("work.NewSource: %w", err)

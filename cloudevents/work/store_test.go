@@ -423,10 +423,10 @@ func TestForeignStore(t *testing.T) {
 			err  error
 			want string
 		}{
-			"another source":  {otherSource, `of source "hub", not of source "other"`},
-			"an agent's":      {otherKind, `of agent "cluster1", not of source "hub"`},
+			"another source":  {otherSource, `to source "hub", not to source "other"`},
+			"an agent's":      {otherKind, `to agent "cluster1", not to source "hub"`},
 			"another profile": {otherProfile, "ManifestWork, not ManifestBundle"},
-			"another cluster": {otherCluster, `of agent "cluster1", not of agent "c2"`},
+			"another cluster": {otherCluster, `to agent "cluster1", not to agent "c2"`},
 			"undecodable":     {undecodable, `record "work/cluster1/x"`},
 			"unknown record":  {unknown, `record "rows/1"`},
 			"a later format":  {later, "format 9"},

@@ -89,7 +89,7 @@ func TestSubscriptions(t *testing.T) {
 	create(t, s, "cluster1", "app")
 	apply(t, a, "cluster1", "app")
 	applied(t, s, "cluster1", "app")
-	const undetected = "Cannot detect other processes with this ID" // these rules are older than the presence topic
+	const undetected = "Failed to publish the presence" // these rules are older than the presence topic
 	eventually(t, "the source's log names what it does without", func() bool { return sourceLog.has(undetected, "/sources/hub/presence") })
 	eventually(t, "the agent's log names what it does without", func() bool { return agentLog.has(undetected, "/clusters/cluster1/presence") })
 

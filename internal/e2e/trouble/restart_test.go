@@ -147,7 +147,7 @@ func TestTrouble02SourceRestartsWithStore(t *testing.T) {
 	h = s.source(work.SourceOptions{Store: works.store()})
 	shows(t, "a store that is older than the agent's works", a.works(), "stray=1/1 w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
 	eventually(t, "the source detects the older store", func() string {
-		if err := h.Healthy(); err == nil || !strings.Contains(err.Error(), "the store is older") {
+		if err := h.Healthy(); err == nil || !strings.Contains(err.Error(), "the Store is older") {
 			return fmt.Sprint(err)
 		}
 		return ""

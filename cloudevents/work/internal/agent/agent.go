@@ -117,7 +117,7 @@ func New(transport cloudevents.Transport, options Options) (*Agent, error) {
 		close(a.synced)
 	}
 	if err := a.openStore(); err != nil {
-		return nil, fmt.Errorf("AgentOptions.Store: %w", err)
+		return nil, fmt.Errorf("load AgentOptions.Store: %w", err)
 	}
 	if err := a.measure(); err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func (a *Agent) sourceLocked(name string) *agentSource {
 // sourceOf is sourceLocked for an event: it makes a new record only if there is room.
 func (a *Agent) sourceOf(name string) (*agentSource, error) {
 	if a.sources[name] == nil && !a.names.HasRoom(peer.SourceSize(name)) {
-		return nil, peer.Unusable(peer.RefusedBudget, "source %q is unknown: %w", name, a.names.ErrFull())
+		return nil, peer.Unusable(peer.RefusedBudget, "record the unknown source %q: %w", name, a.names.ErrFull())
 	}
 	return a.sourceLocked(name), nil
 }
@@ -261,8 +261,8 @@ func (a *Agent) logUnservedLocked() {
 			}
 		}
 		if held > 0 && !a.serves(name) {
-			a.logger.Info("Works of a source that Sources does not name stay until it deletes them", "source", name, "works",
-				held)
+			a.logger.Info("Kept works of a source that Sources does not name, until the source deletes them", "source", name,
+				"works", held)
 		}
 	}
 }

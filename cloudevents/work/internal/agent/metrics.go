@@ -32,11 +32,11 @@ func (a *Agent) measure() error {
 		return nil
 	}
 	m := peer.NewMetrics(r, a.options.Clock, peer.KindAgent, a.options.AgentID)
-	m.Outcomes = m.Set.Counters("specs_total", "Specs that arrived, by what they led to.", "outcome",
+	m.Outcomes = m.Set.Counters("specs_total", "Received specs.", "outcome",
 		specTaken, specDeletion, specAsked, specAnswered, specIgnored)
 	own := &agentSizes{
-		sources: m.Set.Desc("sources", "Sources known to the agent."),
-		synced:  m.Set.Desc("synced", "Whether the initial sync is over, so that lists and informers have what there is."),
+		sources: m.Set.Desc("sources", "Known sources."),
+		synced:  m.Set.Desc("synced", "1 after the initial sync."),
 	}
 	a.metrics = m
 	return m.Register(func(out chan<- prometheus.Metric) { a.collect(m, own, out) })

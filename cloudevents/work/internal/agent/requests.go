@@ -106,7 +106,7 @@ func (a *Agent) wakeLocked(at time.Time) {
 func (a *Agent) ask(s *agentSource, id string, version int64) error {
 	if _, ok := s.ask[id]; !ok {
 		if !s.account.Charge(askSize(id)) {
-			return peer.Unusable(peer.RefusedBudget, "source %s is not asked for work %s: %w", s.name, id, s.account.ErrFull())
+			return peer.Unusable(peer.RefusedBudget, "request work %s from source %s: %w", id, s.name, s.account.ErrFull())
 		}
 		s.asked += askSize(id)
 	}

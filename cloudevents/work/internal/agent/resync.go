@@ -137,7 +137,7 @@ func (a *Agent) onHashesLocked(m *codec.StatusResync) error {
 		s = &agentSource{name: m.Source, account: peer.Account{Budget: a.budget}}
 	}
 	if size := listSize(len(s.works)); !s.account.HasRoom(size) {
-		return peer.Unusable(peer.RefusedBudget, "the answer to source %s has %d bytes: %w", s.name, size,
+		return peer.Unusable(peer.RefusedBudget, "send an answer of %d bytes to source %s: %w", size, s.name,
 			s.account.ErrFull())
 	}
 	s.dialect = peer.DialectOf(m.ResyncID != "" || m.Scope == codec.ScopeDigest)
@@ -184,7 +184,7 @@ func (a *Agent) compare(s *agentSource, m *codec.StatusResync) {
 		}
 		hash, err := w.statusHash()
 		if err != nil {
-			a.logger.Error(err, "Cannot hash a status", "work", w.name)
+			a.logger.Error(err, "Failed to hash a status", "work", w.name)
 			continue
 		}
 		act := protocol.OnHash(stateOf(w), protocol.HashEntry{

@@ -131,7 +131,7 @@ func (a *Agent) load(ctx context.Context) error {
 	defer a.cache.Unlock()
 	err := a.options.Store.Load(ctx, func(key string, value []byte) error {
 		if err := a.loadRecord(key, value); err != nil {
-			return fmt.Errorf("record %q of the store: %w", key, err)
+			return fmt.Errorf("record %q: %w", key, err)
 		}
 		return nil
 	})

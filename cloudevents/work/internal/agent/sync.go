@@ -205,7 +205,7 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 		case !peer.IsDue(due, now, max(a.options.QuietTime, slowestTry)):
 		default:
 			if due = a.askAgainLocked(name, answer, now); must && answer.tries+1 == mostTries {
-				a.logger.Info("Lists wait for a source that is away or has not called InventoryComplete", "source", name)
+				a.logger.Info("Delayed lists: a source is offline or has not called InventoryComplete", "source", name)
 			}
 		}
 		whole = false
@@ -215,7 +215,7 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 		limit := a.sync.began.Add(a.options.PartialSyncTimeout)
 		if peer.IsDue(limit, now, a.options.PartialSyncTimeout) && !whole {
 			missing, refused := a.missingLocked(now)
-			a.logger.Info("Lists go on although works of sources are missing", "noAnswer", missing, "noRoom", refused)
+			a.logger.Info("Ended the initial sync although works of sources are missing", "noAnswer", missing, "noRoom", refused)
 			whole = true
 		}
 		next = peer.Earliest(next, limit)

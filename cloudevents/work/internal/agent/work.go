@@ -338,7 +338,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 		case other: // no generation of this incarnation is applied
 			w.ahead = w.Object.Generation
 		}
-		w.rejectEmpty("the one before stays applied")
+		w.rejectEmpty("the previous spec stays applied")
 		return
 	}
 	if err := w.newErrors(spec); err != nil {
@@ -346,7 +346,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 			w.ahead = w.Object.Generation
 		}
 		w.invalid(err)
-		w.reject("InvalidSpec", "the spec is invalid, and the one before stays applied: "+err.Error())
+		w.reject("InvalidSpec", "the spec is invalid, and the previous spec stays applied: "+err.Error())
 		return
 	}
 	if w.Object == nil { // an earlier spec was rejected, or the name is taken: then the work keeps its place

@@ -29,7 +29,7 @@ type Record interface {
 }
 
 // ErrClosed is returned by [Journal.Flush] for records that were marked after [Journal.Finish].
-var ErrClosed = errors.New("the journal takes no more records")
+var ErrClosed = errors.New("the journal is closed")
 
 const (
 	// applyTimeout bounds one transaction. A caller stops waiting for it when its own context ends.
@@ -288,7 +288,7 @@ func (j *Journal) Run(ctx context.Context) {
 			continue
 		}
 		if !failing {
-			logger.Error(err, "Cannot write to the store, trying again")
+			logger.Error(err, "Failed to write to the Store, retrying")
 		}
 		failing = true
 		_ = wait.Sleep(ctx, j.options.Clock, retryInterval)
@@ -365,7 +365,7 @@ func (j *Journal) Healthy() error {
 	j.options.Lock.Lock()
 	defer j.options.Lock.Unlock()
 	if j.failed != nil {
-		return fmt.Errorf("cannot write to the store: %w", j.failed)
+		return fmt.Errorf("write to the Store: %w", j.failed)
 	}
 	return nil
 }

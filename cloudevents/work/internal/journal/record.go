@@ -43,7 +43,7 @@ func ParseKey(prefix, key string) (owner, id string, ok bool) {
 }
 
 // ErrUnknownRecord is returned for a key that this version does not write.
-var ErrUnknownRecord = errors.New("a later version wrote it, or something else than a source or an agent")
+var ErrUnknownRecord = errors.New("unknown key: a later version or another program wrote the record")
 
 // Encode returns the JSON encoding of a record without HTML escapes, so the manifests remain
 // unchanged.
@@ -86,11 +86,12 @@ type Meta struct {
 func (m *Meta) Check(want Meta) error {
 	switch {
 	case m.Format != want.Format:
-		return fmt.Errorf("the store has format %d, and this version reads format %d", m.Format, want.Format)
+		return fmt.Errorf("the Store has format %d, and this version reads format %d", m.Format, want.Format)
 	case m.Kind != want.Kind || m.Name != want.Name:
-		return fmt.Errorf("the store is that of %s %q, not of %s %q: give each its own", m.Kind, m.Name, want.Kind, want.Name)
+		return fmt.Errorf("the Store belongs to %s %q, not to %s %q: each needs its own", m.Kind, m.Name, want.Kind,
+			want.Name)
 	case m.Profile != want.Profile:
-		return fmt.Errorf("the store was written with profile %s, not %s: their versions differ, begin with an empty one",
+		return fmt.Errorf("the Store has profile %s, not %s: begin with an empty Store",
 			m.Profile, want.Profile)
 	}
 	return nil

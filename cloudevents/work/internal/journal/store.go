@@ -28,4 +28,4 @@ type SharedStore interface {
 }
 
 // ErrCondition is the ErrCondition of package work.
-var ErrCondition = errors.New("a record of the store has another value than the change was made for")
+var ErrCondition = errors.New("the record of the condition has another value")

@@ -56,7 +56,7 @@ func CheckSize(m cloudevents.Message, limit int) error {
 	}
 	if size := len(data) + len(m.Topic) + packetOverhead; size > limit {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
-			"the event has %d bytes, the broker takes %d: split the work, or raise the broker's packet limit", size, limit))
+			"the event has %d bytes, the broker's limit is %d: split the work, or raise the broker's packet limit", size, limit))
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func (p *Presence) Refused(_ string, err error) {
 	p.Lock.Lock()
 	defer p.Lock.Unlock()
 	if p.denied == nil {
-		p.logger.Info("Cannot detect other processes with this ID: the broker refuses the topic for that",
+		p.logger.Info("Failed to publish the presence: other processes with this ID are not detected",
 			"topic", p.Filters()[0], "reason", err)
 	}
 	p.denied = err
@@ -203,7 +203,7 @@ func (p *Presence) wakeUp() { p.wake.Set() }
 // ReceiveLocked handles a presence of a process with this ID, including this process.
 func (p *Presence) ReceiveLocked(m *codec.Presence) error {
 	if p == nil || m.Source != p.Header.Source || m.Cluster != p.Header.Cluster {
-		return Unusable(RefusedUnexpected, "the presence is that of another ID")
+		return Unusable(RefusedUnexpected, "the presence has another ID")
 	}
 	now := p.Clock.Now()
 	if m.Session == p.Self.Session {
@@ -212,7 +212,8 @@ func (p *Presence) ReceiveLocked(m *codec.Presence) error {
 	}
 	rival := protocol.Process{Started: m.Started, Session: m.Session}
 	if !rival.Credible(now) {
-		return Unusable(RefusedVersion, "process %s claims to have started %s", m.Session, m.Started.Format(time.RFC3339))
+		return Unusable(RefusedVersion, "process %s has a start time too far ahead of the clock: %s", m.Session,
+			m.Started.Format(time.RFC3339))
 	}
 	_, known := p.rivals[rival]
 	switch {
@@ -251,7 +252,7 @@ func (p *Presence) roomLocked(rival protocol.Process) bool {
 
 func (p *Presence) forgetLocked(rival protocol.Process, reason string) {
 	delete(p.rivals, rival)
-	p.logger.Info("Another process with the same ID is gone", "session", rival.Session, "reason", reason)
+	p.logger.Info("Lost another process with the same ID", "session", rival.Session, "reason", reason)
 }
 
 // NewestLocked returns the newest rival, and whether there is one.
@@ -387,8 +388,9 @@ func (p *Presence) deaf(now time.Time) bool {
 	}
 	if !c.reported {
 		c.reported = true
-		p.logger.Info("Received no presence of this process, so others with its ID are not detected: "+
-			"check that the broker lets this user read the topic", "topic", p.Filters()[0])
+		p.logger.Info("Failed to receive the own presence: other processes with this ID are not detected; allow the user "+
+			"to read the topic",
+			"topic", p.Filters()[0])
 	}
 	return true
 }

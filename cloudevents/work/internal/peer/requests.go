@@ -67,7 +67,7 @@ const attributeCost = 64
 // Add queues a request, or drops it.
 func (r *RequestQueue) Add(m cloudevents.Message) {
 	if err := r.queue(m); err != nil {
-		r.refuse(m, Unusable(RefusedBudget, "a request was dropped: %w", err))
+		r.refuse(m, Unusable(RefusedBudget, "queue a request: %w", err))
 	}
 }
 

@@ -32,10 +32,10 @@ type Numbers struct {
 func (n Numbers) Check(b protocol.Bounds, highest int64, id string) error {
 	switch {
 	case n.Version > highest:
-		return Unusable(RefusedVersion, "version %d of work %s is out of range: the greatest plausible one is %d",
+		return Unusable(RefusedVersion, "version %d of work %s is out of range: must be at most %d",
 			n.Version, id, highest)
 	case n.Seq > b.Sequence:
-		return Unusable(RefusedVersion, "sequence %d of work %s is out of range: the greatest plausible one is %d",
+		return Unusable(RefusedVersion, "sequence %d of work %s is out of range: must be at most %d",
 			n.Seq, id, b.Sequence)
 	case n.Time.After(b.Time):
 		return Unusable(RefusedVersion, "time %s of work %s is more than %s ahead of the clock",

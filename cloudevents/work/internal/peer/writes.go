@@ -17,7 +17,7 @@ import (
 
 var (
 	// ErrStopped is the error of a write to a client that has stopped and would not deliver it.
-	ErrStopped = apierrors.NewServiceUnavailable("the client has stopped and delivers no more writes")
+	ErrStopped = apierrors.NewServiceUnavailable("the client has stopped and accepts no writes")
 	// ErrReplaced is the error of a write during which another replica became the leader.
 	ErrReplaced = apierrors.NewServiceUnavailable(
 		"another replica is the leader and may not have this change: read the object again")
@@ -35,7 +35,7 @@ func Durable(ctx context.Context, j *journal.Journal) error {
 	case errors.Is(err, journal.ErrClosed):
 		return ErrStopped
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		message := fmt.Sprint(unstored, ": it is stored as soon as possible, read it again to find out: ", err)
+		message := fmt.Sprint(unstored, ": it is stored as soon as possible; read the object again to check: ", err)
 		return clientset.Timeout(message, 0, err)
 	}
 	return apierrors.NewInternalError(fmt.Errorf("%s: %w", unstored, err))
@@ -55,7 +55,7 @@ func CheckRoom(e *engine.Engine, it engine.Item, limit int) error {
 	}
 	if !e.Admits(it, limit) {
 		return apierrors.NewTooManyRequests(fmt.Sprintf(
-			"%d works wait to be published, which is the limit: the broker is away or too slow", limit), 1)
+			"the outbox is full with %d works: the broker is unavailable or too slow", limit), 1)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func (s *Source) replyNew(l *agentList, w *sourceWork) {
 	if !w.cluster.account.Charge(size - l.size(0)) {
 		l.lost.Store(true) // its end marker must not be sent
 		s.droppedLocked(w.cluster)
-		s.refuseEntryLocked(peer.Unusable(peer.RefusedBudget, "an answer to cluster %q is not complete: %w",
+		s.refuseEntryLocked(peer.Unusable(peer.RefusedBudget, "send an answer to cluster %q: %w",
 			w.cluster.name, w.cluster.account.ErrFull()))
 		return
 	}

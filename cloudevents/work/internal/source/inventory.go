@@ -45,7 +45,7 @@ func (s *Source) clearsLocked(c *sourceCluster, id string) bool {
 		return true
 	}
 	if !seen && !c.account.Charge(suspectSize(id)) {
-		err := peer.Unusable(peer.RefusedBudget, "cluster %q has work %s, which is unknown: %w", c.name, id,
+		err := peer.Unusable(peer.RefusedBudget, "record the unknown work %s of cluster %q: %w", id, c.name,
 			c.account.ErrFull())
 		s.refuseEntryLocked(err)
 		return false
@@ -177,7 +177,7 @@ func (s *Source) detectOutdatedLocked(c *sourceCluster, w *sourceWork, id string
 	}
 	c.outdated = true
 	s.keepCluster(c)
-	s.logger.Info("The store is older than what an agent holds: unknown works of its cluster stay until "+
+	s.logger.Info("Detected a Store that is older than the works of an agent: unknown works stay until "+
 		"InventoryComplete is called",
 		"cluster", c.name, "resourceID", id, "version", version)
 }
@@ -249,11 +249,11 @@ func (s *Source) inventoryProblems() error {
 	var errs []error
 	if n > 0 {
 		errs = append(errs, fmt.Errorf(
-			"the store is older than what %d clusters hold (%s is the first): a backup was restored; "+
+			"the Store is older than the works of %d clusters (first: %s): a backup was restored; "+
 				"unknown works stay until InventoryComplete is called", n, first))
 	}
 	if s.replaced && !s.presence.OutrankedLocked() {
-		errs = append(errs, errors.New("a newer process with the same ID was connected and may have made works: "+
+		errs = append(errs, errors.New("a newer process with the same ID was connected and may have created works: "+
 			"unknown works stay until InventoryComplete is called"))
 	}
 	return errors.Join(errs...)
@@ -284,10 +284,10 @@ func (s *Source) rivalsChangedLocked() {
 	case outranked && !s.outranked:
 		s.outranked, s.replaced = true, true
 		s.giveUpAnswersLocked()
-		s.logger.Info("This process does not write any more: a newer one with the same ID is connected")
+		s.logger.Info("Stopped writing: a newer process with the same ID is connected")
 	case !outranked && s.outranked:
 		s.outranked, s.withheld = false, false
-		s.logger.Info("This process writes again: no newer one with the same ID is connected")
+		s.logger.Info("Resumed writing: no newer process with the same ID is connected")
 		if s.engine.Connected() {
 			s.resyncLocked()
 			for _, c := range s.clusters {

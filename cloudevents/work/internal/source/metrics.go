@@ -32,17 +32,17 @@ func (s *Source) measure() error {
 		return nil
 	}
 	m := peer.NewMetrics(r, s.options.Clock, peer.KindSource, s.options.SourceID)
-	m.Outcomes = m.Set.Counters("statuses_total", "Statuses that arrived, by what they led to.", "outcome",
+	m.Outcomes = m.Set.Counters("statuses_total", "Received statuses.", "outcome",
 		statusAccepted, statusGone, statusBehind, statusUnknown, statusIgnored)
 	m.Divergences = m.Set.Counter("divergences_total",
-		"Comparisons begun because the digests of an agent differed twice: a message was lost, or works are unknown.")
+		"Resyncs that began because digests differed.")
 	own := &sourceSizes{
-		unconfirmed: m.Set.Desc("works_unconfirmed", "Works whose present version no agent has shown to have."),
-		clusters:    m.Set.Desc("clusters", "Clusters that have works or have sent messages."),
+		unconfirmed: m.Set.Desc("works_unconfirmed", "Works that their agents have not confirmed in the current version."),
+		clusters:    m.Set.Desc("clusters", "Known clusters."),
 		complete: m.Set.Desc("inventory_complete",
-			"Whether unknown works on the clusters are deleted, as InventoryComplete was called."),
-		writing: m.Set.Desc("replica_writing", "Whether this is the replica that writes; 1 for a source that has no others."),
-		events:  m.Set.Desc("replica_events_waiting", "Events that wait in the shared Store for the replica that writes."),
+			"1 after InventoryComplete."),
+		writing: m.Set.Desc("replica_writing", "1 if this replica is the leader, or the only one."),
+		events:  m.Set.Desc("replica_events_waiting", "Events that wait for the leader."),
 	}
 	s.metrics = m
 	return m.Register(func(out chan<- prometheus.Metric) { s.collect(m, own, out) })

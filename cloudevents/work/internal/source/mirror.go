@@ -102,7 +102,7 @@ func (s *Source) readBatch(changes []journal.Change) (mirrored, error) {
 		}
 		var stored storedSourceWork
 		if err := json.Unmarshal(c.Value, &stored); err != nil {
-			return batch, fmt.Errorf("record %q of the store: %w", c.Key, err)
+			return batch, fmt.Errorf("read record %q of the Store: %w", c.Key, err)
 		}
 		if w == nil {
 			w = &sourceWork{source: s, cluster: s.clusterLocked(cluster), id: id}
@@ -175,7 +175,7 @@ func (s *Source) mirrorOther(c journal.Change) error {
 	case c.Value == nil || c.Key == journal.KeyLeader:
 	default:
 		if err := s.loadOther(c.Key, c.Value); err != nil {
-			return fmt.Errorf("record %q of the store: %w", c.Key, err)
+			return fmt.Errorf("read record %q of the Store: %w", c.Key, err)
 		}
 	}
 	return nil

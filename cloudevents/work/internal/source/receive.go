@@ -118,7 +118,7 @@ func (s *Source) receive(m codec.Message) error {
 func (s *Source) receiveLocked(m codec.Message) error {
 	head := m.Head()
 	if head.Source != "" && head.Source != s.options.SourceID {
-		return peer.Unusable(peer.RefusedSource, "the event is for source %q", head.Source)
+		return peer.Unusable(peer.RefusedSource, "the event has source %q", head.Source)
 	}
 	if _, ok := m.(*codec.Presence); !ok && s.outranked {
 		return nil // the next connection, or the end of the newer process, begins a resync
@@ -260,8 +260,8 @@ func (s *Source) deleteUnknownLocked(c *sourceCluster, id, name string) (*source
 	}
 	if !c.account.Charge(w.tombstoneSize()) {
 		return nil, peer.Unusable(peer.RefusedBudget,
-			"cluster %q has work %s, which is unknown as are %d others that it must delete: %w",
-			c.name, id, len(c.tombstones), c.account.ErrFull())
+			"delete the unknown work %s of cluster %q, which must delete %d others: %w",
+			id, c.name, len(c.tombstones), c.account.ErrFull())
 	}
 	w.charged = w.tombstoneSize()
 	c.forgetSuspect(id)

@@ -171,8 +171,7 @@ func (s *Source) lead(ctx context.Context) error {
 	case writes:
 		return ctx.Err()
 	case !started:
-		return apierrors.NewServiceUnavailable(
-			"a replica writes once it is started: before, it does not know what others wrote")
+		return apierrors.NewServiceUnavailable("the replica is not started: it has not read the changes of other replicas")
 	}
 	select {
 	case r.turn <- struct{}{}:
@@ -256,7 +255,7 @@ func (s *Source) lose(err error) {
 	r := s.replica
 	if r.lost == nil {
 		r.since = s.options.Clock.Now()
-		s.logger.Error(err, "Cannot follow the store, trying again")
+		s.logger.Error(err, "Failed to follow the Store, retrying")
 	}
 	r.lost = err
 }
@@ -270,8 +269,8 @@ func (s *Source) following() error {
 	s.cache.Lock()
 	defer s.cache.Unlock()
 	if r := s.replica; r.lost != nil {
-		return fmt.Errorf("cannot follow the store since %s, so works may have changed: %w",
-			r.since.UTC().Format(time.RFC3339), r.lost)
+		return fmt.Errorf("follow the Store: failing since %s, works may be stale: %w", r.since.UTC().Format(time.RFC3339),
+			r.lost)
 	}
 	return nil
 }
@@ -325,7 +324,7 @@ func (s *Source) followed(changes []journal.Change, whole bool) error {
 // the leader now.
 func (s *Source) stopWriting() {
 	if s.replica.writes {
-		s.logger.Info("Another replica became the leader")
+		s.logger.Info("Lost the leadership to another replica")
 	}
 	s.replica.writes = false
 	s.replica.term++
@@ -481,7 +480,7 @@ func (s *Source) handOver(m cloudevents.Message) bool {
 		s.refuseLocked(m.Topic, err, peer.RefusedNoEvent, 1)
 	case r.waiting >= r.most:
 		if r.dropped++; r.dropped == 1 {
-			s.logger.Info("Dropping events: no replica writes, and the next one that does will ask for what it lacks", "bytes",
+			s.logger.Info("Dropped events: no replica is the leader; the next leader requests the current state", "bytes",
 				r.waiting)
 		}
 	default:

@@ -139,8 +139,7 @@ func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.S
 	next.charged = peer.ReplyCost * int64(len(works)+peer.ListCost*count/peer.ReplyCost)
 	if !c.account.Charge(next.charged) {
 		next.lost.Store(true)
-		s.refuseEntryLocked(peer.Unusable(peer.RefusedBudget, "hashes for cluster %q were not sent: %w", c.name,
-			c.account.ErrFull()))
+		s.refuseEntryLocked(peer.Unusable(peer.RefusedBudget, "send hashes to cluster %q: %w", c.name, c.account.ErrFull()))
 		return next
 	}
 	s.engine.Enqueue(engine.LaneBulk, next)
@@ -202,7 +201,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 		w.healLocked(bounds)
 		hash, err := w.statusHash()
 		if err != nil {
-			s.logger.Error(err, "Cannot hash a status", "work", w.name, "cluster", w.cluster.name)
+			s.logger.Error(err, "Failed to hash a status", "work", w.name, "cluster", w.cluster.name)
 			continue
 		}
 		w.named = s.traits.Strict
@@ -382,7 +381,7 @@ func (c *sourceCluster) keepChunk(l *agentList, m *codec.SpecResync) error {
 	}
 	c.dropList(m.ResyncID)
 	c.source.droppedLocked(c)
-	return peer.Unusable(peer.RefusedBudget, "a list of cluster %q was dropped: %w", c.name, c.account.ErrFull())
+	return peer.Unusable(peer.RefusedBudget, "receive a list of cluster %q: %w", c.name, c.account.ErrFull())
 }
 
 func (c *sourceCluster) dropList(id string) {

@@ -119,7 +119,7 @@ func New(transport cloudevents.Transport, options Options) (*Source, error) {
 	s.detectRivals()
 	if options.Store != nil {
 		if err := s.load(context.Background()); err != nil {
-			return nil, fmt.Errorf("SourceOptions.Store: %w", err)
+			return nil, fmt.Errorf("load SourceOptions.Store: %w", err)
 		}
 		s.journal = journal.New(s.journalOptions())
 		for _, c := range s.clusters {
@@ -250,7 +250,7 @@ func (s *Source) clusterOfLocked(name string) (*sourceCluster, error) {
 	if s.clusters[name] == nil {
 		size := peer.ClusterCost + int64(len(name))
 		if !s.unknown.Charge(size) {
-			return nil, peer.Unusable(peer.RefusedBudget, "cluster %q has no works and is not remembered: %w",
+			return nil, peer.Unusable(peer.RefusedBudget, "record cluster %q, which has no works: %w",
 				name, s.unknown.ErrFull())
 		}
 		s.unknown.Set(size, 0) // clusterLocked charges it

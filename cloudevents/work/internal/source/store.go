@@ -190,7 +190,7 @@ func (s *Source) load(ctx context.Context) error {
 	defer s.cache.Unlock()
 	err := s.options.Store.Load(ctx, func(key string, value []byte) error {
 		if err := s.loadRecord(key, value); err != nil {
-			return fmt.Errorf("record %q of the store: %w", key, err)
+			return fmt.Errorf("record %q: %w", key, err)
 		}
 		return nil
 	})

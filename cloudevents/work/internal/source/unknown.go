@@ -38,7 +38,7 @@ func (s *Source) askUnknownLocked(c *sourceCluster, ids []string) {
 		}
 		if !c.account.Charge(suspectSize(id)) {
 			s.refuseEntryLocked(peer.Unusable(peer.RefusedBudget,
-				"the status of work %s of cluster %q was not requested: %w", id, c.name, c.account.ErrFull()))
+				"request the status of work %s of cluster %q: %w", id, c.name, c.account.ErrFull()))
 			return
 		}
 		a.charged += suspectSize(id)
