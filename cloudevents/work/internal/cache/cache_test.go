@@ -137,7 +137,7 @@ func version(t *testing.T, s string) uint64 {
 	return n
 }
 
-func TestWatchBegins(t *testing.T) {
+func TestWatchStartsWithObjects(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one")
 		rv := s.put("b", "two")

@@ -17,9 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 )
 
-// TestDelivered: the receiver of a watch owns the delivered objects. Two receivers do not share
+// TestDeliveredObjectsAreOwned: the receiver of a watch owns the delivered objects. Two receivers do not share
 // them with each other or with the cache.
-func TestDelivered(t *testing.T) {
+func TestDeliveredObjectsAreOwned(t *testing.T) {
 	run(t, false, func(s *script) {
 		obj := &workv1.ManifestWork{}
 		for seed := range int64(20) {

@@ -78,9 +78,9 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeWhileTheStoreShrinks: a watch resumes after the deletion of a quarter of the objects,
+// TestResumeWhileCacheShrinks: a watch resumes after the deletion of a quarter of the objects,
 // or of 1,024 objects if that is more.
-func TestResumeWhileTheStoreShrinks(t *testing.T) {
+func TestResumeWhileCacheShrinks(t *testing.T) {
 	run(t, false, func(s *script) {
 		const size = 40_000
 		for i := range size {
@@ -102,9 +102,9 @@ func TestResumeWhileTheStoreShrinks(t *testing.T) {
 	})
 }
 
-// TestRemembersBytes: large statuses of one work do not accumulate, and a watch can resume from the
+// TestLogIsBoundedInBytes: large statuses of one work do not accumulate, and a watch can resume from the
 // newest of them.
-func TestRemembersBytes(t *testing.T) {
+func TestLogIsBoundedInBytes(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one")
 		before := liveHeap()
@@ -125,9 +125,9 @@ func TestRemembersBytes(t *testing.T) {
 	})
 }
 
-// TestRemembersWhatIsShared: small statuses of a large work are charged their own size, not the
+// TestLogCountsSharedBytesOnce: small statuses of a large work are charged their own size, not the
 // size of the work.
-func TestRemembersWhatIsShared(t *testing.T) {
+func TestLogCountsSharedBytesOnce(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one", "large", string(bytes.Repeat([]byte("x"), 1<<20)))
 		begin := s.current()
@@ -140,9 +140,9 @@ func TestRemembersWhatIsShared(t *testing.T) {
 	})
 }
 
-// TestForgetsByAge: versions older than the limit are Expired and release their memory, also in an
+// TestLogExpiresByAge: versions older than the limit are Expired and release their memory, also in an
 // idle cache.
-func TestForgetsByAge(t *testing.T) {
+func TestLogExpiresByAge(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one")
 		s.put("a", "two")

@@ -167,7 +167,7 @@ func TestPagesOfManyLists(t *testing.T) {
 		begin()
 		for i := range lists {
 			if _, err := s.cache.List(&lists[i]); apierrors.IsResourceExpired(err) != (i == 1) {
-				t.Errorf("list %d beside eight others: %v", i, err)
+				t.Errorf("list %d next to eight others: %v", i, err)
 			}
 		}
 	})

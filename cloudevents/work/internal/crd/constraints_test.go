@@ -123,7 +123,7 @@ func TestConstraints(t *testing.T) {
 					used[name] = true
 				}
 				if fits := typedFits(t, member, data); fits != (notTyped[name] != "") {
-					t.Errorf("%s: the typed check says %v; exception: %q", name, fits, notTyped[name])
+					t.Errorf("%s: the typed check returns %v; exception: %q", name, fits, notTyped[name])
 				}
 			}
 		})

@@ -75,8 +75,8 @@ func TestDefaults(t *testing.T) {
 	})
 }
 
-// TestNothingToDoCostsNothing: the checks of every write do not allocate if the value is valid.
-func TestNothingToDoCostsNothing(t *testing.T) {
+// TestChecksOfValidValuesDoNotAllocate: the checks of every write do not allocate if the value is valid.
+func TestChecksOfValidValuesDoNotAllocate(t *testing.T) {
 	var full workv1.ManifestWork
 	s := root(t)
 	for member, into := range map[string]any{"spec": &full.Spec, "status": &full.Status} {

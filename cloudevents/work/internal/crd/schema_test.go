@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
-// TestDefinitionIsTheModules: the embedded CRD equals the CRD of the API module that go.mod names.
-func TestDefinitionIsTheModules(t *testing.T) {
+// TestDefinitionEqualsModule: the embedded CRD equals the CRD of the API module that go.mod names.
+func TestDefinitionEqualsModule(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "open-cluster-management.io/api/work/v1").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestDefinitionIsTheModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(want, crd.Definition) {
-		t.Errorf("manifestworks.crd.yaml is not %s: copy it, then see what the other tests say", file)
+		t.Errorf("manifestworks.crd.yaml is not %s: copy it, then run the other tests", file)
 	}
 }
 

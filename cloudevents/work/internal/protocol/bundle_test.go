@@ -97,22 +97,22 @@ func TestOnSpecBundle(t *testing.T) {
 		{"unknown, bare deletion", unknown, bare(event(1, 0)), protocol.Ignore, "the answer to a list that has another source's work"},
 		{"update", has(protocol.Held, 1), event(2, 1), protocol.Take, "greater and later"},
 		{"greater, earlier", has(protocol.Held, 1), event(2, -1), protocol.Take, "the source raised V; its clock may be behind"},
-		{"lower, later", has(protocol.Held, 5), event(1, 1), protocol.Take, "the source counts anew"},
+		{"lower, later", has(protocol.Held, 5), event(1, 1), protocol.Take, "the source restarted its versions"},
 		{"lower, earlier", has(protocol.Held, 5), event(1, -1), protocol.Answer, "late, or the source is behind"},
 		{"equal, later", has(protocol.Held, 5), event(5, 1), protocol.Take, "the metadata may have changed"},
 		{"equal, earlier", has(protocol.Held, 5), event(5, -1), protocol.Answer, "late"},
 		{"duplicate", has(protocol.Held, 5), event(5, 0), protocol.Ignore, "the broker repeats"},
-		{"duplicate of one that knows more", has(protocol.Held, 5), knows(event(5, 0)), protocol.PublishStatus, "the sequence restarted"},
+		{"duplicate with a higher sequence", has(protocol.Held, 5), knows(event(5, 0)), protocol.PublishStatus, "the sequence restarted"},
 		{"unversioned update", has(protocol.Held, 0), event(0, 1), protocol.Take, "the time decides"},
 		{"unversioned, late", has(protocol.Held, 0), event(0, -1), protocol.Answer, "the time decides"},
-		{"equal, no time", has(protocol.Held, 5), protocol.SpecEvent{Version: v(5, ""), Strict: true, Bundle: true}, protocol.Ignore, "nothing says that it is another"},
+		{"equal, no time", has(protocol.Held, 5), protocol.SpecEvent{Version: v(5, ""), Strict: true, Bundle: true}, protocol.Ignore, "the event may be a duplicate"},
 		{"deletion", has(protocol.Held, 2), del(event(2, 1)), protocol.MarkDeleting, "such a source does not raise V to delete"},
 		{"bare deletion", has(protocol.Held, 2), bare(event(2, 1)), protocol.MarkDeleting, "the source does not know the work: it shall go"},
 		{"deletion, tombstone", has(protocol.Tombstone, 2), del(event(2, 1)), protocol.RepeatGone, "gone was lost"},
 		{"bare deletion, tombstone", has(protocol.Tombstone, 2), bare(event(2, 1)), protocol.RepeatGone, "gone was lost"},
 		{"created again", has(protocol.Tombstone, 7), event(1, 1), protocol.Create, "it counts from 1 again"},
-		{"late spec, tombstone", has(protocol.Tombstone, 7), event(6, -1), protocol.Answer, "tell that it is gone"},
-		{"created anew, deleting", has(protocol.Deleting, 7), event(1, 1), protocol.KeepNext, "clean-up is not cancelled"},
+		{"late spec, tombstone", has(protocol.Tombstone, 7), event(6, -1), protocol.Answer, "the answer is that the work is gone"},
+		{"created again, deleting", has(protocol.Deleting, 7), event(1, 1), protocol.KeepNext, "the cleanup is not cancelled"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -147,15 +147,15 @@ func TestOnStatusBundle(t *testing.T) {
 		reason   string
 	}{
 		{"status", live, status(3, 11), false, protocol.SourceActions{Accept: true, Confirmed: true}, "of this version"},
-		{"status of the version before", live, status(2, 11), false, protocol.SourceActions{Accept: true}, "it is what the agent has"},
+		{"status of the version before", live, status(2, 11), false, protocol.SourceActions{Accept: true}, "the agent has this version"},
 		{"late status", live, status(3, 10), false, protocol.SourceActions{Confirmed: true}, "the sequence decides, not the time"},
 		{"earlier incarnation", live, status(1, 11), false, protocol.SourceActions{}, "from before Create"},
 		{"behind", live, status(5, 11), false, protocol.SourceActions{Raise: true, Accept: true}, "the agent has more from before a restart"},
-		{"of an incarnation before", live, other(status(3, 11)), false, protocol.SourceActions{Raise: true}, "the source counts anew and met the number"},
+		{"of an incarnation before", live, other(status(3, 11)), false, protocol.SourceActions{Raise: true}, "the source restarted its versions and reached the same number"},
 		{"of an incarnation before, lower", live, other(status(2, 11)), false, protocol.SourceActions{Raise: true}, "the agent may have the present number of that work too"},
 		{"of an incarnation before, deleting", deleting, other(status(4, 11)), false, protocol.SourceActions{Accept: true, Confirmed: true}, "a deletion does not bring the time of creation"},
-		{"given up", done, status(2, 11), false, protocol.SourceActions{Send: true, Accept: true}, "the agent has it, and nothing else tells so"},
-		{"given up, late", done, status(2, 10), false, protocol.SourceActions{Send: true}, "at worst the agent says gone once more"},
+		{"given up", done, status(2, 11), false, protocol.SourceActions{Send: true, Accept: true}, "only this status shows that the agent has the work"},
+		{"given up, late", done, status(2, 10), false, protocol.SourceActions{Send: true}, "at worst the agent reports gone again"},
 		{"gone", deleting, gone(status(4, 11)), false, protocol.SourceActions{Finish: true}, "the deletion is done"},
 		{"gone of a lower version", deleting, gone(status(3, 11)), false, protocol.SourceActions{}, "of an earlier incarnation"},
 		{"gone while live", live, gone(status(3, 11)), false, protocol.SourceActions{Raise: true}, "a deletion from before a restart was carried out"},
@@ -166,7 +166,7 @@ func TestOnStatusBundle(t *testing.T) {
 		{"unversioned", plain, status(0, 11), false, protocol.SourceActions{Accept: true, Confirmed: true}, "the sequence decides"},
 		{"unversioned, versioned before", plain, status(5, 11), false, protocol.SourceActions{Accept: true}, "there is no version to raise"},
 		{"unknown", protocol.SourceWork{}, status(3, 1), true, protocol.SourceActions{DeleteUnknown: true}, "the inventory is complete, so it shall go"},
-		{"unknown, incomplete", protocol.SourceWork{}, status(3, 1), false, protocol.SourceActions{}, "it may be created anew"},
+		{"unknown, incomplete", protocol.SourceWork{}, status(3, 1), false, protocol.SourceActions{}, "the work may be created again"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -190,9 +190,9 @@ func TestOnListEntryBundleUnknown(t *testing.T) {
 		reason   string
 	}{
 		{"own list", own, true, protocol.SourceActions{DeleteUnknown: true}, "the topic names the source"},
-		{"own list, incomplete", own, false, protocol.SourceActions{}, "it may be created anew"},
+		{"own list, incomplete", own, false, protocol.SourceActions{}, "the work may be created again"},
 		{"list for all", entry, true, protocol.SourceActions{AskStatus: true}, "it may be another source's: its status goes to its own"},
-		{"list for all, incomplete", entry, false, protocol.SourceActions{}, "it may be created anew"},
+		{"list for all, incomplete", entry, false, protocol.SourceActions{}, "the work may be created again"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, protocol.OnListEntry(protocol.SourceWork{}, tc.entry, tc.complete)); diff != "" {

@@ -37,7 +37,7 @@ func TestOnStatus(t *testing.T) {
 		reason   string
 	}{
 		{"unknown", none, status(v(1, "a"), 1), false, actions{}, "the inventory is not complete: only V is remembered"},
-		{"unknown, complete", none, status(v(1, "a"), 1), true, actions{DeleteUnknown: true}, "it has no owner any more"},
+		{"unknown, complete", none, status(v(1, "a"), 1), true, actions{DeleteUnknown: true}, "the work has no owner"},
 		{"gone, unknown, complete", none, gone(v(1, "a")), true, actions{}, "there is nothing left to delete"},
 
 		{"next", live, status(v(10, "a"), 6), true, actions{Accept: true, Confirmed: true}, "in order"},
@@ -124,15 +124,15 @@ func TestOnListEntry(t *testing.T) {
 		{"foreign", none, foreign, true, actions{}, "another source's"},
 		{"foreign, known id", live, foreign, true, actions{}, "another source's"},
 		{"unknown", none, entry(v(1, "a"), 0), false, actions{}, "the inventory is not complete"},
-		{"unknown, complete", none, entry(v(1, "a"), 0), true, actions{DeleteUnknown: true}, "it has no owner any more"},
-		{"unknown, strict", none, strict, true, actions{AskStatus: true}, "it may be another source's: the status tells"},
+		{"unknown, complete", none, entry(v(1, "a"), 0), true, actions{DeleteUnknown: true}, "the work has no owner"},
+		{"unknown, strict", none, strict, true, actions{AskStatus: true}, "the work may be another source's: the status shows it"},
 		{"unknown, strict, not complete", none, strict, false, actions{}, "the inventory is not complete"},
 		{"equal", live, entry(v(10, "a"), 5), true, actions{Confirmed: true}, "nothing to do"},
 		{"older", live, entry(v(9, "a"), 5), true, actions{Send: true}, "the agent missed an update"},
 		{"older, other uid", live, entry(v(9, "b"), 5), true, actions{Send: true}, "the agent has an earlier incarnation"},
 		{"newer", live, entry(v(11, "a"), 5), true, actions{Raise: true}, "behind"},
 		{"equal V, other uid", live, entry(v(10, "b"), 5), true, actions{Raise: true}, "behind"},
-		{"asked for, unknown", none, entry(v(0, ""), 0), true, actions{}, "the agent does not hold it"},
+		{"asked for, unknown", none, entry(v(0, ""), 0), true, actions{}, "the agent does not have the work"},
 		{"smaller sequence", live, entry(v(10, "a"), 4), true, actions{Confirmed: true, AskStatus: true}, "the agent lost its count: the request echoes ours"},
 		{"smaller sequence of another incarnation", live, entry(v(9, "b"), 4), true, actions{Send: true}, "a count of its own"},
 		{"greater sequence", live, entry(v(10, "a"), 6), true, actions{Confirmed: true, AskStatus: true}, "a status was missed"},
@@ -199,7 +199,7 @@ func TestBehind(t *testing.T) {
 				t.Errorf("%v is behind itself", a)
 			}
 		case !a.Behind(b) && !b.Behind(a):
-			t.Errorf("%v and %v differ and nobody is behind", a, b)
+			t.Errorf("%v and %v differ and neither is behind", a, b)
 		case a.V != b.V && a.Behind(b) == b.Behind(a):
 			t.Errorf("%v and %v are both behind", a, b)
 		}
