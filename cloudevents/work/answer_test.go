@@ -141,8 +141,8 @@ func TestAnswerWaitsForStore(t *testing.T) {
 	}
 }
 
-// TestReplacedLeaderMarksNoEnd: a replica that another replica has replaced does not mark the end of
-// an answer that it has sent only in part.
+// TestReplacedLeaderMarksNoEnd: a replica that another replica has replaced does not mark the end
+// of an answer that it has sent only in part.
 func TestReplacedLeaderMarksNoEnd(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := newFaultyShared()

@@ -35,8 +35,8 @@ func managersOf(obj *workv1.ManifestWork) string {
 	return strings.Join(out, ", ")
 }
 
-// TestApplyReachesOtherSide: a source's apply reaches the agent, and an agent's apply of the status reaches
-// the source. managedFields stay on the side that made them.
+// TestApplyReachesOtherSide: a source's apply reaches the agent, and an agent's apply of the status
+// reaches the source. managedFields stay on the side that made them.
 func TestApplyReachesOtherSide(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
@@ -84,8 +84,8 @@ status: {conditions: [{type: A, status: 'True', reason: R, message: m, lastTrans
 	})
 }
 
-// TestAgentCannotApplySpec: an apply on an agent cannot change a spec or create a work. A source rejects
-// the apply of a status.
+// TestAgentCannotApplySpec: an apply on an agent cannot change a spec or create a work. A source
+// rejects the apply of a status.
 func TestAgentCannotApplySpec(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})

@@ -80,8 +80,8 @@ func TestBundleDeletedByOlderProcess(t *testing.T) {
 	})
 }
 
-// TestBundleRecordOfRemovedWorkExpires: the Store drops the record of a removed work when the work is
-// created again, or after a day.
+// TestBundleRecordOfRemovedWorkExpires: the Store drops the record of a removed work when the work
+// is created again, or after a day.
 func TestBundleRecordOfRemovedWorkExpires(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options, store := bundleSource, work.NewMemoryStore()
@@ -124,8 +124,9 @@ func TestBundleRecordOfRemovedWorkExpires(t *testing.T) {
 	})
 }
 
-// TestBundleAbandonedWorkIsDeletedLater: a source that gave up a deletion requests the works of its agents again.
-// Only with their answers can it delete the work if the cluster reconnects before the source.
+// TestBundleAbandonedWorkIsDeletedLater: a source that gave up a deletion requests the works of its
+// agents again. Only with their answers can it delete the work if the cluster reconnects before the
+// source.
 func TestBundleAbandonedWorkIsDeletedLater(t *testing.T) {
 	inScene(t, func(s *scene) {
 		l := &link{Transport: s.bus.Transport()}
@@ -154,9 +155,10 @@ func TestBundleAbandonedWorkIsDeletedLater(t *testing.T) {
 	})
 }
 
-// TestBundleAbandonedWorkHeldByFinalizer is TestBundleAbandonedWorkIsDeletedLater for a work that a finalizer on the source holds.
-// The deletion is lost. A later status shows that the work exists, and the source deletes it. After
-// the finalizer is removed, the source would have no record of the work.
+// TestBundleAbandonedWorkHeldByFinalizer is TestBundleAbandonedWorkIsDeletedLater for a work that a
+// finalizer on the source holds. The deletion is lost. A later status shows that the work exists,
+// and the source deletes it. After the finalizer is removed, the source would have no record of the
+// work.
 func TestBundleAbandonedWorkHeldByFinalizer(t *testing.T) {
 	inScene(t, func(s *scene) {
 		l := &link{Transport: s.bus.Transport()}

@@ -73,8 +73,8 @@ func take[M codec.Message](w *wiretap) []M {
 	return out
 }
 
-// TestBundleEventsFromCreateToRemoval: a source and an agent of this SDK send events that OCM peers accept, from the
-// creation of a work to its removal.
+// TestBundleEventsFromCreateToRemoval: a source and an agent of this SDK send events that OCM peers
+// accept, from the creation of a work to its removal.
 func TestBundleEventsFromCreateToRemoval(t *testing.T) {
 	inScene(t, func(s *scene) {
 		wire := s.tap()
@@ -121,8 +121,8 @@ func TestBundleEventsFromCreateToRemoval(t *testing.T) {
 	})
 }
 
-// TestBundleResyncSendsNoEqualWorks: a source and an agent with equal works send neither specs nor statuses
-// after a reconnect.
+// TestBundleResyncSendsNoEqualWorks: a source and an agent with equal works send neither specs nor
+// statuses after a reconnect.
 func TestBundleResyncSendsNoEqualWorks(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(bundleSource), s.agent(bundleAgent)
@@ -233,8 +233,8 @@ func TestBundleUnreportedWork(t *testing.T) {
 	}
 }
 
-// TestBundleVersionsRiseAboveAgent: a source that restarts its versions raises them above the version of an agent
-// that accepts no lower version.
+// TestBundleVersionsRiseAboveAgent: a source that restarts its versions raises them above the
+// version of an agent that accepts no lower version.
 func TestBundleVersionsRiseAboveAgent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		wire := s.tap()

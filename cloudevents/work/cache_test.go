@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestMemoryOfRemovedWorksIsFreed: 10,000 works of 10 KiB are created, reported on and removed. Six minutes
-// later only the agent's tombstones remain in memory, although no event occurs meanwhile.
+// TestMemoryOfRemovedWorksIsFreed: 10,000 works of 10 KiB are created, reported on and removed. Six
+// minutes later only the agent's tombstones remain in memory, although no event occurs meanwhile.
 func TestMemoryOfRemovedWorksIsFreed(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{Sources: []string{"hub"}})

@@ -19,9 +19,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestOlderProcessKeepsWorkOfNewerProcess: an older process deletes a work while its agent is offline, and a
-// newer process creates the work again. The agent lists the new work before the older process has
-// detected the newer process. The older process does not delete the new work.
+// TestOlderProcessKeepsWorkOfNewerProcess: an older process deletes a work while its agent is
+// offline, and a newer process creates the work again. The agent lists the new work before the
+// older process has detected the newer process. The older process does not delete the new work.
 func TestOlderProcessKeepsWorkOfNewerProcess(t *testing.T) {
 	clusters := []string{"a", "b", "c", "d", "e"} // in most of them, the agent lists the new work to both in time
 	inProfiles(t, func(s *scene, profile codec.Profile) {
@@ -69,8 +69,8 @@ func TestOlderProcessKeepsWorkOfNewerProcess(t *testing.T) {
 	})
 }
 
-// TestUnknownWorkIsDeletedAfterCheck: an unknown work is deleted when the check for other processes has
-// ended.
+// TestUnknownWorkIsDeletedAfterCheck: an unknown work is deleted when the check for other processes
+// has ended.
 func TestUnknownWorkIsDeletedAfterCheck(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		a := s.agent(work.AgentOptions{Profile: profile})
@@ -85,8 +85,8 @@ func TestUnknownWorkIsDeletedAfterCheck(t *testing.T) {
 	})
 }
 
-// TestCheckEndsAfterClockIsSet: the check for other processes ends even if the clock is set during the
-// check.
+// TestCheckEndsAfterClockIsSet: the check for other processes ends even if the clock is set during
+// the check.
 func TestCheckEndsAfterClockIsSet(t *testing.T) {
 	for name, step := range map[string]struct{ after, by time.Duration }{
 		"back":                   {5 * time.Second, -15 * time.Minute},
@@ -226,8 +226,9 @@ func TestRivalsWithoutPresence(t *testing.T) {
 	})
 }
 
-// TestRestartedSourceRaisesVersions: a source without a Store may restart any number of times, and an
-// agent may have shown any version. The works of the source still arrive and their statuses return.
+// TestRestartedSourceRaisesVersions: a source without a Store may restart any number of times, and
+// an agent may have shown any version. The works of the source still arrive and their statuses
+// return.
 func TestRestartedSourceRaisesVersions(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(bundleAgent)
@@ -252,8 +253,8 @@ func TestRestartedSourceRaisesVersions(t *testing.T) {
 	})
 }
 
-// TestDeletionOfUnknownWorksIsLogged: a source that deletes unknown works logs this, at most one line a minute for
-// each cluster. The works may belong to another source with the same ID.
+// TestDeletionOfUnknownWorksIsLogged: a source that deletes unknown works logs this, at most one
+// line a minute for each cluster. The works may belong to another source with the same ID.
 func TestDeletionOfUnknownWorksIsLogged(t *testing.T) {
 	inScene(t, func(s *scene) {
 		first := s.source(work.SourceOptions{})

@@ -159,9 +159,9 @@ func (s *scene) runLogged(p starter) (*process, func() string) {
 	return s.run(logged{p, logger}), func() string { return logger.GetSink().(ktesting.Underlier).GetBuffer().String() }
 }
 
-// TestRequestsForOtherAgentsAreIgnored: an agent ignores requests for other agents and does not log them as
-// errors. It receives them because requests to a strict cluster use the topic that all agents read,
-// and several sources may use one broker.
+// TestRequestsForOtherAgentsAreIgnored: an agent ignores requests for other agents and does not log
+// them as errors. It receives them because requests to a strict cluster use the topic that all
+// agents read, and several sources may use one broker.
 func TestRequestsForOtherAgentsAreIgnored(t *testing.T) {
 	inScene(t, func(s *scene) {
 		agent, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "cluster2", Sources: []string{"hub"}})

@@ -17,8 +17,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestAbandonEndsOneDeletion: Abandon ends the deletion of one work without its agent, and the deletion of other
-// works continues. An agent that connects later with the abandoned work must delete it.
+// TestAbandonEndsOneDeletion: Abandon ends the deletion of one work without its agent, and the
+// deletion of other works continues. An agent that connects later with the abandoned work must
+// delete it.
 func TestAbandonEndsOneDeletion(t *testing.T) {
 	for _, profile := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
 		for name, store := range map[string]work.Store{"in memory": nil, "with a store": work.NewMemoryStore()} {
@@ -130,7 +131,8 @@ func TestAbandonByFollower(t *testing.T) {
 	})
 }
 
-// TestForgetOfInvalidCluster: Forget returns an error for a string that cannot be the name of a cluster.
+// TestForgetOfInvalidCluster: Forget returns an error for a string that cannot be the name of a
+// cluster.
 func TestForgetOfInvalidCluster(t *testing.T) {
 	h, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"})
 	if err != nil {

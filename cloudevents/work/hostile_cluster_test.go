@@ -155,8 +155,8 @@ func TestDigestFloodIsBounded(t *testing.T) {
 	})
 }
 
-// TestListsWithoutSourceSendLittle: lists that name no source make a source send little data to the other
-// clusters, even if many arrive.
+// TestListsWithoutSourceSendLittle: lists that name no source make a source send little data to the
+// other clusters, even if many arrive.
 func TestListsWithoutSourceSendLittle(t *testing.T) {
 	for _, session := range []string{"", "evil"} {
 		t.Run("session "+session, func(t *testing.T) {
@@ -210,8 +210,8 @@ func (s *scene) claims(cluster, id string, edit func(*codec.Status)) {
 	publish(s, cloudevents.Message{Topic: topic, Event: event})
 }
 
-// TestClusterCannotChangeForeignWork: a message of one cluster with the ID of another cluster's work does
-// not change that work. This also holds if the source has forgotten the work.
+// TestClusterCannotChangeForeignWork: a message of one cluster with the ID of another cluster's
+// work does not change that work. This also holds if the source has forgotten the work.
 func TestClusterCannotChangeForeignWork(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		t.Run(fmt.Sprintf("known: %t", known), func(t *testing.T) {

@@ -75,9 +75,9 @@ func TestInitialSync(t *testing.T) {
 	}
 }
 
-// TestInitialSyncAfterBothRestart: a source and an agent restart together, without stores. The first list of
-// the agent waits for the works that its source is about to create, and not longer, so these works
-// do not look deleted. This holds even if the source already has some works.
+// TestInitialSyncAfterBothRestart: a source and an agent restart together, without stores. The
+// first list of the agent waits for the works that its source is about to create, and not longer,
+// so these works do not look deleted. This holds even if the source already has some works.
 func TestInitialSyncAfterBothRestart(t *testing.T) {
 	for name, had := range map[string]int{"source has no works": 0, "source has some works": 5} {
 		t.Run(name, func(t *testing.T) {
@@ -243,8 +243,8 @@ func TestInitialSyncWithLateSource(t *testing.T) {
 	}
 }
 
-// TestInitialSyncWaitsForCountedEvents: an informer syncs when all events that the end marker of its source's answer
-// counts have arrived, in any order. The agent requests missing events again.
+// TestInitialSyncWaitsForCountedEvents: an informer syncs when all events that the end marker of
+// its source's answer counts have arrived, in any order. The agent requests missing events again.
 func TestInitialSyncWaitsForCountedEvents(t *testing.T) {
 	const late, timeout = time.Second, 5 * time.Second
 	type deliver func(cloudevents.Message)
@@ -424,8 +424,8 @@ func TestListBeforeStart(t *testing.T) {
 	}
 }
 
-// TestInitialSyncEndsWithIncompleteAnswer: the initial sync ends even if the answer differs from the announced
-// answer or is slow.
+// TestInitialSyncEndsWithIncompleteAnswer: the initial sync ends even if the answer differs from
+// the announced answer or is slow.
 func TestInitialSyncEndsWithIncompleteAnswer(t *testing.T) {
 	tests := []struct {
 		name    string

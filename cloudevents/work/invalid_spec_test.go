@@ -41,8 +41,8 @@ func TestInvalidSpecOutlastsReports(t *testing.T) {
 
 const unreadable = `{"manifests":7}`
 
-// TestDegradedEndsWhenWorkIsServed: the agent removes the condition of a work that it could not serve as
-// soon as it serves the work. It does so even if its user has reported nothing.
+// TestDegradedEndsWhenWorkIsServed: the agent removes the condition of a work that it could not
+// serve as soon as it serves the work. It does so even if its user has reported nothing.
 func TestDegradedEndsWhenWorkIsServed(t *testing.T) {
 	tests := []struct {
 		name, want string

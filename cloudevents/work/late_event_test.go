@@ -45,8 +45,8 @@ func (r *recorder) last() cloudevents.Message {
 	return r.kept[len(r.kept)-1]
 }
 
-// TestLateGoneDoesNotEndNewDeletion: a late report that a work was removed does not end the deletion of the next work of
-// that name.
+// TestLateGoneDoesNotEndNewDeletion: a late report that a work was removed does not end the
+// deletion of the next work of that name.
 func TestLateGoneDoesNotEndNewDeletion(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
@@ -146,8 +146,8 @@ func (s *scene) recreatedDuringCleanUp() *spoke {
 	return a
 }
 
-// TestNewWorkIsCreatedAfterCleanup: an agent may receive a new work while it cleans up the deleted work of
-// the same name. It creates the new work after the clean-up, without the source.
+// TestNewWorkIsCreatedAfterCleanup: an agent may receive a new work while it cleans up the deleted
+// work of the same name. It creates the new work after the clean-up, without the source.
 func TestNewWorkIsCreatedAfterCleanup(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.recreatedDuringCleanUp()
@@ -214,8 +214,8 @@ func TestDeletionBeforeLateAnswer(t *testing.T) {
 	})
 }
 
-// TestLateDeletionKeepsNewWork: a deletion from before the start of this agent process arrives before the
-// source's answer. It does not delete the present work of that name.
+// TestLateDeletionKeepsNewWork: a deletion from before the start of this agent process arrives
+// before the source's answer. It does not delete the present work of that name.
 func TestLateDeletionKeepsNewWork(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
@@ -253,7 +253,8 @@ func TestLateDeletionKeepsNewWork(t *testing.T) {
 	})
 }
 
-// TestSpecFromBeforeStartIsNotApplied: an agent does not apply a spec from before its start. It asks the source first.
+// TestSpecFromBeforeStartIsNotApplied: an agent does not apply a spec from before its start. It
+// asks the source first.
 func TestSpecFromBeforeStartIsNotApplied(t *testing.T) {
 	inScene(t, func(s *scene) { lateEvent(s, func(*hub) {}) })
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestWorkFromCreateToRemoval follows one work from Create at the source to its removal, as the users of both
-// clientsets see it.
+// TestWorkFromCreateToRemoval follows one work from Create at the source to its removal, as the
+// users of both clientsets see it.
 func TestWorkFromCreateToRemoval(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -151,8 +151,8 @@ func TestSourceRestart(t *testing.T) {
 	})
 }
 
-// TestDeleteReachesAgentThatWasOffline: a deletion reaches an agent that was offline, even if it was the cluster's
-// only work.
+// TestDeleteReachesAgentThatWasOffline: a deletion reaches an agent that was offline, even if it
+// was the cluster's only work.
 func TestDeleteReachesAgentThatWasOffline(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -182,7 +182,8 @@ func TestDeleteReachesAgentThatWasOffline(t *testing.T) {
 	})
 }
 
-// TestWritesDuringOutageArrive: writes of both sides during a broker outage arrive after the outage.
+// TestWritesDuringOutageArrive: writes of both sides during a broker outage arrive after the
+// outage.
 func TestWritesDuringOutageArrive(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -217,8 +218,8 @@ func TestWritesDuringOutageArrive(t *testing.T) {
 	})
 }
 
-// TestLastFinalizerCausesOneEvent: after the write that removes the last finalizer, watches receive a single
-// event: DELETED, with the object without finalizers.
+// TestLastFinalizerCausesOneEvent: after the write that removes the last finalizer, watches receive
+// a single event: DELETED, with the object without finalizers.
 func TestLastFinalizerCausesOneEvent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})

@@ -141,8 +141,8 @@ func TestSilentLossWhileBusy(t *testing.T) {
 	})
 }
 
-// TestLostStatusBeforeEqualStatus: after a lost status, the next status equals the status before it. The
-// source must still receive the new sequence. Otherwise the digests would differ for ever.
+// TestLostStatusBeforeEqualStatus: after a lost status, the next status equals the status before
+// it. The source must still receive the new sequence. Otherwise the digests would differ for ever.
 func TestLostStatusBeforeEqualStatus(t *testing.T) {
 	inScene(t, func(s *scene) {
 		f := &flood{unconfirmed: map[string]struct{}{}}
@@ -213,8 +213,8 @@ func TestIdlePairCost(t *testing.T) {
 	})
 }
 
-// TestUnconfirmedWorkShowsCondition: a work that its agent has not confirmed for 30 s shows this, until it is
-// confirmed.
+// TestUnconfirmedWorkShowsCondition: a work that its agent has not confirmed for 30 s shows this,
+// until it is confirmed.
 func TestUnconfirmedWorkShowsCondition(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})

@@ -21,9 +21,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestInvalidNamesAreReported: a peer may send a work with a name that is invalid for objects. The agent does not
-// show the work to its users, and reports the error to the source. It answers a deletion of the
-// work.
+// TestInvalidNamesAreReported: a peer may send a work with a name that is invalid for objects. The
+// agent does not show the work to its users, and reports the error to the source. It answers a
+// deletion of the work.
 func TestInvalidNamesAreReported(t *testing.T) {
 	for _, profile := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
 		for _, name := range []string{"A B", "../up", "a/b", strings.Repeat("n", 254)} {
@@ -81,8 +81,8 @@ func sendAs(s *scene, profile codec.Profile, m codec.Message) {
 	publish(s, cloudevents.Message{Topic: topic, Event: event})
 }
 
-// TestInvalidLabelsAllowOtherChanges: a source that checks less than an API server may send labels that no API
-// server accepts. The agent's user must still be able to change other fields.
+// TestInvalidLabelsAllowOtherChanges: a source that checks less than an API server may send labels
+// that no API server accepts. The agent's user must still be able to change other fields.
 func TestInvalidLabelsAllowOtherChanges(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
@@ -116,8 +116,8 @@ func TestInvalidLabelsAllowOtherChanges(t *testing.T) {
 	})
 }
 
-// TestAgentKeepsItsMetadata: changes of the source win, the agent keeps its own keys and finalizers, and
-// the agent cannot change the spec.
+// TestAgentKeepsItsMetadata: changes of the source win, the agent keeps its own keys and
+// finalizers, and the agent cannot change the spec.
 func TestAgentKeepsItsMetadata(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})

@@ -295,8 +295,8 @@ func TestMetricsOfWrites(t *testing.T) {
 	})
 }
 
-// TestMetricLabelsContainNoClusterName: only the ID of an agent may contain the name of a cluster in a label. No
-// label contains the name of a work.
+// TestMetricLabelsContainNoClusterName: only the ID of an agent may contain the name of a cluster
+// in a label. No label contains the name of a work.
 func TestMetricLabelsContainNoClusterName(t *testing.T) {
 	inScene(t, func(s *scene) {
 		registry := prometheus.NewPedanticRegistry()

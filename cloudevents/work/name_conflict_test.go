@@ -106,8 +106,8 @@ func (c *conflict) state() map[string]string {
 	return out
 }
 
-// TestNamePassesToWaitingSource: a name passes from one source to the next, in any order of restarts and
-// deletions. Waiting works have the condition Degraded.
+// TestNamePassesToWaitingSource: a name passes from one source to the next, in any order of
+// restarts and deletions. Waiting works have the condition Degraded.
 func TestNamePassesToWaitingSource(t *testing.T) {
 	const waits = "True NameConflict"
 	tests := []struct {
@@ -193,8 +193,8 @@ func TestNamePassesToWaitingSource(t *testing.T) {
 	}
 }
 
-// TestNameConflictAfterAgentRestarts: after an agent restarts without a store, another source may own the name.
-// One source owns it, the others wait, and all are served in the end.
+// TestNameConflictAfterAgentRestarts: after an agent restarts without a store, another source may
+// own the name. One source owns it, the others wait, and all are served in the end.
 func TestNameConflictAfterAgentRestarts(t *testing.T) {
 	inConflict(t, func(c *conflict) {
 		for range 3 {

@@ -168,8 +168,8 @@ func TestForbiddenWorkUsesNoRoom(t *testing.T) {
 	})
 }
 
-// TestForbiddenWorkShowsLatestReport: the latest report of an agent is shown while the work is forbidden,
-// and after the work is published.
+// TestForbiddenWorkShowsLatestReport: the latest report of an agent is shown while the work is
+// forbidden, and after the work is published.
 func TestForbiddenWorkShowsLatestReport(t *testing.T) {
 	const degraded = `{"type":"Degraded","status":"True","reason":"Broken","message":"by the agent","lastTransitionTime":"2026-01-01T00:00:00Z"}`
 	for name, tt := range map[string]struct{ before, during string }{
@@ -215,8 +215,8 @@ func TestForbiddenWorkShowsLatestReport(t *testing.T) {
 	}
 }
 
-// TestForbiddenConditionEndsAfterRestart: the condition of a forbidden work is also removed when another process
-// of the source publishes the work.
+// TestForbiddenConditionEndsAfterRestart: the condition of a forbidden work is also removed when
+// another process of the source publishes the work.
 func TestForbiddenConditionEndsAfterRestart(t *testing.T) {
 	inScene(t, func(s *scene) {
 		file := t.TempDir() + "/works.db"

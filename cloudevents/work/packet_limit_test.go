@@ -20,8 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestUnencodableWorkIsDegraded: a work that no event can carry has the condition Degraded, because no agent can
-// report it. Writes reject such a work, but a store may contain one.
+// TestUnencodableWorkIsDegraded: a work that no event can carry has the condition Degraded, because
+// no agent can report it. Writes reject such a work, but a store may contain one.
 func TestUnencodableWorkIsDegraded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -65,8 +65,8 @@ func TestUnencodableWorkIsDegraded(t *testing.T) {
 	})
 }
 
-// TestTooLargeWorkStaysDegraded: a work that was too large to send stays Degraded until a later version is
-// sent, even if the agent reports on an earlier version.
+// TestTooLargeWorkStaysDegraded: a work that was too large to send stays Degraded until a later
+// version is sent, even if the agent reports on an earlier version.
 func TestTooLargeWorkStaysDegraded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -129,8 +129,8 @@ func TestGoneFitsAfterLargestStatus(t *testing.T) {
 	}
 }
 
-// TestGoneFitsLoweredPacketLimit: the agent can report a removed work even if the broker has lowered its packet
-// limit since the last status.
+// TestGoneFitsLoweredPacketLimit: the agent can report a removed work even if the broker has
+// lowered its packet limit since the last status.
 func TestGoneFitsLoweredPacketLimit(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -149,7 +149,8 @@ func TestGoneFitsLoweredPacketLimit(t *testing.T) {
 	})
 }
 
-// TestListsFitPacketLimit: lists are split into parts that a broker with a small packet limit accepts.
+// TestListsFitPacketLimit: lists are split into parts that a broker with a small packet limit
+// accepts.
 func TestListsFitPacketLimit(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.SetMaxPacketSize(16 << 10)
@@ -173,8 +174,8 @@ func TestListsFitPacketLimit(t *testing.T) {
 	})
 }
 
-// TestTooLargeWriteIsRejected: a write that exceeds the broker's limit is refused. A work that was queued before
-// the limit was known gets a condition.
+// TestTooLargeWriteIsRejected: a write that exceeds the broker's limit is refused. A work that was
+// queued before the limit was known gets a condition.
 func TestTooLargeWriteIsRejected(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.SetMaxPacketSize(4000)

@@ -124,8 +124,8 @@ func TestNewerProcessCrashes(t *testing.T) {
 	})
 }
 
-// TestOlderProcessSendsQueuedWrites: writes of the older process that were not sent before the newer
-// process started are sent after the newer process ends.
+// TestOlderProcessSendsQueuedWrites: writes of the older process that were not sent before the
+// newer process started are sent after the newer process ends.
 func TestOlderProcessSendsQueuedWrites(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
@@ -153,8 +153,8 @@ func TestOlderProcessSendsQueuedWrites(t *testing.T) {
 	})
 }
 
-// TestProcessesDetectEachOtherAfterOutage: after a broker outage, processes with the same ID detect each other
-// before either deletes a work, even if presences are late.
+// TestProcessesDetectEachOtherAfterOutage: after a broker outage, processes with the same ID detect
+// each other before either deletes a work, even if presences are late.
 func TestProcessesDetectEachOtherAfterOutage(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		options := work.SourceOptions{SourceID: "hub", Profile: profile}
@@ -271,9 +271,9 @@ func TestLateOrLostPresence(t *testing.T) {
 	}
 }
 
-// TestOldProcessDetectsNewerProcess: an older process has long been alone with a complete inventory. The
-// first presence of a newer process is lost or late. The older process deletes no works that the
-// newer process creates in the meantime.
+// TestOldProcessDetectsNewerProcess: an older process has long been alone with a complete
+// inventory. The first presence of a newer process is lost or late. The older process deletes no
+// works that the newer process creates in the meantime.
 func TestOldProcessDetectsNewerProcess(t *testing.T) {
 	for name, filters := range map[string]struct{ older, newer presenceFilter }{
 		"older loses two":            {loseTwo, deliverAll},
@@ -425,8 +425,8 @@ func (f withoutPresence) Connect(ctx context.Context, o cloudevents.ConnectOptio
 	return f.Transport.Connect(ctx, o)
 }
 
-// TestPresencesAreBounded: a client with the credentials of a source can make it remember only a few
-// processes, and no process from the far future.
+// TestPresencesAreBounded: a client with the credentials of a source can make it remember only a
+// few processes, and no process from the far future.
 func TestPresencesAreBounded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})

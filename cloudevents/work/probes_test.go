@@ -116,8 +116,8 @@ func (hanging) Connect(ctx context.Context, _ cloudevents.ConnectOptions) (cloud
 	return nil, ctx.Err()
 }
 
-// TestReadyzWaitsForInitialSync: an agent is ready when its initial sync has ended. A client is not ready before
-// the broker has acknowledged its first requests.
+// TestReadyzWaitsForInitialSync: an agent is ready when its initial sync has ended. A client is not
+// ready before the broker has acknowledged its first requests.
 func TestReadyzWaitsForInitialSync(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: time.Minute})

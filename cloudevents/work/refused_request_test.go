@@ -81,9 +81,10 @@ var beginnings = []struct {
 	{"ManifestBundle", "sources/hub/clusters/cluster1/agentevents", "sources/hub/sourcebroadcast", codec.ManifestBundle, []string{"hub"}},
 }
 
-// TestForbiddenAgentDoesNotSync: an agent that the broker does not permit to request its works does not
-// end its initial sync. Otherwise its user would treat all works as deleted and remove what they
-// have applied. When the broker's rules are corrected, the agent continues on the same connection.
+// TestForbiddenAgentDoesNotSync: an agent that the broker does not permit to request its works does
+// not end its initial sync. Otherwise its user would treat all works as deleted and remove what
+// they have applied. When the broker's rules are corrected, the agent continues on the same
+// connection.
 func TestForbiddenAgentDoesNotSync(t *testing.T) {
 	for _, tt := range beginnings {
 		t.Run(tt.name, func(t *testing.T) {
@@ -126,7 +127,8 @@ func TestForbiddenAgentDoesNotSync(t *testing.T) {
 	}
 }
 
-// TestForbiddenSourceIsNotReady: the same for a source. A refused message to one cluster does not count.
+// TestForbiddenSourceIsNotReady: the same for a source. A refused message to one cluster does not
+// count.
 func TestForbiddenSourceIsNotReady(t *testing.T) {
 	for _, tt := range beginnings {
 		t.Run(tt.name, func(t *testing.T) {

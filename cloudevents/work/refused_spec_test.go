@@ -216,8 +216,8 @@ func TestRefusedSpecsAreNotSentAgain(t *testing.T) {
 	})
 }
 
-// TestOnlyFittingSpecsAreRequested: if there is room for one of many refused specs, the agent requests
-// only one.
+// TestOnlyFittingSpecsAreRequested: if there is room for one of many refused specs, the agent
+// requests only one.
 func TestOnlyFittingSpecsAreRequested(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{MaxSourceBytes: 1 << 20})

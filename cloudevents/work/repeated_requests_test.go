@@ -74,8 +74,8 @@ func (h *hub) all() []codec.SpecEntry {
 	return entries
 }
 
-// TestRepeatedListsAreAnsweredWithinWindow: an agent may request all of its many works again and again without
-// confirming any. It receives only a window of works, and other clusters do not wait.
+// TestRepeatedListsAreAnsweredWithinWindow: an agent may request all of its many works again and
+// again without confirming any. It receives only a window of works, and other clusters do not wait.
 func TestRepeatedListsAreAnsweredWithinWindow(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const works = 2000
@@ -106,8 +106,8 @@ func TestRepeatedListsAreAnsweredWithinWindow(t *testing.T) {
 	})
 }
 
-// TestContinuousListsAreComparedRarely: a source compares few of the lists that an agent sends without pause.
-// After these lists stop, it requests another list.
+// TestContinuousListsAreComparedRarely: a source compares few of the lists that an agent sends
+// without pause. After these lists stop, it requests another list.
 func TestContinuousListsAreComparedRarely(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		const seconds, perSecond = 5, 50
@@ -239,8 +239,8 @@ func TestUnfinishedAnswerDoesNotDelayNext(t *testing.T) {
 	})
 }
 
-// TestRepeatedHashListsAreBounded: an agent that sends no resync ID, and begins again and again, receives
-// only a few lists of the hashes of its works.
+// TestRepeatedHashListsAreBounded: an agent that sends no resync ID, and begins again and again,
+// receives only a few lists of the hashes of its works.
 func TestRepeatedHashListsAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		profile codec.Profile
@@ -269,8 +269,8 @@ func TestRepeatedHashListsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRepeatedStatusRequestsAreAnsweredOnce: a source that requests all statuses again and again receives each status
-// about once.
+// TestRepeatedStatusRequestsAreAnsweredOnce: a source that requests all statuses again and again
+// receives each status about once.
 func TestRepeatedStatusRequestsAreAnsweredOnce(t *testing.T) {
 	inScene(t, func(s *scene) {
 		const works = 200

@@ -90,8 +90,8 @@ func TestStopWhileWaitingToLead(t *testing.T) {
 	})
 }
 
-// TestReplicaThatCannotReadReportsError: a replica that cannot read the writes of other replicas reports an
-// error, because its works may be stale.
+// TestReplicaThatCannotReadReportsError: a replica that cannot read the writes of other replicas
+// reports an error, because its works may be stale.
 func TestReplicaThatCannotReadReportsError(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()

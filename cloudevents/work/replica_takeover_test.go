@@ -49,8 +49,8 @@ func patchLabel(ctx context.Context, h *hub, name, value string) error {
 	return err
 }
 
-// TestWriteDuringTakeoverFails: a write that waits for the store while another replica takes over returns an
-// error. It does not return nil and get lost.
+// TestWriteDuringTakeoverFails: a write that waits for the store while another replica takes over
+// returns an error. It does not return nil and get lost.
 func TestWriteDuringTakeoverFails(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := &distantStore{work.NewMemoryStore(), always(100 * time.Millisecond), always(0), always(0)}
@@ -92,8 +92,8 @@ func TestWriteDuringTakeoverFails(t *testing.T) {
 	})
 }
 
-// TestLaggingReplicaMissesNoWorks: a lagging replica does not treat works that it has not received yet as
-// missing.
+// TestLaggingReplicaMissesNoWorks: a lagging replica does not treat works that it has not received
+// yet as missing.
 func TestLaggingReplicaMissesNoWorks(t *testing.T) {
 	verbs := map[string]func(s *scene, second *hub) error{
 		"Patch":       func(s *scene, second *hub) error { return patchLabel(s.t.Context(), second, "w", "b") },
@@ -158,9 +158,9 @@ type maybe struct {
 	deleting bool
 }
 
-// TestConcurrentWritesAtReplicasHold: with users that write to any replica at the same time, over a slow
-// store, the result of each answered write holds. Each work has one user, which tracks its possible
-// states.
+// TestConcurrentWritesAtReplicasHold: with users that write to any replica at the same time, over a
+// slow store, the result of each answered write holds. Each work has one user, which tracks its
+// possible states.
 func TestConcurrentWritesAtReplicasHold(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -167,8 +167,8 @@ func (a *spoke) applyAll() {
 	}
 }
 
-// TestReplicasWithEqualVersions: replicas count resourceVersions independently. Two replicas may give the
-// same number to different states of a work. A replica still shows the newer state.
+// TestReplicasWithEqualVersions: replicas count resourceVersions independently. Two replicas may
+// give the same number to different states of a work. A replica still shows the newer state.
 func TestReplicasWithEqualVersions(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -233,8 +233,8 @@ func TestLead(t *testing.T) {
 	})
 }
 
-// TestQueuedEventsAreBounded: the events that wait for a leader are bounded. The next leader requests the
-// dropped events.
+// TestQueuedEventsAreBounded: the events that wait for a leader are bounded. The next leader
+// requests the dropped events.
 func TestQueuedEventsAreBounded(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()

@@ -59,8 +59,8 @@ func TestRestoredBackup(t *testing.T) {
 	})
 }
 
-// TestRestoredBackupIsDetectedOnConnect: a source requests the works of all clusters, unknown clusters
-// included, as soon as it connects.
+// TestRestoredBackupIsDetectedOnConnect: a source requests the works of all clusters, unknown
+// clusters included, as soon as it connects.
 func TestRestoredBackupIsDetectedOnConnect(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -82,9 +82,9 @@ func TestRestoredBackupIsDetectedOnConnect(t *testing.T) {
 	})
 }
 
-// TestRestoredBackupWithInventoryCompleteAtStart: a program that declares its inventory complete at each start
-// deletes no works that a restored Store lacks. A call after the source has detected the backup
-// takes effect.
+// TestRestoredBackupWithInventoryCompleteAtStart: a program that declares its inventory complete at
+// each start deletes no works that a restored Store lacks. A call after the source has detected the
+// backup takes effect.
 func TestRestoredBackupWithInventoryCompleteAtStart(t *testing.T) {
 	inProfiles(t, func(s *scene, profile codec.Profile) {
 		store := work.NewMemoryStore()
@@ -113,8 +113,8 @@ func TestRestoredBackupWithInventoryCompleteAtStart(t *testing.T) {
 	})
 }
 
-// TestRestoredBackupWithOfflineCluster: the works of a cluster are kept if the cluster was disconnected
-// while the restored source wrote and restarted.
+// TestRestoredBackupWithOfflineCluster: the works of a cluster are kept if the cluster was
+// disconnected while the restored source wrote and restarted.
 func TestRestoredBackupWithOfflineCluster(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()

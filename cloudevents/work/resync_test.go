@@ -281,9 +281,9 @@ func TestLostSequence(t *testing.T) {
 	})
 }
 
-// TestReusedSequenceKeepsNewerStatus: an agent with a clock that was set back increments its sequence by one.
-// Its next process does the same from the sequence that the source has. A late status of the first
-// process must not replace a status of the second.
+// TestReusedSequenceKeepsNewerStatus: an agent with a clock that was set back increments its
+// sequence by one. Its next process does the same from the sequence that the source has. A late
+// status of the first process must not replace a status of the second.
 func TestReusedSequenceKeepsNewerStatus(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})
@@ -318,8 +318,8 @@ func TestReusedSequenceKeepsNewerStatus(t *testing.T) {
 	})
 }
 
-// TestAgentForgetsDeletedWorks: an agent's memory of deleted works, and of sources without works, does not grow
-// without bound.
+// TestAgentForgetsDeletedWorks: an agent's memory of deleted works, and of sources without works,
+// does not grow without bound.
 func TestAgentForgetsDeletedWorks(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{})

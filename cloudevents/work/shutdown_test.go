@@ -147,9 +147,9 @@ func (s *hangingStore) Apply(ctx context.Context, changes []work.Change) error {
 	return s.MemoryStore.Apply(ctx, changes)
 }
 
-// TestWriteReturnsWhenContextEnds: a write returns when its context ends, even if it has begun to write to
-// a Store that hangs. The error reports that the change is not stored yet, and the change is stored
-// once the Store answers.
+// TestWriteReturnsWhenContextEnds: a write returns when its context ends, even if it has begun to
+// write to a Store that hangs. The error reports that the change is not stored yet, and the change
+// is stored once the Store answers.
 func TestWriteReturnsWhenContextEnds(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := &hangingStore{MemoryStore: work.NewMemoryStore(), letGo: make(chan struct{}), entered: make(chan struct{}, 1)}
@@ -326,7 +326,8 @@ func TestStopWhileStoreHangs(t *testing.T) {
 	}
 }
 
-// TestStoppedClientRejectsWrites: a stopped source or agent rejects writes, because it would not deliver them.
+// TestStoppedClientRejectsWrites: a stopped source or agent rejects writes, because it would not
+// deliver them.
 func TestStoppedClientRejectsWrites(t *testing.T) {
 	type client = worktyped.ManifestWorkInterface
 	tests := []struct {
@@ -374,8 +375,8 @@ func TestStoppedClientRejectsWrites(t *testing.T) {
 	}
 }
 
-// TestWaitingListEndsWithAgent: a list that waits for the initial sync returns an error when the agent
-// stops.
+// TestWaitingListEndsWithAgent: a list that waits for the initial sync returns an error when the
+// agent stops.
 func TestWaitingListEndsWithAgent(t *testing.T) {
 	inScene(t, func(s *scene) {
 		s.bus.Disconnect()

@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// TestRepeatedStatusIsOneUpdate: a status that is repeated by the broker, the agent or its user is only one
-// update.
+// TestRepeatedStatusIsOneUpdate: a status that is repeated by the broker, the agent or its user is
+// only one update.
 func TestRepeatedStatusIsOneUpdate(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
@@ -76,8 +76,8 @@ func TestRepeatedStatusIsOneUpdate(t *testing.T) {
 	})
 }
 
-// TestEmptyStatusReachesSource: a status that the agent's user has emptied becomes empty at the source. If
-// that event is lost, it becomes empty after a resync.
+// TestEmptyStatusReachesSource: a status that the agent's user has emptied becomes empty at the
+// source. If that event is lost, it becomes empty after a resync.
 func TestEmptyStatusReachesSource(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lost: %t", lost), func(t *testing.T) {

@@ -42,8 +42,8 @@ var constructors = map[string]func(cloudevents.Transport, work.Store, prometheus
 	},
 }
 
-// TestConstructorCanRetryAfterStoreError: a constructor that cannot read its Store leaves no state that
-// blocks the next attempt.
+// TestConstructorCanRetryAfterStoreError: a constructor that cannot read its Store leaves no state
+// that blocks the next attempt.
 func TestConstructorCanRetryAfterStoreError(t *testing.T) {
 	for name, construct := range constructors {
 		t.Run(name, func(t *testing.T) {

@@ -81,7 +81,8 @@ func (a *spoke) list() *workv1.ManifestWorkList {
 	return list
 }
 
-// TestDeepManifestsAreRefused: a manifest is refused if it is nested so deep that its record could not be read.
+// TestDeepManifestsAreRefused: a manifest is refused if it is nested so deep that its record could
+// not be read.
 func TestDeepManifestsAreRefused(t *testing.T) {
 	inScene(t, func(s *scene) {
 		atSource, atAgent := work.NewMemoryStore(), work.NewMemoryStore()

@@ -160,8 +160,8 @@ func (h *hub) list(cluster string) *workv1.ManifestWorkList {
 	return list
 }
 
-// TestInventoryCompleteSurvivesRestart: a source with a complete inventory deletes unknown works, also after a
-// restart with its store.
+// TestInventoryCompleteSurvivesRestart: a source with a complete inventory deletes unknown works,
+// also after a restart with its store.
 func TestInventoryCompleteSurvivesRestart(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := work.NewMemoryStore()
@@ -297,8 +297,8 @@ func TestChangesAreStoredFirst(t *testing.T) {
 	})
 }
 
-// TestWriteFailsWhenStoreFails: a write that cannot be stored returns an error. The change is stored and
-// published when the store works again.
+// TestWriteFailsWhenStoreFails: a write that cannot be stored returns an error. The change is
+// stored and published when the store works again.
 func TestWriteFailsWhenStoreFails(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := newFaultyStore()

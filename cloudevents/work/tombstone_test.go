@@ -80,8 +80,8 @@ func TestTombstoneExpires(t *testing.T) {
 	})
 }
 
-// TestUnknownWorkIsDeletedAgainAfterTTL: a source deletes an unknown work again if an agent lists it after the TTL of
-// its tombstone.
+// TestUnknownWorkIsDeletedAgainAfterTTL: a source deletes an unknown work again if an agent lists
+// it after the TTL of its tombstone.
 func TestUnknownWorkIsDeletedAgainAfterTTL(t *testing.T) {
 	inScene(t, func(s *scene) {
 		first := s.source(work.SourceOptions{})

@@ -29,8 +29,8 @@ func spanOf(ctx context.Context) string {
 	return id
 }
 
-// TestTraceArrivesWithWrite: the trace of each write arrives with the written work or status, in both directions
-// and both formats.
+// TestTraceArrivesWithWrite: the trace of each write arrives with the written work or status, in
+// both directions and both formats.
 func TestTraceArrivesWithWrite(t *testing.T) {
 	for _, profile := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
 		for _, own := range []bool{true, false} {

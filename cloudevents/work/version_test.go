@@ -131,8 +131,9 @@ func poison(t *testing.T, store work.Store, prefix string, numbers map[string]an
 	}
 }
 
-// TestStoredNumbersOutOfRangeAreReplaced: out-of-range numbers that an earlier release stored, for the source or
-// the agent, do not block statuses, updates or deletions after an honest peer connects.
+// TestStoredNumbersOutOfRangeAreReplaced: out-of-range numbers that an earlier release stored, for
+// the source or the agent, do not block statuses, updates or deletions after an honest peer
+// connects.
 func TestStoredNumbersOutOfRangeAreReplaced(t *testing.T) {
 	stores := map[string]func(*testing.T) work.Store{
 		"memory": func(*testing.T) work.Store { return work.NewMemoryStore() },
@@ -204,8 +205,8 @@ func TestStoredNumbersOutOfRangeAreReplaced(t *testing.T) {
 	}
 }
 
-// TestNumbersOfClockAheadAreReplaced: numbers that a source or an agent gave while its clock was two days ahead
-// are replaced when the clock is right.
+// TestNumbersOfClockAheadAreReplaced: numbers that a source or an agent gave while its clock was
+// two days ahead are replaced when the clock is right.
 func TestNumbersOfClockAheadAreReplaced(t *testing.T) {
 	for _, at := range []string{"source", "agent"} {
 		t.Run(at, func(t *testing.T) {
@@ -277,8 +278,8 @@ func TestBundleNumbersOutOfRange(t *testing.T) {
 	})
 }
 
-// TestBundleStoredVersionsOutOfRangeAreReplaced: versions that agents could exhaust in an earlier release are
-// counted again.
+// TestBundleStoredVersionsOutOfRangeAreReplaced: versions that agents could exhaust in an earlier
+// release are counted again.
 func TestBundleStoredVersionsOutOfRangeAreReplaced(t *testing.T) {
 	inScene(t, func(s *scene) {
 		options, store := bundleSource, work.NewMemoryStore()

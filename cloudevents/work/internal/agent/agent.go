@@ -261,8 +261,8 @@ func (a *Agent) logUnservedLocked() {
 			}
 		}
 		if held > 0 && !a.serves(name) {
-			a.logger.Info("Kept works of a source that Sources does not name, until the source deletes them", "source", name,
-				"works", held)
+			a.logger.Info("Kept works of a source that Sources does not name, until the source deletes them",
+				"source", name, "works", held)
 		}
 	}
 }

@@ -137,8 +137,8 @@ func (a *Agent) onHashesLocked(m *codec.StatusResync) error {
 		s = &agentSource{name: m.Source, account: peer.Account{Budget: a.budget}}
 	}
 	if size := listSize(len(s.works)); !s.account.HasRoom(size) {
-		return peer.Unusable(peer.RefusedBudget, "send an answer of %d bytes to source %s: %w", size, s.name,
-			s.account.ErrFull())
+		return peer.Unusable(peer.RefusedBudget, "send an answer of %d bytes to source %s: %w",
+			size, s.name, s.account.ErrFull())
 	}
 	s.dialect = peer.DialectOf(m.ResyncID != "" || m.Scope == codec.ScopeDigest)
 	if a.traits.Strict {

@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
 )
 
-// TestDeliveredObjectsAreOwned: the receiver of a watch owns the delivered objects. Two receivers do not share
-// them with each other or with the cache.
+// TestDeliveredObjectsAreOwned: the receiver of a watch owns the delivered objects. Two receivers
+// do not share them with each other or with the cache.
 func TestDeliveredObjectsAreOwned(t *testing.T) {
 	run(t, false, func(s *script) {
 		obj := &workv1.ManifestWork{}

@@ -102,8 +102,8 @@ func TestResumeWhileCacheShrinks(t *testing.T) {
 	})
 }
 
-// TestLogIsBoundedInBytes: large statuses of one work do not accumulate, and a watch can resume from the
-// newest of them.
+// TestLogIsBoundedInBytes: large statuses of one work do not accumulate, and a watch can resume
+// from the newest of them.
 func TestLogIsBoundedInBytes(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one")
@@ -140,8 +140,8 @@ func TestLogCountsSharedBytesOnce(t *testing.T) {
 	})
 }
 
-// TestLogExpiresByAge: versions older than the limit are Expired and release their memory, also in an
-// idle cache.
+// TestLogExpiresByAge: versions older than the limit are Expired and release their memory, also in
+// an idle cache.
 func TestLogExpiresByAge(t *testing.T) {
 	run(t, false, func(s *script) {
 		s.put("a", "one")

@@ -22,8 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 )
 
-// TestManySchemaErrorsAreBounded: the validation of a peer's object with very many errors needs little time and
-// memory. Its error names one of them.
+// TestManySchemaErrorsAreBounded: the validation of a peer's object with very many errors needs
+// little time and memory. Its error names one of them.
 func TestManySchemaErrorsAreBounded(t *testing.T) {
 	manifest := func(metadata string) workv1.ManifestWorkSpec {
 		s := workv1.ManifestWorkSpec{}
@@ -71,8 +71,8 @@ func TestManySchemaErrorsAreBounded(t *testing.T) {
 	})
 }
 
-// TestWriteWithManyErrorsIsBounded: a write through a source's own clientset with very many errors needs
-// little memory. A write with few errors returns all of them.
+// TestWriteWithManyErrorsIsBounded: a write through a source's own clientset with very many errors
+// needs little memory. A write with few errors returns all of them.
 func TestWriteWithManyErrorsIsBounded(t *testing.T) {
 	list := func(element string, n int) string { return "[" + strings.Repeat(element+",", n) + element + "]" }
 	manifest := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","ownerReferences":` + list("{}", 50) + "}}"

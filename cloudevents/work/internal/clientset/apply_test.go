@@ -118,8 +118,8 @@ func TestApplyKeepsUnknownMetadata(t *testing.T) {
 	}
 }
 
-// TestConcurrentAppliesLoseNothing: if many managers apply a new object concurrently, one of them creates it
-// and no apply is lost.
+// TestConcurrentAppliesLoseNothing: if many managers apply a new object concurrently, one of them
+// creates it and no apply is lost.
 func TestConcurrentAppliesLoseNothing(t *testing.T) {
 	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
 	names := strings.Split("abcdefgh", "")

@@ -23,7 +23,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/conformance"
 )
 
-// TestInvalidCallsAreRejected: the source's clientset rejects invalid calls with the same reason as the API server.
+// TestInvalidCallsAreRejected: the source's clientset rejects invalid calls with the same reason as
+// the API server.
 func TestInvalidCallsAreRejected(t *testing.T) {
 	stale := func(w *workv1.ManifestWork) *workv1.ManifestWork {
 		w.ResourceVersion = "1"
@@ -324,8 +325,8 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// TestConcurrentWriters runs the rivalries that the end-to-end tests run on a real API server. Whichever
-// client is faster, the results of its calls hold.
+// TestConcurrentWriters runs the rivalries that the end-to-end tests run on a real API server.
+// Whichever client is faster, the results of its calls hold.
 func TestConcurrentWriters(t *testing.T) {
 	for _, r := range conformance.Rivalries {
 		t.Run(r.Name, func(t *testing.T) {

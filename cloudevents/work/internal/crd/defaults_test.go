@@ -75,7 +75,8 @@ func TestDefaults(t *testing.T) {
 	})
 }
 
-// TestChecksOfValidValuesDoNotAllocate: the checks of every write do not allocate if the value is valid.
+// TestChecksOfValidValuesDoNotAllocate: the checks of every write do not allocate if the value is
+// valid.
 func TestChecksOfValidValuesDoNotAllocate(t *testing.T) {
 	var full workv1.ManifestWork
 	s := root(t)

@@ -212,8 +212,8 @@ func (p *Presence) ReceiveLocked(m *codec.Presence) error {
 	}
 	rival := protocol.Process{Started: m.Started, Session: m.Session}
 	if !rival.Credible(now) {
-		return Unusable(RefusedVersion, "process %s has a start time too far ahead of the clock: %s", m.Session,
-			m.Started.Format(time.RFC3339))
+		return Unusable(RefusedVersion, "process %s has a start time too far ahead of the clock: %s",
+			m.Session, m.Started.Format(time.RFC3339))
 	}
 	_, known := p.rivals[rival]
 	switch {
@@ -388,9 +388,8 @@ func (p *Presence) deaf(now time.Time) bool {
 	}
 	if !c.reported {
 		c.reported = true
-		p.logger.Info("Failed to receive the own presence: other processes with this ID are not detected; allow the user "+
-			"to read the topic",
-			"topic", p.Filters()[0])
+		p.logger.Info("Failed to receive the own presence: other processes with this ID are not detected; "+
+			"allow the user to read the topic", "topic", p.Filters()[0])
 	}
 	return true
 }

@@ -45,8 +45,8 @@ func (s *Source) clearsLocked(c *sourceCluster, id string) bool {
 		return true
 	}
 	if !seen && !c.account.Charge(suspectSize(id)) {
-		err := peer.Unusable(peer.RefusedBudget, "record the unknown work %s of cluster %q: %w", id, c.name,
-			c.account.ErrFull())
+		err := peer.Unusable(peer.RefusedBudget, "record the unknown work %s of cluster %q: %w",
+			id, c.name, c.account.ErrFull())
 		s.refuseEntryLocked(err)
 		return false
 	}
@@ -178,8 +178,7 @@ func (s *Source) detectOutdatedLocked(c *sourceCluster, w *sourceWork, id string
 	c.outdated = true
 	s.keepCluster(c)
 	s.logger.Info("Detected a Store that is older than the works of an agent: unknown works stay until "+
-		"InventoryComplete is called",
-		"cluster", c.name, "resourceID", id, "version", version)
+		"InventoryComplete is called", "cluster", c.name, "resourceID", id, "version", version)
 }
 
 // openGap begins to check the reported versions of the cluster, because the inventory is complete
@@ -248,9 +247,8 @@ func (s *Source) inventoryProblems() error {
 	}
 	var errs []error
 	if n > 0 {
-		errs = append(errs, fmt.Errorf(
-			"the Store is older than the works of %d clusters (first: %s): a backup was restored; "+
-				"unknown works stay until InventoryComplete is called", n, first))
+		errs = append(errs, fmt.Errorf("the Store is older than the works of %d clusters (first: %s): a backup was "+
+			"restored; unknown works stay until InventoryComplete is called", n, first))
 	}
 	if s.replaced && !s.presence.OutrankedLocked() {
 		errs = append(errs, errors.New("a newer process with the same ID was connected and may have created works: "+
