@@ -36,7 +36,7 @@ func Normalize(obj *workv1.ManifestWork) error {
 		}
 		raw, err := json.Marshal(m.Object)
 		if err != nil {
-			return apierrors.NewBadRequest(fmt.Sprintf("spec.workload.manifests[%d] cannot be encoded: %v", i, err))
+			return apierrors.NewBadRequest(fmt.Sprintf("encode spec.workload.manifests[%d]: %v", i, err))
 		}
 		m.Raw, m.Object = raw, nil
 	}
@@ -126,7 +126,7 @@ func validateSpec(spec *workv1.ManifestWorkSpec) (field.ErrorList, error) {
 	}
 	data, err := json.Marshal(spec)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the spec cannot be encoded: %v", err))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("encode the spec: %v", err))
 	}
 	_, errs = crd.Member("spec", data)
 	return errs, nil
@@ -212,7 +212,7 @@ func ValidateStatus(obj *workv1.ManifestWork, said metav1.TypeMeta, invalid fiel
 		}
 		data, err := json.Marshal(&obj.Status)
 		if err != nil {
-			return apierrors.NewBadRequest(fmt.Sprintf("the status cannot be encoded: %v", err))
+			return apierrors.NewBadRequest(fmt.Sprintf("encode the status: %v", err))
 		}
 		_, invalid = crd.Member("status", data)
 	}

@@ -148,7 +148,7 @@ func parseJSONPatch(data []byte) (jsonpatch.Patch, error) {
 		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(
 			"The allowed maximum operations in a JSON patch is %d, got %d", jsontext.MaxOperations, many.Count))
 	case err != nil:
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the JSON patch cannot be read: %v", err))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("decode the JSON patch: %v", err))
 	}
 	return patch, nil
 }

@@ -141,7 +141,7 @@ func parseContinue(s string) (continueToken, error) {
 		err = json.Unmarshal(data, &t)
 	}
 	if err != nil {
-		return t, apierrors.NewBadRequest("continue key is not valid: it must be taken from the list before, unchanged")
+		return t, apierrors.NewBadRequest("continue key is not valid: must be the unchanged key of the previous list")
 	}
 	return t, nil
 }

@@ -79,7 +79,7 @@ func (w *works) Create(
 		return nil, noSuchPath("post", "")
 	}
 	if obj == nil {
-		return nil, apierrors.NewBadRequest("no ManifestWork was given")
+		return nil, apierrors.NewBadRequest("the ManifestWork must not be nil")
 	}
 	in := obj.DeepCopy()
 	in.ManagedFields = nil
@@ -129,7 +129,7 @@ func (w *works) replace(
 		return nil, err
 	}
 	if obj == nil {
-		return nil, apierrors.NewBadRequest("no ManifestWork was given")
+		return nil, apierrors.NewBadRequest("the ManifestWork must not be nil")
 	}
 	if err := w.named(ctx, "put", obj.Name); err != nil {
 		return nil, err
