@@ -6,6 +6,7 @@
 package ruletest
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -16,9 +17,11 @@ import (
 
 // Rule is a behaviour that the code has for a reason, with the edits that remove it.
 type Rule struct {
-	Name  string
-	Test  string // the go test -run pattern of the test that must fail
-	Edits []Edit
+	Name string
+	Test string // the go test -run pattern of the test that must fail
+	// Package is the path of the test's package, from the working directory. Defaults to ".".
+	Package string
+	Edits   []Edit
 }
 
 // Edit is a file name, a text that occurs once in the file, and its replacement.
@@ -48,8 +51,7 @@ func (r Rule) Without(t *testing.T, folder string) map[string]string {
 	return out
 }
 
-// Build builds the test binary of the package in the working directory, without the rule in the
-// sources of folder.
+// Build builds the test binary of the rule's package, without the rule in the sources of folder.
 func (r Rule) Build(t *testing.T, folder string) (binary string) {
 	t.Helper()
 	sources, err := filepath.Abs(folder)
@@ -74,7 +76,7 @@ func (r Rule) Build(t *testing.T, folder string) (binary string) {
 		t.Fatal(err)
 	}
 	binary = filepath.Join(temp, "rule.test")
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay", list, "-o", binary, ".").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay", list, "-o", binary, cmp.Or(r.Package, ".")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
