@@ -76,7 +76,7 @@ peers: kube ## measure the projects that BENCHMARKS.md compares with (WATCHES=20
 # of rsync take about ten with 10,000 checks. 1,000 runs of AppliedWork's campaign on a real API
 # server take about 30.
 fuzz: kube ## run simulations (SEEDS=100000 RUNS=1000 CHECKS=10000), remove each rule, fuzz (FUZZTIME=30s)
-	$(GO) test ./cloudevents/work -run 'Simulation$$' -work.seeds $(SEEDS) -timeout 0 -v
+	$(GO) test ./cloudevents/work/internal/simulation -work.seeds $(SEEDS) -timeout 0 -v
 	$(GO) test -tags spokewire_rules -run '^TestRemovedRules$$' -timeout 0 -v ./cloudevents/work ./appliedwork ./rsync ./dynamicwatcher
 	$(GO) test ./dynamicwatcher -run '^TestSimulation$$' -dynamicwatcher.seeds $(SEEDS) -timeout 0 -v
 	$(GO) test ./internal/jsontext -run '^TestUnknownFieldsStayWithTheirElement$$' -jsontext.seeds $(SEEDS) -timeout 0 -v

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/agent"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/source"
 )
@@ -55,24 +54,6 @@ func CheckBudget(a *Agent) error { return a.agent.CheckBudget() }
 
 // SetMaxInbox sets the limit of queued events that a replica keeps for the leader, in bytes.
 func SetMaxInbox(s *Source, n int) { s.source.SetMaxInbox(n) }
-
-// KeptRecords returns the records that the Store of a source must have now, by key.
-func (s *Source) KeptRecords() map[string]string { return encoded(s.source.KeptRecords()) }
-
-// KeptRecords returns the records that the Store of an agent must have now, by key.
-func (a *Agent) KeptRecords() map[string]string { return encoded(a.agent.KeptRecords()) }
-
-func encoded(contents map[string]any) map[string]string {
-	out := make(map[string]string, len(contents))
-	for key, content := range contents {
-		value, err := journal.Encode(content)
-		if err != nil {
-			panic(err)
-		}
-		out[key] = string(value)
-	}
-	return out
-}
 
 // Contents returns the values of works that the journal of an agent would encode now.
 func Contents(a *Agent) []any { return a.agent.Contents() }

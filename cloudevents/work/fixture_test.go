@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +17,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
@@ -30,6 +28,14 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/testing/worktest"
+)
+
+var (
+	newWork   = worktest.New
+	valueOf   = worktest.Value
+	applied   = worktest.Applied
+	messageOf = worktest.Message
 )
 
 // scene has an in-process broker for a script of operations, on which it starts sources and agents.
@@ -160,8 +166,7 @@ func (p *process) kill() {
 type hub struct {
 	*work.Source
 	*process
-	t        *testing.T
-	follower *follower // in simulations
+	t *testing.T
 }
 
 func (s *scene) source(options work.SourceOptions) *hub {
@@ -196,9 +201,8 @@ func (h *hub) complete() {
 type spoke struct {
 	*work.Agent
 	*process
-	t        *testing.T
-	cluster  string
-	follower *follower // in simulations
+	t       *testing.T
+	cluster string
 }
 
 func (s *scene) agent(options work.AgentOptions) *spoke {
@@ -220,29 +224,6 @@ func (s *scene) agentOn(transport cloudevents.Transport, options work.AgentOptio
 
 func (a *spoke) works() worktyped.ManifestWorkInterface {
 	return a.Clientset().WorkV1().ManifestWorks(a.cluster)
-}
-
-// newWork returns a work with one ConfigMap that contains value.
-func newWork(name, value string) *workv1.ManifestWork {
-	raw := append(make([]byte, 0, 128+len(name)+len(value)), `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":`...)
-	raw = append(strconv.AppendQuote(raw, name), `,"namespace":"default"},"data":{"value":`...)
-	raw = append(strconv.AppendQuote(raw, value), "}}"...)
-	return &workv1.ManifestWork{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{
-			Manifests: []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: raw}}},
-		}},
-	}
-}
-
-// valueOf returns the value in the ConfigMap of a work.
-func valueOf(t *testing.T, obj *workv1.ManifestWork) string {
-	t.Helper()
-	var cm struct{ Data map[string]string }
-	if err := json.Unmarshal(obj.Spec.Workload.Manifests[0].Raw, &cm); err != nil {
-		t.Fatal(err)
-	}
-	return cm.Data["value"]
 }
 
 func (h *hub) create(cluster string, obj *workv1.ManifestWork) *workv1.ManifestWork {
@@ -331,18 +312,6 @@ func (a *spoke) setFinalizers(name string, finalizers ...string) {
 		a.t.Fatal(err)
 	}
 	a.patch(name, data)
-}
-
-// applied returns the message of the condition Applied, or "" without that condition.
-func applied(obj *workv1.ManifestWork) string { return messageOf(obj, workv1.WorkApplied) }
-
-func messageOf(obj *workv1.ManifestWork, condition string) string {
-	for _, c := range obj.Status.Conditions {
-		if c.Type == condition {
-			return c.Message
-		}
-	}
-	return ""
 }
 
 // informer starts the shared informer of a factory. It runs until the test ends.

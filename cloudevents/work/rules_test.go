@@ -14,6 +14,7 @@ type edits = []ruletest.Edit
 const (
 	agentTable  = "internal/protocol/agent.go"
 	sourceTable = "internal/protocol/source.go"
+	simulation  = "./internal/simulation"
 )
 
 // rules are the rules of the protocol. Without a rule, the simulation must fail: the failure shows
@@ -196,11 +197,11 @@ var rules = []ruletest.Rule{
 		{"internal/agent/resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
 	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleAbandonedWorkHeldByFinalizer", Edits: edits{
 		{"internal/protocol/bundle.go", "Send:      w.Phase == SourceGone,", "Send:      false,"}}},
-	{Name: "events of a strict source are ordered by time", Test: "TestStrictSimulation", Edits: edits{
+	{Name: "events of a strict source are ordered by time", Test: "TestStrictSimulation", Package: simulation, Edits: edits{
 		{agentTable, "if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
 	{Name: "unknown works in a strict agent's list are asked about", Test: "TestUnknownWorkOfStrictAgent", Edits: edits{
 		{sourceTable, "AskStatus: complete && e.Strict}", "AskStatus: false}"}}},
-	{Name: "a strict agent's status of an unknown work is answered", Test: "TestStrictSimulation", Edits: edits{
+	{Name: "a strict agent's status of an unknown work is answered", Test: "TestStrictSimulation", Package: simulation, Edits: edits{
 		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: complete && !e.Gone && !e.Strict}"}}},
 }
 

@@ -164,6 +164,7 @@ var rules = []rule{
 		apimachinery, ocmClient, ocmWork, clientGo + "tools/cache", clientGo + "util/workqueue",
 	}},
 	{packages: "internal/testing/conformance", may: []string{apimachinery, ocmClient, ocmWork}},
+	{packages: "internal/testing/worktest", may: []string{apimachinery, ocmWork}},
 	{packages: "internal/archtest/sourcebinary", leaf: true, may: []string{anything}},
 }
 
@@ -271,5 +272,6 @@ var rooms = map[string][][]string{
 		{"clientset"},
 		{"peer"},
 		{"source", "agent"},
+		{"simulation"}, // only tests
 	},
 }

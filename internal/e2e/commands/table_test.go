@@ -142,7 +142,7 @@ var table = map[string]row{
 	"go test -C internal/e2e -run LargeContext -v ./rsync -rsync.clusters 10000":                never("it takes minutes; .ci/run runs the same test with fewer clusters"),
 	"go test -C internal/e2e ./interop":                                                         ci,
 	"go test -C internal/e2e ./consumer -run TestConsumer -update":                              never("it writes down what TestConsumer measures, which .ci/run runs: TestWrittenBudgets in internal/e2e/consumer writes and reads them"),
-	"go test -run 'Simulation$' ./cloudevents/work":                                             ci,
+	"go test ./cloudevents/work/internal/simulation":                                            ci,
 	"go test -run SilentLoss ./cloudevents/work":                                                ci,
 	"go test -C internal/e2e ./load":                                                            ci,
 	"go test -C internal/e2e ./hostile":                                                         ci,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package work_test
+package simulation_test
 
 import (
 	"context"
@@ -11,10 +11,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
 func (f *fleet) strict() bool { return f.profile.Traits().Strict }
@@ -81,7 +84,7 @@ func (f *fleet) judge() {
 	f.serveAll()
 	for _, c := range f.clusters {
 		f.judgeCluster(c)
-		if err := work.CheckBudget(c.Agent); err != nil {
+		if err := c.CheckBudget(); err != nil {
 			f.t.Errorf("%s: %v", c.name, err)
 		}
 		f.judgeStore(c.name, c.store, c.KeptRecords)
@@ -122,7 +125,7 @@ func (f *fleet) judgeCluster(c *cluster) {
 		}
 	}
 	for _, w := range f.judgeWatch(c.name, c.follower, c.works().List) {
-		value := valueOf(f.t, w)
+		value := worktest.Value(f.t, w)
 		if wish := wishes[w.Name]; wish != nil && wish.unsure() || wish == nil && f.orphan(value) {
 			continue
 		}
@@ -197,13 +200,26 @@ func (f *fleet) unknown(there deployed) bool {
 	return excused
 }
 
+// record is what a source and an agent must both know about a work.
+type record struct {
+	UID     string
+	Version int64
+	Phase   protocol.AgentState
+}
+
 // judgeHub compares the works of a source, and their statuses, with the wishes of its owner and the
 // reports of the clusters.
 func (f *fleet) judgeHub(o *owner) {
 	want, got := map[string]shown{}, map[string]shown{}
-	records, numbers := map[string]work.Record{}, work.SourceRecords(o.Source)
+	records, numbers := map[string]record{}, map[string]record{}
+	for id, r := range o.State().Records {
+		numbers[id] = record{r.UID, r.Version, protocol.Held}
+		if r.Deleting {
+			numbers[id] = record{r.UID, r.Version, protocol.Deleting}
+		}
+	}
 	for _, c := range o.clusters {
-		held := work.AgentRecords(c.Agent)
+		held := c.State().Records
 		for name, w := range f.wanted(c) {
 			if w.owner != o.id {
 				continue
@@ -212,16 +228,16 @@ func (f *fleet) judgeHub(o *owner) {
 			if w.bad() {
 				s.Status = "True InvalidSpec"
 			} else if obj, err := c.works().Get(f.t.Context(), name, metav1.GetOptions{}); err == nil {
-				s.Status = applied(obj)
+				s.Status = worktest.Applied(obj)
 			}
 			id := f.profile.ResourceID(o.id, c.name, name)
-			want[w.key()], records[id] = s, held[id]
+			want[w.key()], records[id] = s, record{held[id].UID, held[id].Version, held[id].Phase}
 		}
 	}
 	for _, w := range f.judgeWatch(o.id, o.follower, o.works("").List) {
-		s := shown{Value: valueOf(f.t, w), Label: w.Labels["label"], Status: applied(w)}
-		if degraded := conditionOf(w, workv1.WorkDegraded); degraded != "" {
-			s.Status = degraded
+		s := shown{Value: worktest.Value(f.t, w), Label: w.Labels["label"], Status: worktest.Applied(w)}
+		if c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkDegraded); c != nil {
+			s.Status = string(c.Status) + " " + c.Reason
 		}
 		got[w.Namespace+"/"+w.Name] = s
 	}
@@ -290,23 +306,21 @@ func (f *fleet) judgeMemory() {
 	}
 	for _, o := range f.owners {
 		for _, w := range o.wants {
-			f.endLife(w.life)
-			o.delete(w.cluster, w.name)
+			o.delete(w)
 		}
-		clear(o.wants)
 	}
 	f.serveAll()
 	time.Sleep(tombstoneTTL + 4*time.Hour)
 	f.reconnect()
 	time.Sleep(15 * time.Second)
 	for _, o := range f.owners {
-		if state := work.StateOf(o.Source); state.Works+state.Tombstones+state.Lists+state.Expiring > 0 {
+		if state := o.State(); state.Works+state.Tombstones+state.Lists+state.Expiring > 0 {
 			f.t.Errorf("%s has %d works, %d tombstones, %d lists and %d expiring tombstones",
 				o.id, state.Works, state.Tombstones, state.Lists, state.Expiring)
 		}
 	}
 	for _, c := range f.clusters {
-		state := work.StateOfAgent(c.Agent)
+		state := c.State()
 		if state.Works+state.Expiring > 0 {
 			f.t.Errorf("%s has %d works, %d expiring tombstones", c.name, state.Works, state.Expiring)
 		}

@@ -1,7 +1,15 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package work_test
+// Package simulation_test runs the real sources and agents over a broker in memory. Users of sources
+// and work controllers do random operations in bad weather, processes crash and restart, and clocks
+// are set. During a run, its watches check each event against the users' operations
+// (watch_test.go). After the run the trouble ends. Then every agent must have exactly its works, and
+// every source the last status of each work (judge_test.go).
+//
+//	go test ./cloudevents/work/internal/simulation -work.seeds 100000   as make fuzz does
+//	go test ./cloudevents/work/internal/simulation -run '^TestSimulation$' -work.seed 17 -v   one run again
+package simulation_test
 
 import (
 	"flag"
@@ -18,15 +26,6 @@ import (
 
 	"github.com/spokewire/sdk-go/codec"
 )
-
-// The simulations run the real sources and agents over a broker in memory. Users of sources and
-// work controllers do random operations in bad weather, processes crash and restart, and clocks are
-// set. During a run, its watches check each event against the users' operations
-// (simulation_watch_test.go). After the run the trouble ends. Then every agent must have exactly
-// its works, and every source the last status of each work (simulation_judge_test.go).
-//
-//	go test ./cloudevents/work -run Simulation -work.seeds 100000   as make fuzz does
-//	go test ./cloudevents/work -run '^TestSimulation$' -work.seed 17 -v   one run again
 
 var (
 	replay = flag.Uint64("work.seed", 0, "the first seed of the simulations: the only one, unless -work.seeds is set")

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package work_test
+package simulation_test
 
 import (
 	"context"
@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
 // follower is the client of a watch. It checks the order of events and stores the resulting state.
@@ -98,9 +99,8 @@ func (c *follower) versions() map[string]string {
 // followHub watches the works of a source. A status must be about the incarnation that shows it and
 // must never turn back. A work must not be removed while its cluster has it.
 func (f *fleet) followHub(o *owner) {
-	process := o.hub
-	process.follower = f.follow(o.id, o.works("").Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
-		l := f.lifeOf(valueOf(f.t, obj))
+	o.follower = f.follow(o.id, o.works("").Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
+		l := f.lifeOf(worktest.Value(f.t, obj))
 		if l == nil || l.owner != o.id || l.key() != obj.Namespace+"/"+obj.Name {
 			return fmt.Errorf("its value is not its owner's: %+v", l)
 		}
@@ -131,14 +131,14 @@ func (f *fleet) checkObserved(l *life, obj *workv1.ManifestWork) error {
 			observed = c.ObservedGeneration
 		}
 	}
-	if value == valueOf(f.t, obj) && observed < obj.Generation && f.steppedBack(&f.ownerOf(l).place) {
+	if value == worktest.Value(f.t, obj) && observed < obj.Generation && f.steppedBack(&f.ownerOf(l).place) {
 		// An old spec was applied in between, so the report is about an earlier spec with the same
 		// value.
 		f.count.add("excused: report of before an old spec, after a source's clock step", 1)
 		return nil
 	}
-	if current := value == valueOf(f.t, obj) && obj.DeletionTimestamp == nil; current != (observed == obj.Generation) || observed > obj.Generation {
-		return fmt.Errorf("status %q is of generation %d, and value %q has generation %d", value, observed, valueOf(f.t, obj), obj.Generation)
+	if current := value == worktest.Value(f.t, obj) && obj.DeletionTimestamp == nil; current != (observed == obj.Generation) || observed > obj.Generation {
+		return fmt.Errorf("status %q is of generation %d, and value %q has generation %d", value, observed, worktest.Value(f.t, obj), obj.Generation)
 	}
 	return nil
 }
@@ -159,10 +159,10 @@ func (f *fleet) checkGone(o *owner, l *life) error {
 
 func (f *fleet) checkStatus(l *life, before, obj *workv1.ManifestWork) error {
 	f.mu.Lock()
-	known := f.told[told{string(obj.UID), applied(obj)}]
+	known := f.told[told{string(obj.UID), worktest.Applied(obj)}]
 	f.mu.Unlock()
-	if applied(obj) != "" && !known && !f.strict() && l.cluster != strictCluster {
-		return fmt.Errorf("status %q was not said of incarnation %s", applied(obj), obj.UID)
+	if worktest.Applied(obj) != "" && !known && !f.strict() && l.cluster != strictCluster {
+		return fmt.Errorf("status %q was not said of incarnation %s", worktest.Applied(obj), obj.UID)
 	}
 	if before == nil || before.UID != obj.UID {
 		return nil
@@ -173,7 +173,7 @@ func (f *fleet) checkStatus(l *life, before, obj *workv1.ManifestWork) error {
 			f.count.add("excused: old status after an agent's clock step", 1)
 			return nil
 		}
-		return fmt.Errorf("status %q after %q", applied(obj), applied(before))
+		return fmt.Errorf("status %q after %q", worktest.Applied(obj), worktest.Applied(before))
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (f *fleet) checkStatus(l *life, before, obj *workv1.ManifestWork) error {
 // reported splits the report of a work controller into the applied value and the number of the
 // report.
 func reported(w *workv1.ManifestWork) (value string, number int) {
-	value, n, _ := strings.Cut(applied(w), " ")
+	value, n, _ := strings.Cut(worktest.Applied(w), " ")
 	number, _ = strconv.Atoi(n)
 	return value, number
 }
@@ -195,8 +195,7 @@ func (f *fleet) steppedBack(p *place) bool {
 // followSpoke watches the works of an agent. They must be works of their owners, must not be
 // deleted while their owners want them, and must have generations as on an API server.
 func (f *fleet) followSpoke(c *cluster) {
-	process := c.spoke
-	process.follower = f.follow(c.name, c.works().Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
+	c.follower = f.follow(c.name, c.works().Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
 		if err := f.checkGeneration(before, obj); err != nil {
 			return err
 		}
@@ -206,7 +205,7 @@ func (f *fleet) followSpoke(c *cluster) {
 			}
 			return nil // only its deletion was received
 		}
-		value := valueOf(f.t, obj)
+		value := worktest.Value(f.t, obj)
 		l := f.lifeOf(value)
 		if l == nil || l.key() != obj.Namespace+"/"+obj.Name || l.cluster != c.name {
 			return fmt.Errorf("its value is not its owner's: %+v", l)
@@ -260,13 +259,13 @@ func (f *fleet) inspect() {
 		return
 	}
 	for _, c := range f.clusters {
-		records := work.AgentRecords(c.Agent)
+		records := c.State().Records
 		f.mu.Lock()
 		for key, r := range records {
 			if old, ok := c.records[key]; ok && r.Version < old.Version && r.UID != "" { // strict sources count from the beginning
 				f.t.Errorf("%s: version %d of %s after %d", c.name, r.Version, key, old.Version)
 			}
-			if l := f.uids[r.UID]; l != nil && r.Leaving && l.ended.IsZero() {
+			if l := f.uids[r.UID]; l != nil && r.Phase != protocol.Held && l.ended.IsZero() {
 				f.t.Errorf("%s: %s is deleted in an incarnation that its owner wants: %+v, %+v", c.name, key, r, l)
 			}
 		}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package work_test
+package simulation_test
 
 import (
 	"context"
@@ -16,9 +16,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/agent"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/source"
+	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
 // owner is the user of one source. Its wishes outlive the processes of the source.
@@ -26,7 +30,8 @@ type owner struct {
 	fleet *fleet
 	id    string
 	place
-	*hub
+	*source.Source
+	follower *follower
 	clusters []*cluster // where it has works
 	wants    map[string]*wish
 	absent   []string             // keys of works that the current process does not have yet
@@ -64,12 +69,16 @@ func (f *fleet) newOwner(id string) *owner {
 
 func (o *owner) start() {
 	f := o.fleet
-	source, err := work.NewSource(o.line.plug(f.bus.Transport()), f.sourceOptions(o))
-	if err != nil {
+	var err error
+	if o.Source, err = source.New(o.line.plug(f.bus.Transport()), f.sourceOptions(o)); err != nil {
 		f.t.Fatal(err)
 	}
-	o.hub = &hub{Source: source, t: f.t, process: f.launch(source)}
+	o.kill = f.launch(o.Source.Start)
 	f.followHub(o)
+}
+
+func (o *owner) works(cluster string) worktyped.ManifestWorkInterface {
+	return o.Clientset().WorkV1().ManifestWorks(cluster)
 }
 
 // restart restarts the process. If it has no store, it has no works, and the owner must create them
@@ -78,7 +87,7 @@ func (o *owner) restart() {
 	f := o.fleet
 	f.count.add("restarted sources", 1)
 	f.tell("%s restarts", o.id)
-	f.end(o.process, o.line)
+	f.end(&o.place)
 	if o.store != nil {
 		f.count.add("restarted sources with a store", 1)
 		f.pause()
@@ -156,12 +165,15 @@ func (o *owner) forget() {
 // put creates a work in the current process.
 func (o *owner) put(w *wish) {
 	f := o.fleet
-	obj := newWork(w.name, w.Value)
+	obj := worktest.New(w.name, w.Value)
 	obj.Labels = map[string]string{"label": w.Label}
 	if f.trouble.Held && f.random.IntN(3) == 0 {
 		obj.Finalizers = []string{"example.com/mine"}
 	}
-	out := o.create(w.cluster, obj)
+	out, err := o.works(w.cluster).Create(f.t.Context(), obj, metav1.CreateOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
 	f.tell("%s creates %s %s as %s", o.id, w.key(), w.Value, out.UID)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -206,18 +218,40 @@ func (o *owner) update(w *wish) {
 	switch n := f.random.IntN(6); {
 	case n < 2:
 		f.count.add("deletions", 1)
-		f.endLife(w.life)
 		f.tell("%s deletes %s", o.id, w.key())
-		o.delete(w.cluster, w.name)
-		delete(o.wants, w.key())
+		o.delete(w)
 	case n < 4 && f.trouble.Labels:
 		w.Label = f.value(w.life, "label-")
 		o.patch(w.cluster, w.name, fmt.Sprintf(`{"metadata":{"labels":{"label":%q}}}`, w.Label))
 	default:
 		w.Value = o.newValue(w.life)
 		f.tell("%s sets %s to %s", o.id, w.key(), w.Value)
-		o.setValue(w.cluster, w.name, w.Value)
+		o.updateSpec(w)
 	}
+}
+
+func (o *owner) updateSpec(w *wish) {
+	ctx, works := o.fleet.t.Context(), o.works(w.cluster)
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		obj, err := works.Get(ctx, w.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		obj.Spec = worktest.New(w.name, w.Value).Spec
+		_, err = works.Update(ctx, obj, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		o.fleet.t.Fatal(err)
+	}
+}
+
+func (o *owner) delete(w *wish) {
+	o.fleet.endLife(w.life)
+	if err := o.works(w.cluster).Delete(o.fleet.t.Context(), w.name, metav1.DeleteOptions{}); err != nil {
+		o.fleet.t.Fatal(err)
+	}
+	delete(o.wants, w.key())
 }
 
 // release removes the user's own finalizers.
@@ -239,9 +273,10 @@ type cluster struct {
 	fleet *fleet
 	name  string
 	place
-	*spoke
-	records  map[string]work.Record // at the last inspection of the current process
-	restarts []time.Time            // guarded by fleet.mu
+	*agent.Agent
+	follower *follower
+	records  map[string]agent.Record // at the last inspection of the current process
+	restarts []time.Time             // guarded by fleet.mu
 
 	mu      sync.Mutex
 	applied map[string]deployed // by the works' names
@@ -259,13 +294,17 @@ func (f *fleet) newCluster(name string) *cluster {
 
 func (c *cluster) start() {
 	f := c.fleet
-	agent, err := work.NewAgent(c.line.plug(f.bus.Transport()), f.agentOptions(c))
-	if err != nil {
+	var err error
+	if c.Agent, err = agent.New(c.line.plug(f.bus.Transport()), f.agentOptions(c)); err != nil {
 		f.t.Fatal(err)
 	}
-	c.spoke = &spoke{Agent: agent, t: f.t, cluster: c.name, process: f.launch(agent)}
+	c.kill = f.launch(c.Agent.Start)
 	c.records = nil
 	f.followSpoke(c)
+}
+
+func (c *cluster) works() worktyped.ManifestWorkInterface {
+	return c.Clientset().WorkV1().ManifestWorks(c.name)
 }
 
 // restart restarts the process, with its store if it has a store.
@@ -273,7 +312,7 @@ func (c *cluster) restart() {
 	f := c.fleet
 	f.count.add("restarted agents", 1)
 	f.tell("%s restarts", c.name)
-	f.end(c.process, c.line)
+	f.end(&c.place)
 	f.pause()
 	f.setClock(&c.place)
 	if c.store != nil {
@@ -343,10 +382,10 @@ func (c *cluster) serveWork(w *workv1.ManifestWork, slow bool) {
 	if w == nil || slow && f.random.IntN(3) == 0 {
 		return
 	}
-	value := valueOf(f.t, w)
+	value := worktest.Value(f.t, w)
 	c.set(w.Name, value)
 	observed := len(w.Status.Conditions) > 0 && w.Status.Conditions[0].ObservedGeneration == w.Generation
-	if strings.HasPrefix(applied(w), value+" ") && observed && (!slow || f.random.IntN(4) > 0) {
+	if strings.HasPrefix(worktest.Applied(w), value+" ") && observed && (!slow || f.random.IntN(4) > 0) {
 		return
 	}
 	c.patchAt(w, nil, &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{

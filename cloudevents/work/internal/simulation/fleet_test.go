@@ -1,29 +1,37 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package work_test
+package simulation_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/agent"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/source"
 	"github.com/spokewire/sdk-go/codec"
 )
 
 // fleet is the owners of sources and the clusters of one run, with all that their users expect.
 type fleet struct {
-	*scene
+	t        *testing.T
+	bus      *memory.Bus
 	seed     uint64
 	profile  codec.Profile
 	trouble  trouble
@@ -33,7 +41,7 @@ type fleet struct {
 	owners   []*owner
 	clusters []*cluster
 	values   int // number of values given to specs and statuses
-	// The expected and the actual state of strict peers; see simulation_strict_test.go.
+	// The expected and the actual state of strict peers; see strict_test.go.
 	strictOwner   *owner
 	strictCluster *cluster
 
@@ -66,17 +74,27 @@ type told struct{ uid, report string }
 // place is where processes run, one after the other. Its line and its clock outlive the processes.
 type place struct {
 	line  *line
-	clock *steppedClock
+	clock *wallClock
 	// furthest is the highest offset that the clock ever had. back reports whether the clock was
 	// ever set back.
 	furthest time.Duration
 	back     bool
 	// store outlives the processes. It is nil if the processes have no store.
 	store *work.MemoryStore
+	kill  func() // ends the current process and waits for its goroutines
 }
 
+// wallClock is the wall clock of a place, which can be set. Its timers run normally.
+type wallClock struct {
+	clock.RealClock
+	offset atomic.Int64
+}
+
+func (c *wallClock) Now() time.Time                  { return c.RealClock.Now().Add(time.Duration(c.offset.Load())) }
+func (c *wallClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
 func (f *fleet) newPlace(name string) place {
-	p := place{line: newLine(name, f.weather), clock: &steppedClock{}}
+	p := place{line: newLine(name, f.weather), clock: &wallClock{}}
 	if f.trouble.Stores && f.random.IntN(2) == 0 {
 		p.store = work.NewMemoryStore()
 	}
@@ -85,7 +103,7 @@ func (f *fleet) newPlace(name string) place {
 
 func newFleet(t *testing.T, seed uint64, profile codec.Profile, count *tally, less ...func(*trouble)) *fleet {
 	f := &fleet{
-		scene: &scene{t: t, bus: memory.New()}, seed: seed, profile: profile, trouble: troubleOf(seed, profile),
+		t: t, bus: memory.New(), seed: seed, profile: profile, trouble: troubleOf(seed, profile),
 		random: rand.New(rand.NewPCG(seed, 1)), count: count,
 		lives: map[string]*life{}, uids: map[string]*life{}, statuses: map[string]int{}, told: map[told]bool{},
 	}
@@ -96,7 +114,7 @@ func newFleet(t *testing.T, seed uint64, profile codec.Profile, count *tally, le
 	t.Cleanup(func() {
 		time.Sleep(20 * time.Second) // for late messages
 		if t.Failed() {
-			t.Logf("again: go test ./cloudevents/work -run '^%s$' -work.seed %d -v; %+v",
+			t.Logf("again: go test ./cloudevents/work/internal/simulation -run '^%s$' -work.seed %d -v; %+v",
 				strings.SplitN(t.Name(), "/", 2)[0], seed, f.trouble)
 		}
 	})
@@ -174,8 +192,21 @@ func (f *fleet) observe(m cloudevents.Message, deliver func(cloudevents.Message)
 	deliver(m)
 }
 
-// launch starts a process that logs nothing.
-func (f *fleet) launch(p starter) *process { return f.scene.run(logged{p, klog.Logger{}}) }
+// launch starts a process that logs nothing. The returned function ends the process and waits for
+// its goroutines.
+func (f *fleet) launch(start func(context.Context) error) (kill func()) {
+	ctx, cancel := context.WithCancel(klog.NewContext(f.t.Context(), klog.Logger{}))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := start(ctx); err != nil {
+			f.t.Errorf("Start: %v", err)
+		}
+	}()
+	kill = func() { cancel(); <-done }
+	f.t.Cleanup(kill)
+	return kill
+}
 
 // run does random operations.
 func (f *fleet) run() {
@@ -237,7 +268,7 @@ func (f *fleet) setClock(p *place) {
 	defer f.mu.Unlock()
 	p.back = p.back || offset < p.furthest
 	p.furthest = max(p.furthest, offset)
-	p.clock.set(offset)
+	p.clock.offset.Store(int64(offset))
 	f.tell("the clock of %s is %s off", p.line.name, offset)
 }
 
@@ -246,11 +277,25 @@ func (f *fleet) pause() {
 	synctest.Wait()
 }
 
+// settle waits until all events of the next two seconds have been handled.
+func (f *fleet) settle() {
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
+}
+
+// reconnect disconnects all processes from the broker, and connects them again.
+func (f *fleet) reconnect() {
+	f.bus.Disconnect()
+	f.settle()
+	f.bus.Reconnect()
+	f.settle()
+}
+
 // end ends a process, either by a crash or by an orderly stop that sends queued messages.
-func (f *fleet) end(p *process, l *line) {
+func (f *fleet) end(p *place) {
 	if f.random.IntN(2) == 0 {
-		l.setCut(true)
-		defer l.setCut(false)
+		p.line.setCut(true)
+		defer p.line.setCut(false)
 	}
 	p.kill()
 }
@@ -306,10 +351,24 @@ func (f *fleet) clusterOf(l *life) *cluster {
 	return f.strictCluster
 }
 
-// agentOptions returns the options of the next process of a cluster.
-func (f *fleet) agentOptions(c *cluster) work.AgentOptions {
-	o := work.AgentOptions{
-		ClusterName: c.name, Profile: f.profile, Clock: c.clock, TombstoneTTL: tombstoneTTL,
+// peerOptions returns the options of the next process of a place, with the defaults of package work.
+func (f *fleet) peerOptions(p *place) peer.Options {
+	o := peer.Options{
+		Profile: f.profile, Clock: p.clock, Outbox: int(work.DefaultOutbox), TombstoneTTL: tombstoneTTL,
+		ResyncInterval: work.DefaultResyncInterval, DrainTimeout: work.DefaultDrainTimeout,
+		Cache: cache.Limits{Bytes: work.DefaultWatchCacheBytes, Age: work.DefaultWatchCacheTTL},
+	}
+	if p.store != nil {
+		o.Store = p.store
+	}
+	return o
+}
+
+func (f *fleet) agentOptions(c *cluster) agent.Options {
+	o := agent.Options{
+		Options: f.peerOptions(&c.place), ClusterName: c.name, AgentID: c.name + "-work-agent",
+		QuietTime:      work.DefaultInitialSyncTimeout,
+		MaxSourceBytes: work.DefaultMaxSourceBytes, MaxBytes: work.DefaultMaxAgentBytes,
 	}
 	if f.trouble.Named && c == f.clusters[0] {
 		if f.trouble.Open { // a source with an incomplete inventory may never end its answer
@@ -319,20 +378,14 @@ func (f *fleet) agentOptions(c *cluster) work.AgentOptions {
 			o.Sources = append(o.Sources, owner.id)
 		}
 	}
-	if c.store != nil {
-		o.Store = c.store
-	}
 	return o
 }
 
-func (f *fleet) sourceOptions(o *owner) work.SourceOptions {
-	options := work.SourceOptions{
-		SourceID: o.id, Profile: f.profile, Clock: o.clock, TombstoneTTL: tombstoneTTL,
+func (f *fleet) sourceOptions(o *owner) source.Options {
+	return source.Options{
+		Options: f.peerOptions(&o.place), SourceID: o.id, MaxStatusBytes: work.DefaultMaxStatusBytes,
+		MaxClusterBytes: work.DefaultMaxClusterBytes, MaxBytes: work.DefaultMaxBytes,
 	}
-	if o.store != nil {
-		options.Store = o.store
-	}
-	return options
 }
 
 // tombstoneTTL is far longer than a run, even for a clock that is set.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package work_test
+package simulation_test
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
-	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
 // TestStrictSimulation runs a strict agent and a strict source, which have only the attributes of
@@ -190,14 +190,16 @@ func (a *strictAgent) takeSpec(m *codec.Spec) {
 	}
 	w.version, w.gone = m.Version, m.DeletionTimestamp != nil
 	if !w.gone {
-		w.value = valueOf(a.fleet.t, m.Work)
+		w.value = worktest.Value(a.fleet.t, m.Work)
 		w.report = w.value + " " + a.fleet.value(nil, "")
 	}
 	a.report(m.ResourceID, w)
 }
 
 func (a *strictAgent) report(id string, w *strictWork) {
-	status := appliedStatus(w.report)
+	status := &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{
+		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Applied", Message: w.report, LastTransitionTime: metav1.Now(),
+	}}}
 	if w.gone {
 		status.Conditions = append(status.Conditions, metav1.Condition{Type: codec.ConditionDeleted, Status: metav1.ConditionTrue})
 	}
@@ -291,7 +293,7 @@ func (s *strictSource) publish(w *ownWork) {
 	m := &codec.Spec{
 		Header:            codec.Header{Source: strictHub, Cluster: w.cluster},
 		WorkRef:           codec.WorkRef{ResourceID: w.name, Version: w.version},
-		DeletionTimestamp: w.deleted, Work: newWork(w.name, w.Value),
+		DeletionTimestamp: w.deleted, Work: worktest.New(w.name, w.Value),
 	}
 	m.Work.Labels = map[string]string{"label": w.Label}
 	s.send(m)
@@ -379,7 +381,7 @@ func (s *strictSource) excuse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, w := range s.works {
-		record := work.AgentRecords(s.fleet.clusterOf(w.life).Agent)[name]
+		record := s.fleet.clusterOf(w.life).State().Records[name]
 		w.reused = w.reused && record.Version == w.version
 	}
 }
@@ -398,8 +400,8 @@ func (f *fleet) judgeStrictSource(s *strictSource) {
 			f.t.Errorf("the deletion of %s of the strict source is not confirmed", w.key())
 		case err != nil:
 			f.t.Errorf("%s of the strict source: %v", w.key(), err)
-		case w.status == nil || applied(obj) != applied(&workv1.ManifestWork{Status: *w.status}):
-			f.t.Errorf("the strict source has status %+v of %s, not %q", w.status, w.key(), applied(obj))
+		case w.status == nil || worktest.Applied(obj) != worktest.Applied(&workv1.ManifestWork{Status: *w.status}):
+			f.t.Errorf("the strict source has status %+v of %s, not %q", w.status, w.key(), worktest.Applied(obj))
 		}
 	}
 }

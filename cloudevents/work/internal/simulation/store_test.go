@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package work_test
+package simulation_test
 
 import (
 	"encoding/json"
@@ -10,18 +10,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 )
 
 // judgeStore compares the records of a store with those of its process. It finds changes that were
 // not marked for the store.
-func (f *fleet) judgeStore(who string, store *work.MemoryStore, known func() map[string]string) {
+func (f *fleet) judgeStore(who string, store *work.MemoryStore, known func() map[string]any) {
 	if store == nil {
 		return
 	}
 	f.t.Helper()
 	synctest.Wait()
-	want := known()
-	got := map[string]string{}
+	want, got := map[string]string{}, map[string]string{}
+	for key, content := range known() {
+		value, err := journal.Encode(content)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		want[key] = string(value)
+	}
 	if err := store.Load(f.t.Context(), func(key string, value []byte) error {
 		got[key] = string(value)
 		return nil
