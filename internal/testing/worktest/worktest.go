@@ -16,7 +16,8 @@ import (
 
 // New returns a work with one ConfigMap that contains value.
 func New(name, value string) *workv1.ManifestWork {
-	raw := append(make([]byte, 0, 128+len(name)+len(value)), `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":`...)
+	raw := make([]byte, 0, 128+len(name)+len(value))
+	raw = append(raw, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":`...)
 	raw = append(strconv.AppendQuote(raw, name), `,"namespace":"default"},"data":{"value":`...)
 	raw = append(strconv.AppendQuote(raw, value), "}}"...)
 	return &workv1.ManifestWork{

@@ -34,9 +34,9 @@ type fleet struct {
 	bus      *memory.Bus
 	seed     uint64
 	profile  codec.Profile
-	trouble  trouble
+	config   config
 	random   *rand.Rand
-	weather  *weather
+	faults   *faults
 	count    *tally
 	owners   []*owner
 	clusters []*cluster
@@ -52,8 +52,8 @@ type fleet struct {
 	// specs and statuses count the published messages, statuses by source.
 	specs    int
 	statuses map[string]int
-	// told is the set of reports that agents have sent, each with its incarnation.
-	told map[told]bool
+	// reports is the set of reports that agents have sent, each with its incarnation.
+	reports map[report]bool
 }
 
 // life is a work from its creation by its owner to its deletion. After a restart without a store,
@@ -68,12 +68,12 @@ type life struct {
 	reused bool
 }
 
-// told is one report of a work controller, published as the status of an incarnation.
-type told struct{ uid, report string }
+// report is one report of a work controller, published as the status of an incarnation.
+type report struct{ uid, message string }
 
-// place is where processes run, one after the other. Its line and its clock outlive the processes.
-type place struct {
-	line  *line
+// host is where processes run, one after the other. Its link and its clock outlive the processes.
+type host struct {
+	link  *link
 	clock *wallClock
 	// furthest is the highest offset that the clock ever had. back reports whether the clock was
 	// ever set back.
@@ -84,7 +84,7 @@ type place struct {
 	kill  func() // ends the current process and waits for its goroutines
 }
 
-// wallClock is the wall clock of a place, which can be set. Its timers run normally.
+// wallClock is the wall clock of a host, which can be set. Its timers run normally.
 type wallClock struct {
 	clock.RealClock
 	offset atomic.Int64
@@ -93,33 +93,33 @@ type wallClock struct {
 func (c *wallClock) Now() time.Time                  { return c.RealClock.Now().Add(time.Duration(c.offset.Load())) }
 func (c *wallClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-func (f *fleet) newPlace(name string) place {
-	p := place{line: newLine(name, f.weather), clock: &wallClock{}}
-	if f.trouble.Stores && f.random.IntN(2) == 0 {
+func (f *fleet) newHost(name string) host {
+	p := host{link: newLink(name, f.faults), clock: &wallClock{}}
+	if f.config.Stores && f.random.IntN(2) == 0 {
 		p.store = work.NewMemoryStore()
 	}
 	return p
 }
 
-func newFleet(t *testing.T, seed uint64, profile codec.Profile, count *tally, less ...func(*trouble)) *fleet {
+func newFleet(t *testing.T, seed uint64, profile codec.Profile, count *tally, less ...func(*config)) *fleet {
 	f := &fleet{
-		t: t, bus: memory.New(), seed: seed, profile: profile, trouble: troubleOf(seed, profile),
+		t: t, bus: memory.New(), seed: seed, profile: profile, config: configOf(seed, profile),
 		random: rand.New(rand.NewPCG(seed, 1)), count: count,
-		lives: map[string]*life{}, uids: map[string]*life{}, statuses: map[string]int{}, told: map[told]bool{},
+		lives: map[string]*life{}, uids: map[string]*life{}, statuses: map[string]int{}, reports: map[report]bool{},
 	}
 	for _, change := range less {
-		change(&f.trouble)
+		change(&f.config)
 	}
-	f.weather = &weather{seed: seed, silent: f.trouble.Silent, fifo: f.trouble.FIFO, late: f.trouble.Late, tell: f.tellMessage}
+	f.faults = &faults{seed: seed, silent: f.config.Silent, fifo: f.config.FIFO, late: f.config.Late, log: f.logMessage}
 	t.Cleanup(func() {
 		time.Sleep(20 * time.Second) // for late messages
 		if t.Failed() {
 			t.Logf("again: go test ./cloudevents/work/internal/simulation -run '^%s$' -work.seed %d -v; %+v",
-				strings.SplitN(t.Name(), "/", 2)[0], seed, f.trouble)
+				strings.SplitN(t.Name(), "/", 2)[0], seed, f.config)
 		}
 	})
 	f.bus.Intercept(f.observe)
-	if f.trouble.Small {
+	if f.config.Small {
 		f.bus.SetMaxPacketSize(smallPacket)
 	}
 	for i := range 1 + f.random.IntN(4) {
@@ -147,27 +147,29 @@ const badValue = "bad-"
 // aReport matches a report of a work controller.
 var aReport = regexp.MustCompile(`value-\d+ \d+`)
 
-// tell logs an action if one seed is replayed.
-func (f *fleet) tell(format string, args ...any) {
+// log logs an action if one seed is replayed.
+func (f *fleet) log(format string, args ...any) {
 	if *replay != 0 && *seeds == 0 {
 		f.t.Logf(time.Now().Format("04:05.000 ")+format, args...)
 	}
 }
 
-// tellMessage logs the relevant attributes of a message if one seed is replayed.
-func (f *fleet) tellMessage(who string, m cloudevents.Message) {
+// logMessage logs the relevant attributes of a message if one seed is replayed.
+func (f *fleet) logMessage(who string, m cloudevents.Message) {
 	if *replay == 0 || *seeds != 0 {
 		return
 	}
 	x := m.Event.Extensions()
-	f.tell("%s %s V=%v uid=%v session=%v resync=%v del=%v seq=%v/%v %.300s", who, m.Topic, x["resourceversion"], x["workuid"], x["agentsession"],
-		x["resyncid"], x["deletiontimestamp"], x["sequenceid"], x["statusseq"], m.Event.Data())
+	f.log("%s %s V=%v uid=%v session=%v resync=%v del=%v seq=%v/%v %.300s",
+		who, m.Topic, x["resourceversion"], x["workuid"], x["agentsession"], x["resyncid"],
+		x["deletiontimestamp"], x["sequenceid"], x["statusseq"], m.Event.Data())
 }
 
 // observe counts the published messages, and corrupts bad specs.
 func (f *fleet) observe(m cloudevents.Message, deliver func(cloudevents.Message)) {
 	parts := strings.Split(m.Topic, "/")
-	if len(parts) == 6 && parts[1] == "sources" && parts[3] == "clusters" { // topics of one source and one cluster in ManifestWork
+	// Topics of one source and one cluster in ManifestWork.
+	if len(parts) == 6 && parts[1] == "sources" && parts[3] == "clusters" {
 		f.mu.Lock()
 		switch parts[5] {
 		case "manifests":
@@ -175,7 +177,7 @@ func (f *fleet) observe(m cloudevents.Message, deliver func(cloudevents.Message)
 		case "manifestsstatus":
 			f.statuses[parts[2]]++
 			uid, _ := m.Event.Extensions()["workuid"].(string)
-			f.told[told{uid, string(aReport.Find(m.Event.Data()))}] = true
+			f.reports[report{uid, string(aReport.Find(m.Event.Data()))}] = true
 		}
 		f.mu.Unlock()
 		if parts[5] == "manifests" && strings.Contains(string(m.Event.Data()), badValue) {
@@ -188,7 +190,7 @@ func (f *fleet) observe(m cloudevents.Message, deliver func(cloudevents.Message)
 	if m.Event.Extensions()["chunkcount"] != nil {
 		f.count.add("chunks", 1)
 	}
-	f.tellMessage("published:", m)
+	f.logMessage("published:", m)
 	deliver(m)
 }
 
@@ -219,12 +221,12 @@ func (f *fleet) run() {
 func (f *fleet) anyOwner() *owner     { return f.owners[f.random.IntN(len(f.owners))] }
 func (f *fleet) anyCluster() *cluster { return f.clusters[f.random.IntN(len(f.clusters))] }
 
-// anyPlace returns the place of a random source or agent.
-func (f *fleet) anyPlace() *place {
+// anyHost returns the host of a random source or agent.
+func (f *fleet) anyHost() *host {
 	if f.random.IntN(2) == 0 {
-		return &f.anyOwner().place
+		return &f.anyOwner().host
 	}
-	return &f.anyCluster().place
+	return &f.anyCluster().host
 }
 
 func (f *fleet) step() {
@@ -232,9 +234,9 @@ func (f *fleet) step() {
 	case n < 45:
 		f.anyOwner().change()
 	case n < 62:
-		f.anyCluster().serve(f.trouble.Slow)
+		f.anyCluster().serve(f.config.Slow)
 	case n < 67:
-		f.weather.on.Store(f.random.IntN(3) > 0)
+		f.faults.on.Store(f.random.IntN(3) > 0)
 	case n < 69:
 		f.bus.Disconnect()
 		f.pause()
@@ -243,15 +245,15 @@ func (f *fleet) step() {
 		f.bus.Stall()
 		f.pause()
 		f.bus.Resume()
-	case n < 79 && f.trouble.Cuts:
-		f.anyPlace().line.setCut(f.random.IntN(2) == 0)
+	case n < 79 && f.config.Cuts:
+		f.anyHost().link.setCut(f.random.IntN(2) == 0)
 	case n < 84:
 		f.anyCluster().restart()
 	case n < 88:
 		f.anyOwner().restart()
-	case n < 91 && f.trouble.Clocks:
-		f.setClock(f.anyPlace())
-	case n < 93 && f.trouble.Forget:
+	case n < 91 && f.config.Clocks:
+		f.setClock(f.anyHost())
+	case n < 93 && f.config.Forget:
 		f.anyOwner().forget()
 	default:
 		f.pause()
@@ -259,8 +261,8 @@ func (f *fleet) step() {
 }
 
 // setClock sets a clock up to an hour off, if the seed sets clocks.
-func (f *fleet) setClock(p *place) {
-	if !f.trouble.Clocks {
+func (f *fleet) setClock(p *host) {
+	if !f.config.Clocks {
 		return
 	}
 	offset := time.Duration(f.random.IntN(7200)-3600) * time.Second
@@ -269,7 +271,7 @@ func (f *fleet) setClock(p *place) {
 	p.back = p.back || offset < p.furthest
 	p.furthest = max(p.furthest, offset)
 	p.clock.offset.Store(int64(offset))
-	f.tell("the clock of %s is %s off", p.line.name, offset)
+	f.log("the clock of %s is %s off", p.link.name, offset)
 }
 
 func (f *fleet) pause() {
@@ -292,10 +294,10 @@ func (f *fleet) reconnect() {
 }
 
 // end ends a process, either by a crash or by an orderly stop that sends queued messages.
-func (f *fleet) end(p *place) {
+func (f *fleet) end(p *host) {
 	if f.random.IntN(2) == 0 {
-		p.line.setCut(true)
-		defer p.line.setCut(false)
+		p.link.setCut(true)
+		defer p.link.setCut(false)
 	}
 	p.kill()
 }
@@ -351,8 +353,8 @@ func (f *fleet) clusterOf(l *life) *cluster {
 	return f.strictCluster
 }
 
-// peerOptions returns the options of the next process of a place, with the defaults of package work.
-func (f *fleet) peerOptions(p *place) peer.Options {
+// peerOptions returns the options of the next process of a host, with the defaults of package work.
+func (f *fleet) peerOptions(p *host) peer.Options {
 	o := peer.Options{
 		Profile: f.profile, Clock: p.clock, Outbox: int(work.DefaultOutbox), TombstoneTTL: tombstoneTTL,
 		ResyncInterval: work.DefaultResyncInterval, DrainTimeout: work.DefaultDrainTimeout,
@@ -366,12 +368,12 @@ func (f *fleet) peerOptions(p *place) peer.Options {
 
 func (f *fleet) agentOptions(c *cluster) agent.Options {
 	o := agent.Options{
-		Options: f.peerOptions(&c.place), ClusterName: c.name, AgentID: c.name + "-work-agent",
+		Options: f.peerOptions(&c.host), ClusterName: c.name, AgentID: c.name + "-work-agent",
 		QuietTime:      work.DefaultInitialSyncTimeout,
 		MaxSourceBytes: work.DefaultMaxSourceBytes, MaxBytes: work.DefaultMaxAgentBytes,
 	}
-	if f.trouble.Named && c == f.clusters[0] {
-		if f.trouble.Open { // a source with an incomplete inventory may never end its answer
+	if f.config.Named && c == f.clusters[0] {
+		if f.config.Open { // a source with an incomplete inventory may never end its answer
 			o.PartialSyncTimeout = 10 * time.Second
 		}
 		for _, owner := range f.owners {
@@ -383,7 +385,7 @@ func (f *fleet) agentOptions(c *cluster) agent.Options {
 
 func (f *fleet) sourceOptions(o *owner) source.Options {
 	return source.Options{
-		Options: f.peerOptions(&o.place), SourceID: o.id, MaxStatusBytes: work.DefaultMaxStatusBytes,
+		Options: f.peerOptions(&o.host), SourceID: o.id, MaxStatusBytes: work.DefaultMaxStatusBytes,
 		MaxClusterBytes: work.DefaultMaxClusterBytes, MaxBytes: work.DefaultMaxBytes,
 	}
 }

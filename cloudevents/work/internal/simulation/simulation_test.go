@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulation_test runs the real sources and agents over a broker in memory. Users of sources
-// and work controllers do random operations in bad weather, processes crash and restart, and clocks
-// are set. During a run, its watches check each event against the users' operations
-// (watch_test.go). After the run the trouble ends. Then every agent must have exactly its works, and
-// every source the last status of each work (judge_test.go).
+// Package simulation_test runs the real sources and agents over a broker in memory. Users of
+// sources and work controllers do random operations, the network has faults, processes crash and
+// restart, and clocks are set. During a run, its watches check each event against the users'
+// operations (watch_test.go). After the run the faults end. Then every agent must have exactly its
+// works, and every source the last status of each work (verify_test.go).
 //
 //	go test ./cloudevents/work/internal/simulation -work.seeds 100000   as make fuzz does
 //	go test ./cloudevents/work/internal/simulation -run '^TestSimulation$' -work.seed 17 -v   one run again
@@ -29,7 +29,8 @@ import (
 
 var (
 	replay = flag.Uint64("work.seed", 0, "the first seed of the simulations: the only one, unless -work.seeds is set")
-	seeds  = flag.Uint64("work.seeds", 0, "how many seeds TestSimulation runs, 60 by default; those of other profiles and peers run a quarter")
+	seeds  = flag.Uint64("work.seeds", 0,
+		"how many seeds TestSimulation runs, 60 by default; those of other profiles and peers run a quarter")
 )
 
 // TestSimulation simulates our own sources and agents in the default profile.
@@ -37,9 +38,9 @@ func TestSimulation(t *testing.T) {
 	simulate(t, 1, func(t *testing.T, seed uint64, count *tally) {
 		f := newFleet(t, seed, codec.ManifestWork, count)
 		f.run()
-		f.judge()
-		f.judgeQuiet()
-		f.judgeMemory()
+		f.verify()
+		f.verifyQuiet()
+		f.verifyMemory()
 	})
 }
 
@@ -51,7 +52,7 @@ func TestBundleSimulation(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)))
 		f := newFleet(t, seed, codec.ManifestBundle, count)
 		f.run()
-		f.judge()
+		f.verify()
 	})
 }
 
@@ -114,12 +115,12 @@ func (c *tally) String() string {
 	return out
 }
 
-// trouble is the configuration of a seed, besides users and bad weather.
-type trouble struct {
+// config is the configuration of a seed, besides users and network faults.
+type config struct {
 	Silent bool // losses are silent; otherwise each loss breaks the receiver's connection
 	FIFO   bool // messages stay in order
 	Late   bool // some messages are up to fifteen seconds late
-	Cuts   bool // single processes lose their lines for a while
+	Cuts   bool // single processes lose their links for a while
 	Labels bool // some changes are of labels only
 	Slow   bool // work controllers skip works, and hold them when they are deleted
 	Named  bool // the agent of the first cluster names its sources
@@ -133,11 +134,11 @@ type trouble struct {
 	Stores bool // half of the processes have a store
 }
 
-func troubleOf(seed uint64, profile codec.Profile) trouble {
+func configOf(seed uint64, profile codec.Profile) config {
 	random := rand.New(rand.NewPCG(seed, 3))
 	often := func() bool { return random.IntN(4) > 0 }
 	seldom := func() bool { return random.IntN(4) == 0 }
-	t := trouble{
+	t := config{
 		Silent: random.IntN(2) == 0, FIFO: seldom(), Late: often(), Cuts: often(),
 		Labels: often(), Slow: often(), Named: seldom(), Forget: seldom(), Clocks: seed%2 == 0, Small: seldom(),
 		Bad: seldom(), Held: seldom(), Open: seldom(), Drop: often(),

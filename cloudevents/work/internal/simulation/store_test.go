@@ -13,9 +13,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 )
 
-// judgeStore compares the records of a store with those of its process. It finds changes that were
+// verifyStore compares the records of a store with those of its process. It finds changes that were
 // not marked for the store.
-func (f *fleet) judgeStore(who string, store *work.MemoryStore, known func() map[string]any) {
+func (f *fleet) verifyStore(who string, store *work.MemoryStore, known func() map[string]any) {
 	if store == nil {
 		return
 	}

@@ -20,10 +20,10 @@ import (
 )
 
 // TestStrictSimulation runs a strict agent and a strict source, which have only the attributes of
-// the enhancement, among our own. The judgement follows after two resyncs of all processes.
+// the enhancement, among our own. The verification follows after two resyncs of all processes.
 func TestStrictSimulation(t *testing.T) {
 	simulate(t, 4, func(t *testing.T, seed uint64, count *tally) {
-		f := newFleet(t, seed, codec.ManifestWork, count, func(tr *trouble) {
+		f := newFleet(t, seed, codec.ManifestWork, count, func(tr *config) {
 			tr.Clocks, tr.Bad, tr.Small, tr.Named, tr.Silent = false, false, false, false, true
 		})
 		a, s := f.newStrictAgent(), f.newStrictSource()
@@ -42,20 +42,20 @@ func TestStrictSimulation(t *testing.T) {
 			}
 			f.inspect()
 		}
-		f.calm()
+		f.endFaults()
 		f.serveAll() // works that wait for a clean-up are older than the results of the resyncs
 		for range 2 {
-			f.heal()
+			f.waitRepair()
 			a.connect()
 			s.connect()
 			time.Sleep(15 * time.Second)
 		}
 		f.serveAll()
 		s.excuse()
-		f.judgeStrictAgent(a)
-		f.judgeStrictSource(s)
+		f.verifyStrictAgent(a)
+		f.verifyStrictSource(s)
 		for _, c := range f.clusters {
-			f.judgeCluster(c)
+			f.verifyCluster(c)
 		}
 	})
 }
@@ -64,7 +64,7 @@ func TestStrictSimulation(t *testing.T) {
 // message only once.
 type strictPeer struct {
 	fleet   *fleet
-	line    *line
+	link    *link
 	filters []string
 	receive func(codec.Message)
 	hello   func() codec.Message // first message of each connection
@@ -80,7 +80,7 @@ func (p *strictPeer) connect() {
 	if p.conn != nil {
 		_ = p.conn.Close()
 	}
-	conn, err := p.line.plug(p.fleet.bus.Transport()).Connect(p.fleet.t.Context(), cloudevents.ConnectOptions{
+	conn, err := p.link.transport(p.fleet.bus.Transport()).Connect(p.fleet.t.Context(), cloudevents.ConnectOptions{
 		Filters: p.filters,
 		Receive: func(m cloudevents.Message) {
 			if msg, err := codec.ManifestWork.Decode(m.Topic, m.Event); err == nil {
@@ -138,7 +138,7 @@ const strictCluster = "strict"
 func (f *fleet) newStrictAgent() *strictAgent {
 	a := &strictAgent{owner: f.owners[0], works: map[string]*strictWork{}}
 	a.strictPeer = strictPeer{
-		fleet: f, line: newLine(strictCluster, f.weather), hello: a.list, receive: a.take,
+		fleet: f, link: newLink(strictCluster, f.faults), hello: a.list, receive: a.take,
 		filters: []string{"/sources/+/clusters/strict/manifests", "/sources/+/resync/clusters/manifestsstatus"},
 	}
 	f.strictCluster = f.newCluster(strictCluster)
@@ -198,10 +198,12 @@ func (a *strictAgent) takeSpec(m *codec.Spec) {
 
 func (a *strictAgent) report(id string, w *strictWork) {
 	status := &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{
-		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Applied", Message: w.report, LastTransitionTime: metav1.Now(),
+		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Applied", Message: w.report,
+		LastTransitionTime: metav1.Now(),
 	}}}
 	if w.gone {
-		status.Conditions = append(status.Conditions, metav1.Condition{Type: codec.ConditionDeleted, Status: metav1.ConditionTrue})
+		gone := metav1.Condition{Type: codec.ConditionDeleted, Status: metav1.ConditionTrue}
+		status.Conditions = append(status.Conditions, gone)
 	}
 	a.send(&codec.Status{
 		Header:  codec.Header{Source: w.source, Cluster: strictCluster, Agent: "strict-agent"},
@@ -209,9 +211,9 @@ func (a *strictAgent) report(id string, w *strictWork) {
 	})
 }
 
-// judgeStrictAgent compares the owner's wishes with the agent's works and the statuses that the
+// verifyStrictAgent compares the owner's wishes with the agent's works and the statuses that the
 // source shows.
-func (f *fleet) judgeStrictAgent(a *strictAgent) {
+func (f *fleet) verifyStrictAgent(a *strictAgent) {
 	want, held, seen := map[string]string{}, map[string]string{}, map[string]string{}
 	ids := map[string]string{}
 	for _, w := range a.owner.wants {
@@ -223,7 +225,7 @@ func (f *fleet) judgeStrictAgent(a *strictAgent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id, w := range a.works {
-		if !w.gone && (ids[id] != "" || !f.orphan(w.value)) {
+		if !w.gone && (ids[id] != "" || !f.excusesWork(w.value)) {
 			held[ids[id]] = w.value
 		}
 	}
@@ -264,11 +266,11 @@ const strictHub = "strict-hub"
 func (f *fleet) newStrictSource() *strictSource {
 	s := &strictSource{works: map[string]*ownWork{}, highest: map[string]int64{}}
 	s.strictPeer = strictPeer{
-		fleet: f, line: newLine(strictHub, f.weather), hello: s.request, receive: s.take,
+		fleet: f, link: newLink(strictHub, f.faults), hello: s.request, receive: s.take,
 		filters: []string{"/sources/strict-hub/clusters/+/manifestsstatus", "/sources/resync/+/manifests"},
 	}
 	s.owner = &owner{
-		fleet: f, id: strictHub, place: f.newPlace(strictHub), clusters: f.clusters,
+		fleet: f, id: strictHub, host: f.newHost(strictHub), clusters: f.clusters,
 		wants: map[string]*wish{}, lost: map[string]time.Time{}, forgot: map[string]time.Time{},
 	}
 	f.strictOwner = s.owner
@@ -386,8 +388,8 @@ func (s *strictSource) excuse() {
 	}
 }
 
-// judgeStrictSource compares the statuses of the source with the reports of the clusters.
-func (f *fleet) judgeStrictSource(s *strictSource) {
+// verifyStrictSource compares the statuses of the source with the reports of the clusters.
+func (f *fleet) verifyStrictSource(s *strictSource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, w := range s.works {

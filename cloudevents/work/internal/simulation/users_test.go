@@ -29,9 +29,9 @@ import (
 type owner struct {
 	fleet *fleet
 	id    string
-	place
+	host
 	*source.Source
-	follower *follower
+	watcher  *watcher
 	clusters []*cluster // where it has works
 	wants    map[string]*wish
 	absent   []string             // keys of works that the current process does not have yet
@@ -56,7 +56,7 @@ func (l *life) key() string { return l.cluster + "/" + l.name }
 
 func (f *fleet) newOwner(id string) *owner {
 	o := &owner{
-		fleet: f, id: id, place: f.newPlace(id),
+		fleet: f, id: id, host: f.newHost(id),
 		wants: map[string]*wish{}, lost: map[string]time.Time{}, forgot: map[string]time.Time{},
 	}
 	for _, c := range f.clusters {
@@ -70,11 +70,11 @@ func (f *fleet) newOwner(id string) *owner {
 func (o *owner) start() {
 	f := o.fleet
 	var err error
-	if o.Source, err = source.New(o.line.plug(f.bus.Transport()), f.sourceOptions(o)); err != nil {
+	if o.Source, err = source.New(o.link.transport(f.bus.Transport()), f.sourceOptions(o)); err != nil {
 		f.t.Fatal(err)
 	}
 	o.kill = f.launch(o.Source.Start)
-	f.followHub(o)
+	f.watchSource(o)
 }
 
 func (o *owner) works(cluster string) worktyped.ManifestWorkInterface {
@@ -86,14 +86,14 @@ func (o *owner) works(cluster string) worktyped.ManifestWorkInterface {
 func (o *owner) restart() {
 	f := o.fleet
 	f.count.add("restarted sources", 1)
-	f.tell("%s restarts", o.id)
-	f.end(&o.place)
+	f.log("%s restarts", o.id)
+	f.end(&o.host)
 	if o.store != nil {
 		f.count.add("restarted sources with a store", 1)
 		f.pause()
-		f.setClock(&o.place)
+		f.setClock(&o.host)
 		o.start()
-		f.judgeStore(o.id, o.store, o.KeptRecords)
+		f.verifyStore(o.id, o.store, o.KeptRecords)
 		return
 	}
 	for _, c := range o.clusters {
@@ -103,11 +103,11 @@ func (o *owner) restart() {
 		time.Sleep(time.Second) // only the time of creation distinguishes works of the next process
 	}
 	f.pause()
-	f.setClock(&o.place) // as on the start of a machine
+	f.setClock(&o.host) // as on the start of a machine
 	o.complete = false
 	o.absent = slices.Sorted(maps.Keys(o.wants))
 	o.start()
-	if f.trouble.Drop {
+	if f.config.Drop {
 		o.absent = slices.DeleteFunc(o.absent, func(key string) bool {
 			dropped := f.random.IntN(8) == 0
 			if dropped {
@@ -136,13 +136,13 @@ func (o *owner) recreate(n int) {
 		o.put(o.wants[key])
 	}
 	o.absent = o.absent[n:]
-	if len(o.absent) == 0 && !o.complete && o.fleet.random.IntN(4) > 0 && !o.fleet.trouble.Open {
+	if len(o.absent) == 0 && !o.complete && o.fleet.random.IntN(4) > 0 && !o.fleet.config.Open {
 		o.completeInventory()
 	}
 }
 
 func (o *owner) completeInventory() {
-	o.fleet.tell("%s has all its works", o.id)
+	o.fleet.log("%s has all its works", o.id)
 	o.complete = true
 	if err := o.InventoryComplete(o.fleet.t.Context()); err != nil {
 		o.fleet.t.Fatal(err)
@@ -156,7 +156,7 @@ func (o *owner) forget() {
 	f.mu.Lock()
 	o.forgot[c.name] = time.Now()
 	f.mu.Unlock()
-	f.tell("%s gives up on %s", o.id, c.name)
+	f.log("%s gives up on %s", o.id, c.name)
 	if err := o.Forget(f.t.Context(), c.name); err != nil {
 		f.t.Error(err)
 	}
@@ -167,14 +167,14 @@ func (o *owner) put(w *wish) {
 	f := o.fleet
 	obj := worktest.New(w.name, w.Value)
 	obj.Labels = map[string]string{"label": w.Label}
-	if f.trouble.Held && f.random.IntN(3) == 0 {
+	if f.config.Held && f.random.IntN(3) == 0 {
 		obj.Finalizers = []string{"example.com/mine"}
 	}
 	out, err := o.works(w.cluster).Create(f.t.Context(), obj, metav1.CreateOptions{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.tell("%s creates %s %s as %s", o.id, w.key(), w.Value, out.UID)
+	f.log("%s creates %s %s as %s", o.id, w.key(), w.Value, out.UID)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.uids[string(out.UID)], w.created = w.life, time.Now()
@@ -207,7 +207,7 @@ func (o *owner) change() {
 
 func (o *owner) newValue(l *life) string {
 	f := o.fleet
-	if f.trouble.Bad && f.random.IntN(4) == 0 {
+	if f.config.Bad && f.random.IntN(4) == 0 {
 		return f.value(l, badValue)
 	}
 	return f.value(l, "value-")
@@ -218,14 +218,14 @@ func (o *owner) update(w *wish) {
 	switch n := f.random.IntN(6); {
 	case n < 2:
 		f.count.add("deletions", 1)
-		f.tell("%s deletes %s", o.id, w.key())
+		f.log("%s deletes %s", o.id, w.key())
 		o.delete(w)
-	case n < 4 && f.trouble.Labels:
+	case n < 4 && f.config.Labels:
 		w.Label = f.value(w.life, "label-")
 		o.patch(w.cluster, w.name, fmt.Sprintf(`{"metadata":{"labels":{"label":%q}}}`, w.Label))
 	default:
 		w.Value = o.newValue(w.life)
-		f.tell("%s sets %s to %s", o.id, w.key(), w.Value)
+		f.log("%s sets %s to %s", o.id, w.key(), w.Value)
 		o.updateSpec(w)
 	}
 }
@@ -272,9 +272,9 @@ func (o *owner) patch(cluster, name, data string) {
 type cluster struct {
 	fleet *fleet
 	name  string
-	place
+	host
 	*agent.Agent
-	follower *follower
+	watcher  *watcher
 	records  map[string]agent.Record // at the last inspection of the current process
 	restarts []time.Time             // guarded by fleet.mu
 
@@ -289,18 +289,18 @@ type deployed struct {
 }
 
 func (f *fleet) newCluster(name string) *cluster {
-	return &cluster{fleet: f, name: name, place: f.newPlace(name), applied: map[string]deployed{}}
+	return &cluster{fleet: f, name: name, host: f.newHost(name), applied: map[string]deployed{}}
 }
 
 func (c *cluster) start() {
 	f := c.fleet
 	var err error
-	if c.Agent, err = agent.New(c.line.plug(f.bus.Transport()), f.agentOptions(c)); err != nil {
+	if c.Agent, err = agent.New(c.link.transport(f.bus.Transport()), f.agentOptions(c)); err != nil {
 		f.t.Fatal(err)
 	}
 	c.kill = f.launch(c.Agent.Start)
 	c.records = nil
-	f.followSpoke(c)
+	f.watchAgent(c)
 }
 
 func (c *cluster) works() worktyped.ManifestWorkInterface {
@@ -311,14 +311,14 @@ func (c *cluster) works() worktyped.ManifestWorkInterface {
 func (c *cluster) restart() {
 	f := c.fleet
 	f.count.add("restarted agents", 1)
-	f.tell("%s restarts", c.name)
-	f.end(&c.place)
+	f.log("%s restarts", c.name)
+	f.end(&c.host)
 	f.pause()
-	f.setClock(&c.place)
+	f.setClock(&c.host)
 	if c.store != nil {
 		f.count.add("restarted agents with a store", 1)
 		c.start()
-		f.judgeStore(c.name, c.store, c.KeptRecords)
+		f.verifyStore(c.name, c.store, c.KeptRecords)
 		return
 	}
 	f.mu.Lock()
@@ -334,7 +334,7 @@ func (c *cluster) restartedSince(at time.Time) bool {
 
 // set sets the applied value of a work. An empty value removes it.
 func (c *cluster) set(name, value string) {
-	c.fleet.tell("%s applies %q as %s", c.name, value, name)
+	c.fleet.log("%s applies %q as %s", c.name, value, name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if value == "" {
@@ -396,7 +396,9 @@ func (c *cluster) serveWork(w *workv1.ManifestWork, slow bool) {
 }
 
 // patchAt changes the work if its resourceVersion is still the same.
-func (c *cluster) patchAt(w *workv1.ManifestWork, metadata map[string]any, status *workv1.ManifestWorkStatus) *workv1.ManifestWork {
+func (c *cluster) patchAt(
+	w *workv1.ManifestWork, metadata map[string]any, status *workv1.ManifestWorkStatus,
+) *workv1.ManifestWork {
 	t := c.fleet.t
 	body, subresources := map[string]any{"metadata": map[string]any{"resourceVersion": w.ResourceVersion}}, []string(nil)
 	maps.Copy(body["metadata"].(map[string]any), metadata)

@@ -20,9 +20,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
-// follower is the client of a watch. It checks the order of events and stores the resulting state.
+// watcher is the client of a watch. It checks the order of events and stores the resulting state.
 // A process has one from its start.
-type follower struct {
+type watcher struct {
 	mu      sync.Mutex
 	have    map[string]*workv1.ManifestWork // by namespace and name
 	highest uint64
@@ -30,13 +30,13 @@ type follower struct {
 	check func(kind watch.EventType, before, obj *workv1.ManifestWork) error
 }
 
-func (f *fleet) follow(who string, start func(context.Context, metav1.ListOptions) (watch.Interface, error),
-	check func(watch.EventType, *workv1.ManifestWork, *workv1.ManifestWork) error) *follower {
+func (f *fleet) startWatch(who string, start func(context.Context, metav1.ListOptions) (watch.Interface, error),
+	check func(watch.EventType, *workv1.ManifestWork, *workv1.ManifestWork) error) *watcher {
 	w, err := start(f.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	c := &follower{have: map[string]*workv1.ManifestWork{}, check: check}
+	c := &watcher{have: map[string]*workv1.ManifestWork{}, check: check}
 	go func() {
 		for e := range w.ResultChan() {
 			obj, ok := e.Object.(*workv1.ManifestWork)
@@ -45,14 +45,15 @@ func (f *fleet) follow(who string, start func(context.Context, metav1.ListOption
 				continue
 			}
 			if err := c.take(e.Type, obj); err != nil {
-				f.t.Errorf("the watch of %s at %s: %s of %s/%s: %v", who, time.Now().Format("15:04:05.000"), e.Type, obj.Namespace, obj.Name, err)
+				f.t.Errorf("the watch of %s at %s: %s of %s/%s: %v",
+					who, time.Now().Format("15:04:05.000"), e.Type, obj.Namespace, obj.Name, err)
 			}
 		}
 	}()
 	return c
 }
 
-func (c *follower) take(kind watch.EventType, obj *workv1.ManifestWork) error {
+func (c *watcher) take(kind watch.EventType, obj *workv1.ManifestWork) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64)
@@ -86,7 +87,7 @@ func unchangedBut(a, b *workv1.ManifestWork) bool {
 }
 
 // versions returns the resourceVersions of the objects that the watch has sent.
-func (c *follower) versions() map[string]string {
+func (c *watcher) versions() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]string{}
@@ -96,10 +97,10 @@ func (c *follower) versions() map[string]string {
 	return out
 }
 
-// followHub watches the works of a source. A status must be about the incarnation that shows it and
-// must never turn back. A work must not be removed while its cluster has it.
-func (f *fleet) followHub(o *owner) {
-	o.follower = f.follow(o.id, o.works("").Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
+// watchSource watches the works of a source. A status must be about the incarnation that shows it
+// and must never turn back. A work must not be removed while its cluster has it.
+func (f *fleet) watchSource(o *owner) {
+	o.watcher = f.startWatch(o.id, o.works("").Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
 		l := f.lifeOf(worktest.Value(f.t, obj))
 		if l == nil || l.owner != o.id || l.key() != obj.Namespace+"/"+obj.Name {
 			return fmt.Errorf("its value is not its owner's: %+v", l)
@@ -122,6 +123,7 @@ func (f *fleet) followHub(o *owner) {
 // profile or a strict agent are not checked.
 func (f *fleet) checkObserved(l *life, obj *workv1.ManifestWork) error {
 	value, _ := reported(obj)
+	spec := worktest.Value(f.t, obj)
 	if value == "" || f.strict() || l.cluster == strictCluster {
 		return nil
 	}
@@ -131,14 +133,16 @@ func (f *fleet) checkObserved(l *life, obj *workv1.ManifestWork) error {
 			observed = c.ObservedGeneration
 		}
 	}
-	if value == worktest.Value(f.t, obj) && observed < obj.Generation && f.steppedBack(&f.ownerOf(l).place) {
+	if value == spec && observed < obj.Generation && f.steppedBack(&f.ownerOf(l).host) {
 		// An old spec was applied in between, so the report is about an earlier spec with the same
 		// value.
 		f.count.add("excused: report of before an old spec, after a source's clock step", 1)
 		return nil
 	}
-	if current := value == worktest.Value(f.t, obj) && obj.DeletionTimestamp == nil; current != (observed == obj.Generation) || observed > obj.Generation {
-		return fmt.Errorf("status %q is of generation %d, and value %q has generation %d", value, observed, worktest.Value(f.t, obj), obj.Generation)
+	current := value == spec && obj.DeletionTimestamp == nil
+	if current != (observed == obj.Generation) || observed > obj.Generation {
+		return fmt.Errorf("status %q is of generation %d, and value %q has generation %d",
+			value, observed, spec, obj.Generation)
 	}
 	return nil
 }
@@ -151,7 +155,7 @@ func (f *fleet) checkGone(o *owner, l *life) error {
 	switch {
 	case wanted:
 		return fmt.Errorf("its owner did not delete it")
-	case has && !f.strict() && !f.unknown(there):
+	case has && !f.strict() && !f.excusesApplied(there):
 		return fmt.Errorf("its cluster still has it")
 	}
 	return nil
@@ -159,17 +163,17 @@ func (f *fleet) checkGone(o *owner, l *life) error {
 
 func (f *fleet) checkStatus(l *life, before, obj *workv1.ManifestWork) error {
 	f.mu.Lock()
-	known := f.told[told{string(obj.UID), worktest.Applied(obj)}]
+	known := f.reports[report{string(obj.UID), worktest.Applied(obj)}]
 	f.mu.Unlock()
 	if worktest.Applied(obj) != "" && !known && !f.strict() && l.cluster != strictCluster {
-		return fmt.Errorf("status %q was not said of incarnation %s", worktest.Applied(obj), obj.UID)
+		return fmt.Errorf("status %q was not reported for incarnation %s", worktest.Applied(obj), obj.UID)
 	}
 	if before == nil || before.UID != obj.UID {
 		return nil
 	}
 	_, number := reported(obj)
 	if _, last := reported(before); number > 0 && number < last {
-		if f.steppedBack(&f.clusterOf(l).place) {
+		if f.steppedBack(&f.clusterOf(l).host) {
 			f.count.add("excused: old status after an agent's clock step", 1)
 			return nil
 		}
@@ -186,16 +190,16 @@ func reported(w *workv1.ManifestWork) (value string, number int) {
 	return value, number
 }
 
-func (f *fleet) steppedBack(p *place) bool {
+func (f *fleet) steppedBack(p *host) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return p.back
 }
 
-// followSpoke watches the works of an agent. They must be works of their owners, must not be
+// watchAgent watches the works of an agent. They must be works of their owners, must not be
 // deleted while their owners want them, and must have generations as on an API server.
-func (f *fleet) followSpoke(c *cluster) {
-	c.follower = f.follow(c.name, c.works().Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
+func (f *fleet) watchAgent(c *cluster) {
+	c.watcher = f.startWatch(c.name, c.works().Watch, func(kind watch.EventType, before, obj *workv1.ManifestWork) error {
 		if err := f.checkGeneration(before, obj); err != nil {
 			return err
 		}
@@ -230,9 +234,10 @@ func (f *fleet) checkGeneration(before, obj *workv1.ManifestWork) error {
 	if before == nil || before.UID != obj.UID {
 		return nil
 	}
-	changed := !apiequality.Semantic.DeepEqual(before.Spec, obj.Spec) || (before.DeletionTimestamp == nil) != (obj.DeletionTimestamp == nil)
+	changed := !apiequality.Semantic.DeepEqual(before.Spec, obj.Spec) ||
+		(before.DeletionTimestamp == nil) != (obj.DeletionTimestamp == nil)
 	up := obj.Generation > before.Generation
-	if changed != up && (changed || !f.strict() && !f.trouble.Clocks) || obj.Generation < before.Generation {
+	if changed != up && (changed || !f.strict() && !f.config.Clocks) || obj.Generation < before.Generation {
 		return fmt.Errorf("generation %d after %d, changed: %t", obj.Generation, before.Generation, changed)
 	}
 	return nil
@@ -262,7 +267,8 @@ func (f *fleet) inspect() {
 		records := c.State().Records
 		f.mu.Lock()
 		for key, r := range records {
-			if old, ok := c.records[key]; ok && r.Version < old.Version && r.UID != "" { // strict sources count from the beginning
+			// Strict sources, which have no UIDs, count from the beginning.
+			if old, ok := c.records[key]; ok && r.Version < old.Version && r.UID != "" {
 				f.t.Errorf("%s: version %d of %s after %d", c.name, r.Version, key, old.Version)
 			}
 			if l := f.uids[r.UID]; l != nil && r.Phase != protocol.Held && l.ended.IsZero() {

@@ -16,8 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// weather describes how messages are lost, repeated and delayed while it is on.
-type weather struct {
+// faults describes how messages are lost, repeated and delayed while it is on.
+type faults struct {
 	seed uint64
 	on   atomic.Bool
 	// silent makes losses silent. Otherwise each loss breaks the receiver's connection.
@@ -26,57 +26,57 @@ type weather struct {
 	fifo bool
 	// late delays some messages by up to fifteen seconds.
 	late bool
-	// tell is called with each message that arrives.
-	tell func(who string, m cloudevents.Message)
+	// log is called with each message that arrives.
+	log func(who string, m cloudevents.Message)
 }
 
-// line is the link between the broker and a process, and all processes that replace it. It can be
-// cut. In bad weather it loses, repeats and delays messages, each independently: a broadcast may
-// reach only some processes. A late message reaches the process and connection that exist when it
-// arrives.
+// link is the connection between the broker and a process, and all processes that replace it. It
+// can be cut. While faults are on, it loses, repeats and delays messages, each independently: a
+// broadcast may reach only some processes. A late message reaches the process and connection that
+// exist when it arrives.
 //
-// The fate of a message depends only on the seed, the line, the topic and the message's number
+// The fate of a message depends only on the seed, the link, the topic and the message's number
 // there. It does not depend on the order in which goroutines run.
-type line struct {
-	name    string
-	weather *weather
+type link struct {
+	name   string
+	faults *faults
 
 	mu     sync.Mutex
 	cut    bool
-	conn   *lineConn
+	conn   *linkConn
 	counts map[string]uint64 // messages by topic
 }
 
-func newLine(name string, w *weather) *line {
-	return &line{name: name, weather: w, counts: map[string]uint64{}}
+func newLink(name string, w *faults) *link {
+	return &link{name: name, faults: w, counts: map[string]uint64{}}
 }
 
-// plug returns the transport of a process on the line.
-func (l *line) plug(t cloudevents.Transport) cloudevents.Transport { return &plug{t, l} }
+// transport returns the transport of a process on the link.
+func (l *link) transport(t cloudevents.Transport) cloudevents.Transport { return &linkTransport{t, l} }
 
-type plug struct {
+type linkTransport struct {
 	cloudevents.Transport
-	line *line
+	link *link
 }
 
-// lineConn is a connection that may end for its receiver before it ends for the broker.
-type lineConn struct {
+// linkConn is a connection that may end for its receiver before it ends for the broker.
+type linkConn struct {
 	cloudevents.Conn
-	line    *line
+	link    *link
 	receive func(cloudevents.Message)
 	turn    sync.Mutex // receivers get one message at a time
 	dead    bool
 }
 
-func (p *plug) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
-	l := p.line
+func (p *linkTransport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+	l := p.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cut {
-		return nil, errors.New("the line is cut")
+		return nil, errors.New("the link is cut")
 	}
-	c := &lineConn{line: l, receive: o.Receive}
-	o.Receive = func(m cloudevents.Message) { l.arrive(c, m) }
+	c := &linkConn{link: l, receive: o.Receive}
+	o.Receive = func(m cloudevents.Message) { l.receive(c, m) }
 	conn, err := p.Transport.Connect(ctx, o)
 	if err != nil {
 		return nil, err
@@ -86,28 +86,28 @@ func (p *plug) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloud
 }
 
 // Close stops deliveries to the receiver and closes the connection.
-func (c *lineConn) Close() error {
+func (c *linkConn) Close() error {
 	c.kill()
 	return c.Conn.Close()
 }
 
-func (c *lineConn) kill() {
+func (c *linkConn) kill() {
 	c.turn.Lock()
 	defer c.turn.Unlock()
 	c.dead = true
 }
 
-func (c *lineConn) deliver(m cloudevents.Message) {
+func (c *linkConn) deliver(m cloudevents.Message) {
 	c.turn.Lock()
 	defer c.turn.Unlock()
 	if !c.dead {
-		c.line.weather.tell(c.line.name+" receives:", m)
+		c.link.faults.log(c.link.name+" receives:", m)
 		c.receive(m)
 	}
 }
 
-// setCut cuts or restores the line. A cut ends the connection and prevents new connections.
-func (l *line) setCut(on bool) {
+// setCut cuts or restores the link. A cut ends the connection and prevents new connections.
+func (l *link) setCut(on bool) {
 	l.mu.Lock()
 	l.cut = on
 	l.mu.Unlock()
@@ -117,7 +117,7 @@ func (l *line) setCut(on bool) {
 }
 
 // drop ends the connection; the process connects again.
-func (l *line) drop() {
+func (l *link) drop() {
 	l.mu.Lock()
 	c := l.conn
 	l.mu.Unlock()
@@ -126,16 +126,16 @@ func (l *line) drop() {
 	}
 }
 
-// arrive delivers, loses, repeats or delays a message, as the weather decides.
-func (l *line) arrive(c *lineConn, m cloudevents.Message) {
-	w := l.weather
+// receive delivers, loses, repeats or delays a message, as the faults decide.
+func (l *link) receive(c *linkConn, m cloudevents.Message) {
+	w := l.faults
 	// A late presence is from a process that is dead in this simulation. If the clock of that
 	// process was ahead, the presence would stop the owner's writes.
 	if !w.on.Load() || codec.IsPresence(m.Event) {
 		c.deliver(m)
 		return
 	}
-	random := l.lots(m.Topic)
+	random := l.random(m.Topic)
 	delay := time.Duration(random.IntN(1500)) * time.Millisecond
 	if w.late && random.IntN(12) == 0 {
 		delay *= 10
@@ -159,25 +159,25 @@ func (l *line) arrive(c *lineConn, m cloudevents.Message) {
 	}
 }
 
-func (l *line) lots(topic string) *rand.Rand {
+func (l *link) random(topic string) *rand.Rand {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counts[topic]++
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(l.name + " " + topic))
-	return rand.New(rand.NewPCG(l.weather.seed, h.Sum64()+l.counts[topic]*0x9e3779b97f4a7c15))
+	return rand.New(rand.NewPCG(l.faults.seed, h.Sum64()+l.counts[topic]*0x9e3779b97f4a7c15))
 }
 
 // lose drops a message. Unless losses are silent, it also drops the connection.
-func (l *line) lose(c *lineConn) {
-	if l.weather.silent {
+func (l *link) lose(c *linkConn) {
+	if l.faults.silent {
 		return
 	}
 	c.kill()
 	go func() { _ = c.Close() }() // Close waits for this goroutine
 }
 
-func (l *line) deliverLate(delay time.Duration, m cloudevents.Message) {
+func (l *link) deliverLate(delay time.Duration, m cloudevents.Message) {
 	time.Sleep(delay)
 	l.mu.Lock()
 	c := l.conn

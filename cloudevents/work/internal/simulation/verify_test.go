@@ -4,7 +4,6 @@
 package simulation_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing/synctest"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
@@ -22,27 +22,28 @@ import (
 
 func (f *fleet) strict() bool { return f.profile.Traits().Strict }
 
-// calm ends the trouble: owners have all their works, most inventories are complete, and silent
+// endFaults ends the faults: owners have all their works, most inventories are complete, and silent
 // losses are repaired.
-func (f *fleet) calm() {
-	f.weather.on.Store(false)
+func (f *fleet) endFaults() {
+	f.faults.on.Store(false)
 	time.Sleep(20 * time.Second)
 	for _, o := range f.owners {
-		o.line.setCut(false)
+		o.link.setCut(false)
 		o.recreate(len(o.absent))
-		if !f.trouble.Open && (!o.complete || f.strict()) { // without incarnations a late message may revive a work
+		if !f.config.Open && (!o.complete || f.strict()) { // without incarnations a late message may revive a work
 			o.completeInventory()
 		}
 	}
 	for _, c := range f.clusters {
-		c.line.setCut(false)
+		c.link.setCut(false)
 	}
-	f.heal()
+	f.waitRepair()
 	synctest.Wait()
 }
 
-// heal waits for the repair of lost messages. No process reconnects, and no user calls anything.
-func (f *fleet) heal() {
+// waitRepair waits for the repair of lost messages. No process reconnects, and no user calls
+// anything.
+func (f *fleet) waitRepair() {
 	if f.strict() {
 		time.Sleep(2*work.DefaultResyncInterval + time.Minute)
 		return
@@ -78,20 +79,20 @@ func (f *fleet) serveAll() {
 	f.inspect()
 }
 
-// judge ends the trouble, runs serveAll, and compares the expected with the actual state.
-func (f *fleet) judge() {
-	f.calm()
+// verify ends the faults, runs serveAll, and compares the expected with the actual state.
+func (f *fleet) verify() {
+	f.endFaults()
 	f.serveAll()
 	for _, c := range f.clusters {
-		f.judgeCluster(c)
+		f.verifyCluster(c)
 		if err := c.CheckBudget(); err != nil {
 			f.t.Errorf("%s: %v", c.name, err)
 		}
-		f.judgeStore(c.name, c.store, c.KeptRecords)
+		f.verifyStore(c.name, c.store, c.KeptRecords)
 	}
 	for _, o := range f.owners {
-		f.judgeHub(o)
-		f.judgeStore(o.id, o.store, o.KeptRecords)
+		f.verifySource(o)
+		f.verifyStore(o.id, o.store, o.KeptRecords)
 	}
 }
 
@@ -114,9 +115,9 @@ func (f *fleet) wanted(c *cluster) map[string]*wish {
 // shown is the state of a work that one side shows.
 type shown struct{ Value, Label, Status string }
 
-// judgeCluster compares the works of an agent, and the values applied on the cluster, with the
+// verifyCluster compares the works of an agent, and the values applied on the cluster, with the
 // owners' wishes. Each unwanted work or value must be explained by an anomaly of the protocol.
-func (f *fleet) judgeCluster(c *cluster) {
+func (f *fleet) verifyCluster(c *cluster) {
 	want, got := map[string]shown{}, map[string]shown{}
 	wishes := f.wanted(c)
 	for name, w := range wishes {
@@ -124,9 +125,9 @@ func (f *fleet) judgeCluster(c *cluster) {
 			want[name] = shown{Value: w.Value, Label: w.Label}
 		}
 	}
-	for _, w := range f.judgeWatch(c.name, c.follower, c.works().List) {
+	for _, w := range f.verifyWatch(c.name, c.watcher, c.works()) {
 		value := worktest.Value(f.t, w)
-		if wish := wishes[w.Name]; wish != nil && wish.unsure() || wish == nil && f.orphan(value) {
+		if wish := wishes[w.Name]; wish != nil && wish.unsure() || wish == nil && f.excusesWork(value) {
 			continue
 		}
 		got[w.Name] = shown{Value: value, Label: w.Labels["label"]}
@@ -138,7 +139,8 @@ func (f *fleet) judgeCluster(c *cluster) {
 	defer c.mu.Unlock()
 	applied := map[string]shown{}
 	for name, there := range c.applied {
-		if wish := wishes[name]; wish != nil && wish.unsure() || wish == nil && (f.orphan(there.value) || f.unknown(there)) {
+		wish := wishes[name]
+		if wish != nil && wish.unsure() || wish == nil && (f.excusesWork(there.value) || f.excusesApplied(there)) {
 			continue
 		}
 		applied[name] = shown{Value: there.value, Label: want[name].Label}
@@ -148,11 +150,11 @@ func (f *fleet) judgeCluster(c *cluster) {
 	}
 }
 
-// orphan reports whether an anomaly explains an unwanted work. It is the third anomaly if the
+// excusesWork reports whether an anomaly explains an unwanted work. It is the third anomaly if the
 // source lost its record and never had a complete inventory. It is the second anomaly if the
 // source's clock went back: a message of an earlier process may have revived the work, also one
 // that ended later. For strict sources it is the fourth anomaly.
-func (f *fleet) orphan(value string) bool {
+func (f *fleet) excusesWork(value string) bool {
 	l := f.lifeOf(value)
 	o := f.ownerOf(l)
 	f.mu.Lock()
@@ -180,11 +182,11 @@ func (f *fleet) orphan(value string) bool {
 	return false
 }
 
-// unknown reports whether the first anomaly explains an applied value. After the value was applied,
-// the agent restarted empty, and the source had lost its record or lost it later. No process has a
-// record of the work then. The profile ManifestBundle has no sessions, so there the restart is
-// enough.
-func (f *fleet) unknown(there deployed) bool {
+// excusesApplied reports whether the first anomaly explains an applied value. After the value was
+// applied, the agent restarted empty, and the source had lost its record or lost it later. No
+// process has a record of the work then. The profile ManifestBundle has no sessions, so there the
+// restart is enough.
+func (f *fleet) excusesApplied(there deployed) bool {
 	l := f.lifeOf(there.value)
 	o, c := f.ownerOf(l), f.clusterOf(l)
 	f.mu.Lock()
@@ -207,9 +209,9 @@ type record struct {
 	Phase   protocol.AgentState
 }
 
-// judgeHub compares the works of a source, and their statuses, with the wishes of its owner and the
-// reports of the clusters.
-func (f *fleet) judgeHub(o *owner) {
+// verifySource compares the works of a source, and their statuses, with the wishes of its owner and
+// the reports of the clusters.
+func (f *fleet) verifySource(o *owner) {
 	want, got := map[string]shown{}, map[string]shown{}
 	records, numbers := map[string]record{}, map[string]record{}
 	for id, r := range o.State().Records {
@@ -234,7 +236,7 @@ func (f *fleet) judgeHub(o *owner) {
 			want[w.key()], records[id] = s, record{held[id].UID, held[id].Version, held[id].Phase}
 		}
 	}
-	for _, w := range f.judgeWatch(o.id, o.follower, o.works("").List) {
+	for _, w := range f.verifyWatch(o.id, o.watcher, o.works("")) {
 		s := shown{Value: worktest.Value(f.t, w), Label: w.Labels["label"], Status: worktest.Applied(w)}
 		if c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkDegraded); c != nil {
 			s.Status = string(c.Status) + " " + c.Reason
@@ -256,29 +258,29 @@ func (f *fleet) judgeHub(o *owner) {
 
 func wishBad(o *owner, key string) bool { return o.wants[key] != nil && o.wants[key].bad() }
 
-// judgeWatch compares the works that a process lists with the events of its watch, and returns the
+// verifyWatch compares the works that a process lists with the events of its watch, and returns the
 // list.
-func (f *fleet) judgeWatch(who string, c *follower, list func(context.Context, metav1.ListOptions) (*workv1.ManifestWorkList, error)) []*workv1.ManifestWork {
-	works, err := list(f.t.Context(), metav1.ListOptions{})
+func (f *fleet) verifyWatch(who string, c *watcher, works worktyped.ManifestWorkInterface) []*workv1.ManifestWork {
+	list, err := works.List(f.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	var out []*workv1.ManifestWork
 	versions := map[string]string{}
-	for i := range works.Items {
-		w := &works.Items[i]
+	for i := range list.Items {
+		w := &list.Items[i]
 		out = append(out, w)
 		versions[w.Namespace+"/"+w.Name] = w.ResourceVersion
 	}
 	if diff := cmp.Diff(versions, c.versions()); diff != "" {
-		f.t.Errorf("the watch of %s told other versions than there are (-listed +told):\n%s", who, diff)
+		f.t.Errorf("the watch of %s sent other versions than are listed (-listed +sent):\n%s", who, diff)
 	}
 	return out
 }
 
-// judgeQuiet reconnects all processes once more. When all agree, no spec is sent, and statuses are
+// verifyQuiet reconnects all processes once more. When all agree, no spec is sent, and statuses are
 // sent only to sources with unknown works.
-func (f *fleet) judgeQuiet() {
+func (f *fleet) verifyQuiet() {
 	if f.t.Failed() {
 		return
 	}
@@ -299,9 +301,9 @@ func (f *fleet) judgeQuiet() {
 	}
 }
 
-// judgeMemory deletes all works. After their TTL, no process has a record of them.
-func (f *fleet) judgeMemory() {
-	if f.t.Failed() || f.seed%4 != 0 || f.trouble.Open {
+// verifyMemory deletes all works. After their TTL, no process has a record of them.
+func (f *fleet) verifyMemory() {
+	if f.t.Failed() || f.seed%4 != 0 || f.config.Open {
 		return
 	}
 	for _, o := range f.owners {
