@@ -125,7 +125,7 @@ func TestDashboardQueries(t *testing.T) {
 		}
 		for _, label := range q.labels {
 			if !labels[label] {
-				t.Errorf("%s: none of %v has the label %s", where, q.metrics, label)
+				t.Errorf("%s: no metric of %v has the label %s", where, q.metrics, label)
 			}
 		}
 	}

@@ -177,7 +177,7 @@ func TestForget(t *testing.T) {
 			t.Errorf("the deleted work: %v", err)
 		}
 		if diff := cmp.Diff([]string{"example.com/mine"}, h.get("cluster1", "held").Finalizers); diff != "" {
-			t.Errorf("the user's finalizer holds (-want +got):\n%s", diff)
+			t.Errorf("the finalizer of the user remains (-want +got):\n%s", diff)
 		}
 		if h.get("cluster1", "live").DeletionTimestamp != nil {
 			t.Error("a live work was deleted")

@@ -131,7 +131,7 @@ func TestGenerationAfterRestart(t *testing.T) {
 			c.serve()
 			c.want("one number again", "g", 7, 7, 7)
 		},
-		"the old number at once": func(c *counting) {
+		"the same generation at once": func(c *counting) {
 			c.hub.kill()
 			c.spoke.kill()
 			c.hub = c.source(work.SourceOptions{})
@@ -144,7 +144,7 @@ func TestGenerationAfterRestart(t *testing.T) {
 			c.serve()
 			c.want("reported", "c", 3, 3, 4)
 		},
-		"there and back while the agent is away": func(c *counting) {
+		"a change and its reversal while the agent is offline": func(c *counting) {
 			c.spoke.kill()
 			c.hub.setValue("cluster1", "app", "4")
 			c.hub.setValue("cluster1", "app", "3")

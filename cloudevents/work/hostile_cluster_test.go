@@ -77,7 +77,7 @@ func TestHostileClusterIsBounded(t *testing.T) {
 			}
 			s.sends(codec.ManifestWork, list)
 		},
-		"questions": func(s *scene, uid types.UID, head codec.Header, i int) {
+		"requests": func(s *scene, uid types.UID, head codec.Header, i int) {
 			head.ResyncID = fmt.Sprint("ask-", i)
 			list := &codec.SpecResync{Header: head, Scope: codec.ScopeListed, TargetSource: "hub", AgentSession: "evil"}
 			for range 1000 {

@@ -48,7 +48,7 @@ func TestHostileSourceIsBounded(t *testing.T) {
 		"one work that grows": func(s *scene, a *spoke, i int) {
 			s.sends(codec.ManifestWork, evilSpec(a, "evil", int64(i+1), i*32<<10/10))
 		},
-		"names of others": func(s *scene, a *spoke, i int) {
+		"names of other works": func(s *scene, a *spoke, i int) {
 			for _, name := range []string{"honest", fmt.Sprint("evil-", i)} {
 				s.sends(codec.ManifestWork, evilSpec(a, name, int64(i+1), i*32<<10/10))
 			}
@@ -97,7 +97,7 @@ func TestHostileSourceIsBounded(t *testing.T) {
 				s.sends(codec.ManifestWork, spec)
 			}
 		},
-		"questions": func(s *scene, a *spoke, i int) {
+		"requests": func(s *scene, a *spoke, i int) {
 			if i == 0 {
 				for j := range 100 {
 					s.sends(codec.ManifestWork, evilSpec(a, fmt.Sprint("evil-", j), 1, 0))

@@ -75,7 +75,7 @@ func TestWorkFromCreateToRemoval(t *testing.T) {
 			t.Errorf("the spoke still has %v", got)
 		}
 		if n, m := len(onHub.GetStore().List()), len(onSpoke.GetStore().List()); n+m != 0 {
-			t.Errorf("informers still hold %d and %d works", n, m)
+			t.Errorf("informers still have %d and %d works", n, m)
 		}
 	})
 }

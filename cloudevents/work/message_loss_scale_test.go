@@ -129,7 +129,7 @@ func TestSilentLossWhileBusy(t *testing.T) {
 		}
 		synctest.Wait()
 		if diff := cmp.Diff(held(t, h.works("cluster1").List), held(t, a.works().List)); diff != "" {
-			t.Errorf("the agent holds (-source +agent):\n%s", diff)
+			t.Errorf("works of source and agent (-source +agent):\n%s", diff)
 		}
 		if f.specs > writes+works/10 {
 			t.Errorf("%d specs were published for %d writes", f.specs, writes)
@@ -164,7 +164,7 @@ func TestLostStatusBeforeEqualStatus(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
 		if f.listed > 0 {
-			t.Errorf("%d works were listed by a pair that holds the same", f.listed)
+			t.Errorf("%d works were listed although source and agent are equal", f.listed)
 		}
 	})
 }

@@ -135,7 +135,7 @@ func (p *lossyPair) check(within time.Duration) {
 	synctest.Wait()
 	want := state(p.t, p.h.works("cluster1").List)
 	if diff := cmp.Diff(want, state(p.t, p.a.works().List)); diff != "" {
-		p.t.Errorf("%s after the loss of %T the agent holds (-source +agent):\n%s", within, p.lost, diff)
+		p.t.Errorf("%s after the loss of %T, works of source and agent (-source +agent):\n%s", within, p.lost, diff)
 	}
 	if len(want) < lossWorks-1 {
 		p.t.Errorf("the source has %d works", len(want))

@@ -105,7 +105,7 @@ func TestInvalidLabelsAllowOtherChanges(t *testing.T) {
 			return err
 		}
 		if err := patch(`{"metadata":{"finalizers":["example.com/x"],"annotations":{"a":"1"}}}`); err != nil {
-			t.Errorf("a change of something else: %v", err)
+			t.Errorf("a change of other fields: %v", err)
 		}
 		if err := patch(`{"metadata":{"labels":{"b":"not a label either!"}}}`); !apierrors.IsInvalid(err) {
 			t.Errorf("another bad label: %v", err)

@@ -165,7 +165,7 @@ func TestJSONPatchKeepsManifests(t *testing.T) {
 	tests := []struct{ name, raw, reason string }{
 		{"HTML", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"run":"a && b > c"}}`, "Go escapes it"},
 		{"spaces", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}`, "Go leaves them out"},
-		{"large integer", `{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},"n":9007199254740993, "m":1}`, "no float holds it"},
+		{"large integer", `{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},"n":9007199254740993, "m":1}`, "a float cannot represent it"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

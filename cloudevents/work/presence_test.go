@@ -57,7 +57,7 @@ func holding(t *testing.T, when string, a *spoke, names ...string) {
 	}
 	slices.Sort(live)
 	if !slices.Equal(live, names) {
-		t.Errorf("%s: the agent holds %v, want %v", when, live, names)
+		t.Errorf("%s: the agent has %v, want %v", when, live, names)
 	}
 }
 
@@ -242,10 +242,10 @@ func TestLateOrLostPresence(t *testing.T) {
 		older, newer presenceFilter
 		olderWrites  bool // it has not detected the newer process
 	}{
-		"both lose two":   {loseTwo, loseTwo, true},
-		"older loses two": {loseTwo, deliverAll, true},
-		"newer loses two": {deliverAll, loseTwo, false},
-		"both are late":   {delayFor(9 * time.Second), delayFor(9 * time.Second), true},
+		"presences of both are lost":      {loseTwo, loseTwo, true},
+		"presences of the older are lost": {loseTwo, deliverAll, true},
+		"presences of the newer are lost": {deliverAll, loseTwo, false},
+		"presences of both are late":      {delayFor(9 * time.Second), delayFor(9 * time.Second), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inProfiles(t, func(s *scene, profile codec.Profile) {
@@ -276,10 +276,10 @@ func TestLateOrLostPresence(t *testing.T) {
 // works that the newer process creates in the meantime.
 func TestOldProcessDetectsNewerProcess(t *testing.T) {
 	for name, filters := range map[string]struct{ older, newer presenceFilter }{
-		"older loses two":            {loseTwo, deliverAll},
-		"both lose two":              {loseTwo, loseTwo},
-		"all are half a minute late": {delayFor(30 * time.Second), delayFor(30 * time.Second)},
-		"all are a minute late":      {delayFor(70 * time.Second), delayFor(70 * time.Second)},
+		"presences of the older are lost":      {loseTwo, deliverAll},
+		"presences of both are lost":           {loseTwo, loseTwo},
+		"all presences are half a minute late": {delayFor(30 * time.Second), delayFor(30 * time.Second)},
+		"all presences are a minute late":      {delayFor(70 * time.Second), delayFor(70 * time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inProfiles(t, func(s *scene, profile codec.Profile) {

@@ -54,7 +54,7 @@ func TestRefusedSpecArrivesWhenThereIsRoom(t *testing.T) {
 	}{
 		"a work is deleted": {func(_ *scene, h *hub, _ *spoke) { h.delete("cluster1", "first") }, 2 * time.Second},
 		"a work shrinks":    {func(_ *scene, h *hub, _ *spoke) { h.setValue("cluster1", "first", "1") }, 2 * time.Second},
-		"the question is lost": {func(s *scene, h *hub, _ *spoke) {
+		"the request is lost": {func(s *scene, h *hub, _ *spoke) {
 			var lost atomic.Bool
 			s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
 				if !strings.HasSuffix(m.Topic, "/specresync") || codec.IsDigest(m.Event) || lost.Swap(true) {

@@ -287,9 +287,9 @@ func TestReplicaOptions(t *testing.T) {
 		options work.SourceOptions
 		want    string
 	}{
-		"no store":     {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs"}, "needs a Store"},
-		"own store":    {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: ownStore{work.NewMemoryStore()}}, "SharedStore"},
-		"no one level": {work.SourceOptions{SourceID: "hub", SharedGroup: "a/b", Store: work.NewMemoryStore()}, "SourceOptions.SharedGroup"},
+		"no store":            {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs"}, "needs a Store"},
+		"own store":           {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: ownStore{work.NewMemoryStore()}}, "SharedStore"},
+		"group of two levels": {work.SourceOptions{SourceID: "hub", SharedGroup: "a/b", Store: work.NewMemoryStore()}, "SourceOptions.SharedGroup"},
 	} {
 		if _, err := work.NewSource(bus.Transport(), c.options); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error with %q", name, err, c.want)

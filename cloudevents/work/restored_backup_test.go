@@ -217,7 +217,7 @@ func TestRestoredBackupOfBusySource(t *testing.T) {
 				time.Sleep(15 * time.Minute)
 				expectProbes(s.t, "restored", h, "the Store is older", "", "")
 				if names := a.names(); !slices.Contains(names, "after") || len(names) != restarts+2 {
-					s.t.Errorf("the agent holds %v", names)
+					s.t.Errorf("the agent has %v", names)
 				}
 			})
 		})

@@ -78,7 +78,7 @@ func TestApplyKeepsManifests(t *testing.T) {
 			", labels: {a: b}}", "what is merged with it is decoded on the way, and must come back"},
 		{"another notation", `{"kind":"A", "apiVersion":"v1","whole":1.0,"more":1e3,"text":"<&>","none":null}`,
 			"}\nspec: {workload: {manifests: [{apiVersion: v1, kind: A, text: '<&>', more: 1000, whole: 1, none: null}]}}",
-			"the order of members and the form of numbers mean nothing"},
+			"the order of members and the form of numbers are not part of the value"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
