@@ -154,7 +154,7 @@ func agentOfAnAPIServer(x *terminal) {
 func aPolicy(x *terminal) {
 	metrics := "127.0.0.1:" + freePort(x.t)
 	x.swap = append(x.swap, "~/.kube/config", x.cluster.Kubeconfig())
-	watcher := x.start("Policies on", "go run ./examples/policy-watcher --kubeconfig ~/.kube/config", "--metrics", metrics)
+	watcher := x.start("Rendering policies on", "go run ./examples/policy-watcher --kubeconfig ~/.kube/config", "--metrics", metrics)
 	x.run("created", "kubectl create secret generic database --from-literal=user=alice")
 	manifest := heredoc(x, "examples/policy-watcher/main.go")
 	e2etest.Eventually(x.t, "the policy is taken", func() error { // after its CRD exists
@@ -185,7 +185,7 @@ func aPolicy(x *terminal) {
 	}
 	wantOutput(x.t, string(text), "\nhub_templates_active_watch_count 2\n")
 	watcher.stop()
-	x.start("Policies on", "go run ./examples/policy-watcher", "--metrics", metrics).stop()
+	x.start("Rendering policies on", "go run ./examples/policy-watcher", "--metrics", metrics).stop()
 }
 
 // heredoc returns the text of a document between <<END and END.

@@ -71,7 +71,7 @@ var table = map[string]row{
 	"go run ./examples/applied-work":                                                in("a work of a folder"),
 	"go run ./examples/applied-work --manifests DIR":                                in("a work of a folder"),
 
-	"go run ./examples/rsync":                                         incomplete("which command"),
+	"go run ./examples/rsync":                                         incomplete("a command is required"),
 	"go run ./examples/rsync serve --fake 2":                          in("an engine"),
 	"go run ./examples/rsync serve --fake 3":                          in("an engine"),
 	"go run ./examples/rsync create --cluster fake+cluster1 shop DIR": in("an engine"),
@@ -131,7 +131,7 @@ var table = map[string]row{
 	"go test -C internal/e2e -run InterpreterAggregates .":                                      ci,
 	"go test -run 'Allocations' -v ./interpreter/...":                                           ci,
 	"go test -run 'Fleet|StopLatency|Transactions|DeadCluster|BlackHole' -v ./rsync":            ci,
-	"go test -run 'Queue|Probes' -v ./rsync/connector/git":                                      ci,
+	"go test -run 'PushIsBounded|ProbesAreLimited' -v ./rsync/connector/git":                    ci,
 	"go test -v -run SourceBinary ./internal/archtest":                                          ci,
 	"go test -v -run Totals ./internal/archtest":                                                ci,
 	"go test -C internal/e2e . -run 'AppliedWorkLarge/Unchanged' -appliedwork.objects 10000 -v": ci,
