@@ -70,7 +70,7 @@ func (*manifestBundle) sealed() {}
 
 // Traits: the version is a CloudEvents Integer, which has 32 bits.
 func (*manifestBundle) Traits() Traits {
-	return Traits{Binary: true, Strict: true, MaxVersion: math.MaxInt32}
+	return Traits{Binary: true, Bundle: true, MaxVersion: math.MaxInt32}
 }
 
 // ResourceID returns the UUIDv5, in the OID namespace, that the OCM SDK assigns to a work. The

@@ -232,7 +232,7 @@ func TestManifestBundleResourceIDsAndHashes(t *testing.T) {
 	if p.ResourceID("s", "a-b", "c") != p.ResourceID("s", "a", "b-c") {
 		t.Error("the peers' formula joins with a dash, so these two are one")
 	}
-	if want := (codec.Traits{Binary: true, Strict: true, MaxVersion: 1<<31 - 1}); p.Traits() != want || p.Name() != "ManifestBundle" {
+	if want := (codec.Traits{Binary: true, Bundle: true, MaxVersion: 1<<31 - 1}); p.Traits() != want || p.Name() != "ManifestBundle" {
 		t.Errorf("%s has %+v", p.Name(), p.Traits())
 	}
 	status := capturedMessages()[3].(*codec.Status).Status

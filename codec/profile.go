@@ -55,10 +55,10 @@ type Profile interface { //nolint:interfacebloat // sealed: only this package im
 type Traits struct {
 	// Binary is whether events are sent in the binary content mode: attributes next to the data.
 	Binary bool
-	// Strict is whether the format cannot express incarnations, sessions, scopes, chunks and the
-	// IDs of resyncs, so peers do not know them. Encode omits UIDs and sessions, and refuses scopes
-	// and chunks that would change the meaning of a request.
-	Strict bool
+	// Bundle is whether the profile is [ManifestBundle]: the format cannot express incarnations,
+	// sessions, scopes, chunks and the IDs of resyncs, so peers do not know them. Encode omits UIDs
+	// and sessions, and refuses scopes and chunks that would change the meaning of a request.
+	Bundle bool
 	// MaxVersion is the largest version that an event can carry.
 	MaxVersion int64
 }

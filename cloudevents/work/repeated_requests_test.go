@@ -54,7 +54,7 @@ func (s *otherClient) send(m codec.Message) {
 func (s *otherClient) list(session, id string, entries ...codec.SpecEntry) {
 	s.t.Helper()
 	resyncID := id
-	if s.profile.Traits().Strict {
+	if s.profile.Traits().Bundle {
 		session, resyncID = "", ""
 	}
 	s.send(&codec.SpecResync{

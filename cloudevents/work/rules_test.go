@@ -39,13 +39,13 @@ var rules = []ruletest.Rule{
 	{Name: "an old event is answered", Edits: edits{
 		{agentTable, "\t\treturn onSame(w, e)\n\t}\n\treturn Answer", "\t\treturn onSame(w, e)\n\t}\n\treturn Ignore"}}},
 	{Name: "the session of specs", Edits: edits{
-		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && e.Delete:"}}},
+		{agentTable, "case !e.SessionMine && !e.NoUID:", "case !e.SessionMine && !e.NoUID && e.Delete:"}}},
 	{Name: "the session of specs of deleted works", Test: "TestLateSpecOfDeletedWork", Edits: edits{
-		{agentTable, "case !e.Strict && !e.SessionMine:", "case false:"}}},
+		{agentTable, "case !e.NoUID && !e.SessionMine:", "case false:"}}},
 	{Name: "the session of specs of works that are being deleted", Test: "TestLateSpecOfDeletedWork", Edits: edits{
-		{agentTable, "case !(e.Strict || e.SessionMine):", "case false:"}}},
+		{agentTable, "case !(e.NoUID || e.SessionMine):", "case false:"}}},
 	{Name: "the session of deletes", Test: "TestLateDeletionKeepsNewWork", Edits: edits{
-		{agentTable, "case !e.SessionMine && !e.Strict:", "case !e.SessionMine && !e.Strict && !e.Delete:"}}},
+		{agentTable, "case !e.SessionMine && !e.NoUID:", "case !e.SessionMine && !e.NoUID && !e.Delete:"}}},
 	{Name: "an unknown work is cleaned up before it is gone", Edits: edits{
 		{"internal/agent/work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp", "\t\tw.removeLocked()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
 	{Name: "gone is said again", Edits: edits{
@@ -107,7 +107,7 @@ var rules = []ruletest.Rule{
 		{"internal/source/writes.go", "\t\ts.raiseLocked(w, next)\n\t}", "\t\tif next.Generation != current.Generation {\n\t\t\ts.raiseLocked(w, next)\n\t\t}\n\t}"}}},
 	{Name: "no unknown work is deleted before the inventory is complete", Edits: edits{
 		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: !e.Gone}"},
-		{sourceTable, "DeleteUnknown: complete && !e.Strict && e.V > 0,", "DeleteUnknown: !e.Strict && e.V > 0,"}}},
+		{sourceTable, "DeleteUnknown: complete && !e.NoSource && e.V > 0,", "DeleteUnknown: !e.NoSource && e.V > 0,"}}},
 	{Name: "no unknown work is deleted where the store is older than what its agent holds", Test: "TestRestoredBackup", Edits: edits{
 		{"internal/protocol/inventory.go", "return v > g.From || ", "return "}}},
 	{Name: "no unknown work is deleted while another process with the ID is there", Test: "TestRollingUpdate", Edits: edits{
@@ -128,7 +128,7 @@ var rules = []ruletest.Rule{
 		{"internal/source/inventory.go", "s.outranked, s.replaced = true, true", "s.replaced = true"}}},
 	{Name: "unknown works are deleted when it is", Edits: edits{
 		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: false}"},
-		{sourceTable, "DeleteUnknown: complete && !e.Strict && e.V > 0,", "DeleteUnknown: false,"}}},
+		{sourceTable, "DeleteUnknown: complete && !e.NoSource && e.V > 0,", "DeleteUnknown: false,"}}},
 	{Name: "works of other sources are left alone", Edits: edits{
 		{"internal/source/resync.go", "foreign := e.Source != \"\" && e.Source != s.options.SourceID", "foreign := false"}}},
 	{Name: "a part of a list is not the whole", Edits: edits{
@@ -142,7 +142,7 @@ var rules = []ruletest.Rule{
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      e.V < w.V && !w.Phase.IsDeleting(),"},
 		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := false"}}},
 	{Name: "a request for statuses on each connection", Edits: edits{
-		{"internal/source/resync.go", "\tscope := codec.ScopeLists\n", "\tif !s.traits.Strict {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
+		{"internal/source/resync.go", "\tscope := codec.ScopeLists\n", "\tif !s.traits.Bundle {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
 	{Name: "a request for lists on each connection", Test: "TestRestoredBackupIsDetectedOnConnect", Edits: edits{
 		{"internal/source/resync.go", "\tid := uuid.NewString()\n\ts.request(&codec.StatusResync{", "\tid := uuid.NewString()\n\tif scope == codec.ScopeAll {\n\t\ts.request(&codec.StatusResync{"},
 		{"internal/source/resync.go", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})\n\t}"}}},
@@ -180,12 +180,12 @@ var rules = []ruletest.Rule{
 	{Name: "another list is asked for when one was not compared", Test: "TestContinuousListsAreComparedRarely", Edits: edits{
 		{"internal/source/resync.go", "\t\ts.droppedLocked(c)\n\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists", "\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists"}}},
 
-	// Strict peers.
+	// Peers without UIDs.
 	{Name: "versions go on after a work that is gone, also in the next process", Test: "TestBundleLateDeletion", Edits: edits{
-		{"internal/source/strict.go", "past: true}", "past: false}"}}},
-	{Name: "the status of a strict work that was never reported is asked for", Test: "TestBundleUnreportedWork", Edits: edits{
-		{"internal/source/resync.go", " || w.source.traits.Strict && !w.strict.reported", ""}}},
-	{Name: "a strict work that was never reported is sent when its agent lists it", Test: "TestBundleUnreportedWork", Edits: edits{
+		{"internal/source/bundle.go", "past: true}", "past: false}"}}},
+	{Name: "the status of a bundle work that was never reported is asked for", Test: "TestBundleUnreportedWork", Edits: edits{
+		{"internal/source/resync.go", " || w.source.traits.Bundle && !w.bundle.reported", ""}}},
+	{Name: "a bundle work that was never reported is sent when its agent lists it", Test: "TestBundleUnreportedWork", Edits: edits{
 		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := e.Bundle && w.Phase.IsDeleting()"}}},
 	{Name: "versions leave room for what an agent has not reported", Test: "TestBundleLateStatus", Edits: edits{
 		{"internal/protocol/bundle.go", "const Unreported = 1000", "const Unreported = 0"}}},
@@ -197,12 +197,12 @@ var rules = []ruletest.Rule{
 		{"internal/agent/resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
 	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleAbandonedWorkHeldByFinalizer", Edits: edits{
 		{"internal/protocol/bundle.go", "Send:      w.Phase == SourceGone,", "Send:      false,"}}},
-	{Name: "events of a strict source are ordered by time", Test: "TestStrictSimulation", Package: simulation, Edits: edits{
-		{agentTable, "if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
-	{Name: "unknown works in a strict agent's list are asked about", Test: "TestUnknownWorkOfStrictAgent", Edits: edits{
-		{sourceTable, "AskStatus: complete && e.Strict}", "AskStatus: false}"}}},
-	{Name: "a strict agent's status of an unknown work is answered", Test: "TestStrictSimulation", Package: simulation, Edits: edits{
-		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: complete && !e.Gone && !e.Strict}"}}},
+	{Name: "events of a source without UIDs are ordered by time", Test: "TestStrictSimulation", Package: simulation, Edits: edits{
+		{agentTable, "if e.NoUID && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
+	{Name: "unknown works in a list without sources are asked about", Test: "TestUnknownWorkOfStrictAgent", Edits: edits{
+		{sourceTable, "AskStatus: complete && e.NoSource}", "AskStatus: false}"}}},
+	{Name: "a status without UID of an unknown work is answered", Test: "TestStrictSimulation", Package: simulation, Edits: edits{
+		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: complete && !e.Gone && !e.NoUID}"}}},
 }
 
 // TestRulesAreFound: the code of each rule exists. A change of such code must update the list of

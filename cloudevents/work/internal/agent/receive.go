@@ -125,9 +125,9 @@ func (a *Agent) work(source, id string) *agentWork {
 
 // onSpecLocked acts on a spec as protocol.OnSpec decides.
 func (a *Agent) onSpecLocked(m *codec.Spec) error {
-	strict := m.UID == ""
+	noUID := m.UID == ""
 	n := peer.Numbers{Version: m.Version, Seq: m.StatusSeq}
-	if strict {
+	if noUID {
 		n.Time = m.Time
 	}
 	if err := a.check(a.work(m.Source, m.ResourceID), m.ResourceID, n); err != nil {
@@ -144,10 +144,10 @@ func (a *Agent) onSpecLocked(m *codec.Spec) error {
 		Delete:      m.DeletionTimestamp != nil,
 		SessionMine: m.AgentSession == a.session,
 		StatusSeq:   m.StatusSeq,
-		Strict:      strict,
+		NoUID:       noUID,
 		Time:        m.Time,
-		Bundle:      a.traits.Strict,
-		Bare:        a.traits.Strict && m.Name == m.ResourceID,
+		Bundle:      a.traits.Bundle,
+		Bare:        a.traits.Bundle && m.Name == m.ResourceID,
 	})
 	if w != nil {
 		w.statusAccepted(m.StatusSeq)
@@ -156,14 +156,14 @@ func (a *Agent) onSpecLocked(m *codec.Spec) error {
 	if m.ResyncID != "" {
 		a.metrics.CountAnswer(peer.Received)
 	}
-	s.dialect = peer.DialectOf(!strict)
+	s.dialect = peer.DialectOf(!noUID)
 	if err := a.act(act, s, w, m); err != nil {
 		return err
 	}
 	if w = s.works[m.ResourceID]; w != nil {
 		w.accountLocked()
 	}
-	if w != nil && !strict && w.state != protocol.Tombstone && act != protocol.Answer {
+	if w != nil && !noUID && w.state != protocol.Tombstone && act != protocol.Answer {
 		a.receivedLocked(w, act == protocol.Confirm || m.ResyncID != "")
 	}
 	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {

@@ -250,7 +250,7 @@ func (a *Agent) sendDigestsLocked(now time.Time) {
 // startDigestsLocked schedules the digests at the first connection. Each agent has its own offset
 // within the interval.
 func (a *Agent) startDigestsLocked() {
-	if a.traits.Strict || !a.own.digestAt.IsZero() {
+	if a.traits.Bundle || !a.own.digestAt.IsZero() {
 		return
 	}
 	share := time.Duration(xxhash.Sum64String(a.options.ClusterName+"/"+a.options.AgentID) % uint64(digestInterval))
@@ -278,7 +278,7 @@ func (a *Agent) sendDigest(s *agentSource, buckets int) {
 func (a *Agent) resyncPeers() {
 	a.cache.Lock()
 	defer a.cache.Unlock()
-	if a.traits.Strict || a.options.ResyncAll {
+	if a.traits.Bundle || a.options.ResyncAll {
 		a.resyncLocked()
 		return
 	}

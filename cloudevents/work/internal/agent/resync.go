@@ -27,7 +27,7 @@ func (a *Agent) resyncLocked() {
 	a.expireTombstonesLocked(a.options.Clock.Now())
 	a.metrics.ResyncBeganLocked()
 	a.findRoomLocked()
-	if a.traits.Strict && a.options.Sources != nil {
+	if a.traits.Bundle && a.options.Sources != nil {
 		for _, name := range a.options.Sources {
 			s := a.sourceLocked(name)
 			a.sendList(engine.LaneControl,
@@ -83,7 +83,7 @@ func (a *Agent) sendList(lane engine.Lane, r *codec.SpecResync) {
 	r.Time = a.options.Clock.Now().UTC()
 	a.metrics.CountListed(peer.Sent, len(r.Entries))
 	r.Cluster, r.Agent, r.AgentSession = a.options.ClusterName, a.options.AgentID, a.session
-	if a.traits.Strict { // a source would treat each chunk as a complete list
+	if a.traits.Bundle { // a source would treat each chunk as a complete list
 		a.enqueueList(lane, r)
 		return
 	}
@@ -141,8 +141,8 @@ func (a *Agent) onHashesLocked(m *codec.StatusResync) error {
 			size, s.name, s.account.ErrFull())
 	}
 	s.dialect = peer.DialectOf(m.ResyncID != "" || m.Scope == codec.ScopeDigest)
-	if a.traits.Strict {
-		a.onStrictHashes(s, m)
+	if a.traits.Bundle {
+		a.onBundleHashes(s, m)
 		return nil
 	}
 	switch {
@@ -214,14 +214,14 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 		return
 	}
 	s.answered = m.ResyncID
-	strict := m.ResyncID == ""
+	noID := m.ResyncID == ""
 	r := &codec.SpecResync{
 		Header:       codec.Header{Source: s.name, ResyncID: uuid.NewString()},
 		TargetSource: s.name,
 		Part:         m.Part,
 		Entries:      entries,
 	}
-	if strict {
+	if noID {
 		// A source with only the enhancement reads the shared topic, and has no store if it requests
 		// everything: an empty list makes it send all its works.
 		r.Broadcast = true

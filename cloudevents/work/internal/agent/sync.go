@@ -233,7 +233,7 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 // endsAnswers reports whether a source marks the end of its answers.
 func (a *Agent) endsAnswers(name string) bool {
 	s := a.sources[name]
-	return !a.traits.Strict && (s == nil || s.dialect != peer.DialectEnhancement)
+	return !a.traits.Bundle && (s == nil || s.dialect != peer.DialectEnhancement)
 }
 
 // answeredLocked reports whether the answer of a source is complete.

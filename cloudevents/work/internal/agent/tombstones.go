@@ -25,7 +25,7 @@ func (w *agentWork) removeAsLocked(last *workv1.ManifestWork) {
 		next = nil // a spec that waited for its name is deleted as well
 	}
 	if w.Object != nil {
-		if a.traits.Strict {
+		if a.traits.Bundle {
 			meta := w.Object.ObjectMeta // a pointer to it would keep the spec in memory
 			if last != nil {
 				meta = last.ObjectMeta

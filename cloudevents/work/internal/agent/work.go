@@ -104,7 +104,7 @@ func (w *agentWork) statusAccepted(seq int64) {
 func (w *agentWork) advance() {
 	w.agent.keepLocked(w)
 	now := w.agent.options.Clock.Now()
-	if w.agent.traits.Strict {
+	if w.agent.traits.Bundle {
 		skip := int64(0)
 		if w.inherited {
 			skip = 1 + rand.Int64N(maxSkipMillis)
@@ -122,8 +122,8 @@ func (w *agentWork) advance() {
 const (
 	// maxSkip is the range of numbers within a millisecond.
 	maxSkip = 1 << 20
-	// maxSkipMillis is the largest number of milliseconds to skip in a strict profile, where a
-	// millisecond has fewer numbers.
+	// maxSkipMillis is the largest number of milliseconds to skip in the profile ManifestBundle,
+	// where a millisecond has fewer numbers.
 	maxSkipMillis = 1 << 10
 )
 
@@ -155,13 +155,13 @@ func (w *agentWork) report() *workv1.ManifestWorkStatus {
 }
 
 // statusHash returns the hash of the reported status. It is empty if there is nothing to report,
-// unless the profile is strict: its peers hash an empty status too.
+// unless the profile is ManifestBundle: its peers hash an empty status too.
 func (w *agentWork) statusHash() (string, error) {
 	if w.hash != "" {
 		return w.hash, nil
 	}
 	status := w.report()
-	if !w.agent.traits.Strict && (status == nil || peer.EmptyStatus(status)) {
+	if !w.agent.traits.Bundle && (status == nil || peer.EmptyStatus(status)) {
 		return "", nil
 	}
 	hash, err := w.agent.options.Profile.StatusHash(status)
@@ -223,8 +223,8 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 		w.reported = true
 		a.keepLocked(w)
 	}
-	if a.traits.Strict {
-		w.strictStatusLocked(&status)
+	if a.traits.Bundle {
+		w.bundleStatusLocked(&status)
 	}
 	a.cache.Unlock()
 	return peer.Encode(a.options.Profile, &status)
@@ -373,9 +373,9 @@ func (w *agentWork) take(spec *codec.Spec) {
 	if !equal || obj.Generation != w.Object.Generation || !clientset.SameMetadata(&obj, w.Object) {
 		w.agent.put(w, &obj)
 	}
-	// In a strict profile an empty status is sent too, and would replace the source's status. A
-	// changed offset of generations changes the report of the same status.
-	if (equal || had || w.ahead != ahead) && (!w.agent.traits.Strict || w.report() != nil) {
+	// In the profile ManifestBundle an empty status is sent too, and would replace the source's
+	// status. A changed offset of generations changes the report of the same status.
+	if (equal || had || w.ahead != ahead) && (!w.agent.traits.Bundle || w.report() != nil) {
 		w.publishLocked()
 	}
 }

@@ -71,8 +71,8 @@ type Meta struct {
 	// ResourceVersion is the last version that was assigned to an object. The next process
 	// continues above it.
 	ResourceVersion uint64 `json:"resourceVersion"`
-	// Complete is whether the source's inventory is complete. Asked is whether a strict source has
-	// then requested all statuses.
+	// Complete is whether the source's inventory is complete. Asked is whether a source of the
+	// profile ManifestBundle has then requested all statuses.
 	Complete bool `json:"complete,omitempty"`
 	Asked    bool `json:"asked,omitempty"`
 	// Synced is whether the agent has completed an initial sync. Sources are the sources that it

@@ -99,7 +99,8 @@ func (a *Account) HasRoom(n int64) bool {
 	return n <= min(peer, all) || n <= 0
 }
 
-// FreeForSpecs returns how many bytes ChargeSpec can add, within the bound of the peer and within that of all peers.
+// FreeForSpecs returns how many bytes ChargeSpec can add, within the bound of the peer and within
+// that of all peers.
 func (a *Account) FreeForSpecs() (peer, all int64) {
 	a.Budget.mu.Lock()
 	defer a.Budget.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 )
 
-// Run runs an engine, its journal, its presence and further loops until ctx ends, and then ends the watches of
-// the cache. It refuses further writes of the clientset before the engine drains the outbox: the changes of
-// accepted writes are published or stored.
+// Run runs an engine, its journal, its presence and further loops until ctx ends, and then ends the
+// watches of the cache. It refuses further writes of the clientset before the engine drains the
+// outbox: the changes of accepted writes are published or stored.
 func Run[R cache.Record](
 	ctx context.Context, e *engine.Engine, s *cache.Cache[R], j *journal.Journal, p *Presence,
 	more ...func(context.Context),

@@ -14,7 +14,7 @@ import (
 
 // BoundsOf returns the greatest plausible numbers of a profile.
 func BoundsOf(traits codec.Traits, c clock.PassiveClock) protocol.Bounds {
-	if traits.Strict {
+	if traits.Bundle {
 		return protocol.BundleBoundsAt(c.Now(), traits.MaxVersion)
 	}
 	return protocol.BoundsAt(c.Now())
@@ -23,7 +23,7 @@ func BoundsOf(traits codec.Traits, c clock.PassiveClock) protocol.Bounds {
 // Numbers are the numbers in an event about a work.
 type Numbers struct {
 	Version, Seq int64
-	// Time is the event time, if the events of a strict peer are ordered by it.
+	// Time is the event time, if the events of a peer without UIDs are ordered by it.
 	Time time.Time
 }
 

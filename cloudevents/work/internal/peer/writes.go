@@ -44,8 +44,8 @@ func Durable(ctx context.Context, j *journal.Journal) error {
 // maxUnacknowledged is the number of works that may be unacknowledged without an outbox.
 const maxUnacknowledged = 10_000
 
-// CheckRoom returns an error if the outbox has no room for one more work: TooManyRequests if limit works
-// are queued, ServiceUnavailable without an outbox (-1) while the client is not connected.
+// CheckRoom returns an error if the outbox has no room for one more work: TooManyRequests if limit
+// works are queued, ServiceUnavailable without an outbox (-1) while the client is not connected.
 func CheckRoom(e *engine.Engine, it engine.Item, limit int) error {
 	if limit < 0 {
 		if !e.Connected() {

@@ -35,7 +35,7 @@ type AgentWork struct {
 	Finalizers bool
 	// Refused is whether the spec of this version was refused for lack of room.
 	Refused bool
-	// Time is the event time of the last accepted event of a strict source.
+	// Time is the event time of the last accepted event of a source without UIDs.
 	Time time.Time
 }
 
@@ -47,11 +47,11 @@ type SpecEvent struct {
 	SessionMine bool
 	// StatusSeq is the sequence ID of the last status that the source accepted.
 	StatusSeq int64
-	// Strict is whether the source sends no UID. Its events are ordered by Time, because its
+	// NoUID is whether the source sends no UID. Its events are ordered by Time, because its
 	// versions may start again. If Time does not decide, V does.
-	Strict bool
-	Time   time.Time
-	// Bundle is whether the strict source has the profile ManifestBundle. Bare is whether its event
+	NoUID bool
+	Time  time.Time
+	// Bundle is whether the source has the profile ManifestBundle. Bare is whether its event
 	// names no work: such a source sends that to answer a list with an unknown work.
 	Bundle, Bare bool
 }
@@ -108,7 +108,7 @@ func OnSpec(w AgentWork, e SpecEvent) AgentAction {
 
 func onUnknown(e SpecEvent) AgentAction {
 	switch {
-	case !e.SessionMine && !e.Strict:
+	case !e.SessionMine && !e.NoUID:
 		return Ask
 	case e.Bare && e.Delete:
 		return Ignore
@@ -124,7 +124,7 @@ func onNewer(w AgentWork, e SpecEvent) AgentAction {
 		switch {
 		case e.Delete:
 			return RepeatGone
-		case !e.Strict && !e.SessionMine: // may be a late event of an earlier process with a clock that was ahead
+		case !e.NoUID && !e.SessionMine: // may be a late event of an earlier process with a clock that was ahead
 			return Ask
 		}
 		return Create
@@ -138,7 +138,7 @@ func onNewer(w AgentWork, e SpecEvent) AgentAction {
 		return Remove
 	}
 	if w.NextV != 0 && order(AgentWork{Version: Version{V: w.NextV}, Time: w.NextTime}, e) != newer {
-		if e.Strict {
+		if e.NoUID {
 			return Ignore
 		}
 		return Confirm
@@ -146,7 +146,7 @@ func onNewer(w AgentWork, e SpecEvent) AgentAction {
 	switch {
 	case e.Delete:
 		return TakeDelete
-	case !(e.Strict || e.SessionMine): // as for a tombstone
+	case !(e.NoUID || e.SessionMine): // as for a tombstone
 		return Ask
 	}
 	return KeepNext
@@ -161,9 +161,9 @@ func onSame(w AgentWork, e SpecEvent) AgentAction {
 	case w.State == Held && e.StatusSeq > w.Seq:
 		return PublishStatus
 	case w.State == Held && e.Delete:
-		// A deletion raises V. Only a strict source may delete without that.
+		// A deletion raises V. Only a source without UIDs may delete without that.
 		return onNewer(w, e)
-	case w.State == Tombstone || e.Strict:
+	case w.State == Tombstone || e.NoUID:
 		return Ignore
 	case e.StatusSeq < w.Seq:
 		return Answer
@@ -184,7 +184,7 @@ func order(w AgentWork, e SpecEvent) ordering {
 	if e.Bundle {
 		return orderBundle(w, e)
 	}
-	if e.Strict && !e.Time.IsZero() && !w.Time.IsZero() {
+	if e.NoUID && !e.Time.IsZero() && !w.Time.IsZero() {
 		switch e.Time.Compare(w.Time) {
 		case 1:
 			return newer

@@ -95,7 +95,7 @@ func TestOnSpecStrict(t *testing.T) {
 	from := protocol.AgentWork{State: protocol.Held, Version: v(10, ""), Time: noon, Finalizers: true}
 	next := protocol.AgentWork{State: protocol.Deleting, Version: v(10, ""), Time: noon, NextV: 12, NextTime: noon.Add(1), Finalizers: true}
 	event := func(n int64, at time.Time, del bool) protocol.SpecEvent {
-		return protocol.SpecEvent{Version: v(n, ""), Strict: true, Time: at, Delete: del}
+		return protocol.SpecEvent{Version: v(n, ""), NoUID: true, Time: at, Delete: del}
 	}
 	tests := []struct {
 		name   string

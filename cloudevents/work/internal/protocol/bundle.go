@@ -5,7 +5,7 @@ package protocol
 
 import "time"
 
-// Peers of the profile ManifestBundle are strict, and their numbers differ: versions count the
+// Peers of the profile ManifestBundle send no UIDs, and their numbers differ: versions count the
 // writes of one work, like metadata.generation, and statuses have snowflake IDs.
 
 // Unreported is how far the version that an agent has may be above the version that it shows. An

@@ -80,7 +80,7 @@ func TestOnSpecBundle(t *testing.T) {
 		return protocol.AgentWork{State: state, Version: v(n, ""), Time: noon, Seq: 5, Finalizers: state == protocol.Held}
 	}
 	event := func(n int64, at time.Duration) protocol.SpecEvent {
-		return protocol.SpecEvent{Version: v(n, ""), Strict: true, Bundle: true, Time: noon.Add(at)}
+		return protocol.SpecEvent{Version: v(n, ""), NoUID: true, Bundle: true, Time: noon.Add(at)}
 	}
 	del := func(e protocol.SpecEvent) protocol.SpecEvent { e.Delete = true; return e }
 	bare := func(e protocol.SpecEvent) protocol.SpecEvent { e.Delete, e.Bare = true, true; return e }
@@ -105,7 +105,7 @@ func TestOnSpecBundle(t *testing.T) {
 		{"duplicate with a higher sequence", has(protocol.Held, 5), knows(event(5, 0)), protocol.PublishStatus, "the sequence restarted"},
 		{"unversioned update", has(protocol.Held, 0), event(0, 1), protocol.Take, "the time decides"},
 		{"unversioned, late", has(protocol.Held, 0), event(0, -1), protocol.Answer, "the time decides"},
-		{"equal, no time", has(protocol.Held, 5), protocol.SpecEvent{Version: v(5, ""), Strict: true, Bundle: true}, protocol.Ignore, "the event may be a duplicate"},
+		{"equal, no time", has(protocol.Held, 5), protocol.SpecEvent{Version: v(5, ""), NoUID: true, Bundle: true}, protocol.Ignore, "the event may be a duplicate"},
 		{"deletion", has(protocol.Held, 2), del(event(2, 1)), protocol.MarkDeleting, "such a source does not raise V to delete"},
 		{"bare deletion", has(protocol.Held, 2), bare(event(2, 1)), protocol.MarkDeleting, "the source does not know the work: it shall go"},
 		{"deletion, tombstone", has(protocol.Tombstone, 2), del(event(2, 1)), protocol.RepeatGone, "gone was lost"},
@@ -134,7 +134,7 @@ func TestOnStatusBundle(t *testing.T) {
 	done.Phase = protocol.SourceGone
 	plain := protocol.SourceWork{Phase: protocol.SourceActive, Seq: 10, Unversioned: true}
 	status := func(n, seq int64) protocol.StatusEvent {
-		return protocol.StatusEvent{Version: v(n, ""), Seq: seq, Strict: true, Bundle: true}
+		return protocol.StatusEvent{Version: v(n, ""), Seq: seq, NoUID: true, Bundle: true}
 	}
 	gone := func(e protocol.StatusEvent) protocol.StatusEvent { e.Gone = true; return e }
 	other := func(e protocol.StatusEvent) protocol.StatusEvent { e.Other = true; return e }
@@ -179,7 +179,7 @@ func TestOnStatusBundle(t *testing.T) {
 
 // TestOnListEntryBundleUnknown: the list of an agent contains works that are unknown to the source.
 func TestOnListEntryBundleUnknown(t *testing.T) {
-	entry := protocol.ListEntry{Version: v(3, ""), Strict: true, Bundle: true}
+	entry := protocol.ListEntry{Version: v(3, ""), NoSource: true, Bundle: true}
 	own := entry
 	own.Own = true
 	for _, tc := range []struct {
@@ -205,7 +205,7 @@ func TestOnListEntryBundleUnknown(t *testing.T) {
 // TestOnListEntryBundleDeleting: a deletion is sent whenever an agent lists the work.
 func TestOnListEntryBundleDeleting(t *testing.T) {
 	doomed := protocol.SourceWork{Phase: protocol.SourceDeleting, Version: v(3, "a"), DeleteV: 3, Reported: true}
-	entry := protocol.ListEntry{Version: v(3, ""), Strict: true, Bundle: true}
+	entry := protocol.ListEntry{Version: v(3, ""), NoSource: true, Bundle: true}
 	want := protocol.SourceActions{Send: true}
 	if diff := cmp.Diff(want, protocol.OnListEntry(doomed, entry, true)); diff != "" {
 		t.Errorf("the agent may have V from an earlier process of the source (-want +got):\n%s", diff)
@@ -217,7 +217,7 @@ func TestOnListEntryBundleDeleting(t *testing.T) {
 func TestOnListEntryBundleUnreported(t *testing.T) {
 	for _, reported := range []bool{false, true} {
 		w := protocol.SourceWork{Phase: protocol.SourceActive, Version: v(1, "a"), Reported: reported}
-		entry := protocol.ListEntry{Version: v(1, ""), Strict: true, Bundle: true}
+		entry := protocol.ListEntry{Version: v(1, ""), NoSource: true, Bundle: true}
 		want := protocol.SourceActions{Send: !reported, Confirmed: reported}
 		if diff := cmp.Diff(want, protocol.OnListEntry(w, entry, true)); diff != "" {
 			t.Errorf("reported %t (-want +got):\n%s", reported, diff)
@@ -235,8 +235,8 @@ func TestOnListEntryUnversioned(t *testing.T) {
 		want   protocol.SourceActions
 		reason string
 	}{
-		{"held", protocol.ListEntry{Strict: true}, protocol.SourceActions{Send: true, Confirmed: true}, "it may have changed"},
-		{"held with a version", protocol.ListEntry{Version: v(5, ""), Strict: true}, protocol.SourceActions{Send: true}, "there is no version to raise"},
+		{"held", protocol.ListEntry{NoSource: true}, protocol.SourceActions{Send: true, Confirmed: true}, "it may have changed"},
+		{"held with a version", protocol.ListEntry{Version: v(5, ""), NoSource: true}, protocol.SourceActions{Send: true}, "there is no version to raise"},
 		{"foreign", protocol.ListEntry{Foreign: true}, protocol.SourceActions{}, "another source's"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

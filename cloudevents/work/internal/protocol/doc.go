@@ -7,6 +7,6 @@
 //
 // Terms: V is the protocol's version of a work, which orders everything about one resource ID
 // across incarnations. The incarnation is the UID of the source's API object; it is compared for
-// equality only. A strict peer supports only the attributes of the enhancement, and sends no UID. A
-// bundle peer is a strict peer of the profile ManifestBundle.
+// equality only. A peer without UIDs supports only the attributes of the enhancement. A
+// bundle peer has the profile ManifestBundle, which has no UIDs either.
 package protocol

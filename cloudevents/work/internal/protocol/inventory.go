@@ -15,7 +15,8 @@ type Process struct {
 	Session string
 }
 
-// Before reports whether p is older than q. The session decides between processes that started at the same time.
+// Before reports whether p is older than q. The session decides between processes that started at
+// the same time.
 func (p Process) Before(q Process) bool {
 	if !p.Started.Equal(q.Started) {
 		return p.Started.Before(q.Started)

@@ -31,7 +31,7 @@ type SourceWork struct {
 	// Seq is the sequence ID of the last accepted status. Time is the event time of that status.
 	Seq  int64
 	Time time.Time
-	// CreateV is V at the creation, and DeleteV is V of the deletion. Events of strict agents are
+	// CreateV is V at the creation, and DeleteV is V of the deletion. Events of agents without UIDs are
 	// compared with them.
 	CreateV, DeleteV int64
 	// Unversioned is whether the work has V 0 in every state. Only agents of the profile
@@ -46,10 +46,10 @@ type StatusEvent struct {
 	Version
 	Seq  int64
 	Gone bool
-	// Strict is whether the event carries no UID. Such events are ordered by Time.
-	Strict bool
-	Time   time.Time
-	// Bundle is whether the strict agent has the profile ManifestBundle: its events are ordered by
+	// NoUID is whether the event carries no UID. Such events are ordered by Time.
+	NoUID bool
+	Time  time.Time
+	// Bundle is whether the agent has the profile ManifestBundle: its events are ordered by
 	// Seq. Other is whether its work was created at another time than the work of the source: a
 	// source without a store counts versions from 1 again.
 	Bundle, Other bool
@@ -82,8 +82,8 @@ func OnStatus(w SourceWork, e StatusEvent, complete bool) SourceActions {
 		return SourceActions{DeleteUnknown: complete && !e.Gone}
 	case e.Bundle:
 		return onBundleStatus(w, e)
-	case e.Strict:
-		return onStrictStatus(w, e)
+	case e.NoUID:
+		return onStatusWithoutUID(w, e)
 	case e.Gone && w.Phase.IsDeleting() && e.UID == w.UID:
 		// An older gone event may be repeated or late. The agent answers this deletion when it is
 		// sent again.
@@ -101,9 +101,9 @@ func OnStatus(w SourceWork, e StatusEvent, complete bool) SourceActions {
 	}
 }
 
-// onStrictStatus compares a strict agent's event only with V. A version below CreateV is from an
-// earlier incarnation.
-func onStrictStatus(w SourceWork, e StatusEvent) SourceActions {
+// onStatusWithoutUID compares the event of an agent without UIDs only with V. A version below
+// CreateV is from an earlier incarnation.
+func onStatusWithoutUID(w SourceWork, e StatusEvent) SourceActions {
 	if e.Gone {
 		return SourceActions{Finish: w.Phase.IsDeleting() && e.V >= w.DeleteV}
 	}
@@ -120,8 +120,8 @@ func onStrictStatus(w SourceWork, e StatusEvent) SourceActions {
 type ListEntry struct {
 	Version
 	Seq int64
-	// Foreign is whether the entry names another source. Strict is whether it names no source.
-	Foreign, Strict bool
+	// Foreign is whether the entry names another source. NoSource is whether it names none.
+	Foreign, NoSource bool
 	// Bundle is whether the list has the profile ManifestBundle, where entries name no source. Own
 	// is whether the list arrived on the topic of this source.
 	Bundle, Own bool
@@ -135,18 +135,18 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	case w.Phase == SourceAbsent && e.Bundle:
 		return SourceActions{DeleteUnknown: complete && e.Own, AskStatus: complete && !e.Own}
 	case w.Phase == SourceAbsent:
-		// V 0 is a request: the agent has the name of the work, but not the work. A strict agent
+		// V 0 is a request: the agent has the name of the work, but not the work. An agent without UIDs
 		// does not name the source of the work. Its status does, because it is sent to that source.
-		return SourceActions{DeleteUnknown: complete && !e.Strict && e.V > 0, AskStatus: complete && e.Strict}
+		return SourceActions{DeleteUnknown: complete && !e.NoSource && e.V > 0, AskStatus: complete && e.NoSource}
 	case w.Unversioned:
 		return SourceActions{Send: true, Confirmed: e.V == w.V} // no version shows whether it changed
-	case e.Strict:
+	case e.NoSource:
 		e.UID = w.UID
 	}
 	// If the sequence of the agent is below the accepted sequence, the agent lost it and its clock
 	// stepped back. The request carries our sequence, so the next statuses of the agent are
 	// accepted again.
-	lost := !e.Strict && e.UID == w.UID && e.Seq < w.Seq
+	lost := !e.NoSource && e.UID == w.UID && e.Seq < w.Seq
 	// The V of a bundle agent may be from an earlier process of the source, so its list does not
 	// show whether it has the deletion. Before the first status, the list does not show which work
 	// it has either.

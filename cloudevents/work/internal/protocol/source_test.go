@@ -72,10 +72,10 @@ func TestOnStatus(t *testing.T) {
 // the deletion instead.
 func TestOnStatusStrict(t *testing.T) {
 	status := func(n int64, at time.Time) protocol.StatusEvent {
-		return protocol.StatusEvent{Version: v(n, ""), Strict: true, Time: at}
+		return protocol.StatusEvent{Version: v(n, ""), NoUID: true, Time: at}
 	}
 	gone := func(n int64) protocol.StatusEvent {
-		return protocol.StatusEvent{Version: v(n, ""), Strict: true, Gone: true}
+		return protocol.StatusEvent{Version: v(n, ""), NoUID: true, Gone: true}
 	}
 	tests := []struct {
 		name   string
@@ -110,7 +110,7 @@ func TestOnListEntry(t *testing.T) {
 		return protocol.ListEntry{Version: ver, Seq: seq}
 	}
 	foreign, strict := entry(v(1, "a"), 9), entry(v(10, ""), 0)
-	foreign.Foreign, strict.Strict = true, true
+	foreign.Foreign, strict.NoSource = true, true
 	strictOld := strict
 	strictOld.V = 9
 	tests := []struct {

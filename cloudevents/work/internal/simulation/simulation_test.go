@@ -144,7 +144,7 @@ func configOf(seed uint64, profile codec.Profile) config {
 		Bad: seldom(), Held: seldom(), Open: seldom(), Drop: often(),
 		Stores: random.IntN(2) == 0,
 	}
-	if profile.Traits().Strict {
+	if profile.Traits().Bundle {
 		t.Silent = true
 		t.Clocks, t.Small, t.Bad, t.Open, t.Drop = false, false, false, false, false
 	}

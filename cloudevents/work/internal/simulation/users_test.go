@@ -99,7 +99,7 @@ func (o *owner) restart() {
 	for _, c := range o.clusters {
 		o.loses(c)
 	}
-	if f.profile.Traits().Strict {
+	if f.profile.Traits().Bundle {
 		time.Sleep(time.Second) // only the time of creation distinguishes works of the next process
 	}
 	f.pause()

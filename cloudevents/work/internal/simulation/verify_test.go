@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
-func (f *fleet) strict() bool { return f.profile.Traits().Strict }
+func (f *fleet) strict() bool { return f.profile.Traits().Bundle }
 
 // endFaults ends the faults: owners have all their works, most inventories are complete, and silent
 // losses are repaired.

@@ -260,7 +260,7 @@ func (f *fleet) excuse(l *life, what string) error {
 // inspect checks the agents' records: versions never decrease in a process, and no work is being
 // deleted in an incarnation that its owner has not deleted.
 func (f *fleet) inspect() {
-	if f.profile.Traits().Strict {
+	if f.profile.Traits().Bundle {
 		return
 	}
 	for _, c := range f.clusters {

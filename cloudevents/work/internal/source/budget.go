@@ -38,7 +38,8 @@ func (w *sourceWork) tombstoneSize() int64 {
 	return int64(peer.TombstoneCost + 2*len(w.id) + len(w.name))
 }
 
-// admit refuses a status that is too large, that the CRD's schema forbids, or for which the cluster has no bytes left.
+// admit refuses a status that is too large, that the CRD's schema forbids, or for which the cluster
+// has no bytes left.
 func (w *sourceWork) admit(status *workv1.ManifestWorkStatus) error {
 	o := &w.source.options
 	size := peer.StatusSize(status)

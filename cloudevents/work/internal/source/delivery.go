@@ -70,7 +70,7 @@ type delivered struct {
 	confirmed  bool // the agent has reported this UID and version
 	asked      bool // its status was requested, or will be
 	linked     bool
-	named      bool // strict profile: sent in hashes that no list has answered
+	named      bool // ManifestBundle: sent in hashes that no list has answered
 	attempt    uint32
 	since      int64 // when the version was made, in ns of Unix time
 	sent       int64 // when it was last sent, likewise
@@ -246,7 +246,7 @@ func (s *Source) sendAgainLocked(c *sourceCluster, now time.Time) {
 		s.sendLocked(w)
 		again = append(again, w)
 	}
-	if s.traits.Strict && len(again) > 0 { // the agent confirms only with statuses, and may have no new one
+	if s.traits.Bundle && len(again) > 0 { // the agent confirms only with statuses, and may have no new one
 		if h := c.hashes; h == nil || h.begun || h.lost.Load() {
 			c.hashes = s.sendHashes(c, again, codec.ScopeAll, "")
 		}
@@ -326,7 +326,7 @@ func (s *Source) refusedLocked(w *sourceWork, size int64) {
 // Agents without digests get the hashes of all statuses instead; see [SourceOptions.ResyncInterval].
 func (s *Source) askRefusedLocked(c *sourceCluster, now time.Time) time.Time {
 	d := &c.delivery
-	if len(d.refused) == 0 || c.dialect != peer.DialectExtended || s.traits.Strict {
+	if len(d.refused) == 0 || c.dialect != peer.DialectExtended || s.traits.Bundle {
 		return time.Time{}
 	}
 	if due := d.refusedAt.Add(refusedInterval); !peer.IsDue(due, now, refusedInterval) {

@@ -186,10 +186,10 @@ func (s *Source) checkListsLocked(c *sourceCluster, now time.Time) (next time.Ti
 	return next
 }
 
-// askListLocked requests a list of a part of the works of a cluster. A strict agent sends a list
-// only in answer to hashes.
+// askListLocked requests a list of a part of the works of a cluster. An agent without our
+// extensions sends a list only in answer to hashes.
 func (s *Source) askListLocked(c *sourceCluster, part codec.Part) {
-	if c.dialect == peer.DialectEnhancement || s.traits.Strict {
+	if c.dialect == peer.DialectEnhancement || s.traits.Bundle {
 		s.sendAllHashes(c, s.currentOf(c), codec.ScopeAll, "")
 		return
 	}

@@ -163,13 +163,13 @@ func (s *Source) detectOutdatedLocked(c *sourceCluster, w *sourceWork, id string
 	if w != nil && version <= w.version {
 		return
 	}
-	if s.traits.Strict { // versions are counted for each work
+	if s.traits.Bundle { // versions are counted for each work
 		gap = &protocol.Gap{}
 		if past := c.reported.byID[id]; past.past {
 			gap.From = past.version
 		}
 		if w != nil {
-			gap.From = max(w.version, w.strict.floor)
+			gap.From = max(w.version, w.bundle.floor)
 		}
 	}
 	if !gap.Has(version) {
@@ -310,7 +310,7 @@ func (s *Source) giveUpAnswersLocked() {
 
 // askLists requests lists from all agents.
 func (s *Source) askLists() {
-	if s.traits.Strict { // statuses show the agents' works as well
+	if s.traits.Bundle { // statuses show the agents' works as well
 		s.askAll()
 		return
 	}

@@ -33,7 +33,7 @@ func (s *Source) putLocked(w *sourceWork, obj *workv1.ManifestWork) {
 func (s *Source) raiseLocked(w *sourceWork, next *workv1.ManifestWork) {
 	s.numberLocked(w, next)
 	s.unconfirmLocked(w)
-	w.strict.created = false
+	w.bundle.created = false
 	if w.problem != nil && !w.problem.ofStatus() { // it was about the previous version
 		if next != nil {
 			next.Status = w.problem.uncover(next.Status)
@@ -47,7 +47,7 @@ func (s *Source) raiseLocked(w *sourceWork, next *workv1.ManifestWork) {
 
 // raiseShownLocked raises the version of a work without a change of its spec.
 func (s *Source) raiseShownLocked(w *sourceWork) {
-	if w.Object == nil || !s.traits.Strict && w.problem == nil {
+	if w.Object == nil || !s.traits.Bundle && w.problem == nil {
 		s.raiseLocked(w, nil)
 		return
 	}
@@ -103,8 +103,8 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 		deleted := w.deleted
 		spec.DeletionTimestamp = &deleted
 	}
-	if s.traits.Strict {
-		w.strictSpecLocked(&spec)
+	if s.traits.Bundle {
+		w.bundleSpecLocked(&spec)
 	}
 	w.offered = true
 	w.sentLocked(spec.Time)
@@ -158,7 +158,7 @@ func (s *Source) dropAs(w *sourceWork, last *workv1.ManifestWork) {
 		s.keepLocked(w)
 		w.resume() // if a later work has this key, its record is saved instead
 	}
-	if s.traits.Strict {
+	if s.traits.Bundle {
 		w.keepLastVersion()
 	}
 	s.removeTombstoneLocked(w)

@@ -138,12 +138,12 @@ func (s *Source) receiveLocked(m codec.Message) error {
 
 func (s *Source) onStatusLocked(m *codec.Status) error {
 	w := s.works[workID{m.Cluster, m.ResourceID}]
-	strict := m.UID == ""
-	if strict && !s.traits.Strict {
+	noUID := m.UID == ""
+	if noUID && !s.traits.Bundle {
 		m.SequenceID = 0 // it has another scale, and the event time orders these statuses
 	}
 	n := peer.Numbers{Version: m.Version, Seq: m.SequenceID}
-	if strict {
+	if noUID {
 		n.Time = m.Time
 	}
 	if err := s.checkLocked(w, m.ResourceID, n); err != nil {
@@ -153,17 +153,17 @@ func (s *Source) onStatusLocked(m *codec.Status) error {
 	if err != nil {
 		return err
 	}
-	if w != nil || !s.traits.Strict || !m.Gone() {
+	if w != nil || !s.traits.Bundle || !m.Gone() {
 		s.detectOutdatedLocked(c, w, m.ResourceID, m.Version)
 	}
-	c.speaks(peer.DialectOf(!strict))
+	c.speaks(peer.DialectOf(!noUID))
 	act := protocol.OnStatus(w.view(), protocol.StatusEvent{
 		Version: protocol.Version{V: m.Version, UID: string(m.UID)},
 		Seq:     m.SequenceID,
 		Gone:    m.Gone(),
-		Strict:  strict,
+		NoUID:   noUID,
 		Time:    m.Time,
-		Bundle:  s.traits.Strict,
+		Bundle:  s.traits.Bundle,
 		Other:   w.isOther(m),
 	}, !m.Gone() && s.deletesLocked(c, w, m.ResourceID))
 
@@ -193,7 +193,7 @@ func (s *Source) actLocked(
 	}
 	switch {
 	case act.Finish:
-		if s.traits.Strict {
+		if s.traits.Bundle {
 			w.seq = max(w.seq, m.SequenceID) // then a late status does not count for a later work of this name
 		}
 		s.finishLocked(w)
@@ -217,7 +217,7 @@ func (s *Source) actLocked(
 // work changes.
 func (s *Source) acceptLocked(w *sourceWork, m *codec.Status) error {
 	w.seq = max(w.seq, m.SequenceID)
-	w.statusTime, w.strict.reported, w.statusTrace = m.Time, true, peer.ValidTrace(m.TraceParent)
+	w.statusTime, w.bundle.reported, w.statusTrace = m.Time, true, peer.ValidTrace(m.TraceParent)
 	s.keepLocked(w)
 	if m.Status == nil || w.Object == nil {
 		return nil

@@ -48,7 +48,7 @@ func (s *Source) resyncLocked() {
 	s.asks.Add(1)
 	s.expireTombstonesLocked(s.options.Clock.Now())
 	s.metrics.ResyncBeganLocked()
-	if s.traits.Strict {
+	if s.traits.Bundle {
 		s.resyncStrictLocked()
 		return
 	}
@@ -82,7 +82,7 @@ func (s *Source) resyncPeers() {
 	s.expireTombstonesLocked(s.options.Clock.Now())
 	switch {
 	case !s.writingLocked():
-	case s.traits.Strict, s.options.ResyncAll:
+	case s.traits.Bundle, s.options.ResyncAll:
 		s.resyncLocked()
 	default:
 		for _, c := range s.clusters {
@@ -120,7 +120,7 @@ func (s *Source) currentOf(c *sourceCluster) []*sourceWork {
 // its turn, so clusters take turns.
 func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) *hashList {
 	perList := max(1, (peer.ChunkSize(s.engine)-1024)/entrySize)
-	if s.traits.Strict {
+	if s.traits.Bundle {
 		perList = max(1, len(works)) // an agent would treat each chunk as the whole list
 	}
 	count := (len(works) + perList - 1) / perList
@@ -147,14 +147,14 @@ func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.S
 }
 
 // sendAllHashes queues the hashes of all works of a cluster for an agent without our extensions,
-// unless they are in the outbox already. In a strict profile, the queued hashes get the current
-// works: works that are newer would be missing otherwise.
+// unless they are in the outbox already. In the profile ManifestBundle, the queued hashes get the
+// current works: works that are newer would be missing otherwise.
 func (s *Source) sendAllHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) {
 	h := c.hashes
 	switch {
 	case h == nil || h.begun || h.lost.Load():
 		c.hashes = s.sendHashes(c, works, scope, resyncID)
-	case s.traits.Strict && len(works) > 0: // an empty list requests everything
+	case s.traits.Bundle && len(works) > 0: // an empty list requests everything
 		h.works = works
 	}
 }
@@ -192,8 +192,8 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 			Source: s.options.SourceID, Cluster: l.cluster.name, ResyncID: l.resyncID,
 		},
 		Scope: l.scope, Chunk: l.chunk,
-		// A strict agent reads the directed topic only in a strict profile.
-		Broadcast: l.cluster.dialect == peer.DialectEnhancement && !s.traits.Strict,
+		// An agent without our extensions reads the directed topic only in the profile ManifestBundle.
+		Broadcast: l.cluster.dialect == peer.DialectEnhancement && !s.traits.Bundle,
 		Entries:   make([]codec.StatusEntry, 0, len(l.works)),
 	}
 	bounds := peer.BoundsOf(s.traits, s.options.Clock)
@@ -204,7 +204,7 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 			s.logger.Error(err, "Failed to hash a status", "work", w.name, "cluster", w.cluster.name)
 			continue
 		}
-		w.named = s.traits.Strict
+		w.named = s.traits.Bundle
 		r.Entries = append(r.Entries, codec.StatusEntry{ResourceID: w.id, Hash: hash, UID: w.uid, StatusSeq: w.seq})
 	}
 	s.cache.Unlock()
@@ -220,17 +220,17 @@ func (l *hashList) Settled(err error) {
 }
 
 // statusHash returns the hash of the status that the agent reported, or an empty string without
-// one. Agents of a strict profile answer an empty hash even if their own status is empty, and so
-// confirm the work.
+// one. Agents of the profile ManifestBundle answer an empty hash even if their own status is empty,
+// and so confirm the work.
 func (w *sourceWork) statusHash() (string, error) {
-	if w.hash != "" || w.Object == nil || w.source.traits.Strict && !w.strict.reported {
+	if w.hash != "" || w.Object == nil || w.source.traits.Bundle && !w.bundle.reported {
 		return w.hash, nil
 	}
 	status := w.Object.Status
 	if w.problem != nil {
 		status = w.problem.uncover(status)
 	}
-	if peer.EmptyStatus(&status) && !w.source.traits.Strict {
+	if peer.EmptyStatus(&status) && !w.source.traits.Bundle {
 		return "", nil
 	}
 	hash, err := w.source.options.Profile.StatusHash(&status)
@@ -248,7 +248,7 @@ type agentList struct {
 	count    int
 	received map[int]struct{}
 	listed   map[string]struct{}
-	unknown  []string // works of a strict agent
+	unknown  []string // works of an agent without our extensions
 }
 
 // onListLocked handles a chunk of an agent's list, and answers the list after its last chunk.
@@ -297,13 +297,13 @@ func (s *Source) onCompleteListLocked(c *sourceCluster, l *agentList, m *codec.S
 			comparesEachSecond)
 	}
 	works := s.worksOf(c)
-	if s.traits.Strict && m.TargetSource == "" {
+	if s.traits.Bundle && m.TargetSource == "" {
 		// The list has no statuses, and the agent may have missed the hashes that were sent when
 		// this source connected. An agent's answer to hashes names the source; the list that an
 		// agent sends after it has connected does not.
 		s.sendAllHashes(c, works, codec.ScopeAll, "")
 	}
-	answersHashes := s.traits.Strict && m.TargetSource != "" // then it has only works that the hashes named
+	answersHashes := s.traits.Bundle && m.TargetSource != "" // then it has only works that the hashes named
 	if !answersHashes {
 		whole := s.inventoryLocked(c).Whole()
 		c.forgetSuspects(func(id string) bool {
@@ -317,7 +317,7 @@ func (s *Source) onCompleteListLocked(c *sourceCluster, l *agentList, m *codec.S
 	if !m.Broadcast { // otherwise the agent began the exchange
 		s.metrics.AnsweredLocked(&c.answered)
 	}
-	if c.dialect == peer.DialectEnhancement && !s.traits.Strict {
+	if c.dialect == peer.DialectEnhancement && !s.traits.Bundle {
 		// Its list has no sequence IDs, so only the hashes show which statuses it reported while
 		// this source was away.
 		s.sendAllHashes(c, works, codec.ScopeListed, uuid.NewString())
@@ -365,8 +365,8 @@ func (s *Source) gather(c *sourceCluster, m *codec.SpecResync) *agentList {
 	return l
 }
 
-// keepChunk charges the cluster for a chunk of a list that is not complete. A list over the budget is dropped, and
-// requested again later.
+// keepChunk charges the cluster for a chunk of a list that is not complete. A list over the budget
+// is dropped, and requested again later.
 func (c *sourceCluster) keepChunk(l *agentList, m *codec.SpecResync) error {
 	if c.lists[m.ResyncID] != l || m.ResyncID == "" {
 		return nil
@@ -413,17 +413,17 @@ func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, dir
 	if !foreign {
 		l.listed[e.ResourceID] = struct{}{}
 	}
-	about := s.traits.Strict || !foreign && (e.Source != "" || w != nil)
-	if about && (w != nil || directed || !s.traits.Strict) {
+	about := s.traits.Bundle || !foreign && (e.Source != "" || w != nil)
+	if about && (w != nil || directed || !s.traits.Bundle) {
 		s.detectOutdatedLocked(c, w, e.ResourceID, e.Version)
 	}
 	act := protocol.OnListEntry(w.view(), protocol.ListEntry{
-		Version: protocol.Version{V: e.Version, UID: string(e.UID)},
-		Seq:     e.SequenceID,
-		Foreign: foreign,
-		Strict:  e.Source == "",
-		Bundle:  s.traits.Strict,
-		Own:     directed,
+		Version:  protocol.Version{V: e.Version, UID: string(e.UID)},
+		Seq:      e.SequenceID,
+		Foreign:  foreign,
+		NoSource: e.Source == "",
+		Bundle:   s.traits.Bundle,
+		Own:      directed,
 	}, !foreign && e.Version > 0 && s.deletesLocked(c, w, e.ResourceID))
 	if about {
 		s.sawLocked(c, w, e.ResourceID, e.Version, act.Raise)

@@ -57,7 +57,7 @@ type Source struct {
 	outranked  bool // a newer process with this ID is connected
 	replaced   bool // outranked was true at some time since the inventory was declared complete
 	withheld   bool // unknown works were kept, because a rival may have created them
-	asked      bool // strict profile: all statuses were requested since the inventory was declared complete
+	asked      bool // ManifestBundle: all statuses were requested since the inventory was declared complete
 	forgotten  forgottenClusters
 	tombstones list.List    // oldest first
 	unknown    peer.Account // charged for the records of clusters
@@ -89,9 +89,9 @@ type sourceCluster struct {
 	delivery   delivery
 	hashes     *hashList          // of all works, for an agent without our extensions
 	answered   int                // the last resync that it has answered, for the metrics
-	reported   reports            // of works without a record, in a strict profile
+	reported   reports            // of works without a record, in the profile ManifestBundle
 	suspects   map[string]suspect // by resource ID
-	unknownAsk *unknownAsk        // queued in the outbox, for a strict agent
+	unknownAsk *unknownAsk        // queued in the outbox, for an agent without our extensions
 	account    peer.Account       // charged for the events of its agent
 	compares   *rate.Limiter      // limits comparisons of all works; see mayCompare
 	dropped    bool               // a list of its agent was dropped and must be requested again
@@ -263,7 +263,7 @@ func (s *Source) clusterOfLocked(name string) (*sourceCluster, error) {
 // next returns the V for a new version in the cluster.
 func (c *sourceCluster) next(now time.Time) int64 {
 	c.highest = protocol.Next(c.highest, now)
-	if c.gap != nil && c.gap.Before == 0 && !c.source.traits.Strict {
+	if c.gap != nil && c.gap.Before == 0 && !c.source.traits.Bundle {
 		c.gap.Before = c.highest
 	}
 	c.source.keepCluster(c)
@@ -307,7 +307,7 @@ type sourceWork struct {
 	statusTime       time.Time
 	hash             string // of the status; empty until it is needed
 	delivered
-	strict strictWork
+	bundle bundleWork
 	// problem is a condition of the source's own, shown in addition to the reported status.
 	problem *problem
 	deleted metav1.Time
@@ -344,8 +344,8 @@ func (w *sourceWork) view() protocol.SourceWork {
 		CreateV: w.createV,
 		DeleteV: w.deleteV,
 
-		Unversioned: w.strict.unversioned,
-		Reported:    w.strict.reported,
+		Unversioned: w.bundle.unversioned,
+		Reported:    w.bundle.reported,
 	}
 }
 

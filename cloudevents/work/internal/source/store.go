@@ -38,18 +38,18 @@ type storedSourceWork struct {
 	Gone       bool                 `json:"gone,omitempty"`
 	Confirmed  bool                 `json:"confirmed,omitempty"`
 	Problem    *problem             `json:"problem,omitempty"`
-	Strict     *storedStrictWork    `json:"strict,omitempty"`
+	Bundle     *storedBundleWork    `json:"strict,omitempty"`
 	Object     *workv1.ManifestWork `json:"object,omitempty"`
 }
 
-type storedStrictWork struct {
+type storedBundleWork struct {
 	Floor       int64 `json:"floor,omitempty"`
 	Unversioned bool  `json:"unversioned,omitempty"`
 	Created     bool  `json:"created,omitempty"`
 	Reported    bool  `json:"reported,omitempty"`
 }
 
-// storedPast is the record of a removed work, in a strict profile.
+// storedPast is the record of a removed work, in the profile ManifestBundle.
 type storedPast struct {
 	Version int64     `json:"version"`
 	Seq     int64     `json:"sequence,omitempty"`
@@ -117,9 +117,9 @@ func (w *sourceWork) Content() any {
 		deleted := w.deleted
 		out.Deleted = &deleted
 	}
-	if s.traits.Strict {
-		out.Strict = &storedStrictWork{
-			Floor: w.strict.floor, Unversioned: w.strict.unversioned, Created: w.strict.created, Reported: w.strict.reported,
+	if s.traits.Bundle {
+		out.Bundle = &storedBundleWork{
+			Floor: w.bundle.floor, Unversioned: w.bundle.unversioned, Created: w.bundle.created, Reported: w.bundle.reported,
 		}
 	}
 	return out
@@ -297,13 +297,13 @@ func (w *sourceWork) load(stored *storedSourceWork) {
 		w.cluster.delivery.unlink(w)
 	}
 	w.setProblem(stored.Problem)
-	w.deleted, w.strict = metav1.Time{}, strictWork{}
+	w.deleted, w.bundle = metav1.Time{}, bundleWork{}
 	if stored.Deleted != nil {
 		w.deleted = *stored.Deleted
 	}
-	if strict := stored.Strict; strict != nil {
-		w.strict = strictWork{
-			floor: strict.Floor, unversioned: strict.Unversioned, created: strict.Created, reported: strict.Reported,
+	if stored := stored.Bundle; stored != nil {
+		w.bundle = bundleWork{
+			floor: stored.Floor, unversioned: stored.Unversioned, created: stored.Created, reported: stored.Reported,
 		}
 	}
 }

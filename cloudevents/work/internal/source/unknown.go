@@ -10,9 +10,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// unknownAsk requests the statuses of unknown works that a strict agent has. Agents send a status
-// to the source of the work, so an answer shows that the work belongs to this source. The source's
-// mutex guards it until it has its turn.
+// unknownAsk requests the statuses of unknown works that an agent without our extensions has.
+// Agents send a status to the source of the work, so an answer shows that the work belongs to this
+// source. The source's mutex guards it until it has its turn.
 type unknownAsk struct {
 	source  *Source
 	cluster *sourceCluster
@@ -88,7 +88,7 @@ func (a *unknownAsk) Message() (cloudevents.Message, error) {
 			Cluster: a.cluster.name},
 		Entries: a.entries,
 	}
-	if !s.traits.Strict { // then a strict agent reads only the topic for all clusters
+	if !s.traits.Bundle { // then an agent without our extensions reads only the topic for all clusters
 		r.Scope, r.Broadcast = codec.ScopeListed, true
 	}
 	return peer.Encode(s.options.Profile, r)

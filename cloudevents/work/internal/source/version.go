@@ -34,15 +34,15 @@ func (w *sourceWork) healLocked(b protocol.Bounds) {
 		w.seq, w.statusTime = seq, at
 		s.keepLocked(w)
 	}
-	if w.strict.floor > b.Own {
-		w.strict.floor = 0
+	if w.bundle.floor > b.Own {
+		w.bundle.floor = 0
 		s.keepLocked(w)
 	}
 	if max(w.version, w.createV, w.deleteV) <= b.Own {
 		return
 	}
 	w.version = 0
-	if w.Object == nil || !s.traits.Strict {
+	if w.Object == nil || !s.traits.Bundle {
 		s.raiseShownLocked(w)
 	} else { // the generation is the version
 		obj := *w.Object

@@ -185,7 +185,7 @@ func (s *Source) createOne(
 		s.drop(old)
 	}
 	s.numberLocked(w, obj)
-	w.createV, w.strict.created = w.version, true
+	w.createV, w.bundle.created = w.version, true
 	s.works[key] = w
 	s.unconfirmLocked(w)
 	s.putLocked(w, obj)

@@ -36,7 +36,7 @@ func (f *Fleet) newMember(i int) (*member, error) {
 	options := work.AgentOptions{
 		ClusterName: m.cluster, Sources: []string{f.id}, Profile: f.options.Profile, InitialSyncTimeout: initialSync,
 	}
-	if f.options.Profile.Traits().Strict {
+	if f.options.Profile.Traits().Bundle {
 		options.InitialSyncTimeout = noSync
 	}
 	m.agent, err = work.NewAgent(m.link, options)

@@ -13,9 +13,9 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// strictStatusLocked adds the fields that a status needs in a strict profile: a sequence and
+// bundleStatusLocked adds the fields that a status needs in the profile ManifestBundle: a sequence and
 // metadata.
-func (w *agentWork) strictStatusLocked(s *codec.Status) {
+func (w *agentWork) bundleStatusLocked(s *codec.Status) {
 	if s.SequenceID == 0 { // no status was published before, and the format requires a sequence
 		w.advance()
 		s.SequenceID = w.seq
@@ -41,13 +41,13 @@ func cleanupOnly(finalizers []string) []string {
 	return nil
 }
 
-// onStrictHashes answers a source's request for statuses in a strict profile. It sends the statuses
-// that the source lacks, and a list. The list makes the source send the works that it wrote while
-// either side was away.
+// onBundleHashes answers a source's request for statuses in the profile ManifestBundle. It sends
+// the statuses that the source lacks, and a list. The list makes the source send the works that it
+// wrote while either side was away.
 //
 // The list has only the works in the request. The source deletes unknown works, and right after a
 // restart these may be works that its owner is about to create again.
-func (a *Agent) onStrictHashes(s *agentSource, m *codec.StatusResync) {
+func (a *Agent) onBundleHashes(s *agentSource, m *codec.StatusResync) {
 	if len(m.Entries) == 0 {
 		for _, w := range s.works {
 			if w.state != protocol.Tombstone {

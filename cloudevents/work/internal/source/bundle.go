@@ -18,12 +18,12 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// In a strict profile (codec.ManifestBundle) agents compare the version of an event with the
+// In the profile ManifestBundle agents compare the version of an event with the
 // generation of their object, and copy it to observedGeneration. So each work has its own versions,
 // and its generation follows them.
 
-// strictWork has the fields of a record that only strict profiles need.
-type strictWork struct {
+// bundleWork has the fields of a record that only the profile ManifestBundle needs.
+type bundleWork struct {
 	// floor is the highest version that was reported, or may have been. The next version is above
 	// it and above the current version.
 	floor int64
@@ -41,24 +41,24 @@ type strictWork struct {
 func (s *Source) numberLocked(w *sourceWork, next *workv1.ManifestWork) {
 	now := s.options.Clock.Now()
 	s.keepLocked(w)
-	if !s.traits.Strict {
+	if !s.traits.Bundle {
 		w.version = w.cluster.next(now)
 		return
 	}
 	if r, ok := w.cluster.reported.take(w.id); ok {
 		r = r.healed(peer.BoundsOf(s.traits, s.options.Clock))
-		w.strict.floor, w.seq = max(w.strict.floor, r.version), max(w.seq, r.seq)
+		w.bundle.floor, w.seq = max(w.bundle.floor, r.version), max(w.seq, r.seq)
 	}
 	generation := int64(0)
 	if next != nil {
 		generation = next.Generation
-		w.strict.unversioned = next.Annotations[codec.AnnotationResourceVersion] == "0"
+		w.bundle.unversioned = next.Annotations[codec.AnnotationResourceVersion] == "0"
 	}
-	if w.strict.unversioned {
+	if w.bundle.unversioned {
 		w.version = 0
 		return
 	}
-	w.version = protocol.NextGeneration(generation, max(w.version, w.strict.floor))
+	w.version = protocol.NextGeneration(generation, max(w.version, w.bundle.floor))
 	if next != nil {
 		next.Generation = w.version
 	}
@@ -68,11 +68,11 @@ func (s *Source) numberLocked(w *sourceWork, next *workv1.ManifestWork) {
 // must be above it.
 func (s *Source) sawLocked(c *sourceCluster, w *sourceWork, id string, version int64, raise bool) {
 	switch {
-	case !s.traits.Strict:
+	case !s.traits.Bundle:
 		c.saw(version)
 	case w != nil:
-		if raise || version > max(w.version, w.strict.floor) {
-			w.strict.floor = max(version, w.version) + protocol.Unreported
+		if raise || version > max(w.version, w.bundle.floor) {
+			w.bundle.floor = max(version, w.version) + protocol.Unreported
 			s.keepLocked(w)
 		}
 	default:
@@ -86,7 +86,7 @@ func (s *Source) sawLocked(c *sourceCluster, w *sourceWork, id string, version i
 // keepLastVersion records the version and sequence ID of a removed work. A later work of this name
 // needs higher ones.
 func (w *sourceWork) keepLastVersion() {
-	r := report{version: max(w.version, w.strict.floor), seq: w.seq}
+	r := report{version: max(w.version, w.bundle.floor), seq: w.seq}
 	w.cluster.reported.saw(w.id, datedReport{report: r, at: w.source.options.Clock.Now(), past: true})
 }
 
@@ -94,25 +94,25 @@ func (w *sourceWork) keepLastVersion() {
 // process of this source created. Agents send metadata back. It returns true only once for each
 // work, because some agents keep the first creation time that they received.
 func (w *sourceWork) isOther(m *codec.Status) bool {
-	if w == nil || w.Object == nil || w.strict.otherSent || m.Metadata == nil || m.Metadata.CreationTimestamp.IsZero() {
+	if w == nil || w.Object == nil || w.bundle.otherSent || m.Metadata == nil || m.Metadata.CreationTimestamp.IsZero() {
 		return false
 	}
-	w.strict.otherSent = !m.Metadata.CreationTimestamp.Equal(&w.Object.CreationTimestamp)
-	return w.strict.otherSent
+	w.bundle.otherSent = !m.Metadata.CreationTimestamp.Equal(&w.Object.CreationTimestamp)
+	return w.bundle.otherSent
 }
 
-// strictSpecLocked changes a spec for a strict profile. The only finalizer that it sends marks that
-// an agent has something to clean up: a user's own finalizers would never be removed on the
-// cluster.
-func (w *sourceWork) strictSpecLocked(spec *codec.Spec) {
-	if w.strict.created {
+// bundleSpecLocked changes a spec for the profile ManifestBundle. The only finalizer that it sends
+// marks that an agent has something to clean up: a user's own finalizers would never be removed on
+// the cluster.
+func (w *sourceWork) bundleSpecLocked(spec *codec.Spec) {
+	if w.bundle.created {
 		spec.Action = codec.ActionCreate
 	}
 	if w.Object == nil {
 		return
 	}
 	obj := *w.Object
-	held := w.strict.reported || slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer)
+	held := w.bundle.reported || slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer)
 	obj.Finalizers = nil
 	if held {
 		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
@@ -159,9 +159,9 @@ func (a *askedAll) Settled(err error) {
 }
 
 // largeAttributes reports whether the metadata is near 64 KiB, the limit of an attribute. In a
-// strict profile, the metadata is sent in an attribute.
+// profile ManifestBundle, the metadata is sent in an attribute.
 func (s *Source) largeAttributes(m *metav1.ObjectMeta) bool {
-	if !s.traits.Strict {
+	if !s.traits.Bundle {
 		return false
 	}
 	size := 256 * len(m.OwnerReferences)
